@@ -1,0 +1,42 @@
+"""The few array helpers that the standard array API leaves to its users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+# Arrays of any namespace that follows the array API standard; there is no common static type.
+Array = Any
+
+
+def namespace(*arrays: Array) -> Any:
+    """Array namespace shared by ``arrays`` (numbers and None do not count)."""
+    return array_api_compat.array_namespace(*arrays)
+
+
+def like(values: Any, reference: Array) -> Array:
+    """``values`` as an array of the namespace, dtype and device of ``reference``."""
+    return namespace(reference).asarray(
+        values, dtype=reference.dtype, device=array_api_compat.device(reference)
+    )
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """Copy an array of any namespace to the host."""
+    if isinstance(array, np.ndarray):
+        return array
+    return np.asarray(array_api_compat.to_device(array, "cpu"))
+
+
+def along_rows(values: Array, block: Array) -> Array:
+    """Shape ``values``, one per row or a scalar, so that it multiplies a vector or a block."""
+    if getattr(values, "ndim", 0) == 1 and block.ndim == 2:
+        return values[:, None]
+    return values
+
+
+def norm_of_columns(block: Array) -> Array:
+    """Euclidean norm of a vector, or of each column of a block (kept as a row)."""
+    return namespace(block).linalg.vector_norm(block, axis=0, keepdims=block.ndim == 2)

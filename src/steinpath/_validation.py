@@ -1,0 +1,152 @@
+"""Checks of what users hand in: each error says what was wrong and what would be right."""
+
+from __future__ import annotations
+
+import math
+import operator
+from numbers import Real
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from steinpath._arrays import Array, namespace
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Return ``value`` as a finite float between ``low`` and ``high``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}")
+    number = float(value)
+    inside = (number > low if open_low else number >= low) and (
+        number < high if open_high else number <= high
+    )
+    if not (math.isfinite(number) and inside):
+        left = ("(" if open_low or low == -math.inf else "[") + f"{low:g}"
+        right = f"{high:g}" + (")" if open_high or high == math.inf else "]")
+        raise ValueError(f"{name} must be a finite number in {left}, {right}, got {value!r}")
+    return number
+
+
+def check_count(name: str, value: Any, *, low: int = 1) -> int:
+    """Return ``value`` as an integer of at least ``low``."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if count < low:
+        raise ValueError(f"{name} must be at least {low}, got {count}")
+    return count
+
+
+def check_choice(name: str, value: Any, choices: Any) -> Any:
+    """Return ``value`` if it is one of ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {known}; got {value!r}")
+    return value
+
+
+def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = None) -> Array:
+    """Return a finite, real, floating array of ``ndim`` dimensions.
+
+    Arrays of a known namespace stay in it; everything else (lists, data frames) becomes a NumPy
+    array. Integers become float64. With ``reference`` the result has its namespace, dtype and
+    device.
+    """
+    if not array_api_compat.is_array_api_obj(values):
+        values = _as_numpy(name, values)
+    elif reference is not None and namespace(values) is not namespace(reference):
+        raise TypeError(
+            f"{name} is {_kind(values)} but X is {_kind(reference)}: "
+            "give both in the same array library"
+        )
+    xp = namespace(values)
+    if xp.isdtype(values.dtype, "complex floating"):
+        raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
+    if reference is not None:
+        dtype = reference.dtype
+    elif xp.isdtype(values.dtype, "real floating"):
+        dtype = values.dtype
+    else:
+        dtype = xp.float64
+    if xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
+        values = xp.astype(values, dtype, copy=False)
+    else:
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    if values.dtype not in (xp.float32, xp.float64):
+        raise TypeError(f"{name} has dtype {values.dtype}; use float32 or float64")
+    if reference is not None:
+        values = xp.asarray(values, device=array_api_compat.device(reference))
+    if values.ndim != ndim:
+        hint = "; use y.ravel()" if ndim == 1 and values.ndim == 2 else ""
+        raise ValueError(
+            f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, "
+            f"got shape {tuple(values.shape)}{hint}"
+        )
+    if 0 in values.shape:
+        raise ValueError(f"{name} is empty: its shape is {tuple(values.shape)}")
+    finite = xp.isfinite(values)
+    if not xp.all(finite):
+        bad = int(xp.sum(xp.astype(~finite, xp.int64)))
+        raise ValueError(
+            f"{name} has {bad} value{'s' * (bad > 1)} that "
+            f"{'are' if bad > 1 else 'is'} NaN or infinite; remove or impute them first"
+        )
+    return values
+
+
+def _as_numpy(name: str, values: Any) -> np.ndarray:
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{name} is sparse, which is not supported yet; pass {name}.toarray()")
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}") from None
+    if array.dtype == object:  # data frames with mixed columns, ragged or None entries
+        try:
+            array = array.astype(float)
+        except (ValueError, TypeError):
+            raise TypeError(f"{name} must hold real numbers only, got {values!r:.60}") from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    return array
+
+
+def _kind(array: Array) -> str:
+    return f"{type(array).__module__}.{type(array).__qualname__}"
+
+
+def check_covariance(covariance: Any, p: int, reference: Array) -> Array:
+    """Return a symmetric positive semidefinite ``(p, p)`` matrix like ``reference``."""
+    covariance = check_array("covariance", covariance, ndim=2, reference=reference)
+    xp = namespace(covariance)
+    if tuple(covariance.shape) != (p, p):
+        raise ValueError(
+            f"covariance has shape {tuple(covariance.shape)}, but X has {p} columns: "
+            f"({p}, {p}) is needed"
+        )
+    size = float(xp.max(xp.abs(covariance)))
+    # rounding of the caller's own arithmetic is allowed, in its precision
+    slack = 1e3 * float(xp.finfo(covariance.dtype).eps) * max(p, 10) * size
+    gap = float(xp.max(xp.abs(covariance - covariance.T)))
+    if gap > slack:
+        raise ValueError(
+            f"covariance is not symmetric: entries differ from their transposes by up to {gap:.3g}"
+        )
+    smallest = float(xp.linalg.eigvalsh(covariance)[0])
+    if smallest < -slack:
+        raise ValueError(
+            f"covariance is not positive semidefinite: its smallest eigenvalue is {smallest:.3g}"
+        )
+    return covariance

@@ -1,0 +1,536 @@
+r"""Algorithms: pairs of maps that never see X.
+
+With :math:`v^t = (y - X b^t)/\sqrt n` and :math:`\eta^t = X^\top u^t/\sqrt n`, an algorithm is
+
+.. math:: u^t = \phi^t(u^0, …, u^{t-1}, v^0, …, v^{t-1}), \qquad
+          b^t = \psi^t(b^0, …, b^{t-1}, \eta^0, …, \eta^t).
+
+A proximal algorithm writes each of the two once, linear in its histories apart from one call of
+the proximal map it is handed. Handed the map, the lines advance the iterate; handed the map's
+Jacobian, the same lines advance a block of tangents. `Recursion` is the paper's general form,
+with maps and Jacobian–vector products of the user's own.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
+
+from steinpath._arrays import Array, namespace
+from steinpath._validation import check_number
+from steinpath.designs import Design
+from steinpath.jacobians import Jacobian
+from steinpath.losses import Loss
+from steinpath.penalties import NoPenalty, Penalty
+
+History = Sequence[Array]
+Tangent = Callable[[History, History], Array]
+
+
+class Maps(Protocol):
+    """The two maps of one run and their derivatives: all that the engine knows of an algorithm."""
+
+    #: How many past states the maps look at; None for all.
+    memory: int | None
+
+    def dual(self, t: int, u: History, v: History) -> Array:
+        """``u^t`` from ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
+
+    def primal(self, t: int, b: History, eta: History) -> Array:
+        """``b^t`` from ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
+
+    def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
+        """Derivative of `dual` at the given histories, as a map of histories of tangents."""
+
+    def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
+        """Derivative of `primal` at the given histories, as a map of histories of tangents."""
+
+
+class Algorithm(ABC):
+    """Something that can be bound to a problem, and then is a pair of maps."""
+
+    @abstractmethod
+    def bind(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> Maps:
+        """Check that the problem can be handled, fix all step sizes, return the maps."""
+
+    @abstractmethod
+    def why_diverged(self, maps: Maps, design: Design, loss: Loss) -> str:
+        """Say in a sentence the likely cause of an iterate that is not finite."""
+
+
+# ------------------------------------------------------------------------------------------------
+# The paper's general recursion
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recursion(Algorithm):
+    """History-dependent maps of the user's own, with their Jacobian–vector products.
+
+    Use it with the penalty ``sp.NoPenalty()``; the loss only sets the default test loss. The
+    start is ``u^0 = 0``, ``b^0 = 0``.
+
+    Parameters
+    ----------
+    dual : callable
+        ``dual(t, u, v)`` returns ``u^t`` from the lists ``u[0..t-1]`` and ``v[0..t-1]``.
+    primal : callable
+        ``primal(t, b, eta)`` returns ``b^t`` from the lists ``b[0..t-1]`` and ``eta[0..t]``.
+    dual_jvp, primal_jvp : callable
+        ``dual_jvp(t, u, v, du, dv)`` and ``primal_jvp(t, b, eta, db, deta)``: the derivatives of
+        the two maps in the direction of the tangents, each of which is a block of columns.
+
+    Examples
+    --------
+    Gradient descent on the squared loss:
+
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> descent = sp.Recursion(
+    ...     dual=lambda t, u, v: -v[-1],
+    ...     primal=lambda t, b, eta: b[-1] - 0.1 * eta[-1],
+    ...     dual_jvp=lambda t, u, v, du, dv: -dv[-1],
+    ...     primal_jvp=lambda t, b, eta, db, deta: db[-1] - 0.1 * deta[-1],
+    ... )
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 10))
+    >>> path = sp.run(X, X[:, 0], sp.Squared(), sp.NoPenalty(), descent, n_iter=20)
+    >>> path.coef.shape
+    (21, 10)
+    """
+
+    dual: Callable[[int, History, History], Array]
+    primal: Callable[[int, History, History], Array]
+    dual_jvp: Callable[[int, History, History, History, History], Array]
+    primal_jvp: Callable[[int, History, History, History, History], Array]
+
+    memory: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        for name in ("dual", "primal", "dual_jvp", "primal_jvp"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"Recursion: {name} must be callable")
+
+    def bind(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> Maps:
+        if not isinstance(penalty, NoPenalty):
+            raise ValueError(
+                "Recursion has maps of its own and cannot use "
+                f"{penalty!r}; pass sp.NoPenalty() and put the penalty into `primal`"
+                " (an intercept too: as a column of ones in X)"
+            )
+        return self
+
+    def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
+        return lambda du, dv: self.dual_jvp(t, u, v, du, dv)
+
+    def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
+        return lambda db, deta: self.primal_jvp(t, b, eta, db, deta)
+
+    def why_diverged(self, maps: Maps, design: Design, loss: Loss) -> str:
+        return "the maps given to Recursion do not contract; smaller steps may help"
+
+
+# ------------------------------------------------------------------------------------------------
+# Proximal algorithms
+# ------------------------------------------------------------------------------------------------
+
+
+class ProximalMap(Protocol):
+    """A map with a structured Jacobian."""
+
+    def __call__(self, point: Array) -> Array:
+        """Value at ``point``."""
+
+    def jacobian(self, point: Array) -> Jacobian:
+        """Jacobian at ``point``."""
+
+
+@dataclass(frozen=True)
+class DualMap:
+    """``w ↦ -scale · ∇h_step(-factor · w)`` for the loss ``h`` smoothed by ``step``."""
+
+    loss: Loss
+    step: float
+    factor: float
+    scale: float = 1.0
+
+    def __call__(self, point: Array) -> Array:
+        return -self.scale * self.loss.gradient(-self.factor * point, self.step)
+
+    def jacobian(self, point: Array) -> Jacobian:
+        hessian = self.loss.hessian(-self.factor * point, self.step)
+        return hessian.affine(0.0, self.scale * self.factor)
+
+
+@dataclass(frozen=True)
+class PrimalMap:
+    """The proximal map of ``step * penalty``."""
+
+    penalty: Penalty
+    step: float
+
+    def __call__(self, point: Array) -> Array:
+        return self.penalty.prox(point, self.step)
+
+    def jacobian(self, point: Array) -> Jacobian:
+        return self.penalty.jacobian(point, self.step)
+
+
+Prox = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class ProximalMaps:
+    """The maps of a proximal algorithm bound to a problem."""
+
+    algorithm: ProximalAlgorithm
+    dual_map: ProximalMap
+    primal_map: ProximalMap
+
+    memory: ClassVar[int] = 2
+
+    def dual(self, t: int, u: History, v: History) -> Array:
+        return self.algorithm.dual(self.dual_map, t, u, v)
+
+    def primal(self, t: int, b: History, eta: History) -> Array:
+        return self.algorithm.primal(self.primal_map, t, b, eta)
+
+    def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
+        jacobian = _jacobian_within(self.algorithm.dual, self.dual_map, t, u, v)
+        return lambda du, dv: self.algorithm.dual(jacobian, t, du, dv)
+
+    def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
+        jacobian = _jacobian_within(self.algorithm.primal, self.primal_map, t, b, eta)
+        return lambda db, deta: self.algorithm.primal(jacobian, t, db, deta)
+
+
+def _jacobian_within(
+    update: Callable[[Prox, int, History, History], Array],
+    prox: ProximalMap,
+    t: int,
+    first: History,
+    second: History,
+) -> Jacobian:
+    """Jacobian of ``prox`` at the argument that ``update`` hands it."""
+    found = []
+
+    def look(point: Array) -> Array:
+        found.append(prox.jacobian(point))
+        return point
+
+    update(look, t, first, second)
+    (jacobian,) = found
+    return jacobian
+
+
+class ProximalAlgorithm(Algorithm):
+    """An algorithm whose two updates each call one proximal map."""
+
+    @abstractmethod
+    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+        """Advance the dual iterate, or its tangents if ``prox`` is a Jacobian."""
+
+    @abstractmethod
+    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+        """Advance the primal iterate, or its tangents if ``prox`` is a Jacobian."""
+
+    @abstractmethod
+    def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalAlgorithm:
+        """Return the same algorithm with a number for each step size that was None."""
+
+    @abstractmethod
+    def dual_map(self, loss: Loss, n: int) -> DualMap:
+        """Map that `dual` calls."""
+
+    @abstractmethod
+    def prox_step(self, n: int) -> float:
+        """Step of the penalty's proximal map that `primal` calls."""
+
+    @abstractmethod
+    def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
+        """Return a formula of the step sizes, its value, and the most that it may be."""
+
+    def bind(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalMaps:
+        bound = self.resolve(design, y, loss, penalty)
+        if bound == self:  # the user's own step sizes: not safe by construction
+            formula, value, limit = bound.stability(design, loss)
+            if value > limit * (1 + 1e-6):
+                warnings.warn(
+                    f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
+                    f"{type(self).__name__} may diverge; leave the step sizes at None for safe "
+                    "ones",
+                    stacklevel=4,
+                )
+        n = design.shape[0]
+        step = bound.prox_step(n)
+        if step >= penalty.max_step:
+            raise ValueError(
+                f"the proximal map of {penalty!r} is single-valued only for steps below "
+                f"{penalty.max_step:g}, and {bound!r} at n = {n} takes the step {step:.4g}; "
+                "choose a smaller step size, or leave it at None"
+            )
+        return ProximalMaps(bound, bound.dual_map(loss, n), PrimalMap(penalty, step))
+
+    def why_diverged(self, maps: Maps, design: Design, loss: Loss) -> str:
+        assert isinstance(maps, ProximalMaps)
+        formula, value, limit = maps.algorithm.stability(design, loss)
+        if value > limit * (1 + 1e-6):
+            return f"the step sizes are too large ({formula} = {value:.4g}, at most {limit:g})"
+        return "X or y have entries too large to square; rescale them"
+
+
+def _before(history: History) -> Array:
+    """Return the last but one entry; at the start, when there is none, the past repeats."""
+    return history[-2:][0]
+
+
+def _relaxed(new: Array, old: Array, relaxation: float) -> Array:
+    """``old + relaxation * (new - old)``, exactly ``new`` without over-relaxation."""
+    return new if relaxation == 1 else old + relaxation * (new - old)
+
+
+def _balanced_steps(
+    design: Design,
+    y: Array,
+    loss: Loss,
+    penalty: Penalty,
+    sigma: float | None,
+    tau: float | None,
+) -> tuple[float, float]:
+    """Fill in the missing one of two steps, or both, so that ``sigma tau ‖X‖² / n`` is just safe.
+
+    The duals are as large as the loss's gradient and the residuals as large as y; moving the one
+    by the other's size in a step makes the path indifferent to the units of X and y.
+    """
+    n = design.shape[0]
+    product = 0.99 * n / design.norm() ** 2 if design.norm() else 1.0
+    largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
+    if sigma is None and tau is None:
+        xp = namespace(y)
+        slack = float(xp.sum(xp.abs(y - loss.location(y))))
+        force = math.sqrt(n) * float(xp.sum(xp.abs(loss.gradient(y - loss.location(y)))))
+        sigma = force / slack if force and slack else 1.0
+    if sigma is None:
+        assert tau is not None
+        return product / tau, tau
+    if tau is None:
+        tau = min(product / sigma, largest_tau)
+    return sigma, tau
+
+
+@dataclass(frozen=True)
+class ChambollePock(ProximalAlgorithm):
+    r"""Chambolle–Pock, with Condat's over-relaxation.
+
+    .. math:: u^t = \phi(u^{t-1} - \sigma ((1 + \theta) v^{t-1} - \theta v^{t-2})), \qquad
+              b^t = \psi(b^{t-1} - \tau \eta^t),
+
+    where :math:`\phi` is the proximal map of the loss's conjugate with step
+    :math:`\sigma/\sqrt n` and :math:`\psi` the penalty's with step :math:`\tau/\sqrt n`.
+
+    Parameters
+    ----------
+    sigma, tau : float, optional
+        Step sizes; safe while ``sigma * tau * ‖X‖² / n <= 1``. None chooses safe ones from the
+        norm of X and the sizes of y and of the loss.
+    theta : float, default=1.0
+        Extrapolation, between 0 and 1.
+    relaxation : float, default=1.0
+        Over-relaxation, between 0 and 2 (exclusive); values other than 1 need ``theta=1``.
+    """
+
+    sigma: float | None = None
+    tau: float | None = None
+    theta: float = 1.0
+    relaxation: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_steps(sigma=self.sigma, tau=self.tau)
+        check_number("theta", self.theta, low=0, high=1)
+        check_number("relaxation", self.relaxation, low=0, high=2, open_low=True, open_high=True)
+        if self.relaxation != 1 and self.theta != 1:
+            raise ValueError("relaxation other than 1 needs theta = 1")
+
+    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+        # with over-relaxation, the unrelaxed b̂ was at v̂ = v⁻ + (v - v⁻) / relaxation
+        ahead = (1 + self.theta) / self.relaxation
+        point = u[-1] - (self.sigma * ahead) * v[-1] - (self.sigma * (1 - ahead)) * _before(v)
+        return _relaxed(prox(point), u[-1], self.relaxation)
+
+    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+        return _relaxed(prox(b[-1] - self.tau * eta[-1]), b[-1], self.relaxation)
+
+    def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ChambollePock:
+        if self.sigma is not None and self.tau is not None:
+            return self
+        sigma, tau = _balanced_steps(design, y, loss, penalty, self.sigma, self.tau)
+        return replace(self, sigma=sigma, tau=tau)
+
+    def dual_map(self, loss: Loss, n: int) -> DualMap:
+        assert self.sigma is not None
+        delta = self.sigma / math.sqrt(n)
+        return DualMap(loss, step=1 / delta, factor=1 / delta)
+
+    def prox_step(self, n: int) -> float:
+        assert self.tau is not None
+        return self.tau / math.sqrt(n)
+
+    def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
+        assert self.sigma is not None
+        assert self.tau is not None
+        value = self.sigma * self.tau * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        return "sigma * tau * ‖X‖² / n", value, 1.0
+
+
+@dataclass(frozen=True)
+class LinearizedADMM(ProximalAlgorithm):
+    r"""Linearized ADMM on the split ``r = (y - X b) / √n``, its multiplier eliminated.
+
+    .. math:: u^t = w + \rho\, \mathrm{prox}_{H/\rho}(-w/\rho), \quad
+              w = u^{t-1} - \rho (2 v^{t-1} - v^{t-2}), \qquad
+              b^t = \mathrm{prox}_{\alpha g}(b^{t-1} - \alpha \eta^t),
+
+    with :math:`H(r) = h(\sqrt n\, r)`: Chambolle–Pock at ``theta = 1`` with duals ``√n`` times as
+    large.
+
+    Parameters
+    ----------
+    rho, alpha : float, optional
+        Penalty parameter and step size; safe while ``rho * alpha * ‖X‖² / n <= 1``. None chooses
+        safe ones.
+    """
+
+    rho: float | None = None
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_steps(rho=self.rho, alpha=self.alpha)
+
+    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+        return prox(u[-1] - self.rho * (2 * v[-1] - _before(v)))
+
+    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+        return prox(b[-1] - self.alpha * eta[-1])
+
+    def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> LinearizedADMM:
+        if self.rho is not None and self.alpha is not None:
+            return self
+        root_n = math.sqrt(design.shape[0])
+        sigma = None if self.rho is None else self.rho / root_n
+        tau = None if self.alpha is None else self.alpha * root_n
+        sigma, tau = _balanced_steps(design, y, loss, penalty, sigma, tau)
+        return replace(self, rho=sigma * root_n, alpha=tau / root_n)
+
+    def dual_map(self, loss: Loss, n: int) -> DualMap:
+        assert self.rho is not None
+        root_n = math.sqrt(n)
+        return DualMap(loss, step=n / self.rho, factor=root_n / self.rho, scale=root_n)
+
+    def prox_step(self, n: int) -> float:
+        assert self.alpha is not None
+        return self.alpha
+
+    def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
+        assert self.rho is not None
+        assert self.alpha is not None
+        value = self.rho * self.alpha * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        return "rho * alpha * ‖X‖² / n", value, 1.0
+
+
+@dataclass(frozen=True)
+class ProximalGradient(ProximalAlgorithm):
+    r"""Proximal gradient (ISTA), for losses with a Lipschitz gradient.
+
+    .. math:: u^t = -\nabla h(\sqrt n\, v^{t-1}), \qquad b^t = \psi(b^{t-1} - \mathrm{step}\, \eta^t),
+
+    where :math:`\psi` is the penalty's proximal map with step :math:`\mathrm{step}/\sqrt n`.
+
+    Parameters
+    ----------
+    step : float, optional
+        Step size, in the units of Chambolle–Pock's ``tau``. None chooses ``n / ‖X‖²`` over the
+        smoothness of the loss.
+    """
+
+    step: float | None = None
+
+    #: Largest safe ``step * smoothness * ‖X‖² / n``.
+    limit: ClassVar[float] = 2.0
+
+    def __post_init__(self) -> None:
+        _check_steps(step=self.step)
+
+    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+        return prox(-self._ahead(t, v))
+
+    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+        return prox(self._ahead(t, b) - self.step * eta[-1])
+
+    def _ahead(self, t: int, history: History) -> Array:
+        """Where the gradient is taken: at the last iterate, or with momentum beyond it."""
+        return history[-1]
+
+    def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalGradient:
+        smoothness = self._smoothness(loss)
+        if self.step is not None:
+            return self
+        norm = design.norm()
+        step = 0.99 * design.shape[0] / (smoothness * norm**2) if norm else 1.0
+        return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.shape[0])))
+
+    def dual_map(self, loss: Loss, n: int) -> DualMap:
+        return DualMap(loss, step=0.0, factor=math.sqrt(n))
+
+    def prox_step(self, n: int) -> float:
+        assert self.step is not None
+        return self.step / math.sqrt(n)
+
+    def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
+        assert self.step is not None
+        value = self.step * self._smoothness(loss) * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        return "step * smoothness * ‖X‖² / n", value, self.limit
+
+    def _smoothness(self, loss: Loss) -> float:
+        if loss.smoothness is None:
+            raise ValueError(
+                f"{type(self).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has "
+                "none (smoothness is None); use ChambollePock or LinearizedADMM, or the loss "
+                "Huber or Squared"
+            )
+        return loss.smoothness
+
+
+@dataclass(frozen=True)
+class FISTA(ProximalGradient):
+    """Proximal gradient with Nesterov's momentum ``(t - 1) / (t + 2)``.
+
+    Parameters
+    ----------
+    step : float, optional
+        As for `ProximalGradient`, but only half as large a step is safe.
+    """
+
+    limit: ClassVar[float] = 1.0
+
+    def _ahead(self, t: int, history: History) -> Array:
+        momentum = (t - 1) / (t + 2)
+        return (1 + momentum) * history[-1] - momentum * _before(history)
+
+
+def _check_steps(**steps: float | None) -> None:
+    for name, value in steps.items():
+        if value is not None:
+            check_number(name, value, low=0, open_low=True)
+
+
+#: All proximal algorithms by name.
+ALGORITHMS: dict[str, type[ProximalAlgorithm]] = {
+    "chambolle_pock": ChambollePock,
+    "linearized_admm": LinearizedADMM,
+    "proximal_gradient": ProximalGradient,
+    "fista": FISTA,
+}

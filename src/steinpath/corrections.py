@@ -1,0 +1,319 @@
+r"""The correction matrices W, K, A of the paper, exact or by Hutchinson's method.
+
+Row ``t`` belongs to the iterate ``b^t``, column ``s - 1`` to the dual ``u^s``. With
+:math:`\tilde Q_{t,s}` and :math:`\tilde P_{t,s}` the responses of :math:`b^t` to impulses
+:math:`n^{-1/2}` in :math:`\eta^s` and in :math:`v^{s-1}`,
+
+.. math:: W_{t,s} = \mathrm{tr}(\Sigma \tilde Q_{t,s}), \quad
+          A_{t,s} = -n^{-1/2} \mathrm{tr}(X^\top X \tilde Q_{t,s}), \quad
+          K_{t,s} = n^{-1/2} \mathrm{tr}(X \tilde P_{t,s}), \quad K_{t,t} = -\sqrt n.
+
+A trace is a sum over probes, :math:`\mathrm{tr}(M) = \sum_k \mathrm{reader}_k^\top M\,
+\mathrm{probe}_k`: over basis vectors it is exact, over random signs it is Hutchinson's estimate.
+Both are the same pass of the tangent engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steinpath._arrays import Array, namespace
+from steinpath._validation import check_array, check_choice, check_count, check_covariance
+from steinpath.path import Path
+from steinpath.tangents import Linearization, tangents
+
+# Tangent columns that advance together: wide enough for fast products, small enough for caches.
+_WIDTH = 256
+
+METHODS = ("exact", "hutchinson")
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectionMatrices:
+    """W (None without a covariance), K and A, each of shape (probes, T, T).
+
+    Their means over the first axis are the estimates; a single exact matrix counts as one probe.
+    """
+
+    W: Array | None
+    K: Array
+    A: Array
+    row_squares: Array | None  # ρ², one per observation
+
+    def weights(self, skip: int | None = None) -> Array:
+        """Weights of the correction: W if known, else the solution of ``K Ŵ = A``.
+
+        Parameters
+        ----------
+        skip : int, optional
+            A probe to leave out.
+        """
+        if self.W is not None:
+            return _mean_without(self.W, skip)
+        return _solve_lower(_mean_without(self.K, skip), _mean_without(self.A, skip))
+
+    def corrected(self, path: Path, skip: int | None = None) -> Array:
+        """Corrected fitted values, ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
+        xp = namespace(path.y)
+        duals = path.dual
+        if path.fit_intercept:
+            # centred columns of X never show the mean of a dual to the coefficients
+            duals = duals - xp.mean(duals, axis=1, keepdims=True)
+        shift = self.weights(skip)[:, : path.n_iter] @ duals
+        if self.row_squares is not None:
+            shift = shift * self.row_squares
+        return path.fitted - shift
+
+
+def correction_matrices(
+    path: Path,
+    covariance: Any = None,
+    method: str = "exact",
+    n_probes: int = 5,
+    row_scale: Any = None,
+    rng: Any = None,
+) -> tuple[Array | None, Array, Array]:
+    """Compute the triangular matrices of the paper's two corrections.
+
+    Parameters
+    ----------
+    path : Path
+        What `run` returned.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, if it is known.
+    method : {"exact", "hutchinson"}, default="exact"
+        Traces by basis vectors, at about ``min(n, p) + p`` tangent columns per iteration, or
+        estimated by random signs, at ``2 n_probes``.
+    n_probes : int, default=5
+        Random vectors of Hutchinson's method.
+    row_scale : None, "norm" or array-like of shape (n,)
+        Sizes of the rows, if they are unequal; "norm" takes the norms of the (centred) rows. K
+        is then the trace weighted by the squared sizes, scaled to mean 1.
+    rng : None, int or numpy.random.Generator
+        Randomness of the probes.
+
+    Returns
+    -------
+    W, K, A : Array of shape (n_iter + 1, n_iter + 1)
+        W is None without a covariance. W and A are strictly lower triangular; K is lower
+        triangular with diagonal ``-√n``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> X = np.random.default_rng(0).standard_normal((30, 5))
+    >>> path = sp.run(X, X[:, 0], sp.LAD(), sp.Ridge(0.5), n_iter=4)
+    >>> W, K, A = sp.correction_matrices(path, covariance=np.eye(5))
+    >>> W.shape, bool(np.allclose(np.diag(K), -np.sqrt(30)))
+    ((5, 5), True)
+    """
+    matrices = compute_matrices(path, covariance, method, n_probes, row_scale, rng)
+    W = None if matrices.W is None else _mean_without(matrices.W)
+    return W, _mean_without(matrices.K), _mean_without(matrices.A)
+
+
+def compute_matrices(
+    path: Path, covariance: Any, method: str, n_probes: int, row_scale: Any, rng: Any
+) -> CorrectionMatrices:
+    """Return the matrices with one layer per random probe; see `correction_matrices`."""
+    check_choice("method", method, METHODS)
+    n_probes = check_count("n_probes", n_probes)
+    p = path.n_features
+    example = path.design.example
+    if covariance is not None:
+        covariance = check_covariance(covariance, p, example)
+    rho_squared = _row_squares(path, row_scale)
+    build = _exact_probes if method == "exact" else _random_probes
+    probes = build(path, covariance, rho_squared, n_probes, rng)
+
+    xp = namespace(path.y)
+    root_n = math.sqrt(path.n_samples)
+    linearization = Linearization(path)
+    sum_layers = method == "exact"
+    *W, A = _responses(linearization, "eta", probes.into_eta, probes.read_eta, sum_layers)
+    (K,) = _responses(linearization, "v", probes.into_v, probes.read_v, sum_layers)
+    eye = xp.eye(path.n_iter + 1, dtype=example.dtype)
+    return CorrectionMatrices(
+        W=W[0] if W else None,
+        K=K / root_n - root_n * path.design.array(eye),
+        A=A / -root_n,
+        row_squares=rho_squared,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Probes:
+    """What is injected, column by column, and what the responses are multiplied with."""
+
+    into_eta: Array  # (p, m)
+    read_eta: list[Array]  # for W, if asked for, and for A; each (p, m)
+    into_v: Array  # (n, m)
+    read_v: list[Array]  # for K; (p, m)
+
+
+# The intercept's column of the design is not random: nothing is injected there for W and A, and
+# no reading looks at it. (Centred columns are orthogonal to it, so that no other term is lost.)
+
+
+def _exact_probes(
+    path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
+) -> _Probes:
+    design, p = path.design, path.n_features
+    basis = design.array(np.eye(design.shape[1], p))
+    columns = design.matmat(basis)  # X, with centred columns if there is an intercept
+    read_eta = [design.rmatmat(columns)]
+    if covariance is not None:
+        read_eta.insert(0, _padded(covariance, design.shape[1]))
+    # tr(X P) = tr(P X): over the p columns of X, or over the n basis vectors, if those are fewer
+    weighted = columns if rho_squared is None else rho_squared[:, None] * columns
+    if p <= path.n_samples:
+        return _Probes(basis, read_eta, weighted, [basis])
+    rows = _padded(namespace(columns).matrix_transpose(weighted), design.shape[1])
+    return _Probes(basis, read_eta, design.array(np.eye(path.n_samples)), [rows])
+
+
+def _random_probes(
+    path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
+) -> _Probes:
+    design, p = path.design, path.n_features
+    rng = np.random.default_rng(rng)
+
+    def signs(rows: int) -> Array:
+        return design.array(rng.integers(0, 2, size=(rows, n_probes)) * 2.0 - 1.0)
+
+    g, xi = signs(p), signs(path.n_samples)
+    into_eta = _padded(g, design.shape[1])
+    read_eta = [_features_only(design.rmatmat(design.matmat(into_eta)), p)]
+    if covariance is not None:
+        read_eta.insert(0, _padded(covariance @ g, design.shape[1]))
+    weighted = xi if rho_squared is None else rho_squared[:, None] * xi
+    return _Probes(into_eta, read_eta, xi, [_features_only(design.rmatmat(weighted), p)])
+
+
+def _padded(block: Array, rows: int) -> Array:
+    """``block`` with rows of zeros below, for the intercept."""
+    missing = rows - block.shape[0]
+    if not missing:
+        return block
+    xp = namespace(block)
+    return xp.concat([block, xp.zeros_like(block[:missing, :])], axis=0)
+
+
+def _features_only(block: Array, p: int) -> Array:
+    """``block`` with the intercept's row set to zero."""
+    return _padded(block[:p, :], block.shape[0])
+
+
+def _responses(
+    linearization: Linearization,
+    where: str,
+    probes: Array,
+    readers: list[Array],
+    sum_layers: bool,
+) -> list[Array]:
+    """Readings of the responses to impulses at every time.
+
+    Returns, for each reader, the array ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after an impulse
+    ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or its sum over ``k`` as one layer.
+    """
+    path = linearization.path
+    design, N = path.design, path.n_iter
+    m = probes.shape[1]
+    layers = 1 if sum_layers else m
+    results = [design.zeros(layers, N + 1, N + 1) for _ in readers]
+    few = min(m, _WIDTH)
+    sources = max(1, _WIDTH // few)  # impulse times that advance together
+    for k in range(0, m, few):
+        chosen = slice(k, k + few)
+        impulse = probes[:, chosen] / math.sqrt(path.n_samples)
+        for first in range(1, N + 1, sources):
+            last = min(first + sources, N + 1)
+            readings = _impulse_readings(
+                linearization, where, impulse, [r[:, chosen] for r in readers], first, last
+            )
+            for result, reading in zip(results, readings, strict=True):
+                if sum_layers:
+                    reading = namespace(reading).sum(reading, axis=0, keepdims=True)
+                    result[:, :, first - 1 : last - 1] += reading
+                else:
+                    result[chosen, :, first - 1 : last - 1] = reading
+    return results
+
+
+def _impulse_readings(
+    linearization: Linearization,
+    where: str,
+    impulse: Array,
+    readers: list[Array],
+    first: int,
+    last: int,
+) -> list[Array]:
+    """Readings, of shape (m, T, last - first), for impulses at the times first, …, last - 1."""
+    path = linearization.path
+    xp = namespace(impulse)
+    m, sources = impulse.shape[1], last - first
+
+    def inject(source: int, block: Array) -> None:
+        if first <= source < last:
+            columns = slice((source - first) * m, (source - first + 1) * m)
+            block[:, columns] = block[:, columns] + impulse
+
+    injections: dict[str, Callable[[int, Array], None]]
+    if where == "eta":
+        injections = {"into_eta": inject}
+    else:
+        injections = {"into_v": lambda t, block: inject(t + 1, block)}
+    repeated = [xp.concat([reader] * sources, axis=1) for reader in readers]
+    results = [path.design.zeros(m, path.n_iter + 1, sources) for _ in readers]
+    for t, db in tangents(linearization, m * sources, start=first, **injections):
+        for result, reader in zip(results, repeated, strict=True):
+            reading = xp.reshape(xp.sum(reader * db, axis=0), (sources, m))
+            result[:, t, :] = xp.matrix_transpose(reading)
+    return results
+
+
+def _row_squares(path: Path, row_scale: Any) -> Array | None:
+    """Squared sizes of the rows, scaled to mean 1."""
+    if row_scale is None:
+        return None
+    xp = namespace(path.y)
+    if isinstance(row_scale, str):
+        check_choice("row_scale", row_scale, ("norm",))
+        squares = path.design.row_squares()
+        if path.fit_intercept:
+            squares = squares - path.design.height**2  # type: ignore[attr-defined]
+        what = "every (centred) row of X is zero"
+    else:
+        sizes = check_array("row_scale", row_scale, ndim=1, reference=path.y)
+        if sizes.shape != path.y.shape or xp.any(sizes < 0):
+            raise ValueError(
+                f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"
+            )
+        squares = sizes**2
+        what = "all sizes are zero"
+    mean = xp.mean(squares)
+    if not float(mean) > 0:
+        raise ValueError(f"row_scale cannot be used: {what}")
+    return squares / mean
+
+
+def _mean_without(layers: Array, skip: int | None = None) -> Array:
+    xp = namespace(layers)
+    if skip is None:
+        return xp.mean(layers, axis=0)
+    count = layers.shape[0]
+    return (xp.sum(layers, axis=0) - layers[skip, ...]) / (count - 1)
+
+
+def _solve_lower(K: Array, A: Array) -> Array:
+    """Solve ``K Ŵ = A`` for a lower triangular K, row by row."""
+    W = namespace(A).zeros_like(A)
+    for t in range(A.shape[0]):
+        W[t, :] = (A[t, :] - K[t, :t] @ W[:t, :]) / K[t, t]
+    return W

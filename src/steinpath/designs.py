@@ -1,0 +1,172 @@
+"""Designs: the matrix X behind two products.
+
+The engine touches X only through ``matmat`` and ``rmatmat``. Anything with these, a ``shape``
+and a ``norm()`` can stand in for X; `Design` gives the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, svds
+
+from steinpath._arrays import Array, like, namespace, to_numpy
+from steinpath._validation import check_array
+
+# Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
+_SMALL = 32
+
+
+class Design(ABC):
+    """An ``(n, p)`` matrix that can be multiplied from both sides.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        ``(n, p)``.
+    example : Array
+        Any array of the design's namespace, dtype and device: what new arrays are made like.
+    """
+
+    shape: tuple[int, int]
+    example: Array
+
+    @abstractmethod
+    def matmat(self, block: Array) -> Array:
+        """``X @ block`` for a vector or a block of columns."""
+
+    @abstractmethod
+    def rmatmat(self, block: Array) -> Array:
+        """``Xᵀ @ block`` for a vector or a block of columns."""
+
+    @abstractmethod
+    def row_squares(self) -> Array:
+        """Squared Euclidean norm of each row."""
+
+    def norm(self, tol: float = 1e-6) -> float:
+        """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
+        known = getattr(self, "_norm", None)
+        if known is None or known[1] > tol:
+            known = (self._largest_singular_value(tol), tol)
+            self._norm = known
+        return known[0]
+
+    def zeros(self, *shape: int) -> Array:
+        """Return zeros like the design."""
+        return namespace(self.example).zeros(
+            shape, dtype=self.example.dtype, device=array_api_compat.device(self.example)
+        )
+
+    def array(self, values: Any) -> Array:
+        """``values`` as an array like the design."""
+        return like(values, self.example)
+
+    def _largest_singular_value(self, tol: float) -> float:
+        n, p = self.shape
+        if min(n, p) <= _SMALL:
+            columns = (
+                self.matmat(self.array(np.eye(p)))
+                if p <= n
+                else self.rmatmat(self.array(np.eye(n)))
+            )
+            return float(np.linalg.norm(to_numpy(columns).astype(float), 2))
+        operator = LinearOperator(
+            dtype=np.dtype(float),
+            shape=self.shape,
+            matvec=lambda b: to_numpy(self.matmat(self.array(b.ravel()))),
+            rmatvec=lambda u: to_numpy(self.rmatmat(self.array(u.ravel()))),
+        )
+        start = np.random.default_rng(0).standard_normal(min(n, p))
+        if not np.any(operator.matvec(start) if p <= n else operator.rmatvec(start)):
+            return 0.0  # ARPACK refuses the zero matrix
+        values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
+        return float(values[0])
+
+
+class DenseDesign(Design):
+    """A matrix held in memory, in any array namespace.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p)
+        Real and finite. float32 and float64 stay what they are, integers become float64.
+    """
+
+    def __init__(self, X: Any):
+        self.example = check_array("X", X, ndim=2)
+        self.shape = (int(self.example.shape[0]), int(self.example.shape[1]))
+
+    def matmat(self, block: Array) -> Array:
+        return self.example @ block
+
+    def rmatmat(self, block: Array) -> Array:
+        return self.example.T @ block
+
+    def row_squares(self) -> Array:
+        xp = namespace(self.example)
+        rows = max(1, 2**20 // self.shape[1])  # in pieces, so as not to hold a second X
+        pieces = [
+            xp.sum(self.example[i : i + rows, :] ** 2, axis=1)
+            for i in range(0, self.shape[0], rows)
+        ]
+        return xp.concat(pieces)
+
+
+class InterceptDesign(Design):
+    """Columns centred by their means, and one more column of equal entries: the intercept's.
+
+    The centring is a rank-one correction of each product, so X itself is never copied. The last
+    column holds ``height``, the root mean square of the centred entries: 1 for standardised
+    features, and in other units what keeps the intercept's speed and the norm of the whole in
+    proportion.
+    """
+
+    def __init__(self, features: Design):
+        n, p = features.shape
+        self.features = features
+        self.shape = (n, p + 1)
+        self.example = features.example
+        xp = namespace(self.example)
+        self.means = features.rmatmat(self.zeros(n) + 1.0) / n
+        mean_square = float(xp.sum(self._centred_row_squares())) / (n * p)
+        self.height = math.sqrt(mean_square) or 1.0
+
+    def matmat(self, block: Array) -> Array:
+        head, last = block[:-1, ...], block[-1, ...]
+        return self.features.matmat(head) + (self.height * last - self.means @ head)
+
+    def rmatmat(self, block: Array) -> Array:
+        xp = namespace(block)
+        total = xp.sum(block, axis=0)
+        means = self.means if block.ndim == 1 else self.means[:, None]
+        head = self.features.rmatmat(block) - means * total
+        return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
+
+    def row_squares(self) -> Array:
+        return self._centred_row_squares() + self.height**2
+
+    def _centred_row_squares(self) -> Array:
+        xp = namespace(self.example)
+        squares = (
+            self.features.row_squares()
+            - 2 * self.features.matmat(self.means)
+            + self.means @ self.means
+        )
+        return xp.clip(squares, 0.0)  # rounding, where a row is at the mean
+
+    def coefficients(self, b: Array) -> Array:
+        """Coefficients of the features, from rows of iterates."""
+        return b[:, :-1]
+
+    def intercepts(self, b: Array) -> Array:
+        """Intercepts in the features' own coordinates, from rows of iterates."""
+        return self.height * b[:, -1] - b[:, :-1] @ self.means
+
+
+def as_design(X: Any) -> Design:
+    """Return a design from what a user calls X."""
+    return X if isinstance(X, Design) else DenseDesign(X)

@@ -1,0 +1,310 @@
+r"""Losses: how far the fitted values are from the responses.
+
+A loss is a convex function :math:`h(r)` of the residual :math:`r = y - Xb`. Separable losses are
+:math:`h(r) = n^{-1/2} \sum_i \rho(r_i)`, so that all losses grow alike with the sample size.
+
+Each loss gives its value and, for its smoothed version (the Moreau envelope)
+
+.. math:: h_s(r) = \min_x \; h(x) + \|x - r\|^2 / (2 s),
+
+the gradient and the Hessian. That one pair is all that any algorithm needs: the proximal map is
+:math:`r - s \nabla h_s(r)`, the dual updates of Chambolle–Pock and of linearized ADMM are
+:math:`-\nabla h_s` (no cancellation, however large the residuals), and :math:`\nabla h_0` is the
+gradient itself, which proximal gradient methods use.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from steinpath._arrays import Array, namespace, norm_of_columns
+from steinpath._validation import check_number
+from steinpath.jacobians import Diagonal, Jacobian, RankOne
+
+
+class Loss(ABC):
+    """A convex function of the residual ``y - X b``."""
+
+    #: Key of the loss in `LOSSES`.
+    name: ClassVar[str]
+    #: Test loss that goes with it: a key of `steinpath.scoring.CRITERIA`.
+    test_loss: ClassVar[str]
+    #: Lipschitz constant of ``√n ∇h``; None for a loss with kinks.
+    smoothness: ClassVar[float | None] = None
+
+    @abstractmethod
+    def value(self, r: Array) -> Array:
+        """Loss of the residual ``r``: a vector, or each column of a block."""
+
+    @abstractmethod
+    def gradient(self, r: Array, step: float = 0.0) -> Array:
+        """Gradient of the loss smoothed by ``step``; a subgradient where there is no smoothing."""
+
+    @abstractmethod
+    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
+        """Jacobian of `gradient`."""
+
+    @abstractmethod
+    def location(self, y: Array) -> float:
+        """Constant fit with the smallest loss: where an intercept starts."""
+
+    def prox(self, r: Array, step: float) -> Array:
+        """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
+        return r - step * self.gradient(r, step)
+
+    def prox_jacobian(self, r: Array, step: float) -> Jacobian:
+        """Jacobian of `prox`."""
+        return self.hessian(r, step).affine(1.0, -step)
+
+
+class SeparableLoss(Loss):
+    r"""A loss :math:`n^{-1/2} \sum_i \rho(r_i)`.
+
+    A subclass gives ``rho`` and, for its Moreau envelope with parameter ``s``, the derivative
+    ``score`` and the second derivative ``slope``.
+    """
+
+    @abstractmethod
+    def rho(self, r: Array) -> Array:
+        """Loss of each observation."""
+
+    @abstractmethod
+    def score(self, r: Array, s: float) -> Array:
+        """Derivative of the smoothed ``rho``."""
+
+    @abstractmethod
+    def slope(self, r: Array, s: float) -> Array:
+        """Second derivative of the smoothed ``rho``."""
+
+    def value(self, r: Array) -> Array:
+        return namespace(r).sum(self.rho(r), axis=0) / math.sqrt(r.shape[0])
+
+    def gradient(self, r: Array, step: float = 0.0) -> Array:
+        scale = 1 / math.sqrt(r.shape[0])
+        return scale * self.score(r, scale * step)
+
+    def hessian(self, r: Array, step: float = 0.0) -> Diagonal:
+        scale = 1 / math.sqrt(r.shape[0])
+        return Diagonal(scale * self.slope(r, scale * step))
+
+    def location(self, y: Array) -> float:
+        # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
+        xp = namespace(y)
+        low, high = float(xp.min(y)), float(xp.max(y))
+        for _ in range(60):
+            middle = low / 2 + high / 2
+            total = float(xp.sum(self.score(y - middle, 0.0)))
+            if total == 0:
+                return middle
+            low, high = (middle, high) if total > 0 else (low, middle)
+        return low / 2 + high / 2
+
+
+def _clipped_ratio(r: Array, s: float, low: float, high: float) -> Array:
+    """``r / s`` clipped to ``[low, high]``, also in the limit ``s = 0``."""
+    xp = namespace(r)
+    if s == 0:
+        zero = xp.zeros_like(r)
+        return xp.where(r > 0, zero + high, xp.where(r < 0, zero + low, zero))
+    return xp.clip(r / s, low, high)
+
+
+def _inside(r: Array, low: float, high: float, value: float) -> Array:
+    """``value`` where ``low < r < high``, else 0."""
+    xp = namespace(r)
+    zero = xp.zeros_like(r)
+    return xp.where((r > low) & (r < high), zero + value, zero)
+
+
+@dataclass(frozen=True)
+class LAD(SeparableLoss):
+    """Least absolute deviations, ``rho(r) = |r|``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> float(sp.LAD().value(np.array([1.0, -2.0, 0.0, 3.0])))
+    3.0
+    """
+
+    name = "lad"
+    test_loss = "absolute"
+
+    def rho(self, r: Array) -> Array:
+        return namespace(r).abs(r)
+
+    def score(self, r: Array, s: float) -> Array:
+        return _clipped_ratio(r, s, -1.0, 1.0)
+
+    def slope(self, r: Array, s: float) -> Array:
+        return _inside(r, -s, s, 1 / s if s else 0.0)
+
+    def location(self, y: Array) -> float:
+        return _quantile(y, 0.5)
+
+
+@dataclass(frozen=True)
+class Quantile(SeparableLoss):
+    """Quantile (pinball) loss, ``rho(r) = q max(r, 0) + (1 - q) max(-r, 0)``.
+
+    Parameters
+    ----------
+    q : float, default=0.5
+        The quantile aimed at, strictly between 0 and 1. The median's ``q=0.5`` is half the
+        LAD loss.
+    """
+
+    q: float = 0.5
+
+    name = "quantile"
+    test_loss = "quantile"
+
+    def __post_init__(self) -> None:
+        check_number("q", self.q, low=0, high=1, open_low=True, open_high=True)
+
+    def rho(self, r: Array) -> Array:
+        return namespace(r).maximum(self.q * r, (self.q - 1) * r)
+
+    def score(self, r: Array, s: float) -> Array:
+        return _clipped_ratio(r, s, self.q - 1, self.q)
+
+    def slope(self, r: Array, s: float) -> Array:
+        return _inside(r, (self.q - 1) * s, self.q * s, 1 / s if s else 0.0)
+
+    def location(self, y: Array) -> float:
+        return _quantile(y, self.q)
+
+
+@dataclass(frozen=True)
+class Huber(SeparableLoss):
+    """Huber loss, ``rho(r) = r² / 2`` up to ``|r| = delta`` and linear beyond.
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        Where the loss turns from quadratic to linear, on the scale of the residuals.
+    """
+
+    delta: float = 1.35
+
+    name = "huber"
+    test_loss = "huber"
+    smoothness = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("delta", self.delta, low=0, open_low=True)
+
+    def rho(self, r: Array) -> Array:
+        inner = namespace(r).clip(r, -self.delta, self.delta)
+        return inner * (r - inner / 2)
+
+    def score(self, r: Array, s: float) -> Array:
+        return namespace(r).clip(r / (1 + s), -self.delta, self.delta)
+
+    def slope(self, r: Array, s: float) -> Array:
+        end = self.delta * (1 + s)
+        return _inside(r, -end, end, 1 / (1 + s))
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(SeparableLoss):
+    """Support-vector loss, ``rho(r) = max(|r| - eps, 0)``.
+
+    Parameters
+    ----------
+    eps : float, default=0.1
+        Half-width of the band within which errors cost nothing.
+    """
+
+    eps: float = 0.1
+
+    name = "epsilon_insensitive"
+    test_loss = "epsilon_insensitive"
+
+    def __post_init__(self) -> None:
+        check_number("eps", self.eps, low=0)
+
+    def rho(self, r: Array) -> Array:
+        return namespace(r).abs(self._beyond(r))
+
+    def score(self, r: Array, s: float) -> Array:
+        return _clipped_ratio(self._beyond(r), s, -1.0, 1.0)
+
+    def slope(self, r: Array, s: float) -> Array:
+        size = namespace(r).abs(r)
+        # with eps = 0 the band is empty and the slope has no hole at r = 0
+        low = self.eps if self.eps > 0 else -math.inf
+        return _inside(size, low, self.eps + s, 1 / s if s else 0.0)
+
+    def _beyond(self, r: Array) -> Array:
+        return r - namespace(r).clip(r, -self.eps, self.eps)
+
+
+@dataclass(frozen=True)
+class Squared(SeparableLoss):
+    """Squared loss, ``rho(r) = r² / 2``. Its dual iterates under proximal gradient are ``-v``."""
+
+    name = "squared"
+    test_loss = "squared"
+    smoothness = 1.0
+
+    def rho(self, r: Array) -> Array:
+        return r * r / 2
+
+    def score(self, r: Array, s: float) -> Array:
+        return r / (1 + s)
+
+    def slope(self, r: Array, s: float) -> Array:
+        return namespace(r).ones_like(r) / (1 + s)
+
+    def location(self, y: Array) -> float:
+        return float(namespace(y).mean(y))
+
+
+@dataclass(frozen=True)
+class SquareRoot(Loss):
+    """Square-root loss, ``h(r) = ‖r‖₂``: least squares whose penalty needs no noise level."""
+
+    name = "square_root"
+    test_loss = "squared"
+
+    def value(self, r: Array) -> Array:
+        return namespace(r).linalg.vector_norm(r, axis=0)
+
+    def gradient(self, r: Array, step: float = 0.0) -> Array:
+        return r / self._radius(r, step)
+
+    def hessian(self, r: Array, step: float = 0.0) -> RankOne:
+        xp = namespace(r)
+        norm = norm_of_columns(r)
+        scale = 1 / self._radius(r, step)
+        outside = xp.where(norm > step, scale, xp.zeros_like(scale))
+        return RankOne(scale, -outside, self.gradient(r))
+
+    def location(self, y: Array) -> float:
+        return float(namespace(y).mean(y))
+
+    def _radius(self, r: Array, step: float) -> Array:
+        # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
+        xp = namespace(r)
+        return xp.clip(norm_of_columns(r), max(step, float(xp.finfo(r.dtype).smallest_normal)))
+
+
+def _quantile(y: Array, q: float) -> float:
+    """Sample quantile: the middle of the interval of minimisers of the quantile loss."""
+    xp = namespace(y)
+    ordered = xp.sort(y)
+    position = q * y.shape[0]
+    below = min(max(math.ceil(position) - 1, 0), y.shape[0] - 1)
+    above = min(math.floor(position), y.shape[0] - 1)
+    return float(ordered[below]) / 2 + float(ordered[above]) / 2
+
+
+#: All losses by name. Tests, estimators and the command find them here.
+LOSSES: dict[str, type[Loss]] = {
+    loss.name: loss for loss in (LAD, SquareRoot, Quantile, Huber, EpsilonInsensitive, Squared)
+}

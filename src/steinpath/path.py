@@ -1,0 +1,266 @@
+"""The recursion: `run` advances an algorithm and returns its whole `Path`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from steinpath._arrays import Array, namespace
+from steinpath._validation import check_array, check_count
+from steinpath.algorithms import Algorithm, ChambollePock, Maps, ProximalMaps
+from steinpath.designs import Design, InterceptDesign, as_design
+from steinpath.losses import Loss
+from steinpath.penalties import FreeIntercept, Penalty
+
+
+class DivergenceError(FloatingPointError):
+    """An iterate stopped being finite.
+
+    Attributes
+    ----------
+    iterate : int
+        The first iterate that is not finite.
+    """
+
+    def __init__(self, iterate: int, cause: str):
+        super().__init__(f"iterate {iterate} is not finite: {cause}")
+        self.iterate = iterate
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The iterates of one run, and the histories that its tangents need.
+
+    Made by `run`. Everything is an array of the namespace, dtype and device of X.
+
+    Attributes
+    ----------
+    coef : Array of shape (n_iter + 1, p)
+        ``coef[t]`` is the iterate ``b^t``; ``coef[0]`` is zero.
+    dual : Array of shape (n_iter, n)
+        ``dual[s - 1]`` is the dual iterate ``u^s``.
+    fitted : Array of shape (n_iter + 1, n)
+        ``X b^t`` plus the intercept.
+    intercept : Array of shape (n_iter + 1,)
+        Zero without an intercept.
+    y : Array of shape (n,)
+        The responses.
+    loss, penalty, algorithm
+        What was minimised and how; the algorithm with the step sizes it used.
+    """
+
+    y: Array
+    loss: Loss
+    penalty: Penalty
+    algorithm: Algorithm
+    #: The design that the recursion saw: X, or X centred with the intercept's column.
+    design: Design = field(repr=False)
+    maps: Maps = field(repr=False)
+    #: Where the intercept started; the recursion worked on ``y - offset``.
+    offset: float
+    #: ``b^0 … b^N``, ``X b^0 … X b^N``, ``u^0 … u^N``, ``eta^0 … eta^N`` of the recursion.
+    iterates: list[Array] = field(repr=False)
+    products: list[Array] = field(repr=False)
+    duals: list[Array] = field(repr=False)
+    etas: list[Array] = field(repr=False)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return len(self.iterates) - 1
+
+    @property
+    def n_samples(self) -> int:
+        """Number of observations."""
+        return self.design.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X, the intercept's not counted."""
+        return self.design.shape[1] - self.fit_intercept
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether the model has an intercept."""
+        return isinstance(self.design, InterceptDesign)
+
+    @cached_property
+    def coef(self) -> Array:
+        """Coefficients of each iterate."""
+        return namespace(self.y).stack(self.iterates)[:, : self.n_features]
+
+    @cached_property
+    def dual(self) -> Array:
+        """Dual iterates, the first being ``u^1``."""
+        return namespace(self.y).stack(self.duals[1:])
+
+    @cached_property
+    def fitted(self) -> Array:
+        """Fitted values of each iterate."""
+        return namespace(self.y).stack(self.products) + self.offset
+
+    @cached_property
+    def intercept(self) -> Array:
+        """Intercept of each iterate."""
+        if isinstance(self.design, InterceptDesign):
+            iterates = namespace(self.y).stack(self.iterates)
+            return self.design.intercepts(iterates) + self.offset
+        return self.design.zeros(self.n_iter + 1)
+
+    @cached_property
+    def objective(self) -> Array:
+        """Loss plus penalty of each iterate."""
+        values = [
+            self.loss.value(self.y - fitted) + self.penalty.value(b[: self.n_features])
+            for fitted, b in zip(_rows(self.fitted), self.iterates, strict=True)
+        ]
+        return namespace(self.y).stack(values)
+
+    def residuals(self) -> list[Array]:
+        """``v^0 … v^N``, the scaled residuals that the dual updates saw."""
+        target = self.y - self.offset
+        return [_scaled_residual(target, product) for product in self.products]
+
+    def __repr__(self) -> str:
+        n, p = self.n_samples, self.n_features
+        intercept = ", intercept" * self.fit_intercept
+        return (
+            f"<Path of {self.n_iter} iterations: {self.loss!r} + {self.penalty!r} by "
+            f"{self.algorithm!r}, n={n}, p={p}{intercept}>"
+        )
+
+
+def run(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalty: Penalty,
+    algorithm: Algorithm = ChambollePock(),
+    n_iter: int = 300,
+    fit_intercept: bool = False,
+) -> Path:
+    """Run an algorithm from zero and keep every iterate.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p), or a `steinpath.designs.Design`
+        The design matrix. Its array namespace, dtype and device are those of the whole path.
+    y : array-like of shape (n,)
+        The responses.
+    loss : Loss
+        Such as ``sp.LAD()``.
+    penalty : Penalty
+        Such as ``sp.Lasso(0.5)``.
+    algorithm : Algorithm, default=ChambollePock()
+        What to run.
+    n_iter : int, default=300
+        Number of iterations.
+    fit_intercept : bool, default=False
+        Add an unpenalised intercept. The columns of X are then centred (by a rank-one correction
+        of the products; X is not copied) and the intercept starts at the best constant fit.
+
+    Returns
+    -------
+    Path
+        All iterates, with what the risk estimates need.
+
+    Raises
+    ------
+    DivergenceError
+        If an iterate is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 20))
+    >>> y = X[:, 0] + rng.standard_t(2, size=100)
+    >>> path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=50)
+    >>> path.coef.shape, path.dual.shape, path.fitted.shape
+    ((51, 20), (50, 100), (51, 100))
+    """
+    _check_instance("loss", loss, Loss, "sp.LAD()")
+    _check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
+    _check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
+    n_iter = check_count("n_iter", n_iter)
+    design = as_design(X)
+    n, p = design.shape
+    y = check_array("y", y, ndim=1, reference=design.example)
+    if y.shape[0] != n:
+        raise ValueError(f"X has {n} rows, but y has {y.shape[0]} entries")
+    penalty.check_size(p)
+    offset, bound_penalty = 0.0, penalty
+    if fit_intercept:
+        design = InterceptDesign(design)
+        offset, bound_penalty = loss.location(y), FreeIntercept(penalty)
+
+    with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
+        maps = algorithm.bind(design, y - offset, loss, bound_penalty)
+        b, products, u, eta = _iterate(design, y - offset, maps, n_iter)
+        if len(b) <= n_iter:
+            raise DivergenceError(len(b), algorithm.why_diverged(maps, design, loss))
+    if isinstance(maps, ProximalMaps):
+        algorithm = maps.algorithm
+    return Path(y, loss, penalty, algorithm, design, maps, offset, b, products, u, eta)
+
+
+def _iterate(
+    design: Design, target: Array, maps: Maps, n_iter: int
+) -> tuple[list[Array], list[Array], list[Array], list[Array]]:
+    """Advance the recursion; stops short before the first iterate that is not finite."""
+    xp = namespace(target)
+    n, p = design.shape
+    root_n = math.sqrt(n)
+    u, b, eta = [design.zeros(n)], [design.zeros(p)], [design.zeros(p)]
+    products = [design.zeros(n)]
+    v = [_scaled_residual(target, products[0])]
+    for t in range(1, n_iter + 1):
+        new_u = _check_map("dual", maps.dual(t, u, v), target, n)
+        eta.append(design.rmatmat(new_u) / root_n)
+        new_b = _check_map("primal", maps.primal(t, b, eta), target, p)
+        product = design.matmat(new_b)
+        if not (xp.all(xp.isfinite(new_b)) and xp.all(xp.isfinite(product))):
+            break
+        u.append(new_u)
+        b.append(new_b)
+        products.append(product)
+        v.append(_scaled_residual(target, product))
+    return b, products, u, eta
+
+
+def _scaled_residual(target: Array, product: Array) -> Array:
+    return (target - product) / math.sqrt(target.shape[0])
+
+
+def _rows(array: Array) -> list[Array]:
+    return [array[i, ...] for i in range(array.shape[0])]
+
+
+def _check_map(name: str, value: Any, reference: Array, size: int) -> Array:
+    """Refuse what a user's own map should not return."""
+    if (
+        not array_api_compat.is_array_api_obj(value)
+        or namespace(value) is not namespace(reference)
+        or value.shape != (size,)
+        or value.dtype != reference.dtype
+    ):
+        shape = getattr(value, "shape", None)
+        raise ValueError(
+            f"the {name} map must return an array like X of shape ({size},) and dtype "
+            f"{reference.dtype}; it returned {type(value).__name__} of shape {shape} and dtype "
+            f"{getattr(value, 'dtype', None)}"
+        )
+    return value
+
+
+def _check_instance(name: str, value: Any, kind: type, example: str) -> None:
+    if not isinstance(value, kind):
+        if isinstance(value, type) and issubclass(value, kind):
+            raise TypeError(f"{name} is the class {value.__name__}; pass an instance: {example}")
+        raise TypeError(f"{name} must be a {kind.__name__} such as {example}, got {value!r:.60}")

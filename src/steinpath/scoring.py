@@ -1,0 +1,99 @@
+"""Test losses: what a prediction costs, one number per observation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from steinpath._arrays import Array, namespace
+from steinpath._validation import check_choice
+from steinpath.losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
+
+TestLoss = None | str | Loss | Callable[[Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A named test loss with its parameter: a quantile, a width, or nothing.
+
+    Calling it with ``y`` and predictions gives the loss of each observation.
+    """
+
+    name: str
+    parameter: float = 0.0
+
+    def __call__(self, y: Array, prediction: Array) -> Array:
+        return CRITERIA[self.name](y - prediction, self.parameter)
+
+
+def _pseudo_huber(r: Array, delta: float) -> Array:
+    # delta² (√(1 + (r/delta)²) - 1), without cancellation at small r
+    root = namespace(r).sqrt(1 + (r / delta) ** 2)
+    return r * r / (1 + root)
+
+
+#: Test losses by name, as functions of the prediction error and the parameter.
+CRITERIA: dict[str, Callable[[Array, float], Array]] = {
+    "absolute": lambda r, _: LAD().rho(r),
+    "squared": lambda r, _: r * r,
+    "huber": lambda r, delta: Huber(delta).rho(r),
+    "pseudo_huber": _pseudo_huber,
+    "epsilon_insensitive": lambda r, eps: EpsilonInsensitive(eps).rho(r),
+    "quantile": lambda r, q: Quantile(q).rho(r),
+}
+
+
+def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> Criterion | Callable:
+    """Return the test loss as a callable of ``(y, prediction)``.
+
+    Parameters
+    ----------
+    test_loss : None, str, Loss or callable
+        None is the one matched to ``loss``; a string a key of `CRITERIA`, with the parameters of
+        ``loss`` where it has them and the defaults of the loss classes otherwise; a `Loss` brings
+        its own parameter.
+    loss : Loss, optional
+        Loss that was minimised.
+    """
+    if test_loss is None and loss is not None:
+        test_loss = loss
+    if isinstance(test_loss, Loss):
+        test_loss, loss = test_loss.test_loss, test_loss
+    if isinstance(test_loss, str):
+        check_choice("test_loss", test_loss, CRITERIA)
+        return Criterion(test_loss, _parameter(test_loss, loss))
+    if callable(test_loss):
+        return test_loss
+    raise TypeError(
+        "test_loss must be None, a name, a loss, or a callable of (y, prediction); "
+        f"got {test_loss!r:.60}"
+    )
+
+
+def _parameter(name: str, loss: Loss | None) -> float:
+    if name == "quantile":
+        return (loss if isinstance(loss, Quantile) else Quantile()).q
+    if name in ("huber", "pseudo_huber"):
+        return (loss if isinstance(loss, Huber) else Huber()).delta
+    if name == "epsilon_insensitive":
+        return (loss if isinstance(loss, EpsilonInsensitive) else EpsilonInsensitive()).eps
+    return 0.0
+
+
+def observation_losses(criterion: Callable, y: Array, prediction: Array) -> Array:
+    """Loss of each observation, refusing callables that return anything else."""
+    values: Any = criterion(y, prediction)
+    if isinstance(criterion, Criterion):
+        return values
+    xp = namespace(y)
+    shape = getattr(values, "shape", None)
+    if shape != y.shape:
+        raise ValueError(
+            f"test_loss must return one number per observation, an array of shape {y.shape}; it "
+            f"returned {type(values).__name__} of shape {shape}"
+        )
+    values = xp.astype(xp.asarray(values), y.dtype, copy=False)
+    if not xp.all(xp.isfinite(values)):
+        raise ValueError("test_loss returned NaN or infinite values for finite predictions")
+    return values
