@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import steinpath as sp
+from steinpath._arrays import to_numpy
 
 LAM = 0.5
 PENALTIES = {"ridge": sp.Ridge, "lasso": sp.Lasso, "mcp": sp.MCP, "scad": sp.SCAD}
@@ -37,18 +38,24 @@ def measure(
     p: int = 1000,
     n_iter: int = 300,
     n_probes: int = 5,
+    device: str | None = None,
 ) -> dict[str, Any]:
     """Errors and regrets of both estimates on one data set."""
     rng = np.random.default_rng([seed, n, p])
     criterion, noise = LOSSES[loss]
     model = sp.simulate.paper_model(p, noise)
     X, y = model.sample(n, rng)
+    if device is not None:
+        import torch
+
+        X, y = torch.asarray(X, device=device), torch.asarray(y, device=device)
     start = time.perf_counter()
     path = sp.run(X, y, criterion, PENALTIES[penalty](LAM), sp.ChambollePock(0.1, 0.1, 0.5), n_iter)
     path_seconds = time.perf_counter() - start
     centered = loss == "lad"
-    truth = model.risk(path.coef, criterion, centered=centered)
-    uncentered = model.risk(path.coef, criterion)
+    coef = to_numpy(path.coef)
+    truth = model.risk(coef, criterion, centered=centered)
+    uncentered = model.risk(coef, criterion)
     record: dict[str, Any] = {"loss": loss, "penalty": penalty, "seed": seed}
     record["path_seconds"] = path_seconds
     for name, covariance in (("tilde", model.covariance), ("hat", None)):
@@ -62,12 +69,16 @@ def measure(
             rng=rng,
         )
         record[f"{name}_seconds"] = time.perf_counter() - start
-        record[f"{name}_rms"] = float(np.sqrt(np.mean((risk.values - truth) ** 2)))
-        record[f"{name}_probe_rms"] = float(np.sqrt(np.mean(risk.probe_stderr**2)))
+        record[f"{name}_rms"] = _rms(to_numpy(risk.values) - truth)
+        record[f"{name}_probe_rms"] = _rms(to_numpy(risk.probe_stderr))
         record[f"{name}_regret"] = float(uncentered[risk.best_iter] / uncentered.min() - 1)
         record[f"{name}_best"] = risk.best_iter
     record["true_best"] = int(uncentered.argmin())
     return record
+
+
+def _rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def summary(records: list[dict[str, Any]]) -> str:
@@ -98,12 +109,15 @@ def main() -> None:
     parser.add_argument("--p", type=int, default=1000)
     parser.add_argument("--iters", type=int, default=300)
     parser.add_argument("--probes", type=int, default=5)
+    parser.add_argument("--device", help="run in torch on this device instead of NumPy")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     records = []
     for loss, penalty in PAIRS:
         for seed in range(args.seeds):
-            record = measure(loss, penalty, seed, args.n, args.p, args.iters, args.probes)
+            record = measure(
+                loss, penalty, seed, args.n, args.p, args.iters, args.probes, args.device
+            )
             records.append(record)
             print(json.dumps(record), flush=True)
     settings = {k: v for k, v in vars(args).items() if k != "json"}

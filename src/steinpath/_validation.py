@@ -10,7 +10,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from steinpath._arrays import Array, namespace
+from steinpath._arrays import Array, like, namespace
 
 
 def check_number(
@@ -66,24 +66,26 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
     """
     if not array_api_compat.is_array_api_obj(values):
         values = _as_numpy(name, values)
-    elif reference is not None and namespace(values) is not namespace(reference):
-        raise TypeError(
-            f"{name} is {_kind(values)} but X is {_kind(reference)}: "
-            "give both in the same array library"
-        )
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
-    if reference is not None:
-        dtype = reference.dtype
-    elif xp.isdtype(values.dtype, "real floating"):
-        dtype = values.dtype
-    else:
-        dtype = xp.float64
-    if xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
-        values = xp.astype(values, dtype, copy=False)
-    else:
+    if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    if reference is not None:
+        if isinstance(values, np.ndarray):
+            values = like(values, reference)
+        elif xp is not namespace(reference):
+            raise TypeError(
+                f"{name} is {_kind(values)} but X is {_kind(reference)}: "
+                "give both in the same array library, or in NumPy"
+            )
+        xp = namespace(reference)
+        values = xp.asarray(
+            xp.astype(values, reference.dtype, copy=False),
+            device=array_api_compat.device(reference),
+        )
+    elif not xp.isdtype(values.dtype, "real floating"):
+        values = xp.astype(values, xp.float64)
     if values.dtype not in (xp.float32, xp.float64):
         raise TypeError(f"{name} has dtype {values.dtype}; use float32 or float64")
     if reference is not None:

@@ -31,35 +31,49 @@ History = Sequence[Array]
 Tangent = Callable[[History, History], Array]
 
 
-class Maps(Protocol):
+class Maps(ABC):
     """The two maps of one run and their derivatives: all that the engine knows of an algorithm."""
 
     #: How many past states the maps look at; None for all.
-    memory: int | None
+    memory: ClassVar[int | None]
 
+    @abstractmethod
     def dual(self, t: int, u: History, v: History) -> Array:
         """``u^t`` from ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
 
+    @abstractmethod
     def primal(self, t: int, b: History, eta: History) -> Array:
         """``b^t`` from ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
 
+    @abstractmethod
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        """Derivative of `dual` at the given histories, as a map of histories of tangents."""
+        """Return the derivative of `dual` at these histories: a map of tangents' histories."""
 
+    @abstractmethod
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        """Derivative of `primal` at the given histories, as a map of histories of tangents."""
+        """Return the derivative of `primal` at these histories: a map of tangents' histories."""
 
 
 class Algorithm(ABC):
     """Something that can be bound to a problem, and then is a pair of maps."""
 
     @abstractmethod
-    def bind(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> Maps:
-        """Check that the problem can be handled, fix all step sizes, return the maps."""
+    def bind(
+        self, design: Design, y: Array, loss: Loss, penalty: Penalty
+    ) -> tuple[Algorithm, Maps]:
+        """Check that the problem can be handled; fix all step sizes.
+
+        Returns
+        -------
+        algorithm : Algorithm
+            The same algorithm with the step sizes that it will use.
+        maps : Maps
+            Its maps for this problem.
+        """
 
     @abstractmethod
-    def why_diverged(self, maps: Maps, design: Design, loss: Loss) -> str:
-        """Say in a sentence the likely cause of an iterate that is not finite."""
+    def why_diverged(self, design: Design, loss: Loss) -> str:
+        """Say, once the step sizes are fixed, why an iterate may have become infinite."""
 
 
 # ------------------------------------------------------------------------------------------------
@@ -108,30 +122,45 @@ class Recursion(Algorithm):
     dual_jvp: Callable[[int, History, History, History, History], Array]
     primal_jvp: Callable[[int, History, History, History, History], Array]
 
-    memory: ClassVar[None] = None
-
     def __post_init__(self) -> None:
         for name in ("dual", "primal", "dual_jvp", "primal_jvp"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"Recursion: {name} must be callable")
 
-    def bind(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> Maps:
+    def bind(
+        self, design: Design, y: Array, loss: Loss, penalty: Penalty
+    ) -> tuple[Algorithm, Maps]:
         if not isinstance(penalty, NoPenalty):
             raise ValueError(
                 "Recursion has maps of its own and cannot use "
                 f"{penalty!r}; pass sp.NoPenalty() and put the penalty into `primal`"
                 " (an intercept too: as a column of ones in X)"
             )
-        return self
+        return self, RecursionMaps(self)
+
+    def why_diverged(self, design: Design, loss: Loss) -> str:
+        return "the maps given to Recursion do not contract; smaller steps may help"
+
+
+@dataclass(frozen=True)
+class RecursionMaps(Maps):
+    """The maps of a `Recursion`, which see the whole history."""
+
+    recursion: Recursion
+
+    memory = None
+
+    def dual(self, t: int, u: History, v: History) -> Array:
+        return self.recursion.dual(t, u, v)
+
+    def primal(self, t: int, b: History, eta: History) -> Array:
+        return self.recursion.primal(t, b, eta)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return lambda du, dv: self.dual_jvp(t, u, v, du, dv)
+        return lambda du, dv: self.recursion.dual_jvp(t, u, v, du, dv)
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return lambda db, deta: self.primal_jvp(t, b, eta, db, deta)
-
-    def why_diverged(self, maps: Maps, design: Design, loss: Loss) -> str:
-        return "the maps given to Recursion do not contract; smaller steps may help"
+        return lambda db, deta: self.recursion.primal_jvp(t, b, eta, db, deta)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -184,14 +213,14 @@ Prox = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
-class ProximalMaps:
+class ProximalMaps(Maps):
     """The maps of a proximal algorithm bound to a problem."""
 
     algorithm: ProximalAlgorithm
     dual_map: ProximalMap
     primal_map: ProximalMap
 
-    memory: ClassVar[int] = 2
+    memory = 2
 
     def dual(self, t: int, u: History, v: History) -> Array:
         return self.algorithm.dual(self.dual_map, t, u, v)
@@ -254,7 +283,9 @@ class ProximalAlgorithm(Algorithm):
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
         """Return a formula of the step sizes, its value, and the most that it may be."""
 
-    def bind(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalMaps:
+    def bind(
+        self, design: Design, y: Array, loss: Loss, penalty: Penalty
+    ) -> tuple[Algorithm, Maps]:
         bound = self.resolve(design, y, loss, penalty)
         if bound == self:  # the user's own step sizes: not safe by construction
             formula, value, limit = bound.stability(design, loss)
@@ -263,7 +294,7 @@ class ProximalAlgorithm(Algorithm):
                     f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
                     f"{type(self).__name__} may diverge; leave the step sizes at None for safe "
                     "ones",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
         n = design.shape[0]
         step = bound.prox_step(n)
@@ -273,11 +304,10 @@ class ProximalAlgorithm(Algorithm):
                 f"{penalty.max_step:g}, and {bound!r} at n = {n} takes the step {step:.4g}; "
                 "choose a smaller step size, or leave it at None"
             )
-        return ProximalMaps(bound, bound.dual_map(loss, n), PrimalMap(penalty, step))
+        return bound, ProximalMaps(bound, bound.dual_map(loss, n), PrimalMap(penalty, step))
 
-    def why_diverged(self, maps: Maps, design: Design, loss: Loss) -> str:
-        assert isinstance(maps, ProximalMaps)
-        formula, value, limit = maps.algorithm.stability(design, loss)
+    def why_diverged(self, design: Design, loss: Loss) -> str:
+        formula, value, limit = self.stability(design, loss)
         if value > limit * (1 + 1e-6):
             return f"the step sizes are too large ({formula} = {value:.4g}, at most {limit:g})"
         return "X or y have entries too large to square; rescale them"
@@ -357,8 +387,8 @@ class ChambollePock(ProximalAlgorithm):
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         # with over-relaxation, the unrelaxed b̂ was at v̂ = v⁻ + (v - v⁻) / relaxation
-        ahead = (1 + self.theta) / self.relaxation
-        point = u[-1] - (self.sigma * ahead) * v[-1] - (self.sigma * (1 - ahead)) * _before(v)
+        sigma, ahead = _fixed(self.sigma), (1 + self.theta) / self.relaxation
+        point = u[-1] - (sigma * ahead) * v[-1] - (sigma * (1 - ahead)) * _before(v)
         return _relaxed(prox(point), u[-1], self.relaxation)
 
     def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
@@ -371,18 +401,14 @@ class ChambollePock(ProximalAlgorithm):
         return replace(self, sigma=sigma, tau=tau)
 
     def dual_map(self, loss: Loss, n: int) -> DualMap:
-        assert self.sigma is not None
-        delta = self.sigma / math.sqrt(n)
+        delta = _fixed(self.sigma) / math.sqrt(n)
         return DualMap(loss, step=1 / delta, factor=1 / delta)
 
     def prox_step(self, n: int) -> float:
-        assert self.tau is not None
-        return self.tau / math.sqrt(n)
+        return _fixed(self.tau) / math.sqrt(n)
 
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        assert self.sigma is not None
-        assert self.tau is not None
-        value = self.sigma * self.tau * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        value = _fixed(self.sigma) * _fixed(self.tau) * design.norm(tol=1e-3) ** 2 / design.shape[0]
         return "sigma * tau * ‖X‖² / n", value, 1.0
 
 
@@ -426,18 +452,16 @@ class LinearizedADMM(ProximalAlgorithm):
         return replace(self, rho=sigma * root_n, alpha=tau / root_n)
 
     def dual_map(self, loss: Loss, n: int) -> DualMap:
-        assert self.rho is not None
         root_n = math.sqrt(n)
-        return DualMap(loss, step=n / self.rho, factor=root_n / self.rho, scale=root_n)
+        return DualMap(
+            loss, step=n / _fixed(self.rho), factor=root_n / _fixed(self.rho), scale=root_n
+        )
 
     def prox_step(self, n: int) -> float:
-        assert self.alpha is not None
-        return self.alpha
+        return _fixed(self.alpha)
 
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        assert self.rho is not None
-        assert self.alpha is not None
-        value = self.rho * self.alpha * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        value = _fixed(self.rho) * _fixed(self.alpha) * design.norm(tol=1e-3) ** 2 / design.shape[0]
         return "rho * alpha * ‖X‖² / n", value, 1.0
 
 
@@ -445,7 +469,8 @@ class LinearizedADMM(ProximalAlgorithm):
 class ProximalGradient(ProximalAlgorithm):
     r"""Proximal gradient (ISTA), for losses with a Lipschitz gradient.
 
-    .. math:: u^t = -\nabla h(\sqrt n\, v^{t-1}), \qquad b^t = \psi(b^{t-1} - \mathrm{step}\, \eta^t),
+    .. math:: u^t = -\nabla h(\sqrt n\, v^{t-1}), \qquad
+              b^t = \psi(b^{t-1} - \mathrm{step}\, \eta^t),
 
     where :math:`\psi` is the penalty's proximal map with step :math:`\mathrm{step}/\sqrt n`.
 
@@ -486,12 +511,15 @@ class ProximalGradient(ProximalAlgorithm):
         return DualMap(loss, step=0.0, factor=math.sqrt(n))
 
     def prox_step(self, n: int) -> float:
-        assert self.step is not None
-        return self.step / math.sqrt(n)
+        return _fixed(self.step) / math.sqrt(n)
 
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        assert self.step is not None
-        value = self.step * self._smoothness(loss) * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        value = (
+            _fixed(self.step)
+            * self._smoothness(loss)
+            * design.norm(tol=1e-3) ** 2
+            / design.shape[0]
+        )
         return "step * smoothness * ‖X‖² / n", value, self.limit
 
     def _smoothness(self, loss: Loss) -> float:
@@ -519,6 +547,12 @@ class FISTA(ProximalGradient):
     def _ahead(self, t: int, history: History) -> Array:
         momentum = (t - 1) / (t + 2)
         return (1 + momentum) * history[-1] - momentum * _before(history)
+
+
+def _fixed(step: float | None) -> float:
+    """Return a step size that `resolve` has fixed."""
+    assert step is not None
+    return step
 
 
 def _check_steps(**steps: float | None) -> None:

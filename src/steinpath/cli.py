@@ -47,8 +47,7 @@ def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
         f"{truth.min():.3f}."
     )
     if plot:
-        from steinpath.plots import plot_risk
+        from steinpath.plots import plot_risk, save
 
-        figure = plot_risk(risk, true_risk=truth).get_figure()
-        figure.savefig(plot, dpi=150)
+        save(plot_risk(risk, true_risk=truth), plot)
         console.print(f"Plot saved to {plot}")

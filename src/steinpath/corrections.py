@@ -35,13 +35,13 @@ METHODS = ("exact", "hutchinson")
 
 @dataclass(frozen=True, eq=False)
 class CorrectionMatrices:
-    """W (None without a covariance), K and A, each of shape (probes, T, T).
+    """W (None without a covariance), K (None if not asked for) and A, each of (probes, T, T).
 
     Their means over the first axis are the estimates; a single exact matrix counts as one probe.
     """
 
     W: Array | None
-    K: Array
+    K: Array | None
     A: Array
     row_squares: Array | None  # ρ², one per observation
 
@@ -55,6 +55,7 @@ class CorrectionMatrices:
         """
         if self.W is not None:
             return _mean_without(self.W, skip)
+        assert self.K is not None
         return _solve_lower(_mean_without(self.K, skip), _mean_without(self.A, skip))
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
@@ -119,7 +120,13 @@ def correction_matrices(
 
 
 def compute_matrices(
-    path: Path, covariance: Any, method: str, n_probes: int, row_scale: Any, rng: Any
+    path: Path,
+    covariance: Any,
+    method: str,
+    n_probes: int,
+    row_scale: Any,
+    rng: Any,
+    with_K: bool = True,
 ) -> CorrectionMatrices:
     """Return the matrices with one layer per random probe; see `correction_matrices`."""
     check_choice("method", method, METHODS)
@@ -132,19 +139,15 @@ def compute_matrices(
     build = _exact_probes if method == "exact" else _random_probes
     probes = build(path, covariance, rho_squared, n_probes, rng)
 
-    xp = namespace(path.y)
     root_n = math.sqrt(path.n_samples)
     linearization = Linearization(path)
     sum_layers = method == "exact"
     *W, A = _responses(linearization, "eta", probes.into_eta, probes.read_eta, sum_layers)
-    (K,) = _responses(linearization, "v", probes.into_v, probes.read_v, sum_layers)
-    eye = xp.eye(path.n_iter + 1, dtype=example.dtype)
-    return CorrectionMatrices(
-        W=W[0] if W else None,
-        K=K / root_n - root_n * path.design.array(eye),
-        A=A / -root_n,
-        row_squares=rho_squared,
-    )
+    K = None
+    if with_K:
+        (K,) = _responses(linearization, "v", probes.into_v, probes.read_v, sum_layers)
+        K = K / root_n - root_n * path.design.array(np.eye(path.n_iter + 1))
+    return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +220,7 @@ def _responses(
     readers: list[Array],
     sum_layers: bool,
 ) -> list[Array]:
-    """Readings of the responses to impulses at every time.
+    """Read the responses to impulses at every time.
 
     Returns, for each reader, the array ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after an impulse
     ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or its sum over ``k`` as one layer.
@@ -254,7 +257,7 @@ def _impulse_readings(
     first: int,
     last: int,
 ) -> list[Array]:
-    """Readings, of shape (m, T, last - first), for impulses at the times first, …, last - 1."""
+    """Return readings of shape (m, T, last - first), for impulses at first, …, last - 1."""
     path = linearization.path
     xp = namespace(impulse)
     m, sources = impulse.shape[1], last - first

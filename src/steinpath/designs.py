@@ -75,7 +75,7 @@ class Design(ABC):
             )
             return float(np.linalg.norm(to_numpy(columns).astype(float), 2))
         operator = LinearOperator(
-            dtype=np.dtype(float),
+            dtype=np.float64,
             shape=self.shape,
             matvec=lambda b: to_numpy(self.matmat(self.array(b.ravel()))),
             rmatvec=lambda u: to_numpy(self.rmatmat(self.array(u.ravel()))),
@@ -158,12 +158,8 @@ class InterceptDesign(Design):
         )
         return xp.clip(squares, 0.0)  # rounding, where a row is at the mean
 
-    def coefficients(self, b: Array) -> Array:
-        """Coefficients of the features, from rows of iterates."""
-        return b[:, :-1]
-
     def intercepts(self, b: Array) -> Array:
-        """Intercepts in the features' own coordinates, from rows of iterates."""
+        """Return the intercepts in the features' own coordinates, from rows of iterates."""
         return self.height * b[:, -1] - b[:, :-1] @ self.means
 
 

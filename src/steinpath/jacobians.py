@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import array_api_compat
 import numpy as np
 
 from steinpath._arrays import Array, along_rows, like, namespace
@@ -79,15 +80,19 @@ class Groups:
     def sum(self, block: Array) -> Array:
         """Sum the rows of a vector or block within each group."""
         xp = namespace(block)
-        rows = xp.take(block, xp.asarray(self._members.ravel()), axis=0)
+        rows = _take(block, self._members.ravel())
         rows = xp.reshape(rows, (*self._members.shape, *block.shape[1:]))
         inside = like(self._inside, block)
         return xp.sum(rows * xp.reshape(inside, inside.shape + (1,) * (block.ndim - 1)), axis=1)
 
     def spread(self, values: Array) -> Array:
         """Repeat each group's value (or row) for each of its members."""
-        xp = namespace(values)
-        return xp.take(values, xp.asarray(self.codes), axis=0)
+        return _take(values, self.codes)
+
+
+def _take(block: Array, rows: np.ndarray) -> Array:
+    xp = namespace(block)
+    return xp.take(block, xp.asarray(rows, device=array_api_compat.device(block)), axis=0)
 
 
 @dataclass(frozen=True, eq=False)

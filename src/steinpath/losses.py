@@ -73,7 +73,7 @@ class SeparableLoss(Loss):
 
     @abstractmethod
     def score(self, r: Array, s: float) -> Array:
-        """Derivative of the smoothed ``rho``."""
+        """First derivative of the smoothed ``rho``."""
 
     @abstractmethod
     def slope(self, r: Array, s: float) -> Array:

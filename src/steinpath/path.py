@@ -12,7 +12,7 @@ import numpy as np
 
 from steinpath._arrays import Array, namespace
 from steinpath._validation import check_array, check_count
-from steinpath.algorithms import Algorithm, ChambollePock, Maps, ProximalMaps
+from steinpath.algorithms import Algorithm, ChambollePock, Maps
 from steinpath.designs import Design, InterceptDesign, as_design
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, Penalty
@@ -201,12 +201,10 @@ def run(
         offset, bound_penalty = loss.location(y), FreeIntercept(penalty)
 
     with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
-        maps = algorithm.bind(design, y - offset, loss, bound_penalty)
+        algorithm, maps = algorithm.bind(design, y - offset, loss, bound_penalty)
         b, products, u, eta = _iterate(design, y - offset, maps, n_iter)
         if len(b) <= n_iter:
-            raise DivergenceError(len(b), algorithm.why_diverged(maps, design, loss))
-    if isinstance(maps, ProximalMaps):
-        algorithm = maps.algorithm
+            raise DivergenceError(len(b), algorithm.why_diverged(design, loss))
     return Path(y, loss, penalty, algorithm, design, maps, offset, b, products, u, eta)
 
 

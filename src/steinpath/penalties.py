@@ -55,7 +55,7 @@ class Penalty(ABC):
         """Steps below this keep the proximal map single-valued."""
         return math.inf
 
-    def check_size(self, p: int) -> None:
+    def check_size(self, p: int) -> None:  # noqa: B027 (most penalties fit any size)
         """Refuse a design whose number of columns does not fit."""
 
     def free(self, p: int) -> np.ndarray:
@@ -135,7 +135,7 @@ class SeparablePenalty(Penalty):
             raise ValueError(f"{self!r} has {len(self.weights)} weights, but X has {p} columns")
 
     def free(self, p: int) -> np.ndarray:
-        return self._weights(p) == 0
+        return np.asarray(self._weights(p) == 0)
 
     def __repr__(self) -> str:
         rest = [f"{k}={v:g}" for k, v in vars(self).items() if k != "weights"]
@@ -361,7 +361,7 @@ class GroupLasso(Penalty):
             )
 
     def free(self, p: int) -> np.ndarray:
-        return (self.weights == 0)[self._groups.codes]
+        return np.asarray(self.weights == 0)[self._groups.codes]
 
     def __repr__(self) -> str:
         return f"GroupLasso(lam={self.lam:g}, groups={len(self._groups.names)})"
@@ -440,7 +440,7 @@ class FreeIntercept(Penalty):
 
 
 def _check_weights(weights: Any) -> np.ndarray:
-    array = check_array("weights", to_numpy(weights), ndim=1)
+    array = to_numpy(check_array("weights", weights, ndim=1))
     if (array < 0).any():
         raise ValueError(f"weights must be nonnegative, got {array.min():g}")
     return np.asarray(array, dtype=float)

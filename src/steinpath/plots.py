@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
-def new_axes(ax: Any = None) -> Axes:
+def new_axes(ax: Axes | None = None) -> Axes:
     """Return ``ax``, or the axes of a new figure."""
     if ax is not None:
         return ax
@@ -28,7 +28,14 @@ def new_axes(ax: Any = None) -> Axes:
     return Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
 
 
-def plot_risk(risk: Risk, ax: Any = None, true_risk: Any = None) -> Axes:
+def save(ax: Axes, file: str) -> None:
+    """Write the figure of ``ax`` to a file; the ending says in which format."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(file, dpi=150)
+
+
+def plot_risk(risk: Risk, ax: Axes | None = None, true_risk: Any = None) -> Axes:
     """Draw training error, estimated risk with its band, and the chosen iterate.
 
     Parameters

@@ -146,7 +146,9 @@ def estimate_risk(
     criterion = resolve_test_loss(test_loss, path.loss)
     if method == "auto":
         method = "exact" if _exact_operations(path) <= _EXACT_OPERATIONS else "hutchinson"
-    matrices = compute_matrices(path, covariance, method, n_probes, row_scale, rng)
+    matrices = compute_matrices(
+        path, covariance, method, n_probes, row_scale, rng, with_K=covariance is None
+    )
 
     corrected = matrices.corrected(path)
     values, stderr = _means(path, criterion, corrected, centered)
@@ -188,7 +190,7 @@ def _probe_stderr(path: Path, criterion: Any, matrices: CorrectionMatrices, meth
     xp = namespace(path.y)
     if method == "exact":
         return path.design.zeros(path.n_iter + 1)
-    m = matrices.K.shape[0]
+    m = matrices.A.shape[0]
     if m == 1:
         return path.design.zeros(path.n_iter + 1) + math.inf
     without = [

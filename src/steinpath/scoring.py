@@ -10,7 +10,8 @@ from steinpath._arrays import Array, namespace
 from steinpath._validation import check_choice
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
 
-TestLoss = None | str | Loss | Callable[[Array, Array], Array]
+PerObservation = Callable[[Array, Array], Array]
+TestLoss = None | str | Loss | PerObservation
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ CRITERIA: dict[str, Callable[[Array, float], Array]] = {
 }
 
 
-def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> Criterion | Callable:
+def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
     """Return the test loss as a callable of ``(y, prediction)``.
 
     Parameters
@@ -59,7 +60,7 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> Criterio
     if test_loss is None and loss is not None:
         test_loss = loss
     if isinstance(test_loss, Loss):
-        test_loss, loss = test_loss.test_loss, test_loss
+        loss, test_loss = test_loss, test_loss.test_loss
     if isinstance(test_loss, str):
         check_choice("test_loss", test_loss, CRITERIA)
         return Criterion(test_loss, _parameter(test_loss, loss))
@@ -81,7 +82,7 @@ def _parameter(name: str, loss: Loss | None) -> float:
     return 0.0
 
 
-def observation_losses(criterion: Callable, y: Array, prediction: Array) -> Array:
+def observation_losses(criterion: PerObservation, y: Array, prediction: Array) -> Array:
     """Loss of each observation, refusing callables that return anything else."""
     values: Any = criterion(y, prediction)
     if isinstance(criterion, Criterion):

@@ -316,7 +316,7 @@ class LinearModel:
     def root(self) -> np.ndarray:
         """Symmetric square root of the covariance."""
         values, vectors = np.linalg.eigh(self.covariance)
-        return (vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+        return np.asarray((vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T)
 
     def sample(self, n: int, rng: Any = None) -> Data:
         """Draw ``n`` observations.
@@ -393,7 +393,7 @@ class LinearModel:
         spread = (coef - self.coef) @ self.root  # a = Σ^½ d, one row per iterate
         square = np.sum(spread**2, axis=1)
         if criterion.name == "squared":
-            return square + shift**2 + noise.variance
+            return np.asarray(square + shift**2 + noise.variance)
         # no randomness left: the transforms would not decay
         certain = square + noise.scale * (noise.name != "none") == 0
         result = np.asarray(criterion(-shift, 0 * shift))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, namespace, to_numpy
+from steinpath._arrays import Array, like, to_numpy
 from steinpath._validation import check_array
 from steinpath.designs import Design, InterceptDesign, as_design
 from steinpath.losses import Loss
@@ -70,10 +70,9 @@ def _null_gradient(design: Design, y: Array, loss: Loss, free: np.ndarray) -> Ar
 
 def _balanced(y: Array, loss: Loss) -> Array:
     """Gradient at the best constant; its sum is zero, shared out over residuals at a kink."""
-    xp = namespace(y)
     gradient = loss.gradient(y - loss.location(y))
     values = to_numpy(gradient)
     at_kink = values == 0
     if at_kink.any():
         values = np.where(at_kink, -values.sum() / at_kink.sum(), values)
-    return xp.asarray(values, dtype=y.dtype)
+    return like(values, y)
