@@ -315,7 +315,7 @@ def _trace_with(blocks, X, reader):
 
 
 def test_intercept_is_a_design_with_one_more_column():
-    """The lazily centred design is the explicit one, and W, A read only the features."""
+    """The lazily centred design is the explicit one; the new column's second moment is known."""
     X, y, _ = draw(N, P)
     X = X + np.arange(P)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5, fit_intercept=True)
@@ -327,19 +327,15 @@ def test_intercept_is_a_design_with_one_more_column():
     np.testing.assert_allclose(design.matmat(block), explicit @ block, atol=1e-12)
     np.testing.assert_allclose(design.matmat(block[:, 0]), explicit @ block[:, 0], atol=1e-12)
     np.testing.assert_allclose(design.rmatmat(explicit), explicit.T @ explicit, atol=1e-12)
-    np.testing.assert_allclose(design.row_squares(), np.sum(explicit**2, axis=1))
+    np.testing.assert_allclose(design.row_squares(), np.sum(centred**2, axis=1))
     np.testing.assert_allclose(design.norm(), np.linalg.norm(explicit, 2))
 
-    padded = np.zeros((P + 1, P + 1))
-    padded[:P, :P] = covariance_of(P)
-    W, K, A = formal_matrices(jacobian_blocks(path), explicit, padded, 6)
-    ours = sp.correction_matrices(path, covariance_of(P))
-    np.testing.assert_allclose(ours[0], W, atol=1e-10)
-    # the intercept's own share of K and A is left out: it is the same with no feature random
-    share_K = _trace_with(
-        jacobian_blocks(path), explicit, np.column_stack([0 * centred, explicit[:, -1]])
-    )
-    np.testing.assert_allclose(ours[1], K - share_K, atol=1e-10)
-    found = sp.correction_matrices(path, covariance_of(P), "hutchinson", 20_000, rng=0)
-    for estimate, exact in zip(found, ours, strict=True):
-        np.testing.assert_allclose(estimate, exact, atol=0.05 * np.abs(np.tril(exact, -1)).max())
+    moments = np.zeros((P + 1, P + 1))
+    moments[:P, :P] = covariance_of(P)
+    moments[P, P] = height**2
+    truth = formal_matrices(jacobian_blocks(path), explicit, moments, 6)
+    exact = sp.correction_matrices(path, covariance_of(P))
+    random = sp.correction_matrices(path, covariance_of(P), "hutchinson", 20_000, rng=0)
+    for formal, ours, estimate in zip(truth, exact, random, strict=True):
+        np.testing.assert_allclose(ours, formal, atol=1e-10)
+        np.testing.assert_allclose(estimate, formal, atol=0.05 * abs(np.tril(formal, -1)).max())

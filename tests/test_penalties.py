@@ -121,7 +121,7 @@ def test_unpenalised_coefficients_move_freely_even_from_zero():
     ):
         np.testing.assert_array_equal(penalty.jacobian(b, 0.5)(np.eye(2)), np.diag([1.0, 0.0]))
         np.testing.assert_array_equal(penalty.free(2), [True, False])
-        np.testing.assert_array_equal(penalty.prox(np.array([0.3, 0.3]), 0.5), [0.3, 0.0])
+        np.testing.assert_array_equal(penalty.prox(np.array([0.3, 0.2]), 0.5), [0.3, 0.0])
 
 
 def test_identities_between_penalties():

@@ -24,6 +24,7 @@ import numpy as np
 
 from steinpath._arrays import Array, namespace
 from steinpath._validation import check_array, check_choice, check_count, check_covariance
+from steinpath.designs import InterceptDesign
 from steinpath.path import Path
 from steinpath.tangents import Linearization, tangents
 
@@ -131,10 +132,8 @@ def compute_matrices(
     """Return the matrices with one layer per random probe; see `correction_matrices`."""
     check_choice("method", method, METHODS)
     n_probes = check_count("n_probes", n_probes)
-    p = path.n_features
-    example = path.design.example
     if covariance is not None:
-        covariance = check_covariance(covariance, p, example)
+        covariance = _second_moments(path, covariance)
     rho_squared = _row_squares(path, row_scale)
     build = _exact_probes if method == "exact" else _random_probes
     probes = build(path, covariance, rho_squared, n_probes, rng)
@@ -160,57 +159,55 @@ class _Probes:
     read_v: list[Array]  # for K; (p, m)
 
 
-# The intercept's column of the design is not random: nothing is injected there for W and A, and
-# no reading looks at it. (Centred columns are orthogonal to it, so that no other term is lost.)
-
-
 def _exact_probes(
     path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
 ) -> _Probes:
-    design, p = path.design, path.n_features
-    basis = design.array(np.eye(design.shape[1], p))
-    columns = design.matmat(basis)  # X, with centred columns if there is an intercept
+    design = path.design
+    n, p = design.shape
+    basis = design.array(np.eye(p))
+    columns = design.matmat(basis)
     read_eta = [design.rmatmat(columns)]
     if covariance is not None:
-        read_eta.insert(0, _padded(covariance, design.shape[1]))
+        read_eta.insert(0, covariance)
     # tr(X P) = tr(P X): over the p columns of X, or over the n basis vectors, if those are fewer
     weighted = columns if rho_squared is None else rho_squared[:, None] * columns
-    if p <= path.n_samples:
+    if p <= n:
         return _Probes(basis, read_eta, weighted, [basis])
-    rows = _padded(namespace(columns).matrix_transpose(weighted), design.shape[1])
-    return _Probes(basis, read_eta, design.array(np.eye(path.n_samples)), [rows])
+    return _Probes(basis, read_eta, design.array(np.eye(n)), [weighted.T])
 
 
 def _random_probes(
     path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
 ) -> _Probes:
-    design, p = path.design, path.n_features
+    design = path.design
+    n, p = design.shape
     rng = np.random.default_rng(rng)
 
     def signs(rows: int) -> Array:
         return design.array(rng.integers(0, 2, size=(rows, n_probes)) * 2.0 - 1.0)
 
-    g, xi = signs(p), signs(path.n_samples)
-    into_eta = _padded(g, design.shape[1])
-    read_eta = [_features_only(design.rmatmat(design.matmat(into_eta)), p)]
+    g, xi = signs(p), signs(n)
+    read_eta = [design.rmatmat(design.matmat(g))]
     if covariance is not None:
-        read_eta.insert(0, _padded(covariance @ g, design.shape[1]))
+        read_eta.insert(0, covariance @ g)
     weighted = xi if rho_squared is None else rho_squared[:, None] * xi
-    return _Probes(into_eta, read_eta, xi, [_features_only(design.rmatmat(weighted), p)])
+    return _Probes(g, read_eta, xi, [design.rmatmat(weighted)])
 
 
-def _padded(block: Array, rows: int) -> Array:
-    """``block`` with rows of zeros below, for the intercept."""
-    missing = rows - block.shape[0]
-    if not missing:
-        return block
-    xp = namespace(block)
-    return xp.concat([block, xp.zeros_like(block[:missing, :])], axis=0)
+def _second_moments(path: Path, covariance: Any) -> Array:
+    """Second moments of a row of the recursion's design: the covariance, and the intercept's.
 
-
-def _features_only(block: Array, p: int) -> Array:
-    """``block`` with the intercept's row set to zero."""
-    return _padded(block[:p, :], block.shape[0])
+    The last column of an intercept design is the same for every row, so its second moment is its
+    square. Counting it corrects the optimism of the fitted intercept, of order 1 / n.
+    """
+    covariance = check_covariance(covariance, path.n_features, path.design.example)
+    if not isinstance(path.design, InterceptDesign):
+        return covariance
+    p = path.n_features
+    moments = path.design.zeros(p + 1, p + 1)
+    moments[:p, :p] = covariance
+    moments[p, p] = path.design.height**2
+    return moments
 
 
 def _responses(
@@ -289,8 +286,6 @@ def _row_squares(path: Path, row_scale: Any) -> Array | None:
     if isinstance(row_scale, str):
         check_choice("row_scale", row_scale, ("norm",))
         squares = path.design.row_squares()
-        if path.fit_intercept:
-            squares = squares - path.design.height**2  # type: ignore[attr-defined]
         what = "every (centred) row of X is zero"
     else:
         sizes = check_array("row_scale", row_scale, ndim=1, reference=path.y)

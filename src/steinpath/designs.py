@@ -45,7 +45,7 @@ class Design(ABC):
 
     @abstractmethod
     def row_squares(self) -> Array:
-        """Squared Euclidean norm of each row."""
+        """Squared Euclidean norm of each row, its (centred) features alone."""
 
     def norm(self, tol: float = 1e-6) -> float:
         """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
@@ -132,7 +132,7 @@ class InterceptDesign(Design):
         self.example = features.example
         xp = namespace(self.example)
         self.means = features.rmatmat(self.zeros(n) + 1.0) / n
-        mean_square = float(xp.sum(self._centred_row_squares())) / (n * p)
+        mean_square = float(xp.sum(self.row_squares())) / (n * p)
         self.height = math.sqrt(mean_square) or 1.0
 
     def matmat(self, block: Array) -> Array:
@@ -147,9 +147,6 @@ class InterceptDesign(Design):
         return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
 
     def row_squares(self) -> Array:
-        return self._centred_row_squares() + self.height**2
-
-    def _centred_row_squares(self) -> Array:
         xp = namespace(self.example)
         squares = (
             self.features.row_squares()
