@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from formal import formal_matrices, jacobian_blocks
 
 import steinpath as sp
+from formal import formal_matrices, jacobian_blocks
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
 from steinpath.designs import DenseDesign, InterceptDesign
 
 N, P, ITERATIONS = 11, 7, 5

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from conftest import LOSS_EXAMPLES
 from scipy.optimize import minimize_scalar
 
 import steinpath as sp
+from problems import LOSS_EXAMPLES
 from steinpath.losses import LOSSES, SeparableLoss
 
 SEPARABLE = {name: loss for name, loss in LOSS_EXAMPLES.items() if isinstance(loss, SeparableLoss)}

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from conftest import PENALTY_EXAMPLES
 
 import steinpath as sp
+from problems import PENALTY_EXAMPLES
 from steinpath.penalties import PENALTIES, FreeIntercept
 
 SEPARABLE = {

@@ -25,9 +25,9 @@ def like(values: Any, reference: Array) -> Array:
 
 def to_numpy(array: Array) -> np.ndarray:
     """Copy an array of any namespace to the host."""
-    if isinstance(array, np.ndarray):
-        return array
-    return np.asarray(array_api_compat.to_device(array, "cpu"))
+    if array_api_compat.is_torch_array(array) or array_api_compat.is_cupy_array(array):
+        array = array_api_compat.to_device(array, "cpu")
+    return np.asarray(array)
 
 
 def along_rows(values: Array, block: Array) -> Array:

@@ -108,10 +108,10 @@ class DenseDesign(Design):
 
     def row_squares(self) -> Array:
         xp = namespace(self.example)
-        rows = max(1, 2**20 // self.shape[1])  # in pieces, so as not to hold a second X
+        n, p = self.shape
+        rows = max(1, 2**20 // p)  # in pieces, so as not to hold a second X
         pieces = [
-            xp.sum(self.example[i : i + rows, :] ** 2, axis=1)
-            for i in range(0, self.shape[0], rows)
+            xp.sum(self.example[i : min(i + rows, n), :] ** 2, axis=1) for i in range(0, n, rows)
         ]
         return xp.concat(pieces)
 
@@ -163,3 +163,11 @@ class InterceptDesign(Design):
 def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
     return X if isinstance(X, Design) else DenseDesign(X)
+
+
+def check_response(y: Any, design: Design) -> Array:
+    """Return ``y`` as an array like the design, one entry per row."""
+    y = check_array("y", y, ndim=1, reference=design.example)
+    if y.shape[0] != design.shape[0]:
+        raise ValueError(f"X has {design.shape[0]} rows, but y has {y.shape[0]} entries")
+    return y

@@ -11,9 +11,9 @@ import array_api_compat
 import numpy as np
 
 from steinpath._arrays import Array, namespace
-from steinpath._validation import check_array, check_count
+from steinpath._validation import check_count
 from steinpath.algorithms import Algorithm, ChambollePock, Maps
-from steinpath.designs import Design, InterceptDesign, as_design
+from steinpath.designs import Design, InterceptDesign, as_design, check_response
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, Penalty
 
@@ -189,12 +189,11 @@ def run(
     _check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
     _check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
+    if not isinstance(fit_intercept, bool | np.bool_):
+        raise TypeError(f"fit_intercept must be True or False, got {fit_intercept!r:.60}")
     design = as_design(X)
-    n, p = design.shape
-    y = check_array("y", y, ndim=1, reference=design.example)
-    if y.shape[0] != n:
-        raise ValueError(f"X has {n} rows, but y has {y.shape[0]} entries")
-    penalty.check_size(p)
+    y = check_response(y, design)
+    penalty.check_size(design.shape[1])
     offset, bound_penalty = 0.0, penalty
     if fit_intercept:
         design = InterceptDesign(design)
@@ -261,4 +260,7 @@ def _check_instance(name: str, value: Any, kind: type, example: str) -> None:
     if not isinstance(value, kind):
         if isinstance(value, type) and issubclass(value, kind):
             raise TypeError(f"{name} is the class {value.__name__}; pass an instance: {example}")
-        raise TypeError(f"{name} must be a {kind.__name__} such as {example}, got {value!r:.60}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(
+            f"{name} must be {article} {kind.__name__} such as {example}, got {value!r:.60}"
+        )

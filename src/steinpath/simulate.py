@@ -149,7 +149,7 @@ def _expectation(kernel: Kernel, law: Transform, shift: np.ndarray, scale: float
         return s * law(s).times(_shift(s, shift)).times(kernel.transform(s)).slope
 
     total, _ = integrate.quad_vec(
-        integrand, -36, 14, epsabs=1e-11 * scale, epsrel=1e-11, norm="max", limit=5000
+        integrand, -36, 14, epsabs=1e-9 * scale, epsrel=1e-9, norm="max", limit=5000
     )
     return np.asarray(kernel.constant + total / math.pi - kernel.tilt * shift)
 

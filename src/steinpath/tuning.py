@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._arrays import Array, like, to_numpy
-from steinpath._validation import check_array
-from steinpath.designs import Design, InterceptDesign, as_design
+from steinpath.designs import Design, InterceptDesign, as_design, check_response
 from steinpath.losses import Loss
 from steinpath.path import run
 from steinpath.penalties import FreeIntercept, NoPenalty, Penalty
@@ -49,7 +48,7 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     2.0
     """
     design = as_design(X)
-    y = check_array("y", y, ndim=1, reference=design.example)
+    y = check_response(y, design)
     penalty.check_size(design.shape[1])
     if fit_intercept:
         design, penalty = InterceptDesign(design), FreeIntercept(penalty)

@@ -1,0 +1,47 @@
+"""Small problems that many tests share."""
+
+import numpy as np
+
+import steinpath as sp
+
+PENALTY_EXAMPLES = {
+    "lasso": lambda p: sp.Lasso(0.3),
+    "lasso-weighted": lambda p: sp.Lasso(0.3, weights=np.arange(p) % 3),
+    "ridge": lambda p: sp.Ridge(0.5),
+    "elastic_net": lambda p: sp.ElasticNet(0.4, l1_ratio=0.7),
+    "mcp": lambda p: sp.MCP(0.3, gamma=2.5),
+    "scad": lambda p: sp.SCAD(0.3),
+    "group_lasso": lambda p: sp.GroupLasso(0.4, groups=np.arange(p) % 3 % 2),
+    "none": lambda p: sp.NoPenalty(),
+}
+
+LOSS_EXAMPLES = {
+    "lad": sp.LAD(),
+    "square_root": sp.SquareRoot(),
+    "quantile": sp.Quantile(0.3),
+    "huber": sp.Huber(0.8),
+    "epsilon_insensitive": sp.EpsilonInsensitive(0.2),
+    "squared": sp.Squared(),
+}
+
+ALGORITHM_EXAMPLES = {
+    "chambolle-pock": sp.ChambollePock(),
+    "chambolle-pock-theta": sp.ChambollePock(0.3, 0.3, theta=0.5),
+    "chambolle-pock-relaxed": sp.ChambollePock(relaxation=1.7),
+    "linearized-admm": sp.LinearizedADMM(),
+    "proximal-gradient": sp.ProximalGradient(),
+    "fista": sp.FISTA(),
+}
+
+
+def handles(algorithm, loss):
+    """Whether the algorithm can handle the loss."""
+    return loss.smoothness is not None or not isinstance(algorithm, sp.ProximalGradient)
+
+
+def draw(n, p, seed=0, noise_scale=1.0):
+    """A regression problem with correlated features and heavy-tailed noise."""
+    rng = np.random.default_rng(seed)
+    model = sp.simulate.paper_model(p, sp.simulate.Noise("t2", noise_scale))
+    X, y = model.sample(n, rng)
+    return X, y, model

@@ -1,0 +1,295 @@
+"""The recursion: its definition, its limits against other solvers, its intercept, its errors."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
+
+import steinpath as sp
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+
+# ------------------------------------------------------------------------------------------------
+# What a path is
+# ------------------------------------------------------------------------------------------------
+
+
+def test_path_is_the_papers_recursion_written_out():
+    """LAD–lasso by equation (CP-update), in plain NumPy."""
+    X, y, _ = draw(30, 20)
+    n, sigma, tau, theta, lam = 30, 0.2, 0.15, 0.5, 0.4
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(lam), sp.ChambollePock(sigma, tau, theta), n_iter=12)
+    u, b, root_n = np.zeros(30), np.zeros(20), np.sqrt(n)
+    v = before = y / root_n
+    for t in range(1, 13):
+        extrapolated = v if t == 1 else (1 + theta) * v - theta * before
+        u = np.clip(u - sigma * extrapolated, -1 / root_n, 1 / root_n)
+        z = b - tau * X.T @ u / root_n
+        b = np.sign(z) * np.maximum(np.abs(z) - tau / root_n * lam, 0)
+        before, v = v, (y - X @ b) / root_n
+        np.testing.assert_allclose(path.dual[t - 1], u, atol=1e-15)
+        np.testing.assert_allclose(path.coef[t], b, atol=1e-15)
+        np.testing.assert_allclose(path.fitted[t], X @ b, atol=1e-14)
+    assert (path.coef[0] == 0).all()
+    assert (path.fitted[0] == 0).all()
+    assert (path.intercept == 0).all()
+
+
+def test_shapes_and_repr():
+    X, y, _ = draw(30, 20)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.4), n_iter=7, fit_intercept=True)
+    assert path.coef.shape == (8, 20)
+    assert path.dual.shape == (7, 30)
+    assert path.fitted.shape == (8, 30)
+    assert path.intercept.shape == (8,)
+    assert path.objective.shape == (8,)
+    assert "LAD() + Lasso(lam=0.4) by ChambollePock" in repr(path)
+    assert "n=30, p=20, intercept" in repr(path)
+
+
+def test_float32_stays_float32():
+    X, y, _ = draw(30, 20)
+    for intercept in (False, True):
+        path = sp.run(
+            X.astype(np.float32), y, sp.LAD(), sp.Lasso(0.4), n_iter=5, fit_intercept=intercept
+        )
+        risk = sp.estimate_risk(path)
+        for array in (path.coef, path.dual, path.fitted, path.intercept, risk.values, risk.stderr):
+            assert array.dtype == np.float32
+
+
+def test_array_likes_are_welcome():
+    X, y, _ = draw(12, 3)
+    expected = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=3).coef
+    found = sp.run(X.tolist(), y.tolist(), sp.LAD(), sp.Lasso(0.1), n_iter=3).coef
+    np.testing.assert_array_equal(found, expected)
+    integers = sp.run([[1, 2], [3, 4], [5, 7]], [1, 2, 3], sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    assert integers.coef.dtype == np.float64
+
+
+# ------------------------------------------------------------------------------------------------
+# Limits
+# ------------------------------------------------------------------------------------------------
+
+CONVEX = [name for name in PENALTY_EXAMPLES if name not in ("mcp", "scad")]
+
+
+def convex_loss(loss, r, n):
+    rho = {
+        "lad": lambda: cp.sum(cp.abs(r)),
+        "quantile": lambda: cp.sum(cp.maximum(loss.q * r, (loss.q - 1) * r)),
+        "huber": lambda: cp.sum(cp.huber(r, loss.delta)) / 2,
+        "epsilon_insensitive": lambda: cp.sum(cp.pos(cp.abs(r) - loss.eps)),
+        "squared": lambda: cp.sum_squares(r) / 2,
+    }
+    return cp.norm(r, 2) if loss.name == "square_root" else rho[loss.name]() / np.sqrt(n)
+
+
+def convex_penalty(penalty, b):
+    weights = getattr(penalty, "weights", None)
+    weights = np.ones(b.size) if weights is None else weights
+    if penalty.name == "none":
+        return 0
+    if penalty.name == "group_lasso":
+        labels = np.unique(penalty.groups)
+        return penalty.lam * sum(cp.norm(b[np.flatnonzero(penalty.groups == g)]) for g in labels)
+    share = {"lasso": 1.0, "ridge": 0.0}.get(penalty.name, getattr(penalty, "l1_ratio", None))
+    absolute, square = cp.sum(cp.multiply(weights, cp.abs(b))), weights @ cp.square(b)
+    return penalty.lam * (share * absolute + (1 - share) * square / 2)
+
+
+CURVED = {name: LOSS_EXAMPLES[name] for name in ("square_root", "huber", "squared")}
+
+
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("name", CONVEX)
+def test_solutions_are_fixed_points(loss, name):
+    """The saddle point found by an interior-point solver stays where it is, for every pair."""
+    n, p = 40, 9
+    X, y, _ = draw(n, p)
+    penalty = PENALTY_EXAMPLES[name](p)
+    b, r = cp.Variable(p), cp.Variable(n)
+    tie = r + X @ b == y
+    problem = cp.Problem(cp.Minimize(convex_loss(loss, r, n) + convex_penalty(penalty, b)), [tie])
+    best = problem.solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(loss.value(r.value) + penalty.value(b.value), best, rtol=1e-7)
+    v = (y - X @ b.value) / np.sqrt(n)
+    for algorithm, scale in ((sp.ChambollePock(), 1.0), (sp.LinearizedADMM(), np.sqrt(n))):
+        maps = sp.run(X, y, loss, penalty, algorithm, n_iter=1).maps
+        u = scale * tie.dual_value
+        eta = X.T @ u / np.sqrt(n)
+        # the solver's gap of 1e-8 leaves its solution uncertain by up to the square root of that
+        np.testing.assert_allclose(maps.dual(5, [u], [v]) / scale, u / scale, atol=2e-5)
+        np.testing.assert_allclose(maps.primal(5, [b.value], [eta]), b.value, atol=2e-5)
+
+
+@pytest.mark.parametrize("loss", CURVED.values(), ids=CURVED)
+@pytest.mark.parametrize("name", CONVEX)
+@pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+def test_limit_has_the_least_objective(loss, name, intercept):
+    """Against an interior-point solver, for losses whose iterates converge quickly."""
+    n, p = 40, 9
+    X, y, _ = draw(n, p)
+    X, y = X + np.linspace(-1, 1, p), y + 3
+    penalty = PENALTY_EXAMPLES[name](p)
+    b, c = cp.Variable(p), cp.Variable()
+    r = y - X @ b - (c if intercept else 0)
+    problem = cp.Problem(cp.Minimize(convex_loss(loss, r, n) + convex_penalty(penalty, b)))
+    best = problem.solve(solver=cp.CLARABEL)
+    path = sp.run(X, y, loss, penalty, n_iter=1500, fit_intercept=intercept)
+    ours = path.objective[-1]
+    np.testing.assert_allclose(ours, best, rtol=1e-7)
+    predicted = X @ path.coef[-1] + path.intercept[-1]
+    np.testing.assert_allclose(path.fitted[-1], predicted, atol=1e-10)
+    np.testing.assert_allclose(
+        loss.value(y - predicted) + penalty.value(path.coef[-1]), ours, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("loss", CURVED.values(), ids=CURVED)
+def test_algorithms_agree_in_the_limit(loss):
+    X, y, _ = draw(40, 9)
+    values = {
+        name: sp.run(X, y, loss, sp.Lasso(0.4), algorithm, n_iter=1500).objective[-1]
+        for name, algorithm in ALGORITHM_EXAMPLES.items()
+        if handles(algorithm, loss)
+    }
+    np.testing.assert_allclose(list(values.values()), min(values.values()), rtol=1e-9)
+
+
+def test_momentum_is_faster():
+    X, y, _ = draw(40, 30)
+    slow, fast = (
+        sp.run(X, y, sp.Squared(), sp.Lasso(0.02), algorithm, n_iter=200).objective[-1]
+        for algorithm in (sp.ProximalGradient(), sp.FISTA())
+    )
+    assert fast < slow
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("q", [0.5, 0.8])
+def test_limit_is_that_of_quantile_regressor(q, intercept):
+    """Linear programs converge slowly, at a rate that depends on the data: a benign one here."""
+    X, y, _ = draw(60, 6, seed=3)
+    y, alpha = y + 2, 0.05
+    theirs = QuantileRegressor(quantile=q, alpha=alpha, fit_intercept=intercept).fit(X, y)
+    lam = alpha * np.sqrt(60)
+    best = sp.Quantile(q).value(y - theirs.predict(X)) + lam * np.abs(theirs.coef_).sum()
+    problems = [(sp.Quantile(q), lam, best)]
+    if q == 0.5:
+        problems.append((sp.LAD(), 2 * lam, 2 * best))
+    for loss, lam, least in problems:
+        path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=10_000, fit_intercept=intercept)
+        np.testing.assert_allclose(path.objective[-1], least, rtol=1e-9)
+        np.testing.assert_allclose(path.coef[-1], theirs.coef_, atol=1e-5)
+        np.testing.assert_allclose(path.intercept[-1], theirs.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ["chambolle-pock", "linearized-admm", "fista"])
+def test_limit_is_that_of_scikit_learn_for_squared_loss(algorithm):
+    X, y, _ = draw(60, 10)
+    n, alpha = 60, 0.1
+    pairs = [
+        (sp.Lasso(alpha * np.sqrt(n)), Lasso(alpha, tol=1e-12)),
+        (sp.Ridge(alpha * np.sqrt(n)), Ridge(alpha * n)),
+        (sp.ElasticNet(alpha * np.sqrt(n), 0.3), ElasticNet(alpha, l1_ratio=0.3, tol=1e-12)),
+    ]
+    for penalty, theirs in pairs:
+        theirs.fit(X, y)
+        path = sp.run(
+            X, y, sp.Squared(), penalty, ALGORITHM_EXAMPLES[algorithm], 5000, fit_intercept=True
+        )
+        np.testing.assert_allclose(path.coef[-1], theirs.coef_, atol=1e-7)
+        np.testing.assert_allclose(path.intercept[-1], theirs.intercept_, atol=1e-7)
+
+
+@pytest.mark.parametrize("penalty", [sp.MCP(0.3, gamma=2.5), sp.SCAD(0.3)], ids=repr)
+@pytest.mark.parametrize("algorithm", ["chambolle-pock", "proximal-gradient"])
+def test_limit_of_a_nonconvex_penalty_is_stationary(penalty, algorithm):
+    """The gradient of the loss plus the derivative of the paper's formula is zero."""
+    X, y, _ = draw(60, 10)
+    path = sp.run(X, y, sp.Squared(), penalty, ALGORITHM_EXAMPLES[algorithm], n_iter=5000)
+    b = path.coef[-1]
+    gradient = -X.T @ (y - X @ b) / np.sqrt(60)
+    size, lam = np.abs(b), penalty.lam
+    if penalty.name == "mcp":
+        slope = np.maximum(lam - size / penalty.gamma, 0)
+    else:
+        slope = np.clip((penalty.a * lam - size) / (penalty.a - 1), 0, lam)
+    active = b != 0
+    assert active.any()
+    assert not active.all()
+    np.testing.assert_allclose(gradient[active], -slope[active] * np.sign(b[active]), atol=1e-8)
+    assert (np.abs(gradient[~active]) <= lam).all()
+
+
+# ------------------------------------------------------------------------------------------------
+# Intercepts and units
+# ------------------------------------------------------------------------------------------------
+
+
+def test_intercept_starts_at_the_best_constant():
+    X, y, _ = draw(31, 5)
+    y = y + 100
+    for loss, start in ((sp.LAD(), np.median(y)), (sp.SquareRoot(), np.mean(y))):
+        path = sp.run(X, y, loss, sp.Lasso(0.1), n_iter=2, fit_intercept=True)
+        np.testing.assert_allclose(path.intercept[0], start)
+        np.testing.assert_allclose(path.fitted[0], start)
+
+
+def test_shifting_features_only_moves_the_intercept():
+    X, y, _ = draw(40, 8)
+    shift = np.linspace(-20, 30, 8)
+    here = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=30, fit_intercept=True)
+    there = sp.run(X + shift, y + 7, sp.LAD(), sp.Lasso(0.2), n_iter=30, fit_intercept=True)
+    np.testing.assert_allclose(there.coef, here.coef, atol=1e-9)
+    np.testing.assert_allclose(there.intercept, here.intercept + 7 - here.coef @ shift, atol=1e-8)
+    np.testing.assert_allclose(there.fitted, here.fitted + 7, atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Quantile(0.2)], ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("algorithm", [sp.ChambollePock(), sp.LinearizedADMM()], ids=repr)
+def test_default_steps_do_not_depend_on_units(loss, intercept, algorithm):
+    """X in other units gives the same fits; y in other units scales them."""
+    X, y, _ = draw(40, 8)
+    base = sp.run(X, y, loss, sp.Lasso(0.2), algorithm, 30, intercept)
+    finer = sp.run(1e3 * X, y, loss, sp.Lasso(0.2 * 1e3), algorithm, 30, intercept)
+    np.testing.assert_allclose(1e3 * finer.coef, base.coef, rtol=1e-4, atol=1e-6)
+    larger = sp.run(X, 1e3 * y, loss, sp.Lasso(0.2), algorithm, 30, intercept)
+    np.testing.assert_allclose(larger.coef / 1e3, base.coef, rtol=1e-4, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------
+# Divergence
+# ------------------------------------------------------------------------------------------------
+
+
+def test_divergence_names_the_iterate_and_the_cause():
+    X, y, _ = draw(40, 8)
+    algorithm = sp.ChambollePock(1e100, 1e100)
+    with (
+        pytest.warns(UserWarning, match="sigma"),
+        pytest.raises(
+            sp.DivergenceError, match=r"iterate \d+ is not finite: the step sizes"
+        ) as caught,
+    ):
+        sp.run(X, y, sp.Squared(), sp.NoPenalty(), algorithm)
+    assert caught.value.iterate >= 1
+    with pytest.warns(UserWarning, match="step"), pytest.raises(sp.DivergenceError) as caught:
+        sp.run(X, y, sp.Squared(), sp.NoPenalty(), sp.ProximalGradient(100.0), n_iter=2000)
+    last = caught.value.iterate - 1
+    with pytest.warns(UserWarning, match="step"):
+        path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), sp.ProximalGradient(100.0), n_iter=last)
+    assert np.isfinite(path.coef).all()
+
+
+def test_divergence_of_a_recursion():
+    X, y, _ = draw(20, 5)
+    explode = sp.Recursion(
+        dual=lambda t, u, v: -v[-1],
+        primal=lambda t, b, eta: b[-1] - 1e60 * eta[-1],
+        dual_jvp=lambda t, u, v, du, dv: -dv[-1],
+        primal_jvp=lambda t, b, eta, db, deta: db[-1] - 1e60 * deta[-1],
+    )
+    with pytest.raises(sp.DivergenceError, match="maps given to Recursion"):
+        sp.run(X, y, sp.Squared(), sp.NoPenalty(), explode)

@@ -1,0 +1,159 @@
+"""Simulated data and their exact risks, against Monte Carlo and closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import steinpath as sp
+from steinpath.scoring import CRITERIA, resolve_test_loss
+from steinpath.simulate import LinearModel, Noise, paper_model, sparse_signal, toeplitz
+
+NOISES = ["normal", "t2", "t3.5", "laplace", "none"]
+
+
+def test_the_papers_model():
+    model = paper_model(50, "t2")
+    assert model.covariance[3, 5] == 0.25
+    assert (model.coef[5:] == 0).all()
+    assert (model.coef[:5] == model.coef[0]).all()
+    assert model.coef @ model.covariance @ model.coef == pytest.approx(2)
+    np.testing.assert_allclose(model.root @ model.root, model.covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("design", ["gaussian", "uniform"])
+def test_samples_have_the_moments_asked_for(design):
+    mean = np.array([0.0, 1.0, -2.0])
+    model = LinearModel([1.0, 2.0, 0.0], toeplitz(3), "normal", design, mean, intercept=4.0)
+    X, y = model.sample(200_000, rng=0)
+    np.testing.assert_allclose(X.mean(axis=0), mean, atol=0.02)
+    np.testing.assert_allclose(np.cov(X.T), toeplitz(3), atol=0.02)
+    noise = y - 4.0 - X @ model.coef
+    assert abs(noise.mean()) < 0.01
+    assert noise.var() == pytest.approx(1, abs=0.02)
+    bounded = np.abs((X - mean) @ np.linalg.inv(model.root)).max() < math.sqrt(3) + 1e-9
+    assert bounded == (design == "uniform")
+    np.testing.assert_array_equal(model.sample(5, rng=3).X, model.sample(5, rng=3).X)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("design", ["gaussian", "uniform"])
+def test_exact_risks_are_those_of_monte_carlo(noise, design):
+    """Every test loss, with and without errors in coefficients and intercept."""
+    p, draws = 8, 400_000
+    model = LinearModel(
+        sparse_signal(toeplitz(p)), toeplitz(p), Noise(noise, 0.8), design, mean=0.3, intercept=1.0
+    )
+    rng = np.random.default_rng(0)
+    coef = np.vstack([0 * model.coef, model.coef + 0.2 * rng.standard_normal(p), model.coef])
+    intercept = np.array([0.0, 0.7, 1.3])
+    X, y = model.sample(draws, rng)
+    predictions = X @ coef.T + intercept
+    for test_loss in (*CRITERIA, sp.Quantile(0.85), sp.Huber(0.4)):
+        exact = model.risk(coef, test_loss, intercept)
+        if noise == "t2" and test_loss == "squared":
+            assert np.isinf(exact).all()
+            continue
+        losses = resolve_test_loss(test_loss)(y[:, None], predictions)
+        stderr = losses.std(axis=0) / math.sqrt(draws)
+        assert (np.abs(exact - losses.mean(axis=0)) <= 4 * stderr + 1e-9).all()
+
+
+def test_absolute_risk_of_a_gaussian_design_in_closed_form():
+    """Folded normal given the noise, then an integral over the noise law (Student t₂)."""
+    model = paper_model(30, "t2")
+    coef = model.coef * np.linspace(0, 0.99, 7)[:, None]
+    size = np.sqrt(np.einsum("ij,jk,ik->i", coef - model.coef, model.covariance, coef - model.coef))
+
+    def folded(noise):
+        z = noise / size
+        mean = size * math.sqrt(2 / math.pi) * np.exp(-(z**2) / 2) + noise * (
+            1 - 2 * stats.norm.cdf(-z)
+        )
+        return 2 * mean * stats.t.pdf(noise, 2)
+
+    expected, _ = integrate.quad_vec(lambda x: folded(x / (1 - x)) / (1 - x) ** 2, 0, 1)
+    np.testing.assert_allclose(model.risk(coef, "absolute"), expected, rtol=1e-9)
+
+
+def test_normal_design_and_noise_add_up():
+    model = paper_model(30, "normal")
+    total = np.sqrt(1 + np.linspace(0, 1, 5) ** 2 * 2)  # of coef = (1 - c) times the truth
+    coef = model.coef * (1 - np.linspace(0, 1, 5))[:, None]
+    np.testing.assert_allclose(
+        model.risk(coef, "absolute"), total * math.sqrt(2 / math.pi), rtol=1e-10
+    )
+    np.testing.assert_allclose(model.risk(coef, "squared"), total**2)
+    for name in ("huber", "pseudo_huber", "epsilon_insensitive"):
+        criterion = resolve_test_loss(name)
+        expected = [
+            integrate.quad(
+                lambda x, s=s, c=criterion: 2 * c(s * x, 0.0) * stats.norm.pdf(x),
+                0,
+                40,
+                points=[0.1 / s, 1.35 / s],
+            )[0]
+            for s in total
+        ]
+        np.testing.assert_allclose(model.risk(coef, name), expected, rtol=1e-8)
+
+
+def test_uniform_design_of_one_feature():
+    """E|ε - U d| with ε normal: a double integral done by quadrature."""
+    model = LinearModel([1.0], noise="normal", design="uniform")
+    half = math.sqrt(3) * 2.0
+
+    def given(x):
+        return math.sqrt(2 / math.pi) * math.exp(-(x**2) / 2) + x * (1 - 2 * stats.norm.cdf(-x))
+
+    expected = integrate.quad(given, 0, half)[0] / half
+    assert model.risk(np.array([3.0]), "absolute") == pytest.approx(expected, rel=1e-9)
+
+
+def test_many_small_and_few_large_errors_of_a_uniform_design():
+    """The series and the product, which serve different rows, agree with Monte Carlo."""
+    model = LinearModel(np.zeros(200), noise=Noise("normal", 0.1), design="uniform")
+    coef = np.zeros((2, 200))
+    coef[0] = 0.05
+    coef[1, :2] = [1.0, 0.5]
+    X, y = model.sample(200_000, rng=0)
+    losses = np.abs(y[:, None] - X @ coef.T)
+    exact = model.risk(coef, "absolute")
+    assert (np.abs(exact - losses.mean(0)) < 4 * losses.std(0) / math.sqrt(200_000)).all()
+
+
+def test_shapes_and_centering():
+    model = paper_model(10, "t2")
+    many = model.risk(np.zeros((3, 10)), "absolute")
+    assert many.shape == (3,)
+    assert model.risk(np.zeros(10), "absolute") == many[0]
+    assert model.risk(np.zeros(10), "absolute", centered=True) == pytest.approx(0)
+    assert model.risk(model.coef, "absolute", centered=True) == pytest.approx(
+        math.sqrt(2) - many[0]
+    )
+    silent = LinearModel(model.coef, noise="none")
+    assert silent.risk(model.coef, "huber") == 0
+    assert silent.risk(model.coef, "absolute", intercept=-2.0) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LinearModel([1.0, 2.0], np.eye(3)), "shape"),
+        (lambda: LinearModel([[1.0]]), "1 dimension"),
+        (lambda: LinearModel([1.0], design="cauchy"), "design must be one of"),
+        (lambda: Noise("cauchy"), "noise must be one of"),
+        (lambda: Noise("t1"), "no mean"),
+        (lambda: Noise("normal", -1), "scale must be"),
+        (lambda: toeplitz(3, 1.0), "correlation must be"),
+        (lambda: paper_model(0), "p must be at least 1"),
+        (lambda: paper_model(5).sample(0), "n must be at least 1"),
+        (lambda: paper_model(5).risk(np.zeros(4)), "4 entries per row"),
+        (lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y), "not a callable"),
+        (lambda: paper_model(5).risk(np.zeros(5), "hinge"), "test_loss must be one of"),
+    ],
+)
+def test_bad_models_are_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
