@@ -30,7 +30,11 @@ def plain(X: np.ndarray, y: np.ndarray, loss: str, penalty: str, n_iter: int) ->
     v = before = y / root_n
     for _ in range(n_iter):
         w = u - SIGMA * ((1 + THETA) * v - THETA * before)
-        u = np.clip(w, -1 / root_n, 1 / root_n) if loss == "lad" else w / max(1, np.linalg.norm(w))
+        u = (
+            np.clip(w, -1 / root_n, 1 / root_n)
+            if loss == "lad"
+            else w / max(1.0, float(np.linalg.norm(w)))
+        )
         z = b - TAU / root_n * (X.T @ u)
         if penalty == "lasso":
             b = np.sign(z) * np.maximum(np.abs(z) - TAU / root_n * LAM, 0)

@@ -15,8 +15,8 @@ Both are the same pass of the tangent engine.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,33 +135,37 @@ def compute_matrices(
     if covariance is not None:
         covariance = _second_moments(path, covariance)
     rho_squared = _row_squares(path, row_scale)
-    build = _exact_probes if method == "exact" else _random_probes
-    probes = build(path, covariance, rho_squared, n_probes, rng)
-
+    build = _exact_streams if method == "exact" else _random_streams
+    streams = build(path, covariance, rho_squared, n_probes, rng)
+    if not with_K:
+        del streams["v"]
+    (*W, A), *rest = _responses(Linearization(path), streams, sum_layers=method == "exact")
     root_n = math.sqrt(path.n_samples)
-    linearization = Linearization(path)
-    sum_layers = method == "exact"
-    *W, A = _responses(linearization, "eta", probes.into_eta, probes.read_eta, sum_layers)
     K = None
-    if with_K:
-        (K,) = _responses(linearization, "v", probes.into_v, probes.read_v, sum_layers)
+    if rest:
+        ((K,),) = rest
         K = K / root_n - root_n * path.design.array(np.eye(path.n_iter + 1))
     return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
 
 
 @dataclass(frozen=True, eq=False)
-class _Probes:
-    """What is injected, column by column, and what the responses are multiplied with."""
+class _Stream:
+    """Probes, injected column by column, and the readers that multiply their responses."""
 
-    into_eta: Array  # (p, m)
-    read_eta: list[Array]  # for W, if asked for, and for A; each (p, m)
-    into_v: Array  # (n, m)
-    read_v: list[Array]  # for K; (p, m)
+    probes: Array  # (p, m) into eta, (n, m) into v
+    readers: list[Array]  # each (p, m)
+
+    def part(self, chosen: slice) -> _Stream:
+        return _Stream(self.probes[:, chosen], [reader[:, chosen] for reader in self.readers])
 
 
-def _exact_probes(
+#: One stream into "eta", read for W (if the covariance is known) and A; one into "v", for K.
+_Streams = dict[str, _Stream]
+
+
+def _exact_streams(
     path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
-) -> _Probes:
+) -> _Streams:
     design = path.design
     n, p = design.shape
     basis = design.array(np.eye(p))
@@ -169,16 +173,18 @@ def _exact_probes(
     read_eta = [design.rmatmat(columns)]
     if covariance is not None:
         read_eta.insert(0, covariance)
-    # tr(X P) = tr(P X): over the p columns of X, or over the n basis vectors, if those are fewer
     weighted = columns if rho_squared is None else rho_squared[:, None] * columns
+    # tr(X P) = tr(P X): over the p columns of X, or over the n basis vectors, if those are fewer
     if p <= n:
-        return _Probes(basis, read_eta, weighted, [basis])
-    return _Probes(basis, read_eta, design.array(np.eye(n)), [weighted.T])
+        into_v = _Stream(weighted, [basis])
+    else:
+        into_v = _Stream(design.array(np.eye(n)), [weighted.T])
+    return {"eta": _Stream(basis, read_eta), "v": into_v}
 
 
-def _random_probes(
+def _random_streams(
     path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
-) -> _Probes:
+) -> _Streams:
     design = path.design
     n, p = design.shape
     rng = np.random.default_rng(rng)
@@ -191,7 +197,7 @@ def _random_probes(
     if covariance is not None:
         read_eta.insert(0, covariance @ g)
     weighted = xi if rho_squared is None else rho_squared[:, None] * xi
-    return _Probes(g, read_eta, xi, [design.rmatmat(weighted)])
+    return {"eta": _Stream(g, read_eta), "v": _Stream(xi, [design.rmatmat(weighted)])}
 
 
 def _second_moments(path: Path, covariance: Any) -> Array:
@@ -211,70 +217,79 @@ def _second_moments(path: Path, covariance: Any) -> Array:
 
 
 def _responses(
-    linearization: Linearization,
-    where: str,
-    probes: Array,
-    readers: list[Array],
-    sum_layers: bool,
-) -> list[Array]:
+    linearization: Linearization, streams: _Streams, sum_layers: bool
+) -> list[list[Array]]:
     """Read the responses to impulses at every time.
 
-    Returns, for each reader, the array ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after an impulse
-    ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or its sum over ``k`` as one layer.
+    Returns, for each stream and each of its readers, ``R[k, t, s - 1] = reader[:, k]ᵀ db^t``
+    after an impulse ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k``
+    as a single layer. Streams, and impulse times, advance together as columns of one block.
     """
-    path = linearization.path
-    design, N = path.design, path.n_iter
-    m = probes.shape[1]
-    layers = 1 if sum_layers else m
-    results = [design.zeros(layers, N + 1, N + 1) for _ in readers]
-    few = min(m, _WIDTH)
-    sources = max(1, _WIDTH // few)  # impulse times that advance together
-    for k in range(0, m, few):
-        chosen = slice(k, k + few)
-        impulse = probes[:, chosen] / math.sqrt(path.n_samples)
-        for first in range(1, N + 1, sources):
-            last = min(first + sources, N + 1)
-            readings = _impulse_readings(
-                linearization, where, impulse, [r[:, chosen] for r in readers], first, last
-            )
-            for result, reading in zip(results, readings, strict=True):
+    N = linearization.path.n_iter
+    zeros = linearization.path.design.zeros
+    counts = [stream.probes.shape[1] for stream in streams.values()]
+    results = [
+        [zeros(1 if sum_layers else m, N + 1, N + 1) for _ in stream.readers]
+        for m, stream in zip(counts, streams.values(), strict=True)
+    ]
+    few = min(max(counts), _WIDTH)
+    times = max(1, _WIDTH // min(sum(counts), _WIDTH))
+    for k in range(0, max(counts), few):
+        parts = {
+            name: stream.part(slice(min(k, m), min(k + few, m)))
+            for m, (name, stream) in zip(counts, streams.items(), strict=True)
+        }
+        for first in range(1, N + 1, times):
+            last = min(first + times, N + 1)
+            found = _impulse_readings(linearization, parts, first, last)
+            for result, reading in zip(
+                itertools.chain(*results), itertools.chain(*found), strict=True
+            ):
                 if sum_layers:
-                    reading = namespace(reading).sum(reading, axis=0, keepdims=True)
-                    result[:, :, first - 1 : last - 1] += reading
+                    total = namespace(reading).sum(reading, axis=0, keepdims=True)
+                    result[:, :, first - 1 : last - 1] += total
                 else:
-                    result[chosen, :, first - 1 : last - 1] = reading
+                    result[k : k + reading.shape[0], :, first - 1 : last - 1] = reading
     return results
 
 
 def _impulse_readings(
-    linearization: Linearization,
-    where: str,
-    impulse: Array,
-    readers: list[Array],
-    first: int,
-    last: int,
-) -> list[Array]:
+    linearization: Linearization, streams: _Streams, first: int, last: int
+) -> list[list[Array]]:
     """Return readings of shape (m, T, last - first), for impulses at first, …, last - 1."""
     path = linearization.path
-    xp = namespace(impulse)
-    m, sources = impulse.shape[1], last - first
+    xp = namespace(path.y)
+    times, scale = last - first, 1 / math.sqrt(path.n_samples)
+    starts = np.cumsum([0, *(stream.probes.shape[1] * times for stream in streams.values())])
+    offsets = dict(zip(streams, starts[:-1].tolist(), strict=True))
 
-    def inject(source: int, block: Array) -> None:
-        if first <= source < last:
-            columns = slice((source - first) * m, (source - first + 1) * m)
-            block[:, columns] = block[:, columns] + impulse
+    def inject(name: str, time: int, block: Array) -> None:
+        if name in streams and first <= time < last:
+            probes = streams[name].probes
+            m = probes.shape[1]
+            start = offsets[name] + (time - first) * m
+            block[:, start : start + m] += scale * probes
 
-    injections: dict[str, Callable[[int, Array], None]]
-    if where == "eta":
-        injections = {"into_eta": inject}
-    else:
-        injections = {"into_v": lambda t, block: inject(t + 1, block)}
-    repeated = [xp.concat([reader] * sources, axis=1) for reader in readers]
-    results = [path.design.zeros(m, path.n_iter + 1, sources) for _ in readers]
-    for t, db in tangents(linearization, m * sources, start=first, **injections):
-        for result, reader in zip(results, repeated, strict=True):
-            reading = xp.reshape(xp.sum(reader * db, axis=0), (sources, m))
-            result[:, t, :] = xp.matrix_transpose(reading)
+    repeated = [
+        [xp.concat([reader] * times, axis=1) for reader in stream.readers]
+        for stream in streams.values()
+    ]
+    results = [
+        [path.design.zeros(reader.shape[1], path.n_iter + 1, times) for reader in stream.readers]
+        for stream in streams.values()
+    ]
+    for t, db in tangents(
+        linearization,
+        int(starts[-1]),
+        start=first,
+        into_eta=lambda t, block: inject("eta", t, block),
+        into_v=lambda t, block: inject("v", t + 1, block),
+    ):
+        for name, readers, result in zip(streams, repeated, results, strict=True):
+            for reader, values in zip(readers, result, strict=True):
+                columns = db[:, offsets[name] : offsets[name] + reader.shape[1]]
+                reading = xp.reshape(xp.sum(reader * columns, axis=0), (times, values.shape[0]))
+                values[:, t, :] = xp.matrix_transpose(reading)
     return results
 
 

@@ -83,7 +83,7 @@ def tangents(
     into_v(start - 1, dv[-1])
     for t in range(start, path.n_iter + 1):
         du.append(linearization.dual[t](du, dv))  # type: ignore[misc]
-        deta.append(design.rmatmat(scale * du[-1]))
+        deta.append(scale * design.rmatmat(du[-1]))
         into_eta(t, deta[-1])
         db.append(linearization.primal[t](db, deta))  # type: ignore[misc]
         yield t, db[-1]
