@@ -97,6 +97,21 @@ def test_recursion_wants_no_penalty_and_no_intercept():
         sp.Recursion(min, min, min, None)
 
 
+def test_jvps_of_the_wrong_shape_are_refused():
+    X, y, _ = draw(16, 5)
+    maps = {
+        "dual": lambda t, u, v: -v[-1],
+        "primal": lambda t, b, eta: b[-1] - 0.1 * eta[-1],
+        "dual_jvp": lambda t, u, v, du, dv: -dv[-1],
+        "primal_jvp": lambda t, b, eta, db, deta: db[-1] - 0.1 * deta[-1],
+    }
+    for name in ("dual_jvp", "primal_jvp"):
+        broken = sp.Recursion(**{**maps, name: lambda *arguments: None})
+        path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), broken, n_iter=3)
+        with pytest.raises(ValueError, match=f"{name} must return a block of tangents"):
+            sp.estimate_risk(path)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

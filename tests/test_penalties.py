@@ -181,3 +181,14 @@ def test_reprs_are_readable():
     assert repr(sp.MCP(0.5)) == "MCP(lam=0.5, gamma=3)"
     assert repr(sp.Lasso(0.5, weights=[1, 2])) == "Lasso(lam=0.5, weights=…)"
     assert repr(sp.GroupLasso(0.5, [0, 1, 1])) == "GroupLasso(lam=0.5, groups=2)"
+
+
+def test_equal_penalties_are_equal_and_hash_alike():
+    assert sp.Lasso(0.5) == sp.Lasso(0.5)
+    assert hash(sp.MCP(0.5)) == hash(sp.MCP(0.5))
+    assert sp.Lasso(0.5) != sp.Lasso(0.6)
+    assert sp.Lasso(0.5) != sp.Ridge(0.5)
+    assert sp.Lasso(0.5, weights=[1, 2]) == sp.Lasso(0.5, weights=[1, 2])
+    assert sp.Lasso(0.5, weights=[1, 2]) != sp.Lasso(0.5, weights=[1, 3])
+    assert sp.GroupLasso(0.5, [0, 1]) == sp.GroupLasso(0.5, np.array([0, 1]))
+    assert sp.NoPenalty() == sp.NoPenalty()

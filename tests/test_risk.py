@@ -124,6 +124,19 @@ def test_auto_is_exact_when_that_is_quick(monkeypatch):
     assert sp.estimate_risk(path, rng=0).method == "hutchinson"
 
 
+def test_a_linearisation_that_diverges_says_so():
+    X, y, _ = draw(60, 30)
+    steep = sp.Recursion(
+        dual=lambda t, u, v: -np.tanh(v[-1]),
+        primal=lambda t, b, eta: b[-1] - 0.1 * eta[-1],
+        dual_jvp=lambda t, u, v, du, dv: -1e200 * dv[-1],
+        primal_jvp=lambda t, b, eta, db, deta: db[-1] - 0.1 * deta[-1],
+    )
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), steep, n_iter=5)
+    with pytest.raises(FloatingPointError, match="corrections are not finite"):
+        sp.estimate_risk(path)
+
+
 def test_single_observation():
     path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
     risk = sp.estimate_risk(path)
@@ -180,7 +193,10 @@ def test_callables():
         ({"test_loss": lambda y, z: (y - z)[:-1]}, "one number per observation"),
         ({"test_loss": lambda y, z: y * np.nan}, "NaN or infinite"),
         ({"test_loss": "hinge"}, "test_loss must be one of 'absolute'"),
-        ({"test_loss": 3}, "test_loss must be None, a name"),
+        ({"test_loss": 3}, "test_loss must be a name"),
+        ({"test_loss": sp.Huber}, "test_loss is the class Huber"),
+        ({"centered": "no"}, "centered must be True or False"),
+        ({"rng": "seed"}, "rng must be None"),
         ({"method": "guess"}, "method must be one of 'auto', 'exact'"),
         ({"method": "hutchinson", "n_probes": 0}, "n_probes must be at least 1"),
         ({"n_probes": 2.5}, "n_probes must be an integer"),

@@ -144,7 +144,14 @@ def test_shapes_and_centering():
         (lambda: LinearModel([[1.0]]), "1 dimension"),
         (lambda: LinearModel([1.0], design="cauchy"), "design must be one of"),
         (lambda: Noise("cauchy"), "noise must be one of"),
-        (lambda: Noise("t1"), "no mean"),
+        (lambda: Noise("t1"), "for the mean to exist"),
+        (lambda: Noise("t50"), "'normal' is as good"),
+        (lambda: LinearModel([1.0, 2.0], mean=[1.0, 2.0, 3.0]), "mean must be a number"),
+        (lambda: sparse_signal(np.eye(3), -1.0), "strength must be"),
+        (lambda: paper_model(5).risk(np.zeros((2, 2, 5))), "2 dimensions"),
+        (lambda: paper_model(5).risk(np.full(5, np.nan)), "NaN"),
+        (lambda: paper_model(5).risk(np.zeros((3, 5)), intercept=[1, 2]), "one for each of the 3"),
+        (lambda: paper_model(5).sample(5, rng="seed"), "rng must be"),
         (lambda: Noise("normal", -1), "scale must be"),
         (lambda: toeplitz(3, 1.0), "correlation must be"),
         (lambda: paper_model(0), "p must be at least 1"),
@@ -157,3 +164,34 @@ def test_shapes_and_centering():
 def test_bad_models_are_refused(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_iterates_of_very_different_sizes_keep_their_relative_accuracy():
+    model = LinearModel([0.0], noise="none")
+    sizes = np.array([1.0, 1e-5, 1e-8])
+    np.testing.assert_allclose(
+        model.risk(sizes[:, None], "absolute") / sizes, math.sqrt(2 / math.pi), rtol=1e-8
+    )
+
+
+@pytest.mark.parametrize("df", [1.2, 2, 5, 30])
+def test_student_noise_alone(df):
+    expected = stats.t(df).expect(abs)
+    found = LinearModel([0.0], noise=f"t{df}").risk([0.0], "absolute")
+    assert found == pytest.approx(expected, rel=1e-3 if df < 2 else 1e-7)
+
+
+def test_centred_squared_risk_is_finite_without_a_variance():
+    model = LinearModel(np.ones(3), noise="t2")
+    assert model.risk([1.0, 2.0, 0.0], "squared", centered=True) == pytest.approx(2 - 3)
+
+
+def test_integrals_that_do_not_converge_say_so():
+    nearly_constant = LinearModel([0.0], noise=Noise("normal", 1e-6))
+    with pytest.raises(ArithmeticError, match="did not converge"):
+        nearly_constant.risk([0.0], "absolute", intercept=1.0)
+
+
+def test_signal_follows_the_covariance():
+    model = paper_model(50, covariance=np.eye(50))
+    assert model.coef @ model.coef == pytest.approx(2)

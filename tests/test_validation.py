@@ -42,12 +42,40 @@ HOLE = np.where(np.eye(6, 2) > 0, np.nan, X)
         ({"penalty": sp.Lasso(1, weights=[1, 2, 3])}, "3 weights, but X has 2 columns"),
         ({"penalty": sp.GroupLasso(1, [0, 1, 1])}, "labels for 3 coefficients, but X has 2"),
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
+        ({"y": np.ma.array(Y, mask=Y > 3)}, "masked"),
+        ({"y": 1e300 * Y}, "y has entries up to 5e.300 in size"),
+        ({"X": 1e160 * X}, "rescale X"),
+        ({"X": 1e-170 * X}, "rescale X"),
+        ({"X": (1e-25 * X).astype(np.float32)}, "rescale X, or use float64"),
+        ({"X": X.astype(np.float32), "y": 1e300 * Y}, "y has entries too large for float32"),
     ],
 )
 def test_bad_input_is_refused(changes, message):
     arguments = {"X": X, "y": Y, "loss": sp.LAD(), "penalty": sp.Lasso(0.1), **changes}
     with pytest.raises((ValueError, TypeError), match=message):
         sp.run(**arguments)
+
+
+def test_what_is_not_a_path_is_refused():
+    for function in (sp.estimate_risk, sp.correction_matrices):
+        with pytest.raises(TypeError, match="path must be a Path"):
+            function(X)
+
+
+def test_lam_max_checks_its_input_too():
+    with pytest.raises(TypeError, match="loss is the class LAD"):
+        sp.lam_max(X, Y, sp.LAD, sp.Lasso(1.0))
+    with pytest.raises(TypeError, match="penalty must be a Penalty"):
+        sp.lam_max(X, Y, sp.LAD(), "lasso")
+
+
+def test_results_do_not_change_with_the_callers_y():
+    y, weights = Y.copy(), np.ones(2)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1, weights=weights), n_iter=3)
+    before = sp.estimate_risk(path).values
+    y += 1
+    weights += 1
+    np.testing.assert_array_equal(sp.estimate_risk(path).values, before)
 
 
 @pytest.mark.parametrize(

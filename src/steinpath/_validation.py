@@ -25,7 +25,10 @@ def check_number(
     """Return ``value`` as a finite float between ``low`` and ``high``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     inside = (number > low if open_low else number >= low) and (
         number < high if open_high else number <= high
     )
@@ -66,14 +69,18 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
     """
     if not array_api_compat.is_array_api_obj(values):
         values = _as_numpy(name, values)
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
     if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    _check_finite(name, values)
     if reference is not None:
         if isinstance(values, np.ndarray):
-            values = like(values, reference)
+            with np.errstate(over="ignore"):
+                values = like(values, reference)
         elif xp is not namespace(reference):
             raise TypeError(
                 f"{name} is {_kind(values)} but X is {_kind(reference)}: "
@@ -84,12 +91,12 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
             xp.astype(values, reference.dtype, copy=False),
             device=array_api_compat.device(reference),
         )
+        if not xp.all(xp.isfinite(values)):
+            raise ValueError(f"{name} has entries too large for {values.dtype}; use float64")
     elif not xp.isdtype(values.dtype, "real floating"):
         values = xp.astype(values, xp.float64)
     if values.dtype not in (xp.float32, xp.float64):
         raise TypeError(f"{name} has dtype {values.dtype}; use float32 or float64")
-    if reference is not None:
-        values = xp.asarray(values, device=array_api_compat.device(reference))
     if values.ndim != ndim:
         hint = "; use y.ravel()" if ndim == 1 and values.ndim == 2 else ""
         raise ValueError(
@@ -98,6 +105,13 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
         )
     if 0 in values.shape:
         raise ValueError(f"{name} is empty: its shape is {tuple(values.shape)}")
+    return values
+
+
+def _check_finite(name: str, values: Array) -> None:
+    xp = namespace(values)
+    if not xp.isdtype(values.dtype, "real floating"):
+        return
     finite = xp.isfinite(values)
     if not xp.all(finite):
         bad = int(xp.sum(xp.astype(~finite, xp.int64)))
@@ -105,7 +119,49 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
             f"{name} has {bad} value{'s' * (bad > 1)} that "
             f"{'are' if bad > 1 else 'is'} NaN or infinite; remove or impute them first"
         )
-    return values
+
+
+def check_magnitude(name: str, values: Array) -> None:
+    """Refuse numbers so large or so small that their squares leave the floating range."""
+    xp = namespace(values)
+    size, info = float(xp.max(xp.abs(values))), xp.finfo(values.dtype)
+    low = 1e3 * math.sqrt(float(info.smallest_normal))
+    high = 1e-3 * math.sqrt(float(info.max) / math.prod(values.shape))
+    if size and not low <= size <= high:
+        raise ValueError(
+            f"{name} has entries up to {size:.3g} in size, and {values.dtype} can square "
+            f"only sizes between {low:.1g} and {high:.1g}; rescale {name}, or use float64"
+        )
+
+
+def check_instance(name: str, value: Any, kind: type, example: str) -> None:
+    """Refuse anything but an instance of ``kind``."""
+    if not isinstance(value, kind):
+        if isinstance(value, type) and issubclass(value, kind):
+            raise TypeError(f"{name} is the class {value.__name__}; pass an instance: {example}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(
+            f"{name} must be {article} {kind.__name__} such as {example}, got {value!r:.60}"
+        )
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is a truth value."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r:.60}")
+    return bool(value)
+
+
+def check_rng(rng: Any) -> np.random.Generator:
+    """Return a generator from None, a seed, or a generator."""
+    try:
+        if isinstance(rng, bool):
+            raise TypeError
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"rng must be None, a nonnegative integer or a numpy Generator, got {rng!r:.60}"
+        ) from None
 
 
 def _as_numpy(name: str, values: Any) -> np.ndarray:

@@ -157,10 +157,23 @@ class RecursionMaps(Maps):
         return self.recursion.primal(t, b, eta)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return lambda du, dv: self.recursion.dual_jvp(t, u, v, du, dv)
+        return lambda du, dv: _check_jvp(
+            "dual_jvp", self.recursion.dual_jvp(t, u, v, du, dv), like=du[-1]
+        )
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return lambda db, deta: self.recursion.primal_jvp(t, b, eta, db, deta)
+        return lambda db, deta: _check_jvp(
+            "primal_jvp", self.recursion.primal_jvp(t, b, eta, db, deta), like=db[-1]
+        )
+
+
+def _check_jvp(name: str, value: Array, like: Array) -> Array:
+    if getattr(value, "shape", None) != like.shape:
+        raise ValueError(
+            f"{name} must return a block of tangents of shape {tuple(like.shape)}; it returned "
+            f"{type(value).__name__} of shape {getattr(value, 'shape', None)}"
+        )
+    return value
 
 
 # ------------------------------------------------------------------------------------------------
@@ -341,9 +354,10 @@ def _balanced_steps(
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
     if sigma is None and tau is None:
         xp = namespace(y)
-        slack = float(xp.sum(xp.abs(y - loss.location(y))))
-        force = math.sqrt(n) * float(xp.sum(xp.abs(loss.gradient(y - loss.location(y)))))
-        sigma = force / slack if force and slack else 1.0
+        size = float(xp.sum(xp.abs(y)))
+        force = math.sqrt(n) * float(xp.sum(xp.abs(loss.gradient(y))))
+        # not quite 1: the square root's first dual would lie on the very edge of its ball
+        sigma = 0.9 * force / size if force and size else 1.0
     if sigma is None:
         assert tau is not None
         return product / tau, tau

@@ -23,7 +23,14 @@ from typing import Any
 import numpy as np
 
 from steinpath._arrays import Array, namespace
-from steinpath._validation import check_array, check_choice, check_count, check_covariance
+from steinpath._validation import (
+    check_array,
+    check_choice,
+    check_count,
+    check_covariance,
+    check_instance,
+    check_rng,
+)
 from steinpath.designs import InterceptDesign
 from steinpath.path import Path
 from steinpath.tangents import Linearization, tangents
@@ -89,8 +96,8 @@ def correction_matrices(
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X, if it is known.
     method : {"exact", "hutchinson"}, default="exact"
-        Traces by basis vectors, at about ``min(n, p) + p`` tangent columns per iteration, or
-        estimated by random signs, at ``2 n_probes``.
+        Traces by basis vectors, at ``min(n, p) + p`` tangent columns for each of the ``n_iter``
+        impulse times, or estimated by random signs, at ``2 n_probes``.
     n_probes : int, default=5
         Random vectors of Hutchinson's method.
     row_scale : None, "norm" or array-like of shape (n,)
@@ -115,6 +122,7 @@ def correction_matrices(
     >>> W.shape, bool(np.allclose(np.diag(K), -np.sqrt(30)))
     ((5, 5), True)
     """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     matrices = compute_matrices(path, covariance, method, n_probes, row_scale, rng)
     W = None if matrices.W is None else _mean_without(matrices.W)
     return W, _mean_without(matrices.K), _mean_without(matrices.A)
@@ -135,8 +143,11 @@ def compute_matrices(
     if covariance is not None:
         covariance = _second_moments(path, covariance)
     rho_squared = _row_squares(path, row_scale)
-    build = _exact_streams if method == "exact" else _random_streams
-    streams = build(path, covariance, rho_squared, n_probes, rng)
+    rng = check_rng(rng)
+    if method == "exact":
+        streams = _exact_streams(path, covariance, rho_squared)
+    else:
+        streams = _random_streams(path, covariance, rho_squared, n_probes, rng)
     if not with_K:
         del streams["v"]
     (*W, A), *rest = _responses(Linearization(path), streams, sum_layers=method == "exact")
@@ -163,9 +174,7 @@ class _Stream:
 _Streams = dict[str, _Stream]
 
 
-def _exact_streams(
-    path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
-) -> _Streams:
+def _exact_streams(path: Path, covariance: Array | None, rho_squared: Array | None) -> _Streams:
     design = path.design
     n, p = design.shape
     basis = design.array(np.eye(p))
@@ -183,11 +192,14 @@ def _exact_streams(
 
 
 def _random_streams(
-    path: Path, covariance: Array | None, rho_squared: Array | None, n_probes: int, rng: Any
+    path: Path,
+    covariance: Array | None,
+    rho_squared: Array | None,
+    n_probes: int,
+    rng: np.random.Generator,
 ) -> _Streams:
     design = path.design
     n, p = design.shape
-    rng = np.random.default_rng(rng)
 
     def signs(rows: int) -> Array:
         return design.array(rng.integers(0, 2, size=(rows, n_probes)) * 2.0 - 1.0)
@@ -308,7 +320,8 @@ def _row_squares(path: Path, row_scale: Any) -> Array | None:
             raise ValueError(
                 f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"
             )
-        squares = sizes**2
+        largest = float(xp.max(sizes))
+        squares = (sizes / (largest or 1.0)) ** 2
         what = "all sizes are zero"
     mean = xp.mean(squares)
     if not float(mean) > 0:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
 from steinpath._arrays import Array, like, namespace, to_numpy
-from steinpath._validation import check_array
+from steinpath._validation import check_array, check_magnitude
 
 # Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
 _SMALL = 32
@@ -44,8 +44,8 @@ class Design(ABC):
         """``Xᵀ @ block`` for a vector or a block of columns."""
 
     @abstractmethod
-    def row_squares(self) -> Array:
-        """Squared Euclidean norm of each row, its (centred) features alone."""
+    def row_squares(self, center: Array | None = None) -> Array:
+        """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
 
     def norm(self, tol: float = 1e-6) -> float:
         """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
@@ -98,6 +98,7 @@ class DenseDesign(Design):
 
     def __init__(self, X: Any):
         self.example = check_array("X", X, ndim=2)
+        check_magnitude("X", self.example)
         self.shape = (int(self.example.shape[0]), int(self.example.shape[1]))
 
     def matmat(self, block: Array) -> Array:
@@ -106,12 +107,14 @@ class DenseDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self.example.T @ block
 
-    def row_squares(self) -> Array:
+    def row_squares(self, center: Array | None = None) -> Array:
         xp = namespace(self.example)
         n, p = self.shape
+        center = self.zeros(p) if center is None else center
         rows = max(1, 2**20 // p)  # in pieces, so as not to hold a second X
         pieces = [
-            xp.sum(self.example[i : min(i + rows, n), :] ** 2, axis=1) for i in range(0, n, rows)
+            xp.sum((self.example[i : min(i + rows, n), :] - center) ** 2, axis=1)
+            for i in range(0, n, rows)
         ]
         return xp.concat(pieces)
 
@@ -146,14 +149,8 @@ class InterceptDesign(Design):
         head = self.features.rmatmat(block) - means * total
         return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
 
-    def row_squares(self) -> Array:
-        xp = namespace(self.example)
-        squares = (
-            self.features.row_squares()
-            - 2 * self.features.matmat(self.means)
-            + self.means @ self.means
-        )
-        return xp.clip(squares, 0.0)  # rounding, where a row is at the mean
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.features.row_squares(self.means if center is None else center)
 
     def intercepts(self, b: Array) -> Array:
         """Return the intercepts in the features' own coordinates, from rows of iterates."""
@@ -167,7 +164,8 @@ def as_design(X: Any) -> Design:
 
 def check_response(y: Any, design: Design) -> Array:
     """Return ``y`` as an array like the design, one entry per row."""
-    y = check_array("y", y, ndim=1, reference=design.example)
-    if y.shape[0] != design.shape[0]:
-        raise ValueError(f"X has {design.shape[0]} rows, but y has {y.shape[0]} entries")
-    return y
+    checked = check_array("y", y, ndim=1, reference=design.example)
+    if checked.shape[0] != design.shape[0]:
+        raise ValueError(f"X has {design.shape[0]} rows, but y has {checked.shape[0]} entries")
+    check_magnitude("y", checked)
+    return namespace(checked).asarray(checked, copy=True)

@@ -11,7 +11,7 @@ import array_api_compat
 import numpy as np
 
 from steinpath._arrays import Array, namespace
-from steinpath._validation import check_count
+from steinpath._validation import check_count, check_flag, check_instance
 from steinpath.algorithms import Algorithm, ChambollePock, Maps
 from steinpath.designs import Design, InterceptDesign, as_design, check_response
 from steinpath.losses import Loss
@@ -149,7 +149,8 @@ def run(
     Parameters
     ----------
     X : array-like of shape (n, p), or a `steinpath.designs.Design`
-        The design matrix. Its array namespace, dtype and device are those of the whole path.
+        The design matrix. Its array namespace, dtype and device are those of the whole path. It
+        is not copied: the risk estimates read it again, so leave it as it is until then.
     y : array-like of shape (n,)
         The responses.
     loss : Loss
@@ -185,12 +186,11 @@ def run(
     >>> path.coef.shape, path.dual.shape, path.fitted.shape
     ((51, 20), (50, 100), (51, 100))
     """
-    _check_instance("loss", loss, Loss, "sp.LAD()")
-    _check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
-    _check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
+    check_instance("loss", loss, Loss, "sp.LAD()")
+    check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
+    check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
-    if not isinstance(fit_intercept, bool | np.bool_):
-        raise TypeError(f"fit_intercept must be True or False, got {fit_intercept!r:.60}")
+    check_flag("fit_intercept", fit_intercept)
     design = as_design(X)
     y = check_response(y, design)
     penalty.check_size(design.shape[1])
@@ -254,13 +254,3 @@ def _check_map(name: str, value: Any, reference: Array, size: int) -> Array:
             f"{getattr(value, 'dtype', None)}"
         )
     return value
-
-
-def _check_instance(name: str, value: Any, kind: type, example: str) -> None:
-    if not isinstance(value, kind):
-        if isinstance(value, type) and issubclass(value, kind):
-            raise TypeError(f"{name} is the class {value.__name__}; pass an instance: {example}")
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise TypeError(
-            f"{name} must be {article} {kind.__name__} such as {example}, got {value!r:.60}"
-        )

@@ -62,6 +62,17 @@ class Penalty(ABC):
         """Which of ``p`` coefficients are not penalised at all."""
         return np.zeros(p, dtype=bool)
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+    def _key(self) -> tuple[Any, ...]:
+        """Parameters as something hashable, arrays included."""
+        values = (value for name, value in vars(self).items() if not name.startswith("_"))
+        return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in values)
+
 
 # ------------------------------------------------------------------------------------------------
 # Penalties that are sums over coefficients
@@ -311,19 +322,25 @@ class GroupLasso(Penalty):
     lam: float
     groups: Any
     weights: Any = None
+    _groups: Groups = field(init=False, repr=False)
 
     name = "group_lasso"
 
     def __post_init__(self) -> None:
         check_number("lam", self.lam, low=0)
-        labels = np.asarray(self.groups)
+        try:
+            labels = np.array(self.groups)
+            if labels.dtype == object and all(isinstance(name, str) for name in labels.flat):
+                labels = labels.astype(str)
+        except ValueError:  # ragged
+            labels = np.empty(0)
         if labels.ndim != 1 or not labels.size or labels.dtype.kind not in "iuUS":
             raise ValueError(
                 "groups must be one integer or string label per coefficient, "
                 f"got {self.groups!r:.60}"
             )
         object.__setattr__(self, "groups", labels)
-        object.__setattr__(self, "_index", Groups(labels))
+        object.__setattr__(self, "_groups", Groups(labels))
         weights = np.ones(len(self._groups.names))
         if self.weights is not None:
             weights = _check_weights(self.weights)
@@ -366,10 +383,6 @@ class GroupLasso(Penalty):
     def __repr__(self) -> str:
         return f"GroupLasso(lam={self.lam:g}, groups={len(self._groups.names)})"
 
-    @property
-    def _groups(self) -> Groups:
-        return self._index  # type: ignore[attr-defined, no-any-return]
-
     def _lam(self, b: Array) -> Array:
         return like(self.lam * self.weights, b)
 
@@ -385,7 +398,7 @@ class GroupLasso(Penalty):
         return 1 - dead_zone / xp.maximum(norms, dead_zone), norms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NoPenalty(Penalty):
     """No penalty: the coefficients move freely."""
 
@@ -407,7 +420,7 @@ class NoPenalty(Penalty):
         return np.ones(p, dtype=bool)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FreeIntercept(Penalty):
     """Another penalty, with one unpenalised coefficient appended: the intercept's."""
 
@@ -443,7 +456,7 @@ def _check_weights(weights: Any) -> np.ndarray:
     array = to_numpy(check_array("weights", weights, ndim=1))
     if (array < 0).any():
         raise ValueError(f"weights must be nonnegative, got {array.min():g}")
-    return np.asarray(array, dtype=float)
+    return np.array(array, dtype=float)  # a copy: the caller's array may change
 
 
 #: All penalties by name. Tests, estimators and the command find them here.

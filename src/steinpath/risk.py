@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from steinpath._arrays import Array, namespace
-from steinpath._validation import check_choice
+from steinpath._validation import check_choice, check_flag, check_instance
 from steinpath.corrections import METHODS, CorrectionMatrices, compute_matrices
 from steinpath.path import Path
 from steinpath.scoring import Criterion, TestLoss, observation_losses, resolve_test_loss
@@ -91,8 +93,8 @@ def estimate_risk(
     covariance: Any = None,
     method: str = "auto",
     row_scale: Any = None,
-    rng: Any = None,
     *,
+    rng: Any = None,
     n_probes: int = 5,
     centered: bool = False,
 ) -> Risk:
@@ -142,22 +144,31 @@ def estimate_risk(
     >>> bool(risk.values[risk.best_iter] < risk.values[-1])
     True
     """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     check_choice("method", method, ("auto", *METHODS))
+    check_flag("centered", centered)
     criterion = resolve_test_loss(test_loss, path.loss)
     if method == "auto":
         method = "exact" if _exact_operations(path) <= _EXACT_OPERATIONS else "hutchinson"
-    matrices = compute_matrices(
-        path, covariance, method, n_probes, row_scale, rng, with_K=covariance is None
-    )
-
-    corrected = matrices.corrected(path)
-    values, stderr = _means(path, criterion, corrected, centered)
-    train, _ = _means(path, criterion, path.fitted, centered)
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        matrices = compute_matrices(
+            path, covariance, method, n_probes, row_scale, rng, with_K=covariance is None
+        )
+        corrected = matrices.corrected(path)
+        xp = namespace(corrected)
+        if not xp.all(xp.isfinite(corrected)):
+            raise FloatingPointError(
+                "the corrections are not finite: the linearised algorithm diverges where the "
+                "algorithm itself does not; use smaller step sizes, or None for safe ones"
+            )
+        values, stderr = _means(path, criterion, corrected, centered)
+        train, _ = _means(path, criterion, path.fitted, centered)
+        probe_stderr = _probe_stderr(path, criterion, matrices, method)
     return Risk(
         values=values,
         train=train,
         stderr=stderr,
-        probe_stderr=_probe_stderr(path, criterion, matrices, method),
+        probe_stderr=probe_stderr,
         corrected=corrected,
         test_loss=_name(criterion),
         method=method,

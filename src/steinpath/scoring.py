@@ -64,11 +64,12 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
     if isinstance(test_loss, str):
         check_choice("test_loss", test_loss, CRITERIA)
         return Criterion(test_loss, _parameter(test_loss, loss))
+    if isinstance(test_loss, type):
+        raise TypeError(f"test_loss is the class {test_loss.__name__}; pass an instance")
     if callable(test_loss):
         return test_loss
     raise TypeError(
-        "test_loss must be None, a name, a loss, or a callable of (y, prediction); "
-        f"got {test_loss!r:.60}"
+        f"test_loss must be a name, a loss, or a callable of (y, prediction); got {test_loss!r:.60}"
     )
 
 

@@ -31,6 +31,7 @@ from steinpath._validation import (
     check_count,
     check_covariance,
     check_number,
+    check_rng,
 )
 from steinpath.scoring import Criterion, TestLoss, resolve_test_loss
 
@@ -40,29 +41,29 @@ from steinpath.scoring import Criterion, TestLoss, resolve_test_loss
 
 
 class Factor(NamedTuple):
-    """A factor ``g(s)`` of ``ψ`` at some ``s > 0``, with ``-g'(s) / s``."""
+    """A factor ``g(s)`` of ``ψ`` at ``s > 0``, one per row, with ``-g'(s) / s``."""
 
-    value: Any
-    slope: Any
+    value: np.ndarray
+    slope: np.ndarray
 
     def times(self, other: Factor) -> Factor:
         """Product of two factors, by the product rule."""
         return Factor(self.value * other.value, self.slope * other.value + self.value * other.slope)
 
 
-def _shift(s: float, k: np.ndarray) -> Factor:
+def _shift(s: np.ndarray, k: np.ndarray) -> Factor:
     """Return the factor of a constant ``k``: ``cos(s k)``."""
     return Factor(np.cos(s * k), k * np.sin(s * k) / s)
 
 
-Transform = Callable[[float], Factor]
+Transform = Callable[[np.ndarray], Factor]
 
 
 def _gaussian(spread: np.ndarray) -> Transform:
     """Return the transform of ``spread·z`` with standard normal ``z``, row by row."""
     square = np.sum(spread**2, axis=1)
 
-    def transform(s: float) -> Factor:
+    def transform(s: np.ndarray) -> Factor:
         phi = np.exp(-(s**2) * square / 2)
         return Factor(phi, square * phi)
 
@@ -72,35 +73,35 @@ def _gaussian(spread: np.ndarray) -> Transform:
 def _uniform(spread: np.ndarray) -> Transform:
     """Return the same for independent uniform ``z`` of variance 1: products of sin x / x."""
     a = math.sqrt(3) * np.abs(spread)
-    largest = a.max(axis=1)
+    largest = np.maximum(a.max(axis=1), np.finfo(float).tiny)
     # Up to x = 1 a few terms of log(sin x / x) = -Σ ζ(2k) (x/π)^(2k) / k are exact. Over many
     # small entries the product is nothing by then, so that most rows never need another formula.
     order = np.arange(1, 17)
-    terms = special.zeta(2 * order) * np.stack(
-        [np.sum((a / math.pi) ** (2 * k), 1) for k in order], 1
-    )
+    relative = a / largest[:, None] / math.pi
+    sums = np.stack([np.sum(relative ** (2 * k), axis=1) for k in order], axis=1)
+    terms = special.zeta(2 * order) * sums
 
-    def transform(s: float) -> Factor:
-        s_capped = np.minimum(s, 1 / np.maximum(largest, 1e-300))[:, None]
-        powers = terms * s_capped ** (2 * order)
+    def transform(s: np.ndarray) -> Factor:
+        x = s * largest
+        powers = terms * np.minimum(x, 1.0)[:, None] ** (2 * order)
         phi = np.exp(-np.sum(powers / order, axis=1))
         slope = phi * np.sum(2 * powers, axis=1) / s**2
-        direct = s * largest > 1
+        direct = x > 1
         if np.any(direct):
-            phi[direct], slope[direct] = _product_of_sincs(s, a[direct])
+            phi[direct], slope[direct] = _product_of_sincs(s[direct, None], a[direct])
         return Factor(phi, slope)
 
     return transform
 
 
-def _product_of_sincs(s: float, a: np.ndarray) -> Factor:
+def _product_of_sincs(s: np.ndarray, a: np.ndarray) -> Factor:
     x = np.maximum(s * a, 1e-3)  # below, two terms of each series are exact to rounding
     small = s * a < x
     sine = np.sin(x)
     phi = np.prod(np.where(small, 1 - (s * a) ** 2 / 6, sine / x), axis=1)
     # the logarithmic derivative of sin x / x is -(1/x - cot x)
     slope = np.where(small, s * a / 3 + (s * a) ** 3 / 45, 1 / x - np.cos(x) / sine)
-    return Factor(phi, phi * np.sum(a * slope, axis=1) / s)
+    return Factor(phi, phi * np.sum(a * slope, axis=1) / s[:, 0])
 
 
 class Kernel(NamedTuple):
@@ -112,46 +113,54 @@ class Kernel(NamedTuple):
 
 
 def _huber_kernel(delta: float) -> Kernel:
-    def transform(s: float) -> Factor:
+    def transform(s: np.ndarray) -> Factor:
         x = delta * s
-        value = 2 * delta * float(np.sinc(x / math.pi))
-        return Factor(value, 2 * delta**2 * float(special.spherical_jn(1, x)) / s)
+        value = 2 * delta * np.sinc(x / math.pi)
+        return Factor(value, 2 * delta**2 * special.spherical_jn(1, x) / s)
 
     return Kernel(transform, -(delta**2) / 2)
 
 
 def _pseudo_huber_kernel(delta: float) -> Kernel:
-    def transform(s: float) -> Factor:
+    def transform(s: np.ndarray) -> Factor:
         x = delta * s
-        return Factor(2 * delta * x * float(special.k1(x)), 2 * delta**3 * float(special.k0(x)))
+        return Factor(2 * delta * x * special.k1(x), 2 * delta**3 * special.k0(x))
 
     return Kernel(transform, -(delta**2))
 
 
 def _band_kernel(eps: float) -> Kernel:
-    return Kernel(lambda s: Factor(2 * math.cos(eps * s), 2 * eps * math.sin(eps * s) / s), -eps)
+    return Kernel(lambda s: Factor(2 * np.cos(eps * s), 2 * eps * np.sin(eps * s) / s), -eps)
 
 
 _KERNELS: dict[str, Callable[[float], Kernel]] = {
-    "absolute": lambda _: Kernel(lambda s: Factor(2.0, 0.0)),
-    "quantile": lambda q: Kernel(lambda s: Factor(1.0, 0.0), tilt=q - 0.5),
+    "absolute": lambda _: Kernel(lambda s: Factor(2 + 0 * s, 0 * s)),
+    "quantile": lambda q: Kernel(lambda s: Factor(1 + 0 * s, 0 * s), tilt=q - 0.5),
     "epsilon_insensitive": _band_kernel,
     "huber": _huber_kernel,
     "pseudo_huber": _pseudo_huber_kernel,
 }
 
 
-def _expectation(kernel: Kernel, law: Transform, shift: np.ndarray, scale: float) -> np.ndarray:
-    """``E ρ(V - shift)`` for symmetric V with the given transform and typical size."""
+def _expectation(
+    kernel: Kernel, law: Transform, shift: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """``E ρ(V - shift)`` for symmetric V with the given transform, relative to their sizes."""
 
     def integrand(x: float) -> Any:
-        s = math.exp(x) / scale  # from far below to far above 1 / scale
-        return s * law(s).times(_shift(s, shift)).times(kernel.transform(s)).slope
+        s = math.exp(x) / sizes  # from far below to far above 1 / size
+        slope = law(s).times(_shift(s, shift)).times(kernel.transform(s)).slope
+        return s * slope / sizes
 
-    total, _ = integrate.quad_vec(
-        integrand, -36, 14, epsabs=1e-9 * scale, epsrel=1e-9, norm="max", limit=5000
+    total, _, report = integrate.quad_vec(
+        integrand, -36, 14, epsabs=1e-9, epsrel=1e-9, norm="max", limit=2000, full_output=True
     )
-    return np.asarray(kernel.constant + total / math.pi - kernel.tilt * shift)
+    if not report.success:
+        raise ArithmeticError(
+            "the integral for the exact risk did not converge: the prediction error is nearly a "
+            "constant, or a sum of very few uniform variables without noise; use simulation there"
+        )
+    return np.asarray(kernel.constant + sizes * total / math.pi - kernel.tilt * shift)
 
 
 _DESIGNS: dict[str, Callable[[np.ndarray], Transform]] = {
@@ -183,9 +192,14 @@ class Noise:
     def __post_init__(self) -> None:
         check_number("scale", self.scale, low=0)
         if self._df is None:
-            check_choice("noise", self.name, ("normal", "laplace", "none", "t2"))
-        elif self._df <= 1:
-            raise ValueError(f"noise {self.name!r} has no mean: more than 1 degree of freedom")
+            known = ("normal", "laplace", "none", "t<degrees of freedom>, such as t2")
+            if self.name not in known[:3]:
+                raise ValueError(f"noise must be one of {', '.join(known)}; got {self.name!r}")
+        elif not 1 < self._df <= 30:
+            raise ValueError(
+                f"noise {self.name!r}: degrees of freedom must be above 1, for the mean to exist, "
+                "and at most 30, beyond which 'normal' is as good"
+            )
 
     @property
     def _df(self) -> float | None:
@@ -212,27 +226,29 @@ class Noise:
             unit = {"normal": 1.0, "laplace": 2.0, "none": 0.0}[self.name]
         return self.scale**2 * unit if self.scale else 0.0
 
-    def transform(self, s: float) -> Factor:
+    def transform(self, s: np.ndarray) -> Factor:
         """Characteristic function, real because the law is symmetric."""
         x, square = s * self.scale, self.scale**2
-        if self.name == "none" or x == 0:
-            return Factor(1.0, 0.0)
+        if self.name == "none":
+            return Factor(1 + 0 * x, 0 * x)
         if self.name == "normal":
-            phi = math.exp(-x * x / 2)
+            phi = np.exp(-x * x / 2)
             return Factor(phi, square * phi)
         if self.name == "laplace":
             phi = 1 / (1 + x * x)
             return Factor(phi, 2 * square * phi * phi)
-        # Student: φ = c x^ν K_ν(x) and φ' = -c x^ν K_{ν-1}(x), with x stretched by √df; the
-        # Bessel functions come scaled by exp(x), against underflow
-        assert self._df is not None
-        half, x = self._df / 2, math.sqrt(self._df) * x
-        if x > 700:  # e^-700 and less
-            return Factor(0.0, 0.0)
-        log = half * math.log(x) - x - special.gammaln(half) - (half - 1) * math.log(2)
-        c = math.exp(log)
-        slope = c * special.kve(half - 1, x) * self._df * square / x
-        return Factor(float(c * special.kve(half, x)), float(slope))
+        # Student: φ = c x^ν K_ν(x) and φ' = -c x^ν K_{ν-1}(x), with x stretched by √df. In
+        # logarithms, with Bessel functions scaled by exp(x): nothing over- or underflows.
+        df = self._df
+        assert df is not None
+        half, x = df / 2, np.clip(math.sqrt(df) * x, 1e-300, 1e4)
+        log = half * np.log(x) - x - special.gammaln(half) - (half - 1) * math.log(2)
+        bessel, lower = special.kve(half, x), special.kve(half - 1, x)
+        near_zero = np.isinf(bessel) | np.isinf(lower)  # then the limits are exact
+        phi = np.exp(log + np.log(np.where(near_zero, 1.0, bessel)))
+        fall = df * square * np.exp(log + np.log(np.where(near_zero, 1.0, lower)) - np.log(x))
+        limit = square * df / (df - 2) if df > 2 else 0.0
+        return Factor(np.where(near_zero, 1.0, phi), np.where(near_zero, limit, fall))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -248,6 +264,7 @@ def toeplitz(p: int, correlation: float = 0.5) -> np.ndarray:
 
 def sparse_signal(covariance: np.ndarray, strength: float = 2.0) -> np.ndarray:
     """Equal first tenth of the coefficients, zero others, with ``bᵀΣb = strength``."""
+    check_number("strength", strength, low=0)
     p = len(covariance)
     coef = np.zeros(p)
     coef[: max(1, p // 10)] = 1.0
@@ -303,6 +320,8 @@ class LinearModel:
         coef = np.asarray(check_array("coef", self.coef, ndim=1), dtype=float)
         p = len(coef)
         covariance = np.eye(p) if self.covariance is None else self.covariance
+        if np.shape(self.mean) not in ((), (p,)):
+            raise ValueError(f"mean must be a number or one for each of the {p} coefficients")
         mean = check_array("mean", np.broadcast_to(self.mean, (p,)), ndim=1)
         check_choice("design", self.design, _DESIGNS)
         check_number("intercept", self.intercept)
@@ -334,15 +353,14 @@ class LinearModel:
             The named tuple ``(X, y)``.
         """
         n = check_count("n", n)
-        rng = np.random.default_rng(rng)
+        rng = check_rng(rng)
         shape = (n, len(self.coef))
         if self.design == "gaussian":
             z = rng.standard_normal(shape)
         else:
             z = rng.uniform(-math.sqrt(3), math.sqrt(3), shape)
         X = self.mean + z @ self.root
-        noise: Noise = self.noise  # type: ignore[assignment]
-        return Data(X, self.intercept + X @ self.coef + noise.sample(n, rng))
+        return Data(X, self.intercept + X @ self.coef + self._noise.sample(n, rng))
 
     def risk(
         self,
@@ -373,38 +391,51 @@ class LinearModel:
         criterion = resolve_test_loss(test_loss)
         if not isinstance(criterion, Criterion):
             raise TypeError("exact risks need a named test loss or a Loss, not a callable")
-        values = np.asarray(to_numpy(coef), dtype=float)
+        values = to_numpy(coef) if hasattr(coef, "shape") else np.asarray(coef)
         single = values.ndim == 1
-        values = np.atleast_2d(values)
-        if values.shape[-1] != len(self.coef):
+        values = check_array("coef", np.atleast_2d(values), ndim=2)
+        if values.shape[1] != len(self.coef):
             raise ValueError(
-                f"coef has {values.shape[-1]} entries per row, but the model has {len(self.coef)}"
+                f"coef has {values.shape[1]} entries per row, but the model has {len(self.coef)}"
             )
-        shift = np.asarray(to_numpy(np.asarray(intercept)), dtype=float) - self.intercept
-        shift = np.broadcast_to(shift, (len(values),)) + (values - self.coef) @ self.mean
+        try:
+            intercepts = np.broadcast_to(to_numpy(np.asarray(intercept)), (len(values),))
+        except ValueError:
+            raise ValueError(
+                f"intercept must be a number or one for each of the {len(values)} rows of coef"
+            ) from None
+        shift = check_array("intercept", intercepts, ndim=1) - self.intercept
+        shift = shift + (values - self.coef) @ self.mean
         result = self._risk(values, shift, criterion)
         if centered:
-            zero = -self.intercept - self.coef @ self.mean
-            result = result - self._risk(0 * values[:1], np.array([zero]), criterion)
+            zero = np.array([-self.intercept - self.coef @ self.mean])
+            result = result - self._risk(0 * values[:1], zero, criterion)
+        if criterion.name == "squared" and not centered:  # else it cancels, infinite or not
+            result = result + self._noise.variance
         return result[0] if single else result
 
+    @property
+    def _noise(self) -> Noise:
+        assert isinstance(self.noise, Noise)
+        return self.noise
+
     def _risk(self, coef: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
-        noise: Noise = self.noise  # type: ignore[assignment]
+        """Return the risk; of squared error, without the variance of the noise."""
+        noise = self._noise
         spread = (coef - self.coef) @ self.root  # a = Σ^½ d, one row per iterate
         square = np.sum(spread**2, axis=1)
         if criterion.name == "squared":
-            return np.asarray(square + shift**2 + noise.variance)
-        # no randomness left: the transforms would not decay
-        certain = square + noise.scale * (noise.name != "none") == 0
-        result = np.asarray(criterion(-shift, 0 * shift))
-        if not np.all(certain):
-            left = ~certain
+            return np.asarray(square + shift**2)
+        random = np.sqrt(square) + noise.scale * (noise.name != "none")
+        result = np.array(criterion(-shift, 0 * shift))
+        left = random > 1e-12 * np.abs(shift)  # of the rest, nothing is random
+        if np.any(left):
             features = _DESIGNS[self.design](spread[left])
             result[left] = _expectation(
                 _KERNELS[criterion.name](criterion.parameter),
                 lambda s: noise.transform(s).times(features(s)),
                 shift[left],
-                scale=float(np.sqrt(square[left] + shift[left] ** 2 + noise.scale**2).max()),
+                sizes=random[left] + np.abs(shift[left]),
             )
         return result
 
@@ -425,6 +456,8 @@ def paper_model(
     **changes
         Other parameters of `LinearModel`.
     """
-    covariance = toeplitz(p)
+    covariance = changes.pop("covariance", None)
+    if covariance is None:
+        covariance = toeplitz(p)
     settings = {"coef": sparse_signal(covariance), "covariance": covariance, **changes}
     return LinearModel(noise=noise, design=design, **settings)

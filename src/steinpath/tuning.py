@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from steinpath._arrays import Array, like, to_numpy
+from steinpath._validation import check_flag, check_instance
 from steinpath.designs import Design, InterceptDesign, as_design, check_response
 from steinpath.losses import Loss
 from steinpath.path import run
@@ -36,7 +38,9 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     -------
     float
         Infinite if no ``lam`` gives zero coefficients, as for ridge. With MCP and SCAD, zero is
-        a stationary point from there on.
+        a stationary point from there on. Where several residuals of the null model lie exactly
+        at a kink of the loss (tied or integer responses under LAD, say), this is a ``lam`` that
+        gives zero, but smaller ones may too.
 
     Examples
     --------
@@ -47,6 +51,9 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     >>> sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0))
     2.0
     """
+    check_instance("loss", loss, Loss, "sp.LAD()")
+    check_instance("penalty", penalty, Penalty, "sp.Lasso(1.0)")
+    check_flag("fit_intercept", fit_intercept)
     design = as_design(X)
     y = check_response(y, design)
     penalty.check_size(design.shape[1])
@@ -58,11 +65,13 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
 
 def _null_gradient(design: Design, y: Array, loss: Loss, free: np.ndarray) -> Array:
     """Gradient of the loss at the best fit by the unpenalised columns alone."""
-    if not free.any():
+    if not free.any() or free.all():
         return loss.gradient(y)
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, loss)
     columns = design.matmat(design.array(np.eye(design.shape[1])[:, free]))
+    # Only their span matters, and orthogonal columns converge quickly whatever their units.
+    columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.shape[0]))
     # At convergence the dual is minus the gradient, and right also where the loss has kinks.
     return -run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
 
