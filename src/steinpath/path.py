@@ -63,16 +63,16 @@ class Path:
     maps: Maps = field(repr=False)
     #: Where the intercept started; the recursion worked on ``y - offset``.
     offset: float
-    #: ``b^0 … b^N``, ``X b^0 … X b^N``, ``u^0 … u^N``, ``eta^0 … eta^N`` of the recursion.
-    iterates: list[Array] = field(repr=False)
-    products: list[Array] = field(repr=False)
-    duals: list[Array] = field(repr=False)
-    etas: list[Array] = field(repr=False)
+    #: Rows ``b^0 … b^N``, ``X b^0 … X b^N``, ``u^0 … u^N``, ``eta^0 … eta^N`` of the recursion.
+    iterates: Array = field(repr=False)
+    products: Array = field(repr=False)
+    duals: Array = field(repr=False)
+    etas: Array = field(repr=False)
 
     @property
     def n_iter(self) -> int:
         """Number of iterations."""
-        return len(self.iterates) - 1
+        return int(self.iterates.shape[0]) - 1
 
     @property
     def n_samples(self) -> int:
@@ -89,42 +89,41 @@ class Path:
         """Whether the model has an intercept."""
         return isinstance(self.design, InterceptDesign)
 
-    @cached_property
+    @property
     def coef(self) -> Array:
         """Coefficients of each iterate."""
-        return namespace(self.y).stack(self.iterates)[:, : self.n_features]
+        return self.iterates[:, : self.n_features]
 
-    @cached_property
+    @property
     def dual(self) -> Array:
         """Dual iterates, the first being ``u^1``."""
-        return namespace(self.y).stack(self.duals[1:])
+        return self.duals[1:, :]
 
     @cached_property
     def fitted(self) -> Array:
         """Fitted values of each iterate."""
-        return namespace(self.y).stack(self.products) + self.offset
+        return self.products + self.offset if self.offset else self.products
 
     @cached_property
     def intercept(self) -> Array:
         """Intercept of each iterate."""
         if isinstance(self.design, InterceptDesign):
-            iterates = namespace(self.y).stack(self.iterates)
-            return self.design.intercepts(iterates) + self.offset
+            return self.design.intercepts(self.iterates) + self.offset
         return self.design.zeros(self.n_iter + 1)
 
     @cached_property
     def objective(self) -> Array:
         """Loss plus penalty of each iterate."""
         values = [
-            self.loss.value(self.y - fitted) + self.penalty.value(b[: self.n_features])
-            for fitted, b in zip(_rows(self.fitted), self.iterates, strict=True)
+            self.loss.value(self.y - fitted) + self.penalty.value(b)
+            for fitted, b in zip(rows(self.fitted), rows(self.coef), strict=True)
         ]
         return namespace(self.y).stack(values)
 
     def residuals(self) -> list[Array]:
         """``v^0 … v^N``, the scaled residuals that the dual updates saw."""
         target = self.y - self.offset
-        return [_scaled_residual(target, product) for product in self.products]
+        return [_scaled_residual(target, product) for product in rows(self.products)]
 
     def __repr__(self) -> str:
         n, p = self.n_samples, self.n_features
@@ -201,10 +200,12 @@ def run(
 
     with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
         algorithm, maps = algorithm.bind(design, y - offset, loss, bound_penalty)
-        b, products, u, eta = _iterate(design, y - offset, maps, n_iter)
-        if len(b) <= n_iter:
-            raise DivergenceError(len(b), algorithm.why_diverged(design, loss))
-    return Path(y, loss, penalty, algorithm, design, maps, offset, b, products, u, eta)
+        histories = _iterate(design, y - offset, maps, n_iter)
+        reached = len(histories[0])
+        if reached <= n_iter:
+            raise DivergenceError(reached, algorithm.why_diverged(design, loss))
+    arrays = [namespace(y).stack(history) for history in histories]
+    return Path(y, loss, penalty, algorithm, design, maps, offset, *arrays)
 
 
 def _iterate(
@@ -235,7 +236,8 @@ def _scaled_residual(target: Array, product: Array) -> Array:
     return (target - product) / math.sqrt(target.shape[0])
 
 
-def _rows(array: Array) -> list[Array]:
+def rows(array: Array) -> list[Array]:
+    """Return the rows of a matrix as a list of views."""
     return [array[i, ...] for i in range(array.shape[0])]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from steinpath._arrays import Array
 from steinpath.algorithms import Tangent
-from steinpath.path import Path
+from steinpath.path import Path, rows
 
 #: ``inject(t, block)`` adds to the block of time ``t`` in place.
 Injection = Callable[[int, Array], None]
@@ -32,11 +32,12 @@ class Linearization:
     def __init__(self, path: Path):
         self.path = path
         maps, v = path.maps, path.residuals()
+        u, b, eta = rows(path.duals), rows(path.iterates), rows(path.etas)
         self.dual: list[Tangent | None] = [None]
         self.primal: list[Tangent | None] = [None]
         for t in range(1, path.n_iter + 1):
-            self.dual.append(maps.dual_tangent(t, path.duals[:t], v[:t]))
-            self.primal.append(maps.primal_tangent(t, path.iterates[:t], path.etas[: t + 1]))
+            self.dual.append(maps.dual_tangent(t, u[:t], v[:t]))
+            self.primal.append(maps.primal_tangent(t, b[:t], eta[: t + 1]))
 
 
 def _nothing(t: int, block: Array) -> None:
