@@ -89,7 +89,7 @@ def test_recursion_wants_no_penalty_and_no_intercept():
     recursion = sp.Recursion(*[lambda t, *histories: 0] * 4)
     with pytest.raises(ValueError, match="NoPenalty"):
         sp.run(X, y, sp.Squared(), sp.Lasso(0.1), recursion)
-    with pytest.raises(ValueError, match="column of ones"):
+    with pytest.raises(ValueError, match="fit_intercept=True; add a column of ones"):
         sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, fit_intercept=True)
     with pytest.raises(ValueError, match=r"dual map must return an array like X of shape \(16,\)"):
         sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion)

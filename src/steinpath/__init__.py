@@ -16,12 +16,12 @@ from steinpath.algorithms import (
     ChambollePock,
     LinearizedADMM,
     ProximalGradient,
-    Recursion,
 )
 from steinpath.corrections import correction_matrices
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.path import DivergenceError, Path, run
 from steinpath.penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
+from steinpath.recursion import Recursion
 from steinpath.risk import Risk, estimate_risk
 from steinpath.tuning import lam_max
 

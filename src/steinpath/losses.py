@@ -121,7 +121,7 @@ def _inside(r: Array, low: float, high: float, value: float) -> Array:
 
 @dataclass(frozen=True)
 class LAD(SeparableLoss):
-    """Least absolute deviations, ``rho(r) = |r|``.
+    """Least absolute deviations, ``h(r) = n^{-1/2} Σ rho(r_i)`` with ``rho(r) = |r|``.
 
     Examples
     --------
@@ -150,6 +150,8 @@ class LAD(SeparableLoss):
 @dataclass(frozen=True)
 class Quantile(SeparableLoss):
     """Quantile (pinball) loss, ``rho(r) = q max(r, 0) + (1 - q) max(-r, 0)``.
+
+    As for every separable loss, ``h(r) = n^{-1/2} Σ rho(r_i)``.
 
     Parameters
     ----------
@@ -182,6 +184,8 @@ class Quantile(SeparableLoss):
 @dataclass(frozen=True)
 class Huber(SeparableLoss):
     """Huber loss, ``rho(r) = r² / 2`` up to ``|r| = delta`` and linear beyond.
+
+    As for every separable loss, ``h(r) = n^{-1/2} Σ rho(r_i)``.
 
     Parameters
     ----------

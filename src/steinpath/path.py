@@ -12,10 +12,11 @@ import numpy as np
 
 from steinpath._arrays import Array, namespace
 from steinpath._validation import check_count, check_flag, check_instance
-from steinpath.algorithms import Algorithm, ChambollePock, Maps
+from steinpath.algorithms import ChambollePock
 from steinpath.designs import Design, InterceptDesign, as_design, check_response
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, Penalty
+from steinpath.recursion import Algorithm, Maps
 
 
 class DivergenceError(FloatingPointError):
@@ -48,10 +49,17 @@ class Path:
         ``X b^t`` plus the intercept.
     intercept : Array of shape (n_iter + 1,)
         Zero without an intercept.
+    objective : Array of shape (n_iter + 1,)
+        Loss plus penalty.
     y : Array of shape (n,)
         The responses.
     loss, penalty, algorithm
         What was minimised and how; the algorithm with the step sizes it used.
+
+    Notes
+    -----
+    New rows are predicted by ``X_new @ path.coef[t] + path.intercept[t]``: the intercept is that
+    of the columns as they were given.
     """
 
     y: Array
@@ -161,8 +169,9 @@ def run(
     n_iter : int, default=300
         Number of iterations.
     fit_intercept : bool, default=False
-        Add an unpenalised intercept. The columns of X are then centred (by a rank-one correction
-        of the products; X is not copied) and the intercept starts at the best constant fit.
+        Add an unpenalised intercept; off by default, unlike scikit-learn's. The columns of X are
+        then centred (by a rank-one correction of the products; X is not copied) and the
+        intercept starts at the best constant fit.
 
     Returns
     -------

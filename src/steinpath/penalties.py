@@ -167,6 +167,14 @@ class SeparablePenalty(Penalty):
 class Lasso(SeparablePenalty):
     """``lam * Σ w_j |b_j|``.
 
+    Parameters
+    ----------
+    lam : float
+        Strength of the penalty, beside a loss of size ``n^{-1/2} Σ rho(r_i)``: ``√n`` times the
+        ``alpha`` of scikit-learn's mean-loss objectives.
+    weights : array-like of shape (p,), optional
+        Nonnegative factors of ``lam``, one per coefficient; 0 leaves a coefficient unpenalised.
+
     Examples
     --------
     >>> import numpy as np
@@ -186,7 +194,14 @@ class Lasso(SeparablePenalty):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ridge(SeparablePenalty):
-    """``(lam / 2) * Σ w_j b_j²``."""
+    """``(lam / 2) * Σ w_j b_j²``.
+
+    Parameters
+    ----------
+    lam, weights
+        As for `Lasso`. With the squared loss, ``√n`` times ``lam`` is scikit-learn's ``Ridge``
+        parameter.
+    """
 
     name = "ridge"
 

@@ -37,7 +37,10 @@ class Risk:
         Standard error of `values` from the random probes alone: zero for exact traces, infinite
         (unknown) for a single probe.
     corrected : Array of shape (n_iter + 1, n)
-        Corrected fitted values.
+        Corrected fitted values. The risk for another test loss, without computing them again, is
+        ``loss(y, risk.corrected[t]).mean()``.
+    best_iter : int
+        Iterate with the smallest estimated risk.
     test_loss : str
         Name of the test loss.
     method : str
@@ -111,12 +114,15 @@ def estimate_risk(
     test_loss : None, str, Loss or callable, default=None
         What a prediction costs. None is the loss's own: absolute for LAD, squared for the square
         root and squared losses, and so on. A name: "absolute", "squared", "huber",
-        "pseudo_huber", "epsilon_insensitive", "quantile". A callable gets ``(y, prediction)`` and
+        "pseudo_huber", "epsilon_insensitive", "quantile", with the parameter of the path's loss
+        if that is of the same kind and the loss class's default otherwise. A loss such as
+        ``sp.Quantile(0.8)`` brings its own. A callable gets ``(y, prediction)`` and
         returns one number per observation.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. Given, the estimate is the paper's R̃; otherwise R̂.
     method : {"auto", "exact", "hutchinson"}, default="auto"
-        How the traces are computed; "auto" is exact where that is quick.
+        How the traces are computed; "auto" is exact up to 5e10 operations, at
+        ``2 n p (p + min(n, p)) n_iter²``: about a second.
     row_scale : None, "norm" or array-like of shape (n,)
         Sizes of rows that are unequal, as in elliptical designs: the correction of row ``i`` is
         multiplied by its squared size, relative to the mean. None is the paper's estimator.

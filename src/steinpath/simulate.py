@@ -2,14 +2,8 @@ r"""Data whose risk is known: the paper's designs, signals and noise laws.
 
 A `LinearModel` draws data and gives the exact risk of any coefficients. The error of a prediction
 at a new observation is :math:`V = \varepsilon - x^\top d - k` with :math:`d = b - b^*` and a
-constant :math:`k`. Its characteristic function is a product of known ones. A convex test loss is
-a mixture of absolute values, :math:`\rho(v) = \rho_0 + \tfrac12 \int |v - x| \rho''(dx)`, so that
-the well-known formula for :math:`E|V|` gives, after an integration by parts,
-
-.. math:: E \rho(V) = \rho_0 + \frac{1}{\pi} \int_0^\infty \frac{-\psi'(s)}{s} \, ds, \qquad
-          \psi(s) = \mathrm{Re}\,\varphi_V(s) \int \cos(s x) \, \rho''(dx).
-
-One integral thus serves all designs, noises and losses, without cancellation anywhere.
+constant :math:`k`, a sum whose characteristic function is known; one deterministic integral then
+serves all designs, noise laws and test losses (`steinpath._transforms`).
 """
 
 from __future__ import annotations
@@ -22,9 +16,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import integrate, linalg, special
+from scipy import linalg, special
 
 from steinpath._arrays import to_numpy
+from steinpath._transforms import DESIGNS, KERNELS, Factor, expectation
 from steinpath._validation import (
     check_array,
     check_choice,
@@ -34,139 +29,6 @@ from steinpath._validation import (
     check_rng,
 )
 from steinpath.scoring import Criterion, TestLoss, resolve_test_loss
-
-# ------------------------------------------------------------------------------------------------
-# Fourier transforms
-# ------------------------------------------------------------------------------------------------
-
-
-class Factor(NamedTuple):
-    """A factor ``g(s)`` of ``ψ`` at ``s > 0``, one per row, with ``-g'(s) / s``."""
-
-    value: np.ndarray
-    slope: np.ndarray
-
-    def times(self, other: Factor) -> Factor:
-        """Product of two factors, by the product rule."""
-        return Factor(self.value * other.value, self.slope * other.value + self.value * other.slope)
-
-
-def _shift(s: np.ndarray, k: np.ndarray) -> Factor:
-    """Return the factor of a constant ``k``: ``cos(s k)``."""
-    return Factor(np.cos(s * k), k * np.sin(s * k) / s)
-
-
-Transform = Callable[[np.ndarray], Factor]
-
-
-def _gaussian(spread: np.ndarray) -> Transform:
-    """Return the transform of ``spread·z`` with standard normal ``z``, row by row."""
-    square = np.sum(spread**2, axis=1)
-
-    def transform(s: np.ndarray) -> Factor:
-        phi = np.exp(-(s**2) * square / 2)
-        return Factor(phi, square * phi)
-
-    return transform
-
-
-def _uniform(spread: np.ndarray) -> Transform:
-    """Return the same for independent uniform ``z`` of variance 1: products of sin x / x."""
-    a = math.sqrt(3) * np.abs(spread)
-    largest = np.maximum(a.max(axis=1), np.finfo(float).tiny)
-    # Up to x = 1 a few terms of log(sin x / x) = -Σ ζ(2k) (x/π)^(2k) / k are exact. Over many
-    # small entries the product is nothing by then, so that most rows never need another formula.
-    order = np.arange(1, 17)
-    relative = a / largest[:, None] / math.pi
-    sums = np.stack([np.sum(relative ** (2 * k), axis=1) for k in order], axis=1)
-    terms = special.zeta(2 * order) * sums
-
-    def transform(s: np.ndarray) -> Factor:
-        x = s * largest
-        powers = terms * np.minimum(x, 1.0)[:, None] ** (2 * order)
-        phi = np.exp(-np.sum(powers / order, axis=1))
-        slope = phi * np.sum(2 * powers, axis=1) / s**2
-        direct = x > 1
-        if np.any(direct):
-            phi[direct], slope[direct] = _product_of_sincs(s[direct, None], a[direct])
-        return Factor(phi, slope)
-
-    return transform
-
-
-def _product_of_sincs(s: np.ndarray, a: np.ndarray) -> Factor:
-    x = np.maximum(s * a, 1e-3)  # below, two terms of each series are exact to rounding
-    small = s * a < x
-    sine = np.sin(x)
-    phi = np.prod(np.where(small, 1 - (s * a) ** 2 / 6, sine / x), axis=1)
-    # the logarithmic derivative of sin x / x is -(1/x - cot x)
-    slope = np.where(small, s * a / 3 + (s * a) ** 3 / 45, 1 / x - np.cos(x) / sine)
-    return Factor(phi, phi * np.sum(a * slope, axis=1) / s[:, 0])
-
-
-class Kernel(NamedTuple):
-    """``ρ(v) = constant + tilt · v + ½ ∫ |v - x| ρ''(dx)``, and the transform of ``ρ''``."""
-
-    transform: Transform
-    constant: float = 0.0
-    tilt: float = 0.0
-
-
-def _huber_kernel(delta: float) -> Kernel:
-    def transform(s: np.ndarray) -> Factor:
-        x = delta * s
-        value = 2 * delta * np.sinc(x / math.pi)
-        return Factor(value, 2 * delta**2 * special.spherical_jn(1, x) / s)
-
-    return Kernel(transform, -(delta**2) / 2)
-
-
-def _pseudo_huber_kernel(delta: float) -> Kernel:
-    def transform(s: np.ndarray) -> Factor:
-        x = delta * s
-        return Factor(2 * delta * x * special.k1(x), 2 * delta**3 * special.k0(x))
-
-    return Kernel(transform, -(delta**2))
-
-
-def _band_kernel(eps: float) -> Kernel:
-    return Kernel(lambda s: Factor(2 * np.cos(eps * s), 2 * eps * np.sin(eps * s) / s), -eps)
-
-
-_KERNELS: dict[str, Callable[[float], Kernel]] = {
-    "absolute": lambda _: Kernel(lambda s: Factor(2 + 0 * s, 0 * s)),
-    "quantile": lambda q: Kernel(lambda s: Factor(1 + 0 * s, 0 * s), tilt=q - 0.5),
-    "epsilon_insensitive": _band_kernel,
-    "huber": _huber_kernel,
-    "pseudo_huber": _pseudo_huber_kernel,
-}
-
-
-def _expectation(
-    kernel: Kernel, law: Transform, shift: np.ndarray, sizes: np.ndarray
-) -> np.ndarray:
-    """``E ρ(V - shift)`` for symmetric V with the given transform, relative to their sizes."""
-
-    def integrand(x: float) -> Any:
-        s = math.exp(x) / sizes  # from far below to far above 1 / size
-        slope = law(s).times(_shift(s, shift)).times(kernel.transform(s)).slope
-        return s * slope / sizes
-
-    total, _, report = integrate.quad_vec(
-        integrand, -36, 14, epsabs=1e-9, epsrel=1e-9, norm="max", limit=2000, full_output=True
-    )
-    if not report.success:
-        raise ArithmeticError(
-            "the integral for the exact risk did not converge: the prediction error is nearly a "
-            "constant, or a sum of very few uniform variables without noise; use simulation there"
-        )
-    return np.asarray(kernel.constant + sizes * total / math.pi - kernel.tilt * shift)
-
-
-_DESIGNS: dict[str, Callable[[np.ndarray], Transform]] = {
-    "gaussian": _gaussian,
-    "uniform": _uniform,
-}
 
 # ------------------------------------------------------------------------------------------------
 # Noise laws
@@ -289,7 +151,7 @@ class LinearModel:
     covariance : array-like of shape (p, p), optional
         Σ; the identity by default.
     noise : str or Noise, default="normal"
-        Law of the noise.
+        Law of the noise: "normal", "laplace", "none", or Student's t as in "t2"; see `Noise`.
     design : {"gaussian", "uniform"}, default="gaussian"
         Law of the independent entries of ``z``: standard normal, or uniform with the same mean
         and variance.
@@ -323,7 +185,7 @@ class LinearModel:
         if np.shape(self.mean) not in ((), (p,)):
             raise ValueError(f"mean must be a number or one for each of the {p} coefficients")
         mean = check_array("mean", np.broadcast_to(self.mean, (p,)), ndim=1)
-        check_choice("design", self.design, _DESIGNS)
+        check_choice("design", self.design, DESIGNS)
         check_number("intercept", self.intercept)
         noise = self.noise if isinstance(self.noise, Noise) else Noise(self.noise)
         object.__setattr__(self, "coef", coef)
@@ -430,9 +292,9 @@ class LinearModel:
         result = np.array(criterion(-shift, 0 * shift))
         left = random > 1e-12 * np.abs(shift)  # of the rest, nothing is random
         if np.any(left):
-            features = _DESIGNS[self.design](spread[left])
-            result[left] = _expectation(
-                _KERNELS[criterion.name](criterion.parameter),
+            features = DESIGNS[self.design](spread[left])
+            result[left] = expectation(
+                KERNELS[criterion.name](criterion.parameter),
                 lambda s: noise.transform(s).times(features(s)),
                 shift[left],
                 sizes=random[left] + np.abs(shift[left]),

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator
 
 from steinpath._arrays import Array
-from steinpath.algorithms import Tangent
 from steinpath.path import Path, rows
+from steinpath.recursion import Tangent
 
 #: ``inject(t, block)`` adds to the block of time ``t`` in place.
 Injection = Callable[[int, Array], None]
