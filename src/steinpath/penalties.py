@@ -435,7 +435,7 @@ class NoPenalty(Penalty):
         return np.ones(p, dtype=bool)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FreeIntercept(Penalty):
     """Another penalty, with one unpenalised coefficient appended: the intercept's."""
 
@@ -465,6 +465,9 @@ class FreeIntercept(Penalty):
 
     def free(self, p: int) -> np.ndarray:
         return np.append(self.features.free(p - 1), True)
+
+    def __repr__(self) -> str:
+        return repr(self.features)  # in messages, the penalty that the user chose
 
 
 def _check_weights(weights: Any) -> np.ndarray:
