@@ -24,7 +24,7 @@ def like(values: Any, reference: Array) -> Array:
 
 
 def to_numpy(array: Array) -> np.ndarray:
-    """Copy an array of any namespace to the host."""
+    """Return an array of any namespace, or an array-like, as a NumPy array on the host."""
     if array_api_compat.is_torch_array(array) or array_api_compat.is_cupy_array(array):
         array = array_api_compat.to_device(array, "cpu")
     return np.asarray(array)

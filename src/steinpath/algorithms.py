@@ -265,7 +265,7 @@ class ChambollePock(ProximalAlgorithm):
         return _fixed(self.tau) / math.sqrt(n)
 
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        value = _fixed(self.sigma) * _fixed(self.tau) * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        value = _fixed(self.sigma) * _fixed(self.tau) * _curvature(design)
         return "sigma * tau * ‖X‖² / n", value, 1.0
 
 
@@ -318,7 +318,7 @@ class LinearizedADMM(ProximalAlgorithm):
         return _fixed(self.alpha)
 
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        value = _fixed(self.rho) * _fixed(self.alpha) * design.norm(tol=1e-3) ** 2 / design.shape[0]
+        value = _fixed(self.rho) * _fixed(self.alpha) * _curvature(design)
         return "rho * alpha * ‖X‖² / n", value, 1.0
 
 
@@ -371,12 +371,7 @@ class ProximalGradient(ProximalAlgorithm):
         return _fixed(self.step) / math.sqrt(n)
 
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        value = (
-            _fixed(self.step)
-            * self._smoothness(loss)
-            * design.norm(tol=1e-3) ** 2
-            / design.shape[0]
-        )
+        value = _fixed(self.step) * self._smoothness(loss) * _curvature(design)
         return "step * smoothness * ‖X‖² / n", value, self.limit
 
     def _smoothness(self, loss: Loss) -> float:
@@ -406,6 +401,11 @@ class FISTA(ProximalGradient):
         return (1 + momentum) * history[-1] - momentum * _before(history)
 
 
+def _curvature(design: Design) -> float:
+    """``‖X‖² / n``, as closely as a warning needs it."""
+    return design.norm(tol=1e-3) ** 2 / design.shape[0]
+
+
 def _fixed(step: float | None) -> float:
     """Return a step size that `resolve` has fixed."""
     assert step is not None
@@ -416,12 +416,3 @@ def _check_steps(**steps: float | None) -> None:
     for name, value in steps.items():
         if value is not None:
             check_number(name, value, low=0, open_low=True)
-
-
-#: All proximal algorithms by name.
-ALGORITHMS: dict[str, type[ProximalAlgorithm]] = {
-    "chambolle_pock": ChambollePock,
-    "linearized_admm": LinearizedADMM,
-    "proximal_gradient": ProximalGradient,
-    "fista": FISTA,
-}

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -135,7 +135,7 @@ class SeparablePenalty(Penalty):
     def null_lam(self, gradient: Array) -> float:
         # the proximal map is zero up to its first knot, which is proportional to lam
         weights = self._weights(gradient.shape[0])
-        knot, _ = replace(self, lam=1.0).pieces(np.asarray(1.0), 1.0)[0]
+        knot, _ = self.pieces(np.asarray(1.0), 1.0)[0]
         size = np.abs(to_numpy(gradient))[weights > 0] / weights[weights > 0]
         if not size.max(initial=0.0):
             return 0.0

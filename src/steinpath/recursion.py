@@ -12,9 +12,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from steinpath._arrays import Array
+import array_api_compat
+
+from steinpath._arrays import Array, namespace
 from steinpath.designs import Design
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, NoPenalty, Penalty
@@ -144,10 +146,10 @@ class RecursionMaps(Maps):
     memory = None
 
     def dual(self, t: int, u: History, v: History) -> Array:
-        return self.recursion.dual(t, u, v)
+        return _check_map("dual", self.recursion.dual(t, u, v), like=u[-1])
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        return self.recursion.primal(t, b, eta)
+        return _check_map("primal", self.recursion.primal(t, b, eta), like=b[-1])
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         return lambda du, dv: _check_jvp(
@@ -158,6 +160,23 @@ class RecursionMaps(Maps):
         return lambda db, deta: _check_jvp(
             "primal_jvp", self.recursion.primal_jvp(t, b, eta, db, deta), like=db[-1]
         )
+
+
+def _check_map(name: str, value: Any, like: Array) -> Array:
+    """Refuse what a user's own map should not return."""
+    if (
+        not array_api_compat.is_array_api_obj(value)
+        or namespace(value) is not namespace(like)
+        or value.shape != like.shape
+        or value.dtype != like.dtype
+    ):
+        shape = getattr(value, "shape", None)
+        raise ValueError(
+            f"the {name} map must return an array like X of shape {tuple(like.shape)} and dtype "
+            f"{like.dtype}; it returned {type(value).__name__} of shape {shape} and dtype "
+            f"{getattr(value, 'dtype', None)}"
+        )
+    return value
 
 
 def _check_jvp(name: str, value: Array, like: Array) -> Array:

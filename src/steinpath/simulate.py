@@ -253,7 +253,7 @@ class LinearModel:
         criterion = resolve_test_loss(test_loss)
         if not isinstance(criterion, Criterion):
             raise TypeError("exact risks need a named test loss or a Loss, not a callable")
-        values = to_numpy(coef) if hasattr(coef, "shape") else np.asarray(coef)
+        values = to_numpy(coef)
         single = values.ndim == 1
         values = check_array("coef", np.atleast_2d(values), ndim=2)
         if values.shape[1] != len(self.coef):
@@ -261,7 +261,7 @@ class LinearModel:
                 f"coef has {values.shape[1]} entries per row, but the model has {len(self.coef)}"
             )
         try:
-            intercepts = np.broadcast_to(to_numpy(np.asarray(intercept)), (len(values),))
+            intercepts = np.broadcast_to(to_numpy(intercept), (len(values),))
         except ValueError:
             raise ValueError(
                 f"intercept must be a number or one for each of the {len(values)} rows of coef"
