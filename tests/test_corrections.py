@@ -164,7 +164,9 @@ def test_squared_loss_ties_K_to_A(penalty):
     step = sp.ProximalGradient()
     path = sp.run(X, y, sp.Squared(), PENALTY_EXAMPLES[penalty](P), step, n_iter=8)
     _, K, A = sp.correction_matrices(path)
-    np.testing.assert_allclose(path.dual, -np.stack(path.residuals()[:-1]), atol=1e-14)
+    np.testing.assert_allclose(
+        path.dual, -np.stack([path.residual(t) for t in range(path.n_iter)]), atol=1e-14
+    )
     np.testing.assert_allclose(K, -np.sqrt(N) * (np.eye(9) - A / N), atol=1e-12)
 
 

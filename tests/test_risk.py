@@ -45,12 +45,14 @@ def test_row_scale_multiplies_each_rows_correction():
     path, _ = small_path()
     rho = np.linspace(0.5, 2, 60)
     _, K, A = sp.correction_matrices(path, row_scale=rho)
-    risk = sp.estimate_risk(path, row_scale=rho)
+    risk = sp.estimate_risk(path, method="exact", row_scale=rho)
     squares = rho**2 / np.mean(rho**2)
     expected = path.fitted - squares * (np.linalg.solve(K, A)[:, :10] @ path.dual)
     np.testing.assert_allclose(risk.corrected, expected, atol=1e-12)
-    by_name = sp.estimate_risk(path, row_scale="norm")
-    by_hand = sp.estimate_risk(path, row_scale=np.linalg.norm(path.design.example, axis=1))
+    norms = np.linalg.norm(path.design.example, axis=1)
+    by_name, by_hand = (
+        sp.estimate_risk(path, method="exact", row_scale=scale) for scale in ("norm", norms)
+    )
     np.testing.assert_allclose(by_name.values, by_hand.values, rtol=1e-12)
 
 
@@ -67,7 +69,9 @@ def test_estimates_are_close_to_the_truth_on_average(loss, fit_intercept):
         X, y = model.sample(200, seed)
         path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=15, fit_intercept=fit_intercept)
         truth = model.risk(path.coef, loss, path.intercept)
-        estimates = [sp.estimate_risk(path, covariance=c) for c in (model.covariance, None)]
+        estimates = [
+            sp.estimate_risk(path, covariance=c, method="exact") for c in (model.covariance, None)
+        ]
         errors.append([risk.values - truth for risk in estimates] + [estimates[0].train - truth])
     mean = np.mean(errors, axis=0)
     stderr = np.std(errors, axis=0, ddof=1) / np.sqrt(len(errors))
@@ -84,8 +88,8 @@ def test_small_intercept_model_is_unbiased():
         X, y = model.sample(30, seed)
         path = sp.run(X, y, sp.Squared(), sp.Ridge(0.1), n_iter=25, fit_intercept=True)
         truth = model.risk(path.coef[-1], "squared", path.intercept[-1])
-        known = sp.estimate_risk(path, covariance=covariance)
-        errors.append([known.values[-1] - truth, sp.estimate_risk(path).values[-1] - truth])
+        estimates = [sp.estimate_risk(path, None, c, method="exact") for c in (covariance, None)]
+        errors.append([risk.values[-1] - truth for risk in estimates])
     mean, stderr = np.mean(errors, axis=0), np.std(errors, axis=0) / 20
     assert (np.abs(mean) <= 3 * stderr).all()
     assert (stderr < 0.02).all()  # three times less than the optimism of 2 / n
@@ -117,11 +121,21 @@ def test_centering_subtracts_the_zero_prediction():
     np.testing.assert_array_equal(centered.corrected, plain.corrected)
 
 
-def test_auto_is_exact_when_that_is_quick(monkeypatch):
-    path, _ = small_path()
-    assert sp.estimate_risk(path).method == "exact"
-    monkeypatch.setattr("steinpath.risk._EXACT_OPERATIONS", 0)
-    assert sp.estimate_risk(path, rng=0).method == "hutchinson"
+def test_auto_takes_the_cheapest():
+    path, model = small_path()
+    assert sp.estimate_risk(path).method == "loo"
+    assert sp.estimate_risk(path, covariance=model.covariance).method == "exact"
+    model = sp.simulate.paper_model(200)
+    X, y = model.sample(400, rng=0)
+    for loss, penalty, expected in (
+        (sp.LAD(), sp.Ridge(0.5), "compressed"),
+        (sp.SquareRoot(), sp.Lasso(0.5), "compressed"),
+        (sp.SquareRoot(), sp.Ridge(0.5), "spectral"),
+        (sp.Squared(), sp.NoPenalty(), "spectral"),
+    ):
+        path = sp.run(X, y, loss, penalty, n_iter=60)
+        for covariance in (None, model.covariance):
+            assert sp.estimate_risk(path, covariance=covariance, rng=0).method == expected
 
 
 def test_a_linearisation_that_diverges_says_so():
@@ -197,7 +211,11 @@ def test_callables():
         ({"test_loss": sp.Huber}, "test_loss is the class Huber"),
         ({"centered": "no"}, "centered must be True or False"),
         ({"rng": "seed"}, "rng must be None"),
-        ({"method": "guess"}, "method must be one of 'auto', 'exact'"),
+        ({"method": "guess"}, "method must be one of 'auto', 'compressed'"),
+        ({"method": "spectral"}, "needs the square-root or squared loss"),
+        ({"method": "loo", "covariance": np.eye(30)}, "no use for a covariance"),
+        ({"precision": "half"}, "precision must be one of 'float32'"),
+        ({"probe_tol": 0}, "probe_tol must be a finite number"),
         ({"method": "hutchinson", "n_probes": 0}, "n_probes must be at least 1"),
         ({"n_probes": 2.5}, "n_probes must be an integer"),
         ({"covariance": np.eye(29)}, r"shape \(29, 29\), but X has 30 columns"),

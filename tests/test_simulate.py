@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import steinpath as sp
 from steinpath.scoring import CRITERIA, resolve_test_loss
@@ -22,7 +22,7 @@ def test_the_papers_model():
     np.testing.assert_allclose(model.root @ model.root, model.covariance, atol=1e-12)
 
 
-@pytest.mark.parametrize("design", ["gaussian", "uniform"])
+@pytest.mark.parametrize("design", ["gaussian", "uniform", "t8"])
 def test_samples_have_the_moments_asked_for(design):
     mean = np.array([0.0, 1.0, -2.0])
     model = LinearModel([1.0, 2.0, 0.0], toeplitz(3), "normal", design, mean, intercept=4.0)
@@ -38,7 +38,7 @@ def test_samples_have_the_moments_asked_for(design):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("design", ["gaussian", "uniform"])
+@pytest.mark.parametrize("design", ["gaussian", "uniform", "t4"])
 def test_exact_risks_are_those_of_monte_carlo(noise, design):
     """Every test loss, with and without errors in coefficients and intercept."""
     p, draws = 8, 400_000
@@ -55,6 +55,8 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
         if noise == "t2" and test_loss == "squared":
             assert np.isinf(exact).all()
             continue
+        if design == "t4" and test_loss == "squared":
+            continue  # fourth moments are infinite, and standard errors with them
         losses = resolve_test_loss(test_loss)(y[:, None], predictions)
         stderr = losses.std(axis=0) / math.sqrt(draws)
         assert (np.abs(exact - losses.mean(axis=0)) <= 4 * stderr + 1e-9).all()
@@ -123,6 +125,59 @@ def test_many_small_and_few_large_errors_of_a_uniform_design():
     assert (np.abs(exact - losses.mean(0)) < 4 * losses.std(0) / math.sqrt(200_000)).all()
 
 
+@pytest.mark.parametrize("df", [2.5, 4, 30])
+def test_rows_of_a_student_design_have_one_random_size_each(df):
+    p, mean = 3, np.array([0.0, 1.0, -2.0])
+    model = LinearModel(np.ones(p), toeplitz(p), "none", f"t{df}", mean)
+    X, y = model.sample(50_000, rng=0)
+    np.testing.assert_allclose(y, X @ model.coef)
+    scale = math.sqrt((df - 2) / df)
+    z = (X - mean) @ np.linalg.inv(model.root) / scale  # standard multivariate Student
+    # χ²_p / p over χ²_df / df; entries of independent sizes would have another law
+    assert stats.kstest(np.sum(z**2, axis=1) / p, stats.f(p, df).cdf).pvalue > 0.01
+    direction = np.array([1.0, -2.0, 0.5])
+    size = scale * math.sqrt(direction @ model.covariance @ direction)
+    assert stats.kstest((X - mean) @ direction / size, stats.t(df).cdf).pvalue > 0.01
+    # sizes and directions of rows are independent, and directions uniform: cosines for p = 3
+    cosine = z[:, 0] / np.linalg.norm(z, axis=1)
+    assert stats.kstest(cosine, stats.uniform(-1, 2).cdf).pvalue > 0.01
+    assert abs(stats.spearmanr(np.abs(cosine), np.sum(z**2, axis=1)).statistic) < 0.02
+
+
+@pytest.mark.parametrize("df", [2.1, 2.5, 4, 30])
+def test_student_design_in_closed_form(df):
+    rng = np.random.default_rng(0)
+    model = LinearModel(rng.standard_normal(6), toeplitz(6), "none", f"t{df}")
+    error = rng.standard_normal((4, 6)) * np.array([1.0, 1e-6, 0.0, 30.0])[:, None]
+    square = np.einsum("ij,jk,ik->i", error, model.covariance, error)
+    # E|t| = 2 √df Γ((df + 1) / 2) / (√π (df - 1) Γ(df / 2)), which is 1 for df = 4
+    mean = 2 * math.sqrt(df / math.pi) * special.poch(df / 2, 0.5) / (df - 1)
+    expected = mean * np.sqrt(square * (df - 2) / df)
+    coef = model.coef + error
+    np.testing.assert_allclose(model.risk(coef, "absolute"), expected, rtol=1e-7)
+    np.testing.assert_allclose(model.risk(coef, "quantile"), expected / 2, rtol=1e-7)
+    np.testing.assert_allclose(model.risk(coef, "squared"), square)
+    noisy = LinearModel(model.coef, toeplitz(6), Noise("laplace", 2.0), f"t{df}", mean=0.5)
+    bias = 0.5 * error.sum(axis=1) - 1.0
+    np.testing.assert_allclose(
+        noisy.risk(coef, "squared", -1.0), square + bias**2 + noisy.noise.variance
+    )
+
+
+@pytest.mark.parametrize("noise", ["normal", "t2"])
+def test_student_designs_mix_gaussian_ones(noise):
+    """Given its size a row is Gaussian: an integral over sizes, by the trapezoidal rule."""
+    df, coef = 4, np.array([0.5, -1.0])
+    truth = LinearModel([0.0, 0.0], noise=noise, design=f"t{df}")
+    given = LinearModel([0.0, 0.0], noise=noise)
+    log = np.arange(-25, 5, 0.05)  # of χ²/2, a gamma variable
+    weight = 0.05 * np.exp(df / 2 * log - np.exp(log)) / math.gamma(df / 2)
+    size = np.sqrt((df - 2) / (2 * np.exp(log)))
+    for test_loss in (name for name in CRITERIA if name != "squared"):
+        expected = weight @ given.risk(size[:, None] * coef, test_loss, 0.3)
+        assert truth.risk(coef, test_loss, 0.3) == pytest.approx(expected, rel=1e-7)
+
+
 def test_shapes_and_centering():
     model = paper_model(10, "t2")
     many = model.risk(np.zeros((3, 10)), "absolute")
@@ -142,8 +197,17 @@ def test_shapes_and_centering():
     [
         (lambda: LinearModel([1.0, 2.0], np.eye(3)), "shape"),
         (lambda: LinearModel([[1.0]]), "1 dimension"),
-        (lambda: LinearModel([1.0], design="cauchy"), "design must be one of"),
-        (lambda: Noise("cauchy"), "noise must be one of"),
+        (
+            lambda: LinearModel([1.0], design="cauchy"),
+            "design must be one of 'gaussian', 'uniform', or 't' with .* 't4'; got 'cauchy'",
+        ),
+        (lambda: LinearModel([1.0], design="t"), "design must be one of"),
+        (lambda: LinearModel([1.0], design=4), "design must be one of .* got 4"),
+        (lambda: LinearModel([1.0], design="normal"), "design must be one of"),
+        (lambda: LinearModel([1.0], design="t2"), "above 2, for the covariance to exist"),
+        (lambda: paper_model(5, design="t31"), "design 't31': .* 'gaussian' is as good"),
+        (lambda: Noise("cauchy"), "noise must be one of 'normal', 'laplace', 'none', or 't'"),
+        (lambda: Noise(None), "noise must be one of"),
         (lambda: Noise("t1"), "for the mean to exist"),
         (lambda: Noise("t50"), "'normal' is as good"),
         (lambda: LinearModel([1.0, 2.0], mean=[1.0, 2.0, 3.0]), "mean must be a number"),

@@ -23,6 +23,7 @@ from steinpath.path import DivergenceError, Path, run
 from steinpath.penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
 from steinpath.recursion import Recursion
 from steinpath.risk import Risk, estimate_risk
+from steinpath.stopping import StopOnRisk
 from steinpath.tuning import lam_max
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Risk",
     "SquareRoot",
     "Squared",
+    "StopOnRisk",
     "correction_matrices",
     "estimate_risk",
     "lam_max",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import array_api_compat
+import array_api_compat.numpy
 import numpy as np
 
 # Arrays of any namespace that follows the array API standard; there is no common static type.
@@ -13,6 +14,8 @@ Array = Any
 
 def namespace(*arrays: Array) -> Any:
     """Array namespace shared by ``arrays`` (numbers and None do not count)."""
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # often, and worth not looking further
+        return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 
 
@@ -23,11 +26,22 @@ def like(values: Any, reference: Array) -> Array:
     )
 
 
+def cast(array: Array, dtype: Any) -> Array:
+    """Return an array in another precision; the array itself if it has it already."""
+    return namespace(array).astype(array, dtype, copy=False)
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """Return an array of any namespace, or an array-like, as a NumPy array on the host."""
     if array_api_compat.is_torch_array(array) or array_api_compat.is_cupy_array(array):
         array = array_api_compat.to_device(array, "cpu")
     return np.asarray(array)
+
+
+def take(block: Array, indices: np.ndarray, axis: int = 0) -> Array:
+    """Rows (or columns) of an array, by indices on the host."""
+    xp = namespace(block)
+    return xp.take(block, xp.asarray(indices, device=array_api_compat.device(block)), axis=axis)
 
 
 def along_rows(values: Array, block: Array) -> Array:

@@ -84,6 +84,26 @@ def _product_of_sincs(s: np.ndarray, a: np.ndarray) -> Factor:
     return Factor(phi, phi * np.sum(a * slope, axis=1) / s[:, 0])
 
 
+def student(scale: float | np.ndarray, df: float) -> Transform:
+    """Return the transform of Student variables with one scale, or one for each row."""
+    half, square = df / 2, np.square(scale)
+    constant = special.gammaln(half) + (half - 1) * math.log(2)
+    limit = square * df / (df - 2) if df > 2 else 0 * square
+
+    def transform(s: np.ndarray) -> Factor:
+        # φ = c x^ν K_ν(x) and φ' = -c x^ν K_{ν-1}(x), with x stretched by √df. In logarithms,
+        # with Bessel functions scaled by exp(x): nothing over- or underflows.
+        x = np.clip(math.sqrt(df) * (s * scale), 1e-300, 1e4)
+        log = half * np.log(x) - x - constant
+        bessel, lower = special.kve(half, x), special.kve(half - 1, x)
+        near_zero = np.isinf(bessel) | np.isinf(lower)  # then the limits are exact
+        phi = np.exp(log + np.log(np.where(near_zero, 1.0, bessel)))
+        fall = df * square * np.exp(log + np.log(np.where(near_zero, 1.0, lower)) - np.log(x))
+        return Factor(np.where(near_zero, 1.0, phi), np.where(near_zero, limit, fall))
+
+    return transform
+
+
 class Kernel(NamedTuple):
     """``ρ(v) = constant + tilt · v + ½ ∫ |v - x| ρ''(dx)``, and the transform of ``ρ''``."""
 

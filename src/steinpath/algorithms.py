@@ -13,7 +13,9 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from steinpath._arrays import Array, namespace
 from steinpath._validation import check_number
@@ -73,10 +75,11 @@ class ProximalMaps(Maps):
     """The maps of a proximal algorithm bound to a problem."""
 
     algorithm: ProximalAlgorithm
-    dual_map: ProximalMap
-    primal_map: ProximalMap
+    dual_map: DualMap
+    primal_map: PrimalMap
 
     memory = 2
+    structured = True
 
     def dual(self, t: int, u: History, v: History) -> Array:
         return self.algorithm.dual(self.dual_map, t, u, v)
@@ -84,17 +87,51 @@ class ProximalMaps(Maps):
     def primal(self, t: int, b: History, eta: History) -> Array:
         return self.algorithm.primal(self.primal_map, t, b, eta)
 
+    def on_part(self, kept: int, total: int) -> ProximalMaps:
+        loss = self.dual_map.loss.on_part(kept, total)
+        return ProximalMaps(
+            self.algorithm,
+            self.algorithm.dual_map(loss, kept),
+            replace(self.primal_map, step=self.algorithm.prox_step(kept)),
+        )
+
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         jacobian = _jacobian_within(self.algorithm.dual, self.dual_map, t, u, v)
-        return lambda du, dv: self.algorithm.dual(jacobian, t, du, dv)
+        return ProximalTangent(self.algorithm.dual, jacobian, t)
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
         jacobian = _jacobian_within(self.algorithm.primal, self.primal_map, t, b, eta)
-        return lambda db, deta: self.algorithm.primal(jacobian, t, db, deta)
+        return ProximalTangent(self.algorithm.primal, jacobian, t)
+
+
+Update = Callable[[Prox, int, History, History], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class ProximalTangent(Tangent):
+    """An algorithm's update, handed a Jacobian in place of the proximal map."""
+
+    update: Update
+    jacobian: Jacobian
+    t: int
+
+    def __call__(self, first: History, second: History) -> Array:
+        return self.update(self.jacobian, self.t, first, second)
+
+    def support(self) -> Array | None:
+        # Where the Jacobian vanishes so does the update, unless it adds something of its own, as
+        # over-relaxation does: try it.
+        one = [np.ones(1), np.ones(1)]
+        if np.any(self.update(np.zeros_like, self.t, one, one)):
+            return None
+        return self.jacobian.support()
+
+    def part(self, coordinates: Any, dtype: Any) -> ProximalTangent:
+        return replace(self, jacobian=self.jacobian.part(coordinates, dtype))
 
 
 def _jacobian_within(
-    update: Callable[[Prox, int, History, History], Array],
+    update: Update,
     prox: ProximalMap,
     t: int,
     first: History,

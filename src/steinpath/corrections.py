@@ -33,7 +33,7 @@ from steinpath._validation import (
 )
 from steinpath.designs import InterceptDesign
 from steinpath.path import Path
-from steinpath.tangents import Linearization, tangents
+from steinpath.tangents import Feed, Linearization, responses
 
 # Tangent columns that advance together: wide enough for fast products, small enough for caches.
 _WIDTH = 256
@@ -68,12 +68,7 @@ class CorrectionMatrices:
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
         """Corrected fitted values, ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
-        xp = namespace(path.y)
-        duals = path.dual
-        if path.fit_intercept:
-            # centred columns of X never show the mean of a dual to the coefficients
-            duals = duals - xp.mean(duals, axis=1, keepdims=True)
-        shift = self.weights(skip)[:, : path.n_iter] @ duals
+        shift = self.weights(skip)[:, : path.n_iter] @ path.centered_duals()
         if self.row_squares is not None:
             shift = shift * self.row_squares
         return path.fitted - shift
@@ -123,34 +118,34 @@ def correction_matrices(
     ((5, 5), True)
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
-    matrices = compute_matrices(path, covariance, method, n_probes, row_scale, rng)
+    check_choice("method", method, METHODS)
+    n_probes = check_count("n_probes", n_probes)
+    moments = None if covariance is None else second_moments(path, covariance)
+    rho_squared = row_squares_of(path, row_scale)
+    matrices = compute_matrices(path, moments, method, n_probes, rho_squared, check_rng(rng))
     W = None if matrices.W is None else _mean_without(matrices.W)
     return W, _mean_without(matrices.K), _mean_without(matrices.A)
 
 
 def compute_matrices(
     path: Path,
-    covariance: Any,
+    moments: Array | None,
     method: str,
     n_probes: int,
-    row_scale: Any,
-    rng: Any,
+    rho_squared: Array | None,
+    rng: np.random.Generator,
     with_K: bool = True,
 ) -> CorrectionMatrices:
     """Return the matrices with one layer per random probe; see `correction_matrices`."""
-    check_choice("method", method, METHODS)
-    n_probes = check_count("n_probes", n_probes)
-    if covariance is not None:
-        covariance = _second_moments(path, covariance)
-    rho_squared = _row_squares(path, row_scale)
-    rng = check_rng(rng)
     if method == "exact":
-        streams = _exact_streams(path, covariance, rho_squared)
+        streams = _exact_streams(path, moments, rho_squared)
     else:
-        streams = _random_streams(path, covariance, rho_squared, n_probes, rng)
+        streams = _random_streams(path, moments, rho_squared, n_probes, rng)
     if not with_K:
         del streams["v"]
-    (*W, A), *rest = _responses(Linearization(path), streams, sum_layers=method == "exact")
+    (*W, A), *rest = _responses(
+        Linearization(path, keep=True), streams, sum_layers=method == "exact"
+    )
     root_n = math.sqrt(path.n_samples)
     K = None
     if rest:
@@ -212,7 +207,7 @@ def _random_streams(
     return {"eta": _Stream(g, read_eta), "v": _Stream(xi, [design.rmatmat(weighted)])}
 
 
-def _second_moments(path: Path, covariance: Any) -> Array:
+def second_moments(path: Path, covariance: Any) -> Array:
     """Second moments of a row of the recursion's design: the covariance, and the intercept's.
 
     The last column of an intercept design is the same for every row, so its second moment is its
@@ -269,43 +264,50 @@ def _impulse_readings(
     linearization: Linearization, streams: _Streams, first: int, last: int
 ) -> list[list[Array]]:
     """Return readings of shape (m, T, last - first), for impulses at first, …, last - 1."""
-    path = linearization.path
-    xp = namespace(path.y)
-    times, scale = last - first, 1 / math.sqrt(path.n_samples)
-    starts = np.cumsum([0, *(stream.probes.shape[1] * times for stream in streams.values())])
-    offsets = dict(zip(streams, starts[:-1].tolist(), strict=True))
+    zeros, array = linearization.design.zeros, linearization.design.array
+    xp = namespace(linearization.design.example)
+    times, N = last - first, linearization.n_iter
+    counts = {name: stream.probes.shape[1] for name, stream in streams.items()}
+    widths = [times * m for m in counts.values()]
 
-    def inject(name: str, time: int, block: Array) -> None:
-        if name in streams and first <= time < last:
-            probes = streams[name].probes
-            m = probes.shape[1]
-            start = offsets[name] + (time - first) * m
-            block[:, start : start + m] += scale * probes
+    def placed(name: str, block: Array) -> Array:
+        """Repeat a stream's block for all impulse times, with nothing in other streams."""
+        parts = [
+            xp.concat([block] * times, axis=1) if other == name else zeros(block.shape[0], width)
+            for other, width in zip(streams, widths, strict=True)
+        ]
+        return xp.concat(parts, axis=1)
 
-    repeated = [
-        [xp.concat([reader] * times, axis=1) for reader in stream.readers]
-        for stream in streams.values()
-    ]
-    results = [
-        [path.design.zeros(reader.shape[1], path.n_iter + 1, times) for reader in stream.readers]
-        for stream in streams.values()
-    ]
-    for t, db in tangents(
-        linearization,
-        int(starts[-1]),
-        start=first,
-        into_eta=lambda t, block: inject("eta", t, block),
-        into_v=lambda t, block: inject("v", t + 1, block),
-    ):
-        for name, readers, result in zip(streams, repeated, results, strict=True):
-            for reader, values in zip(readers, result, strict=True):
-                columns = db[:, offsets[name] : offsets[name] + reader.shape[1]]
-                reading = xp.reshape(xp.sum(reader * columns, axis=0), (times, values.shape[0]))
-                values[:, t, :] = xp.matrix_transpose(reading)
-    return results
+    def impulse(name: str, time: int) -> Array | None:
+        if name not in streams or not first <= time < last:
+            return None
+        now = np.arange(times) == time - first
+        weights = [
+            np.repeat(now * (other == name), counts[other]).astype(float) for other in streams
+        ]
+        return array(np.concatenate(weights))
+
+    feed = Feed(
+        placed("eta", streams["eta"].probes),
+        placed("v", streams["v"].probes) if "v" in streams else None,
+        [placed(name, reader) for name, stream in streams.items() for reader in stream.readers],
+        lambda t: impulse("eta", t),
+        lambda t: impulse("v", t + 1),
+    )
+    results = [zeros(N + 1, feed.width) for _ in feed.readers]
+    for t, readings in responses(linearization, feed, start=first):
+        for result, reading in zip(results, readings, strict=True):
+            result[t, ...] = reading
+
+    found, start = [], 0
+    for (name, m), width in zip(counts.items(), widths, strict=True):
+        own = [results.pop(0)[:, start : start + width] for _ in streams[name].readers]
+        found.append([xp.permute_dims(xp.reshape(r, (N + 1, times, m)), (2, 0, 1)) for r in own])
+        start += width
+    return found
 
 
-def _row_squares(path: Path, row_scale: Any) -> Array | None:
+def row_squares_of(path: Path, row_scale: Any) -> Array | None:
     """Squared sizes of the rows, scaled to mean 1."""
     if row_scale is None:
         return None

@@ -14,7 +14,7 @@ import array_api_compat
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
-from steinpath._arrays import Array, like, namespace, to_numpy
+from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath._validation import check_array, check_magnitude
 
 # Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
@@ -46,6 +46,18 @@ class Design(ABC):
     @abstractmethod
     def row_squares(self, center: Array | None = None) -> Array:
         """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
+
+    def astype(self, dtype: Any) -> Design:
+        """Return the design in another precision, or itself where that is not to be had."""
+        return self
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> Design | None:
+        """Return a copy of some rows and columns (None: of all); None if that does not pay."""
+        return None
+
+    def gram(self, of_rows: bool = False) -> Array | None:
+        """``Xᵀ X``, or ``X Xᵀ`` of the rows; None where that does not pay."""
+        return None
 
     def norm(self, tol: float = 1e-6) -> float:
         """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
@@ -107,6 +119,29 @@ class DenseDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self.example.T @ block
 
+    def astype(self, dtype: Any) -> DenseDesign:
+        values = cast(self.example, dtype)
+        return self if values is self.example else self._of(values)
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign:
+        values = self.example
+        if rows is not None:
+            values = take(values, rows, axis=0)
+        if columns is not None:
+            values = take(values, columns, axis=1)
+        return self._of(values)
+
+    def gram(self, of_rows: bool = False) -> Array:
+        X = self.example
+        return X @ X.T if of_rows else X.T @ X
+
+    @classmethod
+    def _of(cls, values: Array) -> DenseDesign:
+        """Return a design of entries that were checked before."""
+        design = cls.__new__(cls)
+        design.example, design.shape = values, tuple(values.shape)
+        return design
+
     def row_squares(self, center: Array | None = None) -> Array:
         xp = namespace(self.example)
         n, p = self.shape
@@ -128,15 +163,46 @@ class InterceptDesign(Design):
     proportion.
     """
 
-    def __init__(self, features: Design):
+    def __init__(self, features: Design, means: Array | None = None, height: float | None = None):
         n, p = features.shape
         self.features = features
         self.shape = (n, p + 1)
         self.example = features.example
+        if means is None:
+            means = features.rmatmat(self.zeros(n) + 1.0) / n
+        self.means = cast(means, self.example.dtype)
+        if height is None:
+            mean_square = float(namespace(means).sum(self.row_squares())) / (n * p)
+            height = math.sqrt(mean_square) or 1.0
+        self.height = height
+
+    def astype(self, dtype: Any) -> InterceptDesign:
+        return InterceptDesign(self.features.astype(dtype), self.means, self.height)
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> InterceptDesign | None:
+        # the last column belongs to every part: nothing makes the intercept's tangents vanish
+        inner = None if columns is None else columns[:-1]
+        features = self.features.part(rows, inner)
+        if features is None:
+            return None
+        means = self.means if inner is None else take(self.means, inner)
+        return InterceptDesign(features, means, self.height)
+
+    def gram(self, of_rows: bool = False) -> Array | None:
         xp = namespace(self.example)
-        self.means = features.rmatmat(self.zeros(n) + 1.0) / n
-        mean_square = float(xp.sum(self.row_squares())) / (n * p)
-        self.height = math.sqrt(mean_square) or 1.0
+        inner = self.features.gram(of_rows)
+        if inner is None:
+            return None
+        n = self.shape[0]
+        if of_rows:
+            across = self.features.matmat(self.means)
+            constant = xp.sum(self.means**2) + self.height**2
+            return inner - across[:, None] - across[None, :] + constant
+        # the constant column is orthogonal to centred ones
+        result = self.zeros(self.shape[1], self.shape[1])
+        result[:-1, :-1] = inner - n * self.means[:, None] * self.means[None, :]
+        result[-1, -1] = n * self.height**2
+        return result
 
     def matmat(self, block: Array) -> Array:
         head, last = block[:-1, ...], block[-1, ...]

@@ -3,17 +3,21 @@
 A Jacobian is called on a vector or on a block of columns. All of them are symmetric, as
 Jacobians of proximal maps are, and all are closed under ``shift * I + factor * J``, which
 turns the Jacobian of a gradient into that of its proximal map and back (Moreau).
+
+Structure is also what makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`),
+tangents are zero and need not be computed; where it is a multiple of the identity
+(`Jacobian.isotropic`), they can be followed in any coordinates.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
-import array_api_compat
 import numpy as np
 
-from steinpath._arrays import Array, along_rows, like, namespace
+from steinpath._arrays import Array, along_rows, cast, like, namespace, take
 
 
 class Jacobian(ABC):
@@ -27,6 +31,21 @@ class Jacobian(ABC):
     def affine(self, shift: float, factor: float) -> Jacobian:
         """Return the Jacobian ``shift * I + factor * J``."""
 
+    @abstractmethod
+    def support(self) -> Array | None:
+        """Mask of the coordinates whose row and column are not all zero; None for all of them."""
+
+    @abstractmethod
+    def part(self, coordinates: Array | None, dtype: Any) -> Jacobian:
+        """Return the square block of some coordinates (None: of all), in another precision.
+
+        The coordinates are indices in increasing order, and contain the `support`.
+        """
+
+    def isotropic(self) -> Array | float | None:
+        """Return the multiple of the identity that this is up to rank one; None if it is none."""
+        return None
+
 
 @dataclass(frozen=True, eq=False)
 class Diagonal(Jacobian):
@@ -39,6 +58,19 @@ class Diagonal(Jacobian):
 
     def affine(self, shift: float, factor: float) -> Diagonal:
         return Diagonal(shift + factor * self.entries)
+
+    def support(self) -> Array | None:
+        return self.entries != 0 if getattr(self.entries, "ndim", 0) == 1 else None
+
+    def part(self, coordinates: Array | None, dtype: Any) -> Diagonal:
+        return Diagonal(_part(self.entries, coordinates, dtype))
+
+    def isotropic(self) -> Array | float | None:
+        if getattr(self.entries, "ndim", 0) == 0:
+            return self.entries
+        xp = namespace(self.entries)
+        low, high = xp.min(self.entries), xp.max(self.entries)
+        return high if low == high else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +89,16 @@ class RankOne(Jacobian):
 
     def affine(self, shift: float, factor: float) -> RankOne:
         return RankOne(shift + factor * self.scale, factor * self.coefficient, self.direction)
+
+    def support(self) -> None:
+        return None
+
+    def part(self, coordinates: Array | None, dtype: Any) -> RankOne:
+        fields = (self.scale, self.coefficient, self.direction)
+        return RankOne(*(_part(field, coordinates, dtype) for field in fields))
+
+    def isotropic(self) -> Array | float | None:
+        return self.scale
 
 
 class Groups:
@@ -80,19 +122,14 @@ class Groups:
     def sum(self, block: Array) -> Array:
         """Sum the rows of a vector or block within each group."""
         xp = namespace(block)
-        rows = _take(block, self._members.ravel())
+        rows = take(block, self._members.ravel())
         rows = xp.reshape(rows, (*self._members.shape, *block.shape[1:]))
         inside = like(self._inside, block)
         return xp.sum(rows * xp.reshape(inside, inside.shape + (1,) * (block.ndim - 1)), axis=1)
 
     def spread(self, values: Array) -> Array:
         """Repeat each group's value (or row) for each of its members."""
-        return _take(values, self.codes)
-
-
-def _take(block: Array, rows: np.ndarray) -> Array:
-    xp = namespace(block)
-    return xp.take(block, xp.asarray(rows, device=array_api_compat.device(block)), axis=0)
+        return take(values, self.codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +152,23 @@ class GroupwiseRankOne(Jacobian):
             self.groups, shift + factor * self.scale, factor * self.coefficient, self.direction
         )
 
+    def support(self) -> Array:
+        return self.groups.spread((self.scale != 0) | (self.coefficient != 0))
+
+    def part(self, coordinates: Array | None, dtype: Any) -> GroupwiseRankOne:
+        if coordinates is None:
+            groups, kept = self.groups, None
+        else:
+            # a group is in the support or it is not, so that parts of groups are zero anyway
+            groups = Groups(self.groups.codes[coordinates])
+            kept = groups.names
+        return GroupwiseRankOne(
+            groups,
+            _part(self.scale, kept, dtype),
+            _part(self.coefficient, kept, dtype),
+            _part(self.direction, coordinates, dtype),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class FreeLast(Jacobian):
@@ -129,3 +183,23 @@ class FreeLast(Jacobian):
 
     def affine(self, shift: float, factor: float) -> FreeLast:
         return FreeLast(self.head.affine(shift, factor), shift + factor * self.last)
+
+    def support(self) -> Array | None:
+        head = self.head.support()
+        if head is None:
+            return None
+        xp = namespace(head)
+        return xp.concat([head, xp.ones_like(head[:1])])
+
+    def part(self, coordinates: Array | None, dtype: Any) -> FreeLast:
+        head = coordinates if coordinates is None else coordinates[:-1]
+        return FreeLast(self.head.part(head, dtype), self.last)
+
+
+def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
+    """Return some of a vector's entries in another precision; numbers stay as they are."""
+    if not hasattr(values, "ndim"):
+        return values
+    if coordinates is not None and values.ndim == 1:
+        values = take(values, coordinates)
+    return cast(values, dtype)

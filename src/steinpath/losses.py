@@ -34,6 +34,8 @@ class Loss(ABC):
     test_loss: ClassVar[str]
     #: Lipschitz constant of ``√n ∇h``; None for a loss with kinks.
     smoothness: ClassVar[float | None] = None
+    #: Whether Hessians are multiples of the identity, up to rank one.
+    isotropic: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, r: Array) -> Array:
@@ -50,6 +52,10 @@ class Loss(ABC):
     @abstractmethod
     def location(self, y: Array) -> float:
         """Constant fit with the smallest loss: where an intercept starts."""
+
+    def on_part(self, kept: int, total: int) -> Loss:
+        """Return the loss of ``kept`` of ``total`` rows, given zeros for the other residuals."""
+        return self
 
     def prox(self, r: Array, step: float) -> Array:
         """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
@@ -90,6 +96,9 @@ class SeparableLoss(Loss):
         scale = 1 / math.sqrt(r.shape[0])
         return Diagonal(scale * self.slope(r, scale * step))
 
+    def on_part(self, kept: int, total: int) -> Loss:
+        return ScaledLoss(self, math.sqrt(total / kept))
+
     def location(self, y: Array) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
         xp = namespace(y)
@@ -101,6 +110,26 @@ class SeparableLoss(Loss):
                 return middle
             low, high = (middle, high) if total > 0 else (low, middle)
         return low / 2 + high / 2
+
+
+@dataclass(frozen=True)
+class ScaledLoss(Loss):
+    """Another loss times a factor."""
+
+    loss: Loss
+    factor: float
+
+    def value(self, r: Array) -> Array:
+        return self.factor * self.loss.value(r)
+
+    def gradient(self, r: Array, step: float = 0.0) -> Array:
+        return self.factor * self.loss.gradient(r, self.factor * step)
+
+    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
+        return self.loss.hessian(r, self.factor * step).affine(0.0, self.factor)
+
+    def location(self, y: Array) -> float:
+        return self.loss.location(y)
 
 
 def _clipped_ratio(r: Array, s: float, low: float, high: float) -> Array:
@@ -255,6 +284,7 @@ class Squared(SeparableLoss):
     name = "squared"
     test_loss = "squared"
     smoothness = 1.0
+    isotropic = True
 
     def rho(self, r: Array) -> Array:
         return r * r / 2
@@ -275,6 +305,7 @@ class SquareRoot(Loss):
 
     name = "square_root"
     test_loss = "squared"
+    isotropic = True
 
     def value(self, r: Array) -> Array:
         return namespace(r).linalg.vector_norm(r, axis=0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,6 +17,19 @@ from steinpath.designs import Design, InterceptDesign, as_design, check_response
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, Penalty
 from steinpath.recursion import Algorithm, Maps
+
+if TYPE_CHECKING:
+    from steinpath.risk import Risk
+
+
+class StoppingRule(Protocol):
+    """What may end a run early; see `steinpath.StopOnRisk`."""
+
+    def horizons(self, n_iter: int) -> Iterable[int]:
+        """Numbers of iterations after which to look, the last being ``n_iter``."""
+
+    def judge(self, path: Path) -> tuple[Path, bool]:
+        """Return the path with its estimated risk, and whether to stop."""
 
 
 class DivergenceError(FloatingPointError):
@@ -54,6 +68,8 @@ class Path:
         The responses.
     loss, penalty, algorithm
         What was minimised and how; the algorithm with the step sizes it used.
+    risk : Risk or None
+        The estimate of the stopping rule, if `run` had one.
 
     Notes
     -----
@@ -75,6 +91,8 @@ class Path:
     products: Array = field(repr=False)
     duals: Array = field(repr=False)
     etas: Array = field(repr=False)
+    #: What the stopping rule of `run` estimated, if there was one.
+    risk: Risk | None = field(default=None, repr=False)
 
     @property
     def n_iter(self) -> int:
@@ -127,10 +145,18 @@ class Path:
         ]
         return namespace(self.y).stack(values)
 
-    def residuals(self) -> list[Array]:
-        """``v^0 … v^N``, the scaled residuals that the dual updates saw."""
-        target = self.y - self.offset
-        return [_scaled_residual(target, product) for product in rows(self.products)]
+    def centered_duals(self) -> Array:
+        """Duals as the corrections use them: with an intercept, less their means.
+
+        Centred columns of X never show the mean of a dual to the coefficients.
+        """
+        if not self.fit_intercept:
+            return self.dual
+        return self.dual - namespace(self.y).mean(self.dual, axis=1, keepdims=True)
+
+    def residual(self, t: int) -> Array:
+        """``v^t``, the scaled residual that the dual updates saw."""
+        return _scaled_residual(self.y - self.offset, self.products[t, ...])
 
     def __repr__(self) -> str:
         n, p = self.n_samples, self.n_features
@@ -149,6 +175,7 @@ def run(
     algorithm: Algorithm = ChambollePock(),
     n_iter: int = 300,
     fit_intercept: bool = False,
+    stop: StoppingRule | None = None,
 ) -> Path:
     """Run an algorithm from zero and keep every iterate.
 
@@ -171,6 +198,8 @@ def run(
         Add an unpenalised intercept; off by default, unlike scikit-learn's. The columns of X are
         then centred (by a rank-one correction of the products; X is not copied) and the
         intercept starts at the best constant fit.
+    stop : StopOnRisk, optional
+        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate.
 
     Returns
     -------
@@ -206,38 +235,53 @@ def run(
         design = InterceptDesign(design)
         offset, bound_penalty = loss.location(y), FreeIntercept(penalty)
 
+    if stop is not None and not callable(getattr(stop, "judge", None)):
+        raise TypeError(f"stop must be a rule such as sp.StopOnRisk(); got {stop!r:.60}")
+    target = y - offset
     with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
-        algorithm, maps = algorithm.bind(design, y - offset, loss, bound_penalty)
-        histories = _iterate(design, y - offset, maps, n_iter)
-        reached = len(histories[0])
-        if reached <= n_iter:
-            raise DivergenceError(reached, algorithm.why_diverged(design, loss))
-    arrays = [namespace(y).stack(history) for history in histories]
-    return Path(y, loss, penalty, algorithm, design, maps, offset, *arrays)
+        algorithm, maps = algorithm.bind(design, target, loss, bound_penalty)
+    histories = _start(design)
+    for horizon in [n_iter] if stop is None else stop.horizons(n_iter):
+        with np.errstate(over="ignore", invalid="ignore"):
+            _extend(histories, design, target, maps, horizon)
+            reached = len(histories[0])
+            if reached <= horizon:
+                raise DivergenceError(reached, algorithm.why_diverged(design, loss))
+        arrays = [namespace(y).stack(history) for history in histories]
+        path = Path(y, loss, penalty, algorithm, design, maps, offset, *arrays)
+        if stop is not None:
+            path, done = stop.judge(path)
+            if done:
+                break
+    return path
 
 
-def _iterate(
-    design: Design, target: Array, maps: Maps, n_iter: int
-) -> tuple[list[Array], list[Array], list[Array], list[Array]]:
-    """Advance the recursion; stops short before the first iterate that is not finite."""
-    xp = namespace(target)
+Histories = tuple[list[Array], list[Array], list[Array], list[Array]]
+
+
+def _start(design: Design) -> Histories:
+    """Return the histories of b, X b, u and eta, with their first entries."""
     n, p = design.shape
-    root_n = math.sqrt(n)
-    u, b, eta = [design.zeros(n)], [design.zeros(p)], [design.zeros(p)]
-    products = [design.zeros(n)]
-    v = [_scaled_residual(target, products[0])]
-    for t in range(1, n_iter + 1):
+    return [design.zeros(p)], [design.zeros(n)], [design.zeros(n)], [design.zeros(p)]
+
+
+def _extend(histories: Histories, design: Design, target: Array, maps: Maps, n_iter: int) -> None:
+    """Advance the recursion to ``n_iter``, or to before the first iterate that is not finite."""
+    xp = namespace(target)
+    root_n = math.sqrt(design.shape[0])
+    b, products, u, eta = histories
+    v = [_scaled_residual(target, product) for product in products]
+    for t in range(len(b), n_iter + 1):
         new_u = maps.dual(t, u, v)
         eta.append(design.rmatmat(new_u) / root_n)
         new_b = maps.primal(t, b, eta)
         product = design.matmat(new_b)
         if not (xp.all(xp.isfinite(new_b)) and xp.all(xp.isfinite(product))):
-            break
+            return
         u.append(new_u)
         b.append(new_b)
         products.append(product)
         v.append(_scaled_residual(target, product))
-    return b, products, u, eta
 
 
 def _scaled_residual(target: Array, product: Array) -> Array:

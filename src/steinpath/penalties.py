@@ -55,6 +55,11 @@ class Penalty(ABC):
         """Steps below this keep the proximal map single-valued."""
         return math.inf
 
+    @property
+    def isotropic(self) -> bool:
+        """Whether the proximal map is a multiple of the identity."""
+        return False
+
     def check_size(self, p: int) -> None:  # noqa: B027 (most penalties fit any size)
         """Refuse a design whose number of columns does not fit."""
 
@@ -131,6 +136,12 @@ class SeparablePenalty(Penalty):
         for knot, slope in self.pieces(self._lam(b), step):
             result = xp.where(size >= knot, xp.zeros_like(b) + slope, result)
         return Diagonal(result)
+
+    @property
+    def isotropic(self) -> bool:
+        pieces = self.pieces(np.asarray(self.lam), 1.0)
+        alike = self.weights is None or np.ptp(self.weights) == 0
+        return bool(alike and len(pieces) == 1 and pieces[0][0] == 0)
 
     def null_lam(self, gradient: Array) -> float:
         # the proximal map is zero up to its first knot, which is proportional to lam
@@ -427,6 +438,10 @@ class NoPenalty(Penalty):
 
     def jacobian(self, b: Array, step: float) -> Diagonal:
         return Diagonal(1.0)
+
+    @property
+    def isotropic(self) -> bool:
+        return True
 
     def null_lam(self, gradient: Array) -> float:
         return math.inf

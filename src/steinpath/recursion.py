@@ -22,7 +22,25 @@ from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, NoPenalty, Penalty
 
 History = Sequence[Array]
-Tangent = Callable[[History, History], Array]
+
+
+class Tangent(ABC):
+    """The derivative of a map at one time, as a map of the histories of tangents."""
+
+    @abstractmethod
+    def __call__(self, first: History, second: History) -> Array:
+        """Tangents of the map's value, from those of its two arguments' histories."""
+
+    def support(self) -> Array | None:
+        """Mask of the coordinates that can be nonzero; None for all of them."""
+        return None
+
+    def part(self, coordinates: Any, dtype: Any) -> Tangent:
+        """Return the same on tangents of some coordinates (None: of all), in another precision.
+
+        The coordinates are indices in increasing order, and contain the `support`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no parts")
 
 
 class Maps(ABC):
@@ -30,6 +48,10 @@ class Maps(ABC):
 
     #: How many past states the maps look at; None for all.
     memory: ClassVar[int | None]
+    #: Whether tangents have parts and supports: then the dual map looks at past ``u`` and ``v``,
+    #: the primal map at past ``b`` and at the newest ``eta`` alone, each row by itself but for
+    #: one structured Jacobian. Iterates may then be blocks of columns, too.
+    structured: ClassVar[bool]
 
     @abstractmethod
     def dual(self, t: int, u: History, v: History) -> Array:
@@ -38,6 +60,10 @@ class Maps(ABC):
     @abstractmethod
     def primal(self, t: int, b: History, eta: History) -> Array:
         """``b^t`` from ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
+
+    def on_part(self, kept: int, total: int) -> Maps:
+        """Return the maps for ``kept`` of ``total`` rows, the residuals of the others being 0."""
+        raise NotImplementedError(f"{type(self).__name__} is for all rows alone")
 
     @abstractmethod
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
@@ -144,6 +170,7 @@ class RecursionMaps(Maps):
     recursion: Recursion
 
     memory = None
+    structured = False
 
     def dual(self, t: int, u: History, v: History) -> Array:
         return _check_map("dual", self.recursion.dual(t, u, v), like=u[-1])
@@ -152,14 +179,31 @@ class RecursionMaps(Maps):
         return _check_map("primal", self.recursion.primal(t, b, eta), like=b[-1])
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return lambda du, dv: _check_jvp(
-            "dual_jvp", self.recursion.dual_jvp(t, u, v, du, dv), like=du[-1]
-        )
+        return RecursionTangent("dual_jvp", self.recursion.dual_jvp, t, u, v)
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return lambda db, deta: _check_jvp(
-            "primal_jvp", self.recursion.primal_jvp(t, b, eta, db, deta), like=db[-1]
-        )
+        return RecursionTangent("primal_jvp", self.recursion.primal_jvp, t, b, eta)
+
+
+@dataclass(frozen=True, eq=False)
+class RecursionTangent(Tangent):
+    """A user's Jacobian–vector product at the realised histories."""
+
+    name: str
+    jvp: Callable[[int, History, History, History, History], Array]
+    t: int
+    first: History
+    second: History
+
+    def __call__(self, first: History, second: History) -> Array:
+        value = self.jvp(self.t, self.first, self.second, first, second)
+        if getattr(value, "shape", None) != first[-1].shape:
+            raise ValueError(
+                f"{self.name} must return a block of tangents of shape "
+                f"{tuple(first[-1].shape)}; it returned {type(value).__name__} of shape "
+                f"{getattr(value, 'shape', None)}"
+            )
+        return value
 
 
 def _check_map(name: str, value: Any, like: Array) -> Array:
@@ -175,14 +219,5 @@ def _check_map(name: str, value: Any, like: Array) -> Array:
             f"the {name} map must return an array like X of shape {tuple(like.shape)} and dtype "
             f"{like.dtype}; it returned {type(value).__name__} of shape {shape} and dtype "
             f"{getattr(value, 'dtype', None)}"
-        )
-    return value
-
-
-def _check_jvp(name: str, value: Array, like: Array) -> Array:
-    if getattr(value, "shape", None) != like.shape:
-        raise ValueError(
-            f"{name} must return a block of tangents of shape {tuple(like.shape)}; it returned "
-            f"{type(value).__name__} of shape {getattr(value, 'shape', None)}"
         )
     return value

@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from steinpath._arrays import Array, namespace
-from steinpath._validation import check_choice, check_flag, check_instance
-from steinpath.corrections import METHODS, CorrectionMatrices, compute_matrices
+from steinpath._validation import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_instance,
+    check_number,
+    check_rng,
+)
+from steinpath.baselines import cross_validate, leave_one_out
+from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
+from steinpath.corrections import (
+    compute_matrices,
+    row_squares_of,
+    second_moments,
+)
 from steinpath.path import Path
-from steinpath.scoring import Criterion, TestLoss, observation_losses, resolve_test_loss
+from steinpath.reduction import has_spectrum
+from steinpath.scoring import (
+    Criterion,
+    PerObservation,
+    TestLoss,
+    observation_losses,
+    resolve_test_loss,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# "auto" takes the exact traces while they cost no more than this many operations: about a second.
-_EXACT_OPERATIONS = 5e10
+#: How the corrections can be computed.
+METHODS = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds")
+
+# Probes are not added beyond this many times the first ones.
+_MOST_PROBES = 16
+# Random vectors of Hutchinson's method, and folds of cross-validation.
+_HUTCHINSON, _FOLDS = 5, 10
+# Entries of the predictions that are scored at a time.
+_BLOCK = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +63,10 @@ class Risk:
     stderr : Array of shape (n_iter + 1,)
         Sampling standard error of `values`.
     probe_stderr : Array of shape (n_iter + 1,)
-        Standard error of `values` from the random probes alone: zero for exact traces, infinite
-        (unknown) for a single probe.
+        Standard error of `values` from the random probes alone: zero where there are none,
+        infinite (unknown) for a single one.
     corrected : Array of shape (n_iter + 1, n)
-        Corrected fitted values. The risk for another test loss, without computing them again, is
+        Corrected fitted values, computed when asked for. The risk for another test loss is
         ``loss(y, risk.corrected[t]).mean()``.
     best_iter : int
         Iterate with the smallest estimated risk.
@@ -45,6 +74,8 @@ class Risk:
         Name of the test loss.
     method : str
         How the corrections were computed.
+    n_probes : int
+        Number of random probes.
     covariance_known : bool
         Whether this is the paper's R̃ (True) or R̂.
     centered : bool
@@ -55,16 +86,43 @@ class Risk:
     train: Array
     stderr: Array
     probe_stderr: Array
-    corrected: Array = field(repr=False)
     test_loss: str
     method: str
+    n_probes: int
     covariance_known: bool
     centered: bool
+    criterion: PerObservation = field(repr=False)
+    source: Predictions = field(repr=False)
+
+    @cached_property
+    def corrected(self) -> Array:
+        """Corrected fitted values."""
+        return self.source.of(slice(0, self.values.shape[0]))
 
     @property
     def best_iter(self) -> int:
         """Iterate with the smallest estimated risk."""
         return int(namespace(self.values).argmin(self.values))
+
+    def compare(self, t1: int, t2: int) -> tuple[float, float]:
+        """Return the estimated risk of iterate ``t1`` less that of ``t2``, and its standard error.
+
+        The error is that of the mean difference over the observations, which is much smaller
+        than those of the two risks, and of the random probes.
+
+        Parameters
+        ----------
+        t1, t2 : int
+            Iterates.
+        """
+        y, xp = self.source.path.y, namespace(self.values)
+        losses = [
+            observation_losses(self.criterion, y, self.source.of(slice(t, t + 1))) for t in (t1, t2)
+        ]
+        n = y.shape[0]
+        spread = xp.std(losses[0] - losses[1], correction=1.0) if n > 1 else math.inf
+        squares = [float(spread) ** 2 / n, *(float(self.probe_stderr[t]) ** 2 for t in (t1, t2))]
+        return float(self.values[t1] - self.values[t2]), math.sqrt(sum(squares))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw training error and estimated risk against the iteration.
@@ -98,7 +156,9 @@ def estimate_risk(
     row_scale: Any = None,
     *,
     rng: Any = None,
-    n_probes: int = 5,
+    n_probes: int | None = None,
+    probe_tol: float | None = None,
+    precision: str = "float32",
     centered: bool = False,
 ) -> Risk:
     """Estimate the out-of-sample risk of every iterate of a path, from the path alone.
@@ -120,16 +180,34 @@ def estimate_risk(
         returns one number per observation.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. Given, the estimate is the paper's R̃; otherwise R̂.
-    method : {"auto", "exact", "hutchinson"}, default="auto"
-        How the traces are computed; "auto" is exact up to 5e10 operations, at
-        ``2 n p (p + min(n, p)) n_iter²``: about a second.
+    method : str, default="auto"
+        How the corrections are computed:
+
+        - "compressed": compressed in time, with random probes, at the cost of one to three runs.
+        - "spectral": by the singular values of X, without probes, for the square-root or squared
+          loss with an isotropic penalty; leaves out terms of relative order ``1 / p``.
+        - "exact": the paper's traces, by basis vectors. Small problems only.
+        - "hutchinson": the paper's traces, by random vectors.
+        - "loo": no estimate, but leave-one-out itself, at n columns.
+        - "folds": ten-fold cross-validation with Burman's correction of its bias.
+        - "auto": "loo" for a few hundred observations or less, "spectral" where it applies and is
+          cheaper, else "compressed"; with a covariance, "exact" where it takes no longer.
     row_scale : None, "norm" or array-like of shape (n,)
         Sizes of rows that are unequal, as in elliptical designs: the correction of row ``i`` is
         multiplied by its squared size, relative to the mean. None is the paper's estimator.
+        "loo" and "folds" need no such help.
     rng : None, int or numpy.random.Generator
-        Randomness of the probes.
-    n_probes : int, default=5
-        Random vectors of Hutchinson's method.
+        Randomness of the probes, or of the folds.
+    n_probes : int, optional
+        Random probes to begin with: tangent columns of "compressed" (16, or 24 where they are
+        cheap), vectors of "hutchinson" (5).
+    probe_tol : float, optional
+        How large the noise of the probes may be near the minimum, that is, as root mean square
+        over the iterates within one standard error of it. "compressed" adds probes until it is
+        smaller, up to 16 times as many as at first, and warns if that is not enough. A quarter
+        of the sampling standard error at the minimum by default.
+    precision : {"float32", "float64"}, default="float32"
+        Precision of the tangents of "compressed"; the path and all else stay in their own.
     centered : bool, default=False
         Subtract the loss of the prediction 0 from every observation's. Minimum and differences
         stay the same; standard errors are much smaller under heavy-tailed noise.
@@ -152,68 +230,264 @@ def estimate_risk(
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     check_choice("method", method, ("auto", *METHODS))
+    check_choice("precision", precision, ("float32", "float64"))
     check_flag("centered", centered)
-    criterion = resolve_test_loss(test_loss, path.loss)
+    if n_probes is not None:
+        n_probes = check_count("n_probes", n_probes)
+    if probe_tol is not None:
+        check_number("probe_tol", probe_tol, low=0, open_low=True)
+    problem = _Problem(
+        path,
+        resolve_test_loss(test_loss, path.loss),
+        centered,
+        None if covariance is None else second_moments(path, covariance),
+        row_squares_of(path, row_scale),
+        check_rng(rng),
+    )
     if method == "auto":
-        method = "exact" if _exact_operations(path) <= _EXACT_OPERATIONS else "hutchinson"
+        method = _cheapest(path, covariance is not None)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        matrices = compute_matrices(
-            path, covariance, method, n_probes, row_scale, rng, with_K=covariance is None
-        )
-        corrected = matrices.corrected(path)
-        xp = namespace(corrected)
-        if not xp.all(xp.isfinite(corrected)):
+        if method == "compressed":
+            found = _by_compression(problem, n_probes, probe_tol, precision)
+        elif method == "spectral":
+            found = _by_spectrum(problem)
+        elif method in ("loo", "folds"):
+            found = _by_leaving_out(problem, method)
+        else:
+            found = _by_matrices(problem, method, n_probes or _HUTCHINSON)
+        train = _score(problem, Fitted(path)).values
+    return Risk(
+        values=found.score.values,
+        train=train,
+        stderr=found.score.stderr,
+        probe_stderr=found.score.probe_stderr,
+        test_loss=_name(problem.criterion),
+        method=method,
+        n_probes=found.n_probes,
+        covariance_known=covariance is not None,
+        centered=centered,
+        criterion=problem.criterion,
+        source=found.source,
+    )
+
+
+def _cheapest(path: Path, covariance_known: bool) -> str:
+    """Choose a method by its number of operations, at rates measured on two cores."""
+    n, p = path.n_samples, path.n_features
+    N = path.n_iter
+    # all else being equal, an iteration of "compressed" has a fixed cost of about 0.5 ms
+    compressed = N * (5e-4 + 64e-11 * n * p)
+    if covariance_known:
+        if 2e-11 * n * p * (p + min(n, p)) * N**2 < compressed:
+            return "exact"
+    elif path.maps.structured and N * (2e-4 + 6e-11 * n * n * p) < compressed:
+        return "loo"
+    small = min(n, p)
+    rank_one = path.loss.name == "square_root"  # which "spectral" leaves out
+    spectral = 1e-10 * small**3 + 2e-11 * n * p * small + 2e-4 * N
+    if has_spectrum(path) and (small >= 100 or not rank_one) and spectral < compressed:
+        return "spectral"
+    return "compressed"
+
+
+# ------------------------------------------------------------------------------------------------
+# Corrected predictions and their scores
+# ------------------------------------------------------------------------------------------------
+
+
+class _Problem(NamedTuple):
+    """What is to be estimated, checked."""
+
+    path: Path
+    criterion: PerObservation
+    centered: bool
+    moments: Array | None
+    row_squares: Array | None
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Fitted values as they are: predictions that give the training error."""
+
+    path: Path
+
+    def of(self, t: slice) -> Array:
+        """Predictions of some iterates, of shape (iterates, n)."""
+        return self.path.fitted[t, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Fitted):
+    """Predictions that were computed before."""
+
+    predictions: Array
+
+    def of(self, t: slice) -> Array:
+        return self.predictions[t, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed(Fitted):
+    """Fitted values corrected in few directions, and what is known of the noise there."""
+
+    corrections: CompressedCorrections
+
+    def of(self, t: slice) -> Array:
+        return self.path.fitted[t, :] - self.corrections.shift(t)
+
+
+Predictions = Fitted | Given | Compressed
+
+
+class _Score(NamedTuple):
+    values: Array
+    stderr: Array
+    probe_stderr: Array
+
+
+class _Found(NamedTuple):
+    source: Predictions
+    score: _Score
+    n_probes: int = 0
+
+
+def _score(problem: _Problem, source: Predictions) -> _Score:
+    """Mean test loss of each iterate's predictions, its standard error and its probe noise."""
+    path, criterion = problem.path, problem.criterion
+    y, n, xp = path.y, path.n_samples, namespace(path.y)
+    baseline = 0.0
+    if problem.centered:
+        baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
+    T, step = path.n_iter + 1, max(1, _BLOCK // n)
+    pieces = []
+    for start in range(0, T, step):
+        block = slice(start, min(start + step, T))
+        predictions = source.of(block)
+        if not xp.all(xp.isfinite(predictions)):
             raise FloatingPointError(
                 "the corrections are not finite: the linearised algorithm diverges where the "
                 "algorithm itself does not; use smaller step sizes, or None for safe ones"
             )
-        values, stderr = _means(path, criterion, corrected, centered)
-        train, _ = _means(path, criterion, path.fitted, centered)
-        probe_stderr = _probe_stderr(path, criterion, matrices, method)
-    return Risk(
-        values=values,
-        train=train,
-        stderr=stderr,
-        probe_stderr=probe_stderr,
-        corrected=corrected,
-        test_loss=_name(criterion),
-        method=method,
-        covariance_known=covariance is not None,
-        centered=centered,
+        losses = observation_losses(criterion, y, predictions) - baseline
+        values = xp.mean(losses, axis=1)
+        spread = xp.std(losses, axis=1, correction=1.0) if n > 1 else 0 * values + math.inf
+        if isinstance(source, Compressed):
+            noise = _noise(criterion, y, predictions, source.corrections, block)
+        else:
+            noise = 0 * values
+        pieces.append((values, spread / math.sqrt(n), noise))
+    return _Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
+
+
+def _noise(
+    criterion: Any, y: Array, predictions: Array, corrections: CompressedCorrections, block: slice
+) -> Array:
+    """Return the standard errors of mean losses, errors of the directions being independent."""
+    xp = namespace(y)
+    error = corrections.noise(block)
+    # differences over the errors themselves, so that kinks and jumps of the loss are seen
+    change = observation_losses(criterion, y, predictions + error)
+    change = change - observation_losses(criterion, y, predictions - error)
+    slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
+    slopes = slopes @ corrections.directions / y.shape[0]
+    return xp.sqrt(xp.sum(slopes**2 * corrections.variances[block, :], axis=1))
+
+
+# ------------------------------------------------------------------------------------------------
+# Methods
+# ------------------------------------------------------------------------------------------------
+
+
+def _by_compression(
+    problem: _Problem, n_probes: int | None, probe_tol: float | None, precision: str
+) -> _Found:
+    path, xp = problem.path, namespace(problem.path.y)
+    compression = Compression(
+        path,
+        problem.moments,
+        problem.row_squares,
+        n_probes,
+        problem.rng,
+        getattr(xp, precision),
     )
+    most = _MOST_PROBES * compression.n_probes
+    while True:
+        source = Compressed(path, compression.corrections())
+        score = _score(problem, source)
+        best = xp.argmin(score.values)
+        error = score.stderr[best]
+        near = xp.astype(score.values <= score.values[best] + error, path.y.dtype)
+        noise = float(xp.sqrt(xp.sum(near * score.probe_stderr**2) / xp.sum(near)))
+        tol = float(error) / 4 if probe_tol is None else probe_tol
+        if noise <= tol or compression.n_probes >= most:
+            break
+        wanted = 1.2 * compression.n_probes * (noise / tol) ** 2
+        compression.draw(math.ceil(min(wanted, most)))
+    if noise > tol:
+        warnings.warn(
+            f"the noise of {compression.n_probes} random probes is {noise:.2g} near the minimum, "
+            f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol",
+            stacklevel=3,
+        )
+    return _Found(source, score, compression.n_probes)
 
 
-def _exact_operations(path: Path) -> float:
-    n, p = path.n_samples, path.n_features
-    return 2.0 * n * p * (p + min(n, p)) * path.n_iter**2
+def _by_spectrum(problem: _Problem) -> _Found:
+    path = problem.path
+    if not has_spectrum(path):
+        raise ValueError(
+            "method 'spectral' needs the square-root or squared loss and a penalty that treats "
+            f"all coefficients alike, such as Ridge; this is {path.loss!r} + {path.penalty!r} by "
+            f"{path.algorithm!r}; use 'compressed'"
+        )
+    corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
+    source = Compressed(path, corrections)
+    return _Found(source, _score(problem, source))
 
 
-def _means(path: Path, criterion: Any, predictions: Array, centered: bool) -> tuple[Array, Array]:
-    """Mean test loss of each row of predictions, and its standard error."""
-    xp = namespace(path.y)
+def _by_leaving_out(problem: _Problem, method: str) -> _Found:
+    path = problem.path
+    if problem.moments is not None:
+        raise ValueError(f"method {method!r} has no use for a covariance; leave it out")
+    if method == "loo":
+        source = Given(path, leave_one_out(path))
+        return _Found(source, _score(problem, source))
     n = path.n_samples
-    baseline = observation_losses(criterion, path.y, xp.zeros_like(path.y)) if centered else 0.0
-    means, errors = [], []
-    for t in range(predictions.shape[0]):
-        losses = observation_losses(criterion, path.y, predictions[t, :]) - baseline
-        means.append(xp.mean(losses))
-        spread = xp.std(losses, correction=1.0) if n > 1 else means[-1] * 0 + math.inf
-        errors.append(spread / math.sqrt(n))
-    return xp.stack(means), xp.stack(errors)
+    if n < 2:
+        raise ValueError("method 'folds' needs two observations at least")
+    if not path.maps.structured:
+        raise ValueError("method 'folds' is not available for a Recursion; use 'loo'")
+    found = cross_validate(path, problem.criterion, min(_FOLDS, n), problem.rng)
+    source = Given(path, found.predictions)
+    score = _score(problem, source)
+    return _Found(source, score._replace(values=score.values + found.optimism))
 
 
-def _probe_stderr(path: Path, criterion: Any, matrices: CorrectionMatrices, method: str) -> Array:
-    """Jackknife over the probes: how much the estimate moves when each is left out."""
-    xp = namespace(path.y)
+def _by_matrices(problem: _Problem, method: str, n_probes: int) -> _Found:
+    path, xp = problem.path, namespace(problem.path.y)
+    matrices = compute_matrices(
+        path,
+        problem.moments,
+        method,
+        n_probes,
+        problem.row_squares,
+        problem.rng,
+        with_K=problem.moments is None,
+    )
+    source = Given(path, matrices.corrected(path))
+    score = _score(problem, source)
     if method == "exact":
-        return path.design.zeros(path.n_iter + 1)
-    m = matrices.A.shape[0]
-    if m == 1:
-        return path.design.zeros(path.n_iter + 1) + math.inf
+        return _Found(source, score)
+    # the jackknife: how much the estimate moves when a probe is left out
+    if n_probes == 1:
+        return _Found(source, score._replace(probe_stderr=score.values * 0 + math.inf), 1)
     without = [
-        _means(path, criterion, matrices.corrected(path, skip=k), False)[0] for k in range(m)
+        _score(problem, Given(path, matrices.corrected(path, skip=k))).values
+        for k in range(n_probes)
     ]
-    return xp.std(xp.stack(without), axis=0) * math.sqrt(m - 1)
+    noise = xp.std(xp.stack(without), axis=0) * math.sqrt(n_probes - 1)
+    return _Found(source, score._replace(probe_stderr=noise), n_probes)
 
 
 def _name(criterion: Any) -> str:

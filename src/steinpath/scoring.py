@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from steinpath._arrays import Array, namespace
+from steinpath._arrays import Array, cast, namespace
 from steinpath._validation import check_choice
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
 
@@ -83,11 +83,19 @@ def _parameter(name: str, loss: Loss | None) -> float:
     return 0.0
 
 
-def observation_losses(criterion: PerObservation, y: Array, prediction: Array) -> Array:
-    """Loss of each observation, refusing callables that return anything else."""
-    values: Any = criterion(y, prediction)
+def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:
+    """Loss of each observation, for each row of predictions.
+
+    Refuses callables that return anything else.
+    """
     if isinstance(criterion, Criterion):
-        return values
+        return criterion(y, predictions)
+    xp = namespace(y)
+    rows = range(predictions.shape[0])
+    return xp.stack([_checked(criterion(y, predictions[t, ...]), y) for t in rows])
+
+
+def _checked(values: Any, y: Array) -> Array:
     xp = namespace(y)
     shape = getattr(values, "shape", None)
     if shape != y.shape:
@@ -95,7 +103,7 @@ def observation_losses(criterion: PerObservation, y: Array, prediction: Array) -
             f"test_loss must return one number per observation, an array of shape {y.shape}; it "
             f"returned {type(values).__name__} of shape {shape}"
         )
-    values = xp.astype(xp.asarray(values), y.dtype, copy=False)
+    values = cast(xp.asarray(values), y.dtype)
     if not xp.all(xp.isfinite(values)):
         raise ValueError("test_loss returned NaN or infinite values for finite predictions")
     return values

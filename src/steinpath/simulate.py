@@ -10,25 +10,52 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import linalg, special
+from scipy import linalg
 
 from steinpath._arrays import to_numpy
-from steinpath._transforms import DESIGNS, KERNELS, Factor, expectation
+from steinpath._transforms import DESIGNS, KERNELS, Factor, Transform, expectation, student
 from steinpath._validation import (
     check_array,
-    check_choice,
     check_count,
     check_covariance,
     check_number,
     check_rng,
 )
 from steinpath.scoring import Criterion, TestLoss, resolve_test_loss
+
+# ------------------------------------------------------------------------------------------------
+# Names of laws
+# ------------------------------------------------------------------------------------------------
+
+
+def _student_df(name: str) -> float | None:
+    """Return the degrees of freedom in a name such as "t4", or None for any other name."""
+    match = re.fullmatch(r"t(\d+(\.\d+)?)", name)
+    return float(match[1]) if match else None
+
+
+def _check_law(kind: str, name: Any, others: Collection[str], *, above: int, moment: str) -> None:
+    """Refuse a ``name`` that is neither Student's t nor one of the ``others``, the normal first."""
+    normal, *_ = others
+    df = _student_df(name) if isinstance(name, str) else None
+    if df is None and not (isinstance(name, str) and name in others):
+        known = ", ".join(repr(other) for other in others)
+        raise ValueError(
+            f"{kind} must be one of {known}, or 't' with the degrees of freedom appended, such as "
+            f"'t4'; got {name!r}"
+        )
+    if df is not None and not above < df <= 30:
+        raise ValueError(
+            f"{kind} {name!r}: degrees of freedom must be above {above}, for the {moment} to "
+            f"exist, and at most 30, beyond which {normal!r} is as good"
+        )
+
 
 # ------------------------------------------------------------------------------------------------
 # Noise laws
@@ -53,20 +80,11 @@ class Noise:
 
     def __post_init__(self) -> None:
         check_number("scale", self.scale, low=0)
-        if self._df is None:
-            known = ("normal", "laplace", "none", "t<degrees of freedom>, such as t2")
-            if self.name not in known[:3]:
-                raise ValueError(f"noise must be one of {', '.join(known)}; got {self.name!r}")
-        elif not 1 < self._df <= 30:
-            raise ValueError(
-                f"noise {self.name!r}: degrees of freedom must be above 1, for the mean to exist, "
-                "and at most 30, beyond which 'normal' is as good"
-            )
+        _check_law("noise", self.name, ("normal", "laplace", "none"), above=1, moment="mean")
 
     @property
     def _df(self) -> float | None:
-        match = re.fullmatch(r"t(\d+(\.\d+)?)", str(self.name))
-        return float(match[1]) if match else None
+        return _student_df(self.name)
 
     def sample(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """Draw ``size`` values."""
@@ -90,27 +108,16 @@ class Noise:
 
     def transform(self, s: np.ndarray) -> Factor:
         """Characteristic function, real because the law is symmetric."""
+        if self._df is not None:
+            return student(self.scale, self._df)(s)
         x, square = s * self.scale, self.scale**2
         if self.name == "none":
             return Factor(1 + 0 * x, 0 * x)
         if self.name == "normal":
             phi = np.exp(-x * x / 2)
             return Factor(phi, square * phi)
-        if self.name == "laplace":
-            phi = 1 / (1 + x * x)
-            return Factor(phi, 2 * square * phi * phi)
-        # Student: φ = c x^ν K_ν(x) and φ' = -c x^ν K_{ν-1}(x), with x stretched by √df. In
-        # logarithms, with Bessel functions scaled by exp(x): nothing over- or underflows.
-        df = self._df
-        assert df is not None
-        half, x = df / 2, np.clip(math.sqrt(df) * x, 1e-300, 1e4)
-        log = half * np.log(x) - x - special.gammaln(half) - (half - 1) * math.log(2)
-        bessel, lower = special.kve(half, x), special.kve(half - 1, x)
-        near_zero = np.isinf(bessel) | np.isinf(lower)  # then the limits are exact
-        phi = np.exp(log + np.log(np.where(near_zero, 1.0, bessel)))
-        fall = df * square * np.exp(log + np.log(np.where(near_zero, 1.0, lower)) - np.log(x))
-        limit = square * df / (df - 2) if df > 2 else 0.0
-        return Factor(np.where(near_zero, 1.0, phi), np.where(near_zero, limit, fall))
+        phi = 1 / (1 + x * x)
+        return Factor(phi, 2 * square * phi * phi)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -142,7 +149,7 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """``y = intercept + x·coef + noise``, with rows ``x = mean + Σ^½ z``.
+    """``y = intercept + x·coef + noise``, with rows ``x = mean + Σ^½ z`` of covariance Σ.
 
     Parameters
     ----------
@@ -152,9 +159,12 @@ class LinearModel:
         Σ; the identity by default.
     noise : str or Noise, default="normal"
         Law of the noise: "normal", "laplace", "none", or Student's t as in "t2"; see `Noise`.
-    design : {"gaussian", "uniform"}, default="gaussian"
-        Law of the independent entries of ``z``: standard normal, or uniform with the same mean
-        and variance.
+    design : str, default="gaussian"
+        Law of ``z``, whose entries have mean 0 and variance 1: "gaussian" or "uniform", where
+        they are independent, or "t" with the degrees of freedom appended, such as "t4". Then
+        ``z`` is a standard normal vector times one random size per row, with the square
+        ``(df - 2) / χ²_df``: rows are multivariate Student t, an elliptical law. Degrees of
+        freedom are above 2, for the covariance to exist, and at most 30.
     mean : float or array-like of shape (p,), default=0.0
         Means of the features.
     intercept : float, default=0.0
@@ -185,7 +195,7 @@ class LinearModel:
         if np.shape(self.mean) not in ((), (p,)):
             raise ValueError(f"mean must be a number or one for each of the {p} coefficients")
         mean = check_array("mean", np.broadcast_to(self.mean, (p,)), ndim=1)
-        check_choice("design", self.design, DESIGNS)
+        _check_law("design", self.design, DESIGNS, above=2, moment="covariance")
         check_number("intercept", self.intercept)
         noise = self.noise if isinstance(self.noise, Noise) else Noise(self.noise)
         object.__setattr__(self, "coef", coef)
@@ -217,10 +227,12 @@ class LinearModel:
         n = check_count("n", n)
         rng = check_rng(rng)
         shape = (n, len(self.coef))
-        if self.design == "gaussian":
-            z = rng.standard_normal(shape)
-        else:
+        if self.design == "uniform":
             z = rng.uniform(-math.sqrt(3), math.sqrt(3), shape)
+        else:
+            z = rng.standard_normal(shape)
+        if self._design_df is not None:
+            z *= np.sqrt((self._design_df - 2) / rng.chisquare(self._design_df, (n, 1)))
         X = self.mean + z @ self.root
         return Data(X, self.intercept + X @ self.coef + self._noise.sample(n, rng))
 
@@ -281,6 +293,18 @@ class LinearModel:
         assert isinstance(self.noise, Noise)
         return self.noise
 
+    @property
+    def _design_df(self) -> float | None:
+        return _student_df(self.design)
+
+    def _features(self, spread: np.ndarray) -> Transform:
+        """Return the transform of ``spread·z``, row by row."""
+        df = self._design_df
+        if df is None:
+            return DESIGNS[self.design](spread)
+        # Student's t has variance df / (df - 2), and z has variance 1
+        return student(np.sqrt(np.sum(spread**2, axis=1) * (df - 2) / df), df)
+
     def _risk(self, coef: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
         """Return the risk; of squared error, without the variance of the noise."""
         noise = self._noise
@@ -292,7 +316,7 @@ class LinearModel:
         result = np.array(criterion(-shift, 0 * shift))
         left = random > 1e-12 * np.abs(shift)  # of the rest, nothing is random
         if np.any(left):
-            features = DESIGNS[self.design](spread[left])
+            features = self._features(spread[left])
             result[left] = expectation(
                 KERNELS[criterion.name](criterion.parameter),
                 lambda s: noise.transform(s).times(features(s)),
@@ -313,8 +337,9 @@ def paper_model(
         Number of features.
     noise : str or Noise, default="normal"
         The paper has "t2" with LAD and "normal" with the square root.
-    design : {"gaussian", "uniform"}, default="gaussian"
-        Law of the features.
+    design : str, default="gaussian"
+        Law of the features: "gaussian", "uniform", or multivariate Student t as in "t4"; see
+        `LinearModel`.
     **changes
         Other parameters of `LinearModel`.
     """

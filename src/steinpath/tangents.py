@@ -3,95 +3,284 @@
 Tangents obey the algorithm's own updates with each proximal map replaced by its Jacobian at the
 realised argument, plus ``dv^t = -X db^t / √n`` and ``deta^t = Xᵀ du^t / √n``. Correction weights
 are read off the responses ``db^t`` to injections into ``dv`` and ``deta``; what is injected, and
-when, is the caller's business.
+when, is the caller's business: a `Feed`.
+
+The path is known before its tangents start, and with it where they vanish: ``du^t`` outside the
+support of the dual map's Jacobian, ``db^t`` outside that of the primal map's. So the engine
+works in windows of a few iterations, each on a copy of the rows and columns of X that matter in
+it. What is left out is exactly zero.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from steinpath._arrays import Array
+import numpy as np
+
+from steinpath._arrays import Array, namespace, take, to_numpy
+from steinpath.designs import Design
 from steinpath.path import Path, rows
 from steinpath.recursion import Tangent
 
-#: ``inject(t, block)`` adds to the block of time ``t`` in place.
-Injection = Callable[[int, Array], None]
+# Iterations that share a copy of the active part of X: few enough for their active sets to be
+# alike, enough to pay for the copy.
+_WINDOW = 20
+# A part of X is copied if it is smaller than this share of the whole.
+_WORTH_COPYING = 0.8
+
+#: Coordinates as increasing indices on the host; None for all.
+Coordinates = np.ndarray | None
 
 
-class Linearization:
-    """The derivatives of a path's maps at its own iterates, for every iteration.
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A few iterations, and what they need of the problem.
 
     Attributes
     ----------
-    dual, primal : list of callables
-        ``dual[t](du, dv)`` and ``primal[t](db, deta)`` advance tangents to time ``t``; entry 0
-        is None.
+    first : int
+        The first iteration.
+    design : Design
+        The active rows and columns of X.
+    rows, columns : Coordinates
+        Which these are.
+    dual, primal : list of Tangent
+        One per iteration, on these rows and columns.
     """
 
-    def __init__(self, path: Path):
-        self.path = path
-        maps, v = path.maps, path.residuals()
-        u, b, eta = rows(path.duals), rows(path.iterates), rows(path.etas)
-        self.dual: list[Tangent | None] = [None]
-        self.primal: list[Tangent | None] = [None]
-        for t in range(1, path.n_iter + 1):
-            self.dual.append(maps.dual_tangent(t, u[:t], v[:t]))
-            self.primal.append(maps.primal_tangent(t, b[:t], eta[: t + 1]))
+    first: int
+    design: Design
+    rows: Coordinates
+    columns: Coordinates
+    dual: list[Tangent]
+    primal: list[Tangent]
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has all rows and columns."""
+        return self.rows is None and self.columns is None
 
 
-def _nothing(t: int, block: Array) -> None:
-    pass
+class LinearRecursion(Protocol):
+    """What the engine needs to know of a recursion that it follows."""
+
+    design: Design
+    n_iter: int
+    n_samples: int
+    memory: int | None
+
+    def windows(self, start: int = 1) -> Iterator[Window]:
+        """Windows from iteration ``start`` to the end."""
 
 
-def tangents(
-    linearization: Linearization,
-    width: int,
-    *,
-    into_eta: Injection = _nothing,
-    into_v: Injection = _nothing,
-    start: int = 1,
-) -> Iterator[tuple[int, Array]]:
-    """Propagate ``width`` tangent columns from iteration ``start`` to the end.
+class Linearization:
+    """The derivatives of a path's maps at its own iterates.
 
     Parameters
     ----------
-    linearization : Linearization
-        Derivatives along the path.
-    width : int
-        Number of columns.
-    into_eta, into_v : callable
-        ``into_eta(t, block)`` adds what is injected into ``deta^t``, for ``t >= start``;
-        ``into_v(t, block)`` into ``dv^t``, for ``t >= start - 1``. Before that all is zero.
-    start : int, default=1
-        First iteration.
+    path : Path
+        Where to differentiate.
+    dtype : dtype, optional
+        Precision of the tangents; that of the path by default.
+    keep : bool, default=False
+        Keep the derivatives for another pass, at the memory of another path.
+    """
+
+    def __init__(self, path: Path, dtype: Any = None, keep: bool = False):
+        self.path = path
+        # a user's own maps are called with what they expect: the path's precision
+        structured = path.maps.structured
+        self.design = path.design.astype(dtype) if structured and dtype else path.design
+        self.n_iter, self.n_samples = path.n_iter, path.n_samples
+        self.memory = path.maps.memory
+        self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
+
+    def windows(self, start: int = 1) -> Iterator[Window]:
+        """Windows from iteration ``start`` to the end."""
+        recent: list[Tangent] = []  # the primal tangents that shaped the histories of db
+        for corner in range(1, self.n_iter + 1, _WINDOW):
+            first, last = max(start, corner), min(corner + _WINDOW, self.n_iter + 1)
+            if first >= last:
+                continue
+            dual, primal = (list(x) for x in zip(*map(self._at, range(first, last)), strict=True))
+            yield self._window(first, dual, primal, recent)
+            recent = primal if self.memory is None else primal[-self.memory :]
+
+    def _at(self, t: int) -> tuple[Tangent, Tangent]:
+        if self._known is not None and t in self._known:
+            return self._known[t]
+        path, low = self.path, 0 if self.memory is None else max(0, t - self.memory)
+        v = [path.residual(s) for s in range(low, t)]
+        u, b, eta = (rows(history[low:t, :]) for history in (path.duals, path.iterates, path.etas))
+        dual = path.maps.dual_tangent(t, u, v)
+        primal = path.maps.primal_tangent(t, b, [*eta, path.etas[t, ...]])
+        if self._known is not None:
+            self._known[t] = dual, primal
+        return dual, primal
+
+    def _window(
+        self, first: int, dual: list[Tangent], primal: list[Tangent], recent: list[Tangent]
+    ) -> Window:
+        if not self.path.maps.structured:
+            return Window(first, self.design, None, None, dual, primal)
+        n, p = self.design.shape
+        active_rows = _union(dual)
+        # the residuals of the first iteration still see the columns of the last iterates
+        active_columns = _union([*recent, *primal])
+        part = None
+        if _size(active_rows, n) * _size(active_columns, p) < _WORTH_COPYING * n * p:
+            part = self.design.part(active_rows, active_columns)
+        if part is None:
+            part, active_rows, active_columns = self.design, None, None
+        dtype = self.design.example.dtype
+        return Window(
+            first,
+            part,
+            active_rows,
+            active_columns,
+            [tangent.part(active_rows, dtype) for tangent in dual],
+            [tangent.part(active_columns, dtype) for tangent in primal],
+        )
+
+
+def _union(tangents: Sequence[Tangent]) -> Coordinates:
+    """Coordinates at which any of the tangents can be nonzero."""
+    union = None
+    for tangent in tangents:
+        mask = tangent.support()
+        if mask is None:
+            return None
+        union = mask if union is None else union | mask
+    return np.flatnonzero(to_numpy(union))
+
+
+def _size(coordinates: Coordinates, all_of_them: int) -> int:
+    return all_of_them if coordinates is None else len(coordinates)
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """What is injected into a block of tangent columns, and what is read from it.
+
+    Column ``k`` of ``deta^t`` gets ``into_eta[:, k]`` times the weight ``eta_weights(t)[k]``, and
+    ``dv^t`` likewise, all divided by √n. A reading is the sum of a reader and ``db^t``,
+    multiplied entry by entry, over each column.
+
+    Attributes
+    ----------
+    into_eta : Array of shape (p, k), optional
+    into_v : Array of shape (n, k), optional
+    readers : sequence of Array of shape (p, k)
+    eta_weights, v_weights : callable
+        From an iteration to an array of shape (k,), or to None for no injection.
+        ``v_weights(t)`` is called after the readings of iteration ``t`` were handed out, so that
+        it may depend on them.
+    """
+
+    into_eta: Array | None
+    into_v: Array | None
+    readers: Sequence[Array]
+    eta_weights: Callable[[int], Array | None]
+    v_weights: Callable[[int], Array | None]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.readers[0].shape[1])
+
+    def read(self, db: Array) -> list[Array]:
+        """Multiply each reader with the tangents, column by column."""
+        xp = namespace(db)
+        return [xp.sum(reader * db, axis=0) for reader in self.readers]
+
+    def part(self, window: Window) -> Feed:
+        """Return the rows that a window needs."""
+        return Feed(
+            _rows_of(self.into_eta, window.columns),
+            _rows_of(self.into_v, window.rows),
+            [_rows_of(reader, window.columns) for reader in self.readers],
+            self.eta_weights,
+            self.v_weights,
+        )
+
+
+def _rows_of(block: Array | None, coordinates: Coordinates) -> Array | None:
+    return block if block is None or coordinates is None else take(block, coordinates)
+
+
+def responses(
+    linearization: LinearRecursion, feed: Feed, start: int = 1
+) -> Iterator[tuple[int, list[Array]]]:
+    """Propagate a feed from iteration ``start`` to the end.
 
     Yields
     ------
     t : int
         Iteration.
-    db : Array of shape (p, width)
-        Tangents of ``b^t``. They are yielded before ``into_v(t, ·)`` is called, so that what is
-        injected may depend on what was read.
+    readings : list of Array of shape (k,)
+        One per reader.
     """
-    path = linearization.path
-    design, memory = path.design, path.maps.memory
-    n, p = design.shape
-    scale = 1 / math.sqrt(n)
-    rest_n, rest_p = design.zeros(n, width), design.zeros(p, width)
-    du, db, deta = [rest_n] * start, [rest_p] * start, [rest_p] * start
-    dv = [rest_n] * (start - 1) + [design.zeros(n, width)]
-    into_v(start - 1, dv[-1])
-    for t in range(start, path.n_iter + 1):
-        du.append(linearization.dual[t](du, dv))  # type: ignore[misc]
-        deta.append(scale * design.rmatmat(du[-1]))
-        into_eta(t, deta[-1])
-        db.append(linearization.primal[t](db, deta))  # type: ignore[misc]
-        yield t, db[-1]
-        if t == path.n_iter:
-            return
-        dv.append(design.matmat(-scale * db[-1]))
-        into_v(t, dv[-1])
-        if memory is not None:
-            for history in (du, dv, db, deta):
-                del history[:-memory]
+    memory = linearization.memory
+    past = start if memory is None else min(start, memory)
+    old = None
+    for window in linearization.windows(start):
+        design, local = window.design, feed.part(window)
+        step = _Step(design, 1 / math.sqrt(linearization.n_samples), local)
+        if old is None:
+            rest_n, rest_p = (design.zeros(m, feed.width) for m in design.shape)
+            du, dv = [rest_n] * past, [rest_n] * (past - 1)
+            db, deta = [rest_p] * past, [rest_p] * past
+        elif not (old.whole and window.whole):
+            n, p = linearization.design.shape
+            du = [_moved(block, old.rows, window.rows, n) for block in du]
+            db = [_moved(block, old.columns, window.columns, p) for block in db]
+            times = range(window.first - len(db), window.first - 1)
+            dv = [step.residual(t, block) for t, block in zip(times, db[:-1], strict=True)]
+        old = window
+        for t, (dual, primal) in enumerate(
+            zip(window.dual, window.primal, strict=True), window.first
+        ):
+            dv.append(step.residual(t - 1, db[-1]))
+            du.append(dual(du, dv))
+            deta.append(step.eta(t, du[-1]))
+            db.append(primal(db, deta))
+            yield t, local.read(db[-1])
+            if memory is not None:
+                for history in (du, dv, db, deta):
+                    del history[:-memory]
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """The two products with X, and the injections that follow them."""
+
+    design: Design
+    scale: float
+    feed: Feed
+
+    def residual(self, t: int, db: Array) -> Array:
+        block = self.design.matmat(-self.scale * db)
+        return self._inject(block, self.feed.into_v, self.feed.v_weights(t))
+
+    def eta(self, t: int, du: Array) -> Array:
+        block = self.design.rmatmat(self.scale * du)
+        return self._inject(block, self.feed.into_eta, self.feed.eta_weights(t))
+
+    def _inject(self, block: Array, probes: Array | None, weights: Array | None) -> Array:
+        if probes is not None and weights is not None:
+            block += probes * (self.scale * weights)
+        return block
+
+
+def _moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Array:
+    """Return a block of some coordinates as one of others; where it has none, it is zero."""
+    if old is None:
+        return _rows_of(block, new)
+    xp = namespace(block)
+    padded = xp.concat([block, xp.zeros_like(block[:1, :])], axis=0)
+    place = np.full(total, len(old))  # of each coordinate in the padded block
+    place[old] = np.arange(len(old))
+    return take(padded, place if new is None else place[new])

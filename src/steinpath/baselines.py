@@ -1,0 +1,151 @@
+"""Leaving rows out: the same path again, once per column, in the same two products per step.
+
+Leaving row ``i`` out of the recursion is one more column in which ``u_i`` is held at 0, so that
+exact leave-one-out, or K-fold cross-validation, of a whole path costs n or K columns, not n or K
+runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steinpath._arrays import Array, namespace
+from steinpath.designs import Design
+from steinpath.path import Path
+from steinpath.scoring import PerObservation, observation_losses
+
+# Columns that advance together.
+_WIDTH = 256
+
+
+def replay(
+    path: Path, left_out: np.ndarray, kept: int | None = None, design: Design | None = None
+) -> Iterator[tuple[int, Array]]:
+    """Run a path's algorithm again without some of the rows.
+
+    Parameters
+    ----------
+    path : Path
+        The path: its step sizes, its centring and the start of its intercept are kept.
+    left_out : ndarray of bool of shape (n, K)
+        Rows that each column leaves out.
+    kept : int, optional
+        Number of rows that the loss and the steps are scaled by; all rows by default.
+    design : Design, optional
+        The path's design in another precision.
+
+    Yields
+    ------
+    t : int
+        Iteration, from 0.
+    fitted : Array of shape (n, K)
+        Fitted values of all rows, also those left out.
+    """
+    maps = path.maps if kept is None else path.maps.on_part(kept, path.n_samples)
+    design = path.design if design is None else design
+    if not path.maps.structured and left_out.shape[1] > 1:
+        yield from _one_by_one(path, left_out)
+        return
+    n, p = design.shape
+    width = left_out.shape[1]
+    scale = 1 / math.sqrt(n if kept is None else kept)
+    keep = design.array(~left_out)
+    target = (design.array(path.y) - path.offset)[:, None]
+    fitted = design.zeros(n, width)
+    if not path.maps.structured:  # a user's own maps are for vectors
+        keep, target, fitted = keep[:, 0], target[:, 0], fitted[:, 0]
+    u, b = [0 * fitted], [design.zeros(*((p, *fitted.shape[1:])))]
+    eta, v = [0 * b[0]], list[Array]()
+    for t in range(path.n_iter + 1):
+        if t:
+            u.append(keep * maps.dual(t, u, v))
+            eta.append(scale * design.rmatmat(u[-1]))
+            b.append(maps.primal(t, b, eta))
+            fitted = design.matmat(b[-1])
+        yield t, path.offset + (fitted if fitted.ndim == 2 else fitted[:, None])
+        v.append(keep * (scale * (target - fitted)))
+        if maps.memory is not None:
+            for history in (u, v, b, eta):
+                del history[: -maps.memory]
+
+
+def _one_by_one(path: Path, left_out: np.ndarray) -> Iterator[tuple[int, Array]]:
+    runs = [replay(path, left_out[:, [k]]) for k in range(left_out.shape[1])]
+    for steps in zip(*runs, strict=True):
+        yield steps[0][0], namespace(path.y).concat([fitted for _, fitted in steps], axis=1)
+
+
+def leave_one_out(path: Path) -> Array:
+    """Predictions of each row by the path that leaves it out, of shape (N + 1, n)."""
+    n = path.n_samples
+    xp = namespace(path.y)
+    result = path.design.zeros(path.n_iter + 1, n)
+    for start in range(0, n, _WIDTH):
+        rows = slice(start, min(start + _WIDTH, n))
+        left_out = np.eye(n, dtype=bool)[:, rows]
+        for t, fitted in replay(path, left_out):
+            result[t, rows] = xp.linalg.diagonal(fitted[rows, :])
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidated:
+    """K-fold cross-validation of a whole path.
+
+    Attributes
+    ----------
+    predictions : Array of shape (N + 1, n)
+        Of each row, by the path of the fold that leaves it out.
+    optimism : Array of shape (N + 1,)
+        Burman's correction of the bias from training on fewer rows, to be added to the
+        cross-validated error: the training error of the full path less the mean, over folds, of
+        the error of the fold's path on all rows.
+    """
+
+    predictions: Array
+    optimism: Array
+
+
+def cross_validate(
+    path: Path,
+    criterion: PerObservation,
+    n_folds: int,
+    rng: np.random.Generator,
+    dtype: Any = None,
+) -> CrossValidated:
+    """Cross-validate a whole path in random folds of equal size, give or take a row.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    criterion : callable
+        Test loss, for Burman's correction.
+    n_folds : int
+        Number of folds.
+    rng : numpy.random.Generator
+        Randomness of the folds.
+    dtype : dtype, optional
+        Precision of the folds' runs; the path's by default.
+    """
+    n, N = path.n_samples, path.n_iter
+    fold = rng.permutation(n) % n_folds
+    sizes = np.bincount(fold, minlength=n_folds)
+    design = path.design if dtype is None else path.design.astype(dtype)
+    y, xp = design.array(path.y), namespace(path.y)
+    predictions, optimism = design.zeros(N + 1, n), design.zeros(N + 1)
+    for size in np.unique(sizes):  # the scale of a fold's loss depends on its number of rows
+        left_out = fold[:, None] == np.flatnonzero(sizes == size)
+        mask = design.array(left_out)
+        for t, fitted in replay(path, left_out, n - int(size), design):
+            predictions[t, :] += xp.sum(mask * fitted, axis=1)
+            losses = observation_losses(criterion, y, fitted.T)
+            optimism[t] -= xp.sum(xp.mean(losses, axis=1)) * (int(size) / n)
+    for t in range(N + 1):
+        optimism[t] += xp.mean(observation_losses(criterion, y, path.fitted[t : t + 1, :]))
+    return CrossValidated(*(path.design.array(x) for x in (predictions, optimism)))

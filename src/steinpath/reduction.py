@@ -1,0 +1,289 @@
+r"""Tangents in fewer coordinates, for losses and penalties with isotropic Jacobians.
+
+Where the Jacobians of the dual map are multiples of the identity, up to a rank-one part (square
+root, squared loss), dual tangents never leave the span of the columns of X, of the duals and of
+what is injected: `GramLinearization` follows them there, with one product by the Gram matrix per
+iteration in place of two by X.
+
+Where those of the primal map are isotropic too (ridge, no penalty), the singular vectors of X
+diagonalise the recursion, but for the rank-one part: `SpectralLinearization` leaves that out,
+which changes traces of order p by order 1, and needs no products and no random probes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from steinpath._arrays import Array, cast, namespace, take
+from steinpath.algorithms import ProximalTangent
+from steinpath.designs import Design, InterceptDesign
+from steinpath.jacobians import Diagonal, FreeLast, Jacobian, RankOne
+from steinpath.path import Path
+from steinpath.recursion import Tangent
+from steinpath.tangents import Coordinates, Linearization
+
+# ------------------------------------------------------------------------------------------------
+# The Gram matrix
+# ------------------------------------------------------------------------------------------------
+
+
+class GramLinearization(Linearization):
+    """The linearised recursion with dual tangents ``X μ + Y ζ + D δ`` as blocks ``[μ; ζ; δ]``.
+
+    Y is an orthonormal basis of the duals, which contains the directions of the rank-one parts.
+    Column ``j`` of D is what column ``j`` of the feed injects into ``dv``; δ is a single row.
+
+    Parameters
+    ----------
+    linearization : Linearization
+        The same in the coordinates of the data.
+    gram : Array of shape (p, p)
+        ``Xᵀ X``, in the precision of the tangents.
+    basis : Array of shape (n, q)
+        The basis Y.
+    injected : Array of shape (n, k)
+        The columns D.
+    """
+
+    def __init__(self, linearization: Linearization, gram: Array, basis: Array, injected: Array):
+        super().__init__(linearization.path)
+        data, xp = linearization.design, namespace(gram)
+        self._basis = cast(basis, gram.dtype)
+        self._reach = data.rmatmat(self._basis)  # XᵀY
+        self._across = self._basis.T @ injected
+        self.design = GramDesign(
+            xp.concat([gram, self._reach], axis=1), data.rmatmat(injected), None
+        )
+
+    def injection(self) -> Array:
+        """Return what the feed injects into ``dv``, in these coordinates: ones in the last row."""
+        xp = namespace(self._across)
+        width = self._across.shape[1]
+        ones = xp.ones_like(self._across[:1, :])
+        return xp.concat([self.design.zeros(self.design.shape[0] - 1, width), ones], axis=0)
+
+    def _at(self, t: int) -> tuple[Tangent, Tangent]:
+        dual, primal = super()._at(t)
+        assert isinstance(dual, ProximalTangent)
+        return replace(dual, jacobian=self._in_span(dual.jacobian)), primal
+
+    def _in_span(self, jacobian: Jacobian) -> Jacobian:
+        if not isinstance(jacobian, RankOne):
+            return _isotropic(jacobian)
+        xp = namespace(self._basis)
+        direction = cast(jacobian.direction, self._basis.dtype) @ self._basis
+        return _RankOneInSpan(
+            jacobian.scale,
+            jacobian.coefficient,
+            direction,
+            xp.concat([self._reach @ direction, direction]),
+            direction @ self._across,
+        )
+
+
+class GramDesign(Design):
+    """X between the coordinates of dual tangents and (some of) those of primal ones."""
+
+    def __init__(self, matrix: Array, injected: Array, columns: Coordinates):
+        self.example = matrix  # [XᵀX  XᵀY], of the columns
+        self.shape = (int(matrix.shape[1]) + 1, int(matrix.shape[0]))
+        self._injected = injected  # XᵀD
+        self._columns = columns
+
+    def matmat(self, block: Array) -> Array:
+        # the columns' coordinates are the tangents themselves; all others are zero
+        xp = namespace(block)
+        rows, width = self.shape[0], block.shape[1]
+        if self._columns is None:
+            rest = self.zeros(rows - block.shape[0], width)
+            return xp.concat([block, rest], axis=0)
+        place = np.full(rows, block.shape[0])
+        place[self._columns] = np.arange(block.shape[0])
+        return take(xp.concat([block, self.zeros(1, width)], axis=0), place)
+
+    def rmatmat(self, block: Array) -> Array:
+        return self.example @ block[:-1, :] + self._injected * block[-1:, :]
+
+    def part(self, rows: Coordinates, columns: Coordinates) -> GramDesign | None:
+        if columns is None:
+            return None
+        return GramDesign(take(self.example, columns), take(self._injected, columns), columns)
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        raise NotImplementedError("rows are those of the data")
+
+
+@dataclass(frozen=True, eq=False)
+class _RankOneInSpan(Jacobian):
+    """A `RankOne` Jacobian on the coordinates ``[μ; ζ; δ]``."""
+
+    scale: Array
+    coefficient: Array
+    direction: Array  # its coordinates ζ; the others are zero
+    inner: Array  # products of the direction with the columns of X and Y
+    injected: Array  # and with those of D
+
+    def __call__(self, block: Array) -> Array:
+        xp = namespace(block)
+        along = xp.tensordot(self.inner, block[:-1, :], axes=1) + self.injected * block[-1, :]
+        result = self.scale * block
+        q = self.direction.shape[0]
+        result[-1 - q : -1, :] += self.direction[:, None] * (self.coefficient * along)
+        return result
+
+    def affine(self, shift: float, factor: float) -> Jacobian:
+        return replace(
+            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
+        )
+
+    def support(self) -> None:
+        return None
+
+    def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
+        return replace(
+            self, scale=cast(self.scale, dtype), coefficient=cast(self.coefficient, dtype)
+        )
+
+
+# ------------------------------------------------------------------------------------------------
+# The spectrum
+# ------------------------------------------------------------------------------------------------
+
+
+def has_spectrum(path: Path) -> bool:
+    """Whether `SpectralLinearization` can follow the path."""
+    return path.maps.structured and path.loss.isotropic and path.penalty.isotropic
+
+
+class SpectralLinearization(Linearization):
+    """The linearised recursion in the singular vectors of X, without the rank-one parts.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    spectrum : Spectrum
+        Of its design.
+    """
+
+    def __init__(self, path: Path, spectrum: Spectrum):
+        super().__init__(path)
+        self.design = DiagonalDesign(spectrum.values)
+
+    def _at(self, t: int) -> tuple[Tangent, Tangent]:
+        dual, primal = super()._at(t)
+        return _without_rank_one(dual), _without_rank_one(primal)
+
+
+def _without_rank_one(tangent: Tangent) -> Tangent:
+    assert isinstance(tangent, ProximalTangent)
+    jacobian = tangent.jacobian
+    if isinstance(jacobian, FreeLast):  # the last coordinate is the intercept's here, too
+        return replace(tangent, jacobian=replace(jacobian, head=_isotropic(jacobian.head)))
+    return replace(tangent, jacobian=_isotropic(jacobian))
+
+
+def _isotropic(jacobian: Jacobian) -> Diagonal:
+    return Diagonal(jacobian.isotropic())
+
+
+class DiagonalDesign(Design):
+    """A diagonal matrix: X in its singular vectors."""
+
+    def __init__(self, values: Array):
+        self.example = values
+        self.shape = (int(values.shape[0]), int(values.shape[0]))
+
+    def matmat(self, block: Array) -> Array:
+        return self.example[:, None] * block
+
+    def rmatmat(self, block: Array) -> Array:
+        return self.example[:, None] * block
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.example**2
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Singular values of a design, and quadratic forms in its singular vectors.
+
+    With an intercept, the constant column is the last singular vector. Where X has more columns
+    than rows, a zero stands for all the directions that X does not see.
+
+    Attributes
+    ----------
+    values : Array of shape (k,)
+        Singular values.
+    moments : Array of shape (k,), optional
+        ``vᵀ Σ v`` for the right singular vectors, or the sum of these over all unseen directions.
+    row_squares : Array of shape (k,), optional
+        ``uᵀ diag(ρ²) u`` for the left singular vectors.
+    """
+
+    values: Array
+    moments: Array | None
+    row_squares: Array | None
+
+
+def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Spectrum | None:
+    """Decompose the design of a path; None where it has no Gram matrix.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    moments : Array of shape (p, p), optional
+        Second moments Σ of a row of the path's design.
+    row_squares : Array of shape (n,), optional
+        Squared sizes ρ² of the rows.
+    """
+    design = path.design
+    n, p = design.shape
+    of_rows = n < p
+    gram = design.gram(of_rows)
+    if gram is None:
+        return None
+    xp = namespace(gram)
+    constant = design.height if isinstance(design, InterceptDesign) else None
+    if constant is not None:  # orthogonal to the centred features, and treated apart
+        gram = gram - constant**2 if of_rows else gram[:-1, :-1]
+    vectors: Any = None
+    if moments is None and row_squares is None:
+        squares = xp.linalg.eigvalsh(gram)
+    else:
+        squares, vectors = xp.linalg.eigh(gram)
+    seen = squares > xp.max(squares) * (squares.shape[0] * xp.finfo(gram.dtype).eps)
+    values = xp.sqrt(xp.where(seen, squares, 0 * squares))
+
+    def other_side(product: Array) -> Array:
+        """Singular vectors of the one side from products of those of the other with X."""
+        return product * xp.where(seen, 1 / xp.where(seen, values, 1 + values), 0 * values)
+
+    tails = []  # singular value and both quadratic forms of what the Gram matrix does not show
+    forms_right = forms_left = None
+    if moments is not None:
+        features = slice(0, path.n_features)
+        right = other_side(design.rmatmat(vectors)[features, :]) if of_rows else vectors
+        forms_right = xp.sum(right * (moments[features, features] @ right), axis=0)
+        forms_right = xp.where(seen, forms_right, 0 * values)
+        unseen = xp.linalg.trace(moments[features, features]) - xp.sum(forms_right)
+        tails.append((0.0, float(unseen), 0.0))
+    if row_squares is not None:
+        left = vectors
+        if not of_rows:
+            no_constant = [] if constant is None else [0 * vectors[:1, :]]
+            left = other_side(design.matmat(xp.concat([vectors, *no_constant], axis=0)))
+        forms_left = xp.sum(row_squares[:, None] * left**2, axis=0)
+    if constant is not None:
+        tails.append((constant * math.sqrt(n), constant**2, 1.0))
+
+    def extended(head: Array | None, which: int) -> Array | None:
+        tail = [entry[which] for entry in tails]
+        return head if head is None or not tail else xp.concat([head, design.array(tail)])
+
+    return Spectrum(extended(values, 0), extended(forms_right, 1), extended(forms_left, 2))
