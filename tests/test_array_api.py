@@ -54,15 +54,33 @@ def test_losses_and_penalties(loss, name, fit_intercept):
 def test_algorithms_and_methods(loss, algorithm):
     X, y, _ = draw(20, 9)
     both = namespaces(X, y, loss, sp.Lasso(0.3), algorithm, n_iter=5)
-    for method in ("exact", "hutchinson"):
+    for method in ("exact", "hutchinson", "compressed", "loo"):
         for row_scale in (None, "norm"):
             first, second = (
-                sp.estimate_risk(path, method=method, row_scale=row_scale, rng=1) for path in both
+                sp.estimate_risk(
+                    path, method=method, row_scale=row_scale, rng=1, precision="float64"
+                )
+                for path in both
             )
-            np.testing.assert_allclose(np.asarray(second.values), first.values, atol=1e-10)
-            np.testing.assert_allclose(
-                np.asarray(second.probe_stderr), first.probe_stderr, atol=1e-10
-            )
+            for attribute in ("values", "probe_stderr", "corrected"):
+                found = np.asarray(getattr(second, attribute))
+                np.testing.assert_allclose(found, getattr(first, attribute), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", [sp.SquareRoot(), sp.Squared()], ids=repr)
+@pytest.mark.parametrize("penalty", [sp.Ridge(0.3), sp.Lasso(0.3)], ids=repr)
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_reduced_coordinates(loss, penalty, fit_intercept):
+    X, y, model = draw(40, 9)
+    options = {"n_iter": 30, "fit_intercept": fit_intercept}
+    both = namespaces(X, y, loss, penalty, sp.ChambollePock(), **options)
+    method = "spectral" if penalty.isotropic else "compressed"
+    for covariance in (None, model.covariance):
+        first, second = (
+            sp.estimate_risk(path, None, covariance, method, "norm", rng=1, precision="float64")
+            for path in both
+        )
+        np.testing.assert_allclose(np.asarray(second.values), first.values, rtol=1e-8)
 
 
 @LOSSES

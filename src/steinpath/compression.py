@@ -256,7 +256,7 @@ class Compression:
         squares = like(np.maximum(sizes**2, np.finfo(np.float32).tiny), drawn)
         freedom = self._counts - 1
         spread = xp.stack(spreads, axis=1)
-        pooled = xp.sum(spread / squares, axis=1, keepdims=True) / freedom.sum()
+        pooled = xp.sum(spread / squares, axis=1, keepdims=True) / int(freedom.sum())
         single = like(freedom == 0, drawn)
         own = spread / like(np.maximum(freedom, 1), drawn)
         variances = (own + single * squares * pooled) / like(self._counts, drawn)
