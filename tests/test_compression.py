@@ -131,7 +131,7 @@ def test_the_gram_matrix_gives_the_same_tangents(loss, algorithm, penalty):
         coordinates = trajectory.coordinates[:, :4]
         expected = follow(linearization, coordinates, columns, np.arange(4))
         span = np.linalg.qr(path.dual.T)[0]
-        gram = GramLinearization(linearization, path.design.gram(), span, columns.into_v)
+        gram = GramLinearization(path, path.design.gram(), span, columns.into_v)
         reduced = type(columns)(columns.into_eta, gram.injection(), columns.reader)
         found = follow(gram, coordinates, reduced, np.arange(4))
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
@@ -239,10 +239,10 @@ def test_single_precision_is_enough(medium):
 def test_probes_are_added_until_the_noise_is_as_asked(medium):
     path, _ = medium
     first = sp.estimate_risk(path, method="compressed", rng=0, probe_tol=1.0)
-    asked = 0.6 * float(np.sqrt(np.mean(first.probe_stderr**2)))
+    asked = 0.6 * first.probe_stderr[first.best_iter]
     more = sp.estimate_risk(path, method="compressed", rng=0, probe_tol=asked)
-    near = more.values <= more.values.min() + more.stderr[more.best_iter]
     assert more.n_probes > first.n_probes
+    near = slice(more.best_iter // 2, 2 * more.best_iter + 1)
     assert np.sqrt(np.mean(more.probe_stderr[near] ** 2)) <= asked
     with pytest.warns(UserWarning, match="256 random probes is .* above probe_tol"):
         sp.estimate_risk(path, method="compressed", n_probes=16, rng=0, probe_tol=1e-6)

@@ -96,22 +96,33 @@ def compress(path: Path, rng: np.random.Generator, tol: float = RANK_TOL) -> Tra
     xp = namespace(path.y)
     N, n = path.n_iter, path.n_samples
     weights = like(1 / np.sqrt(np.arange(1, N + 1)), path.y)[:, None]
-    duals = weights * path.centered_duals()  # (N, n)
+    duals = path.dual
+    means = xp.mean(duals, axis=1)[:, None] if path.fit_intercept else 0 * weights
+
+    # products with the weighted, centred duals, of which no copy is made
+
+    def onto_times(block: Array) -> Array:
+        return weights * (duals @ block - means * xp.sum(block, axis=0))
+
+    def onto_rows(block: Array) -> Array:
+        block = weights * block
+        return duals.T @ block - xp.sum(means * block, axis=0)
+
     width = _SKETCH
     while True:
         if tol == 0 or 2 * width >= min(N, n):
             basis = None
-            coordinates, sizes, directions = xp.linalg.svd(duals, full_matrices=False)
+            left, sizes, right = xp.linalg.svd(weights * (duals - means), full_matrices=False)
         else:
-            sketch = duals.T @ like(rng.standard_normal((N, width)), duals)
-            basis, _ = xp.linalg.qr(duals.T @ (duals @ xp.linalg.qr(sketch)[0]))
-            coordinates, sizes, directions = xp.linalg.svd(duals @ basis, full_matrices=False)
+            sketch = onto_rows(like(rng.standard_normal((N, width)), path.y))
+            basis, _ = xp.linalg.qr(onto_rows(onto_times(xp.linalg.qr(sketch)[0])))
+            left, sizes, right = xp.linalg.svd(onto_times(basis), full_matrices=False)
         on_host = to_numpy(sizes)
         if basis is None or on_host[width // 2] <= tol * on_host[0]:
             break
         width *= 2
-    directions = directions.T if basis is None else basis @ directions.T
-    return Trajectory(directions, coordinates * sizes / weights, on_host).leading(tol)
+    directions = right.T if basis is None else basis @ right.T
+    return Trajectory(directions, left * sizes / weights, on_host).leading(tol)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +135,11 @@ class Columns:
     into_eta: Array  # (p, k)
     into_v: Array | None  # (n, k)
     reader: Array  # (p, k)
+
+    def astype(self, dtype: Any) -> Columns:
+        """Return the columns in another precision."""
+        into_v = self.into_v if self.into_v is None else cast(self.into_v, dtype)
+        return Columns(cast(self.into_eta, dtype), into_v, cast(self.reader, dtype))
 
 
 def follow(
@@ -206,12 +222,15 @@ class Compression:
     ):
         self.path, self.moments, self.row_squares = path, moments, row_squares
         self._rng = rng
-        self._linearization = Linearization(path, dtype)
+        self._dtype = dtype if path.maps.structured else path.y.dtype
         reduce = self._gram_pays(n_probes or PROBES)
         trajectory = compress(path, rng, _SPAN_TOL if reduce else RANK_TOL)
         self.trajectory = trajectory.leading(RANK_TOL)
+        self._linearization = Linearization(path, self._dtype)
         self._gram = self._linearization.design.gram() if reduce else None
-        self._span = _with_constant(path, trajectory.directions)
+        if self._gram is not None:
+            self._linearization = Linearization(path)  # a copy of X in another precision can go
+            self._span = _with_constant(path, trajectory.directions)
         self._counts = np.zeros(self.trajectory.rank, dtype=int)
         self._labels = np.zeros(0, dtype=int)
         self._drawn: list[Array] = []
@@ -231,12 +250,8 @@ class Compression:
         columns = self._columns(len(labels))
         recursion: LinearRecursion = self._linearization
         if self._gram is not None:
-            injected = columns.into_v
-            if injected is None:
-                injected = self._linearization.design.zeros(self.path.n_samples, 1)
-            recursion = GramLinearization(self._linearization, self._gram, self._span, injected)
-            if columns.into_v is not None:
-                columns = replace(columns, into_v=recursion.injection())
+            recursion = GramLinearization(self.path, self._gram, self._span, columns.into_v)
+            columns = replace(columns, into_v=recursion.injection())
         coordinates = take(self.trajectory.coordinates, labels, axis=1)
         self._drawn.append(follow(recursion, coordinates, columns, np.arange(len(labels))))
         self._labels = np.concatenate([self._labels, labels])
@@ -272,11 +287,12 @@ class Compression:
         return path.maps.structured and path.loss.isotropic and saved > n * p
 
     def _columns(self, width: int) -> Columns:
-        design, moments = self._linearization.design, self.moments
+        design = self._linearization.design
         n, p = design.shape
-        on_rows = moments is None and n < p
+        on_rows = self.moments is None and n < p
         signs = self._rng.integers(0, 2, size=(n if on_rows else p, width)) * 2.0 - 1.0
-        return probe_columns(design, moments, self.row_squares, design.array(signs))
+        columns = probe_columns(design, self.moments, self.row_squares, design.array(signs))
+        return columns.astype(self._dtype)
 
 
 @dataclass(frozen=True, eq=False)

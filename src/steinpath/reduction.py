@@ -39,28 +39,32 @@ class GramLinearization(Linearization):
 
     Parameters
     ----------
-    linearization : Linearization
-        The same in the coordinates of the data.
+    path : Path
+        The path.
     gram : Array of shape (p, p)
         ``Xᵀ X``, in the precision of the tangents.
     basis : Array of shape (n, q)
         The basis Y.
-    injected : Array of shape (n, k)
-        The columns D.
+    injected : Array of shape (n, k), optional
+        The columns D, if anything is injected into ``dv``.
     """
 
-    def __init__(self, linearization: Linearization, gram: Array, basis: Array, injected: Array):
-        super().__init__(linearization.path)
-        data, xp = linearization.design, namespace(gram)
-        self._basis = cast(basis, gram.dtype)
-        self._reach = data.rmatmat(self._basis)  # XᵀY
-        self._across = self._basis.T @ injected
-        self.design = GramDesign(
-            xp.concat([gram, self._reach], axis=1), data.rmatmat(injected), None
-        )
+    def __init__(self, path: Path, gram: Array, basis: Array, injected: Array | None):
+        super().__init__(path)
+        data, dtype = path.design, gram.dtype
+        self._injects = injected is not None
+        if injected is None:
+            injected = data.zeros(data.shape[0], 1)
+        self._basis = cast(basis, dtype)
+        self._reach = cast(data.rmatmat(basis), dtype)  # XᵀY
+        self._across = self._basis.T @ cast(injected, dtype)
+        image = cast(data.rmatmat(data.array(injected)), dtype)
+        self.design = GramDesign(gram, self._reach, image, None)
 
-    def injection(self) -> Array:
+    def injection(self) -> Array | None:
         """Return what the feed injects into ``dv``, in these coordinates: ones in the last row."""
+        if not self._injects:
+            return None
         xp = namespace(self._across)
         width = self._across.shape[1]
         ones = xp.ones_like(self._across[:1, :])
@@ -88,10 +92,10 @@ class GramLinearization(Linearization):
 class GramDesign(Design):
     """X between the coordinates of dual tangents and (some of) those of primal ones."""
 
-    def __init__(self, matrix: Array, injected: Array, columns: Coordinates):
-        self.example = matrix  # [XᵀX  XᵀY], of the columns
-        self.shape = (int(matrix.shape[1]) + 1, int(matrix.shape[0]))
-        self._injected = injected  # XᵀD
+    def __init__(self, gram: Array, reach: Array, injected: Array, columns: Coordinates):
+        # XᵀX, XᵀY and XᵀD; of the first two, the rows of the columns
+        self.example, self._reach, self._injected = gram, reach, injected
+        self.shape = (int(gram.shape[1] + reach.shape[1]) + 1, int(gram.shape[0]))
         self._columns = columns
 
     def matmat(self, block: Array) -> Array:
@@ -106,12 +110,16 @@ class GramDesign(Design):
         return take(xp.concat([block, self.zeros(1, width)], axis=0), place)
 
     def rmatmat(self, block: Array) -> Array:
-        return self.example @ block[:-1, :] + self._injected * block[-1:, :]
+        p = self.example.shape[1]
+        result = self.example @ block[:p, :] + self._reach @ block[p:-1, :]
+        return result + self._injected * block[-1:, :]
 
     def part(self, rows: Coordinates, columns: Coordinates) -> GramDesign | None:
         if columns is None:
             return None
-        return GramDesign(take(self.example, columns), take(self._injected, columns), columns)
+        matrices = self.example, self._reach, self._injected
+        gram, reach, injected = (take(matrix, columns) for matrix in matrices)
+        return GramDesign(gram, reach, injected, columns)
 
     def row_squares(self, center: Array | None = None) -> Array:
         raise NotImplementedError("rows are those of the data")

@@ -47,7 +47,7 @@ _MOST_PROBES = 16
 # Random vectors of Hutchinson's method, and folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
 # Entries of the predictions that are scored at a time.
-_BLOCK = 2**18
+_BLOCK = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,10 +202,10 @@ def estimate_risk(
         Random probes to begin with: tangent columns of "compressed" (16, or 24 where they are
         cheap), vectors of "hutchinson" (5).
     probe_tol : float, optional
-        How large the noise of the probes may be near the minimum, that is, as root mean square
-        over the iterates within one standard error of it. "compressed" adds probes until it is
-        smaller, up to 16 times as many as at first, and warns if that is not enough. A quarter
-        of the sampling standard error at the minimum by default.
+        How large the noise of the probes may be near the minimum: as root mean square over the
+        iterates from half to twice the best one. "compressed" adds probes until it is no larger,
+        up to 16 times as many as at first, and warns if that is not enough. A quarter of the
+        sampling standard error at the minimum by default.
     precision : {"float32", "float64"}, default="float32"
         Precision of the tangents of "compressed"; the path and all else stay in their own.
     centered : bool, default=False
@@ -415,11 +415,10 @@ def _by_compression(
     while True:
         source = Compressed(path, compression.corrections())
         score = _score(problem, source)
-        best = xp.argmin(score.values)
-        error = score.stderr[best]
-        near = xp.astype(score.values <= score.values[best] + error, path.y.dtype)
-        noise = float(xp.sqrt(xp.sum(near * score.probe_stderr**2) / xp.sum(near)))
-        tol = float(error) / 4 if probe_tol is None else probe_tol
+        best = int(xp.argmin(score.values))
+        near = slice(best // 2, min(2 * best, path.n_iter) + 1)
+        noise = math.sqrt(float(xp.mean(score.probe_stderr[near] ** 2)))
+        tol = float(score.stderr[best]) / 4 if probe_tol is None else probe_tol
         if noise <= tol or compression.n_probes >= most:
             break
         wanted = 1.2 * compression.n_probes * (noise / tol) ** 2

@@ -225,7 +225,8 @@ def responses(
     """
     memory = linearization.memory
     past = start if memory is None else min(start, memory)
-    old = None
+    n, p = linearization.design.shape
+    old: tuple[Coordinates, Coordinates] | None = None
     for window in linearization.windows(start):
         design, local = window.design, feed.part(window)
         step = _Step(design, 1 / math.sqrt(linearization.n_samples), local)
@@ -233,13 +234,11 @@ def responses(
             rest_n, rest_p = (design.zeros(m, feed.width) for m in design.shape)
             du, dv = [rest_n] * past, [rest_n] * (past - 1)
             db, deta = [rest_p] * past, [rest_p] * past
-        elif not (old.whole and window.whole):
-            n, p = linearization.design.shape
-            du = [_moved(block, old.rows, window.rows, n) for block in du]
-            db = [_moved(block, old.columns, window.columns, p) for block in db]
+        elif not window.whole or any(coordinates is not None for coordinates in old):
+            du = [_moved(block, old[0], window.rows, n) for block in du]
+            db = [_moved(block, old[1], window.columns, p) for block in db]
             times = range(window.first - len(db), window.first - 1)
             dv = [step.residual(t, block) for t, block in zip(times, db[:-1], strict=True)]
-        old = window
         for t, (dual, primal) in enumerate(
             zip(window.dual, window.primal, strict=True), window.first
         ):
@@ -251,6 +250,8 @@ def responses(
             if memory is not None:
                 for history in (du, dv, db, deta):
                     del history[:-memory]
+        old = window.rows, window.columns
+        del window, design, local, step  # before the next window copies its part of X
 
 
 @dataclass(frozen=True, eq=False)
