@@ -39,8 +39,8 @@ def check_number(
     return number
 
 
-def check_count(name: str, value: Any, *, low: int = 1) -> int:
-    """Return ``value`` as an integer of at least ``low``."""
+def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
+    """Return ``value`` as an integer of at least ``low`` and, if given, at most ``high``."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -49,6 +49,8 @@ def check_count(name: str, value: Any, *, low: int = 1) -> int:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if count < low:
         raise ValueError(f"{name} must be at least {low}, got {count}")
+    if high is not None and count > high:
+        raise ValueError(f"{name} must be at most {high}, got {count}")
     return count
 
 

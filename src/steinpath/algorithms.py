@@ -88,12 +88,8 @@ class ProximalMaps(Maps):
         return self.algorithm.primal(self.primal_map, t, b, eta)
 
     def on_part(self, kept: int, total: int) -> ProximalMaps:
-        loss = self.dual_map.loss.on_part(kept, total)
-        return ProximalMaps(
-            self.algorithm,
-            self.algorithm.dual_map(loss, kept),
-            replace(self.primal_map, step=self.algorithm.prox_step(kept)),
-        )
+        loss, penalty = self.dual_map.loss.on_part(kept, total), self.primal_map.penalty
+        return self.algorithm.maps(loss, penalty, kept)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         jacobian = _jacobian_within(self.algorithm.dual, self.dual_map, t, u, v)
@@ -189,15 +185,18 @@ class ProximalAlgorithm(Algorithm):
                     "ones",
                     stacklevel=3,
                 )
-        n = design.shape[0]
-        step = bound.prox_step(n)
+        return bound, bound.maps(loss, penalty, design.shape[0])
+
+    def maps(self, loss: Loss, penalty: Penalty, n: int) -> ProximalMaps:
+        """Return the maps for ``n`` observations, all step sizes being fixed."""
+        step = self.prox_step(n)
         if step >= penalty.max_step:
             raise ValueError(
                 f"the proximal map of {penalty!r} is single-valued only for steps below "
-                f"{penalty.max_step:g}, and {bound!r} at n = {n} takes the step {step:.4g}; "
+                f"{penalty.max_step:g}, and {self!r} at n = {n} takes the step {step:.4g}; "
                 "choose a smaller step size, or leave it at None"
             )
-        return bound, ProximalMaps(bound, bound.dual_map(loss, n), PrimalMap(penalty, step))
+        return ProximalMaps(self, self.dual_map(loss, n), PrimalMap(penalty, step))
 
     def why_diverged(self, design: Design, loss: Loss) -> str:
         formula, value, limit = self.stability(design, loss)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, namespace
+from steinpath._arrays import Array, cast, namespace
 from steinpath.designs import Design
 from steinpath.path import Path
 from steinpath.scoring import PerObservation, observation_losses
@@ -80,16 +80,25 @@ def _one_by_one(path: Path, left_out: np.ndarray) -> Iterator[tuple[int, Array]]
         yield steps[0][0], namespace(path.y).concat([fitted for _, fitted in steps], axis=1)
 
 
-def leave_one_out(path: Path) -> Array:
-    """Predictions of each row by the path that leaves it out, of shape (N + 1, n)."""
+def leave_one_out(path: Path, dtype: Any = None) -> Array:
+    """Predictions of each row by the path that leaves it out, of shape (N + 1, n).
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    dtype : dtype, optional
+        Precision of the runs; the path's by default.
+    """
     n = path.n_samples
     xp = namespace(path.y)
+    design = path.design if dtype is None else path.design.astype(dtype)
     result = path.design.zeros(path.n_iter + 1, n)
     for start in range(0, n, _WIDTH):
         rows = slice(start, min(start + _WIDTH, n))
         left_out = np.eye(n, dtype=bool)[:, rows]
-        for t, fitted in replay(path, left_out):
-            result[t, rows] = xp.linalg.diagonal(fitted[rows, :])
+        for t, fitted in replay(path, left_out, design=design):
+            result[t, rows] = cast(xp.linalg.diagonal(fitted[rows, :]), result.dtype)
     return result
 
 

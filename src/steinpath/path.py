@@ -235,7 +235,7 @@ def run(
         design = InterceptDesign(design)
         offset, bound_penalty = loss.location(y), FreeIntercept(penalty)
 
-    if stop is not None and not callable(getattr(stop, "judge", None)):
+    if stop is not None and (isinstance(stop, type) or not hasattr(stop, "judge")):
         raise TypeError(f"stop must be a rule such as sp.StopOnRisk(); got {stop!r:.60}")
     target = y - offset
     with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead

@@ -115,14 +115,19 @@ class Risk:
         t1, t2 : int
             Iterates.
         """
+        last = self.values.shape[0] - 1
+        t1, t2 = (check_count(name, t, low=0, high=last) for name, t in (("t1", t1), ("t2", t2)))
         y, xp = self.source.path.y, namespace(self.values)
-        losses = [
-            observation_losses(self.criterion, y, self.source.of(slice(t, t + 1))) for t in (t1, t2)
-        ]
         n = y.shape[0]
-        spread = xp.std(losses[0] - losses[1], correction=1.0) if n > 1 else math.inf
-        squares = [float(spread) ** 2 / n, *(float(self.probe_stderr[t]) ** 2 for t in (t1, t2))]
-        return float(self.values[t1] - self.values[t2]), math.sqrt(sum(squares))
+        with np.errstate(over="ignore", invalid="ignore"):
+            first, second = (
+                observation_losses(self.criterion, y, self.source.of(slice(t, t + 1)))
+                for t in (t1, t2)
+            )
+            spread = xp.std(first - second, correction=1.0) if n > 1 else math.inf
+            errors = spread / math.sqrt(n), self.probe_stderr[t1], self.probe_stderr[t2]
+            difference = float(self.values[t1] - self.values[t2])
+        return difference, math.hypot(*map(float, errors))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw training error and estimated risk against the iteration.

@@ -1,0 +1,136 @@
+"""One small adapter per way to know the risk of every iterate.
+
+Each takes a `Problem`, whose path has been run already, and returns one curve or more: estimates
+of the risk of every iterate. All of them use the same two batched products per step, so that what
+is compared are the methods and not their implementations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import steinpath as sp
+from steinpath.baselines import cross_validate, leave_one_out
+from steinpath.scoring import observation_losses, resolve_test_loss
+
+# The paper's step sizes and penalty.
+SIGMA, TAU, THETA, LAM = 0.1, 0.1, 0.5, 0.5
+
+LOSSES = {"lad": (sp.LAD(), "t2"), "square_root": (sp.SquareRoot(), "normal")}
+PENALTIES = {"ridge": sp.Ridge, "lasso": sp.Lasso, "mcp": sp.MCP, "scad": sp.SCAD}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Data of the paper's model, a path, and its true risk."""
+
+    loss: str
+    penalty: str
+    X: np.ndarray
+    y: np.ndarray
+    path: sp.Path
+    model: sp.simulate.LinearModel
+
+    @classmethod
+    def draw(cls, loss: str, penalty: str, n: int, p: int, n_iter: int, seed: int) -> Problem:
+        """Draw data and run the path."""
+        criterion, noise = LOSSES[loss]
+        model = sp.simulate.paper_model(p, noise)
+        X, y = model.sample(n, rng=np.random.default_rng([seed, n, p]))
+        algorithm = sp.ChambollePock(SIGMA, TAU, THETA)
+        path = sp.run(X, y, criterion, PENALTIES[penalty](LAM), algorithm, n_iter)
+        return cls(loss, penalty, X, y, path, model)
+
+    def truth(self) -> np.ndarray:
+        """Exact risk of every iterate."""
+        return self.model.risk(self.path.coef, self.path.loss)
+
+
+Curves = dict[str, np.ndarray]
+
+
+def plain(problem: Problem) -> Curves:
+    """Chambolle–Pock as one would write it in NumPy, keeping nothing: what all is measured by."""
+    X, y, path = problem.X, problem.y, problem.path
+    n, p = X.shape
+    root_n = math.sqrt(n)
+    u, b = np.zeros(n), np.zeros(p)
+    v = before = y / root_n
+    for _ in range(path.n_iter):
+        w = u - SIGMA * ((1 + THETA) * v - THETA * before)
+        if problem.loss == "lad":
+            u = np.clip(w, -1 / root_n, 1 / root_n)
+        else:
+            u = w / max(1.0, float(np.linalg.norm(w)))
+        z = b - TAU / root_n * (X.T @ u)
+        if problem.penalty == "lasso":
+            b = np.sign(z) * np.maximum(np.abs(z) - TAU / root_n * LAM, 0)
+        else:
+            b = z / (1 + TAU / root_n * LAM)
+        before, v = v, (y - X @ b) / root_n
+    return {"last": b}
+
+
+def steinpath_run(problem: Problem) -> Curves:
+    """`sp.run`, which keeps every iterate; its curve is the training error."""
+    path = problem.path
+    again = sp.run(problem.X, problem.y, path.loss, path.penalty, path.algorithm, path.n_iter)
+    criterion = resolve_test_loss(None, path.loss)
+    losses = observation_losses(criterion, problem.y, again.fitted)
+    return {"training error": losses.mean(axis=1)}
+
+
+def steinpath_risk(problem: Problem) -> Curves:
+    """`sp.estimate_risk` as it comes: R̂, without knowing the covariance."""
+    return {"steinpath R̂": sp.estimate_risk(problem.path, rng=0).values}
+
+
+def steinpath_known(problem: Problem) -> Curves:
+    """The same with the covariance: R̃."""
+    covariance = problem.model.covariance
+    return {"steinpath R̃": sp.estimate_risk(problem.path, covariance=covariance, rng=0).values}
+
+
+def hutchinson(problem: Problem) -> Curves:
+    """The paper's procedure with its five probes."""
+    risk = sp.estimate_risk(problem.path, method="hutchinson", n_probes=5, rng=0)
+    return {"paper's R̂, m=5": risk.values}
+
+
+def folds(n_folds: int) -> Callable[[Problem], Curves]:
+    """K-fold cross-validation of the whole path, in single precision; plain and Burman's."""
+
+    def run(problem: Problem) -> Curves:
+        criterion = resolve_test_loss(None, problem.path.loss)
+        rng = np.random.default_rng(0)
+        found = cross_validate(problem.path, criterion, n_folds, rng, dtype=np.float32)
+        values = observation_losses(criterion, problem.y, found.predictions).mean(axis=1)
+        return {
+            f"{n_folds}-fold": values,
+            f"{n_folds}-fold, Burman": values + found.optimism,
+        }
+
+    return run
+
+
+def loo(problem: Problem) -> Curves:
+    """Exact leave-one-out of the whole path, batched."""
+    criterion = resolve_test_loss(None, problem.path.loss)
+    predictions = leave_one_out(problem.path, dtype=np.float32)
+    return {"leave-one-out": observation_losses(criterion, problem.y, predictions).mean(axis=1)}
+
+
+#: Cheap ones run on every data set, dear ones on the first of each setting.
+CHEAP: dict[str, Callable[[Problem], Curves]] = {
+    "run": steinpath_run,
+    "risk": steinpath_risk,
+    "known": steinpath_known,
+    "5-fold": folds(5),
+    "10-fold": folds(10),
+    "20-fold": folds(20),
+}
+DEAR: dict[str, Callable[[Problem], Curves]] = {"hutchinson": hutchinson, "loo": loo}
