@@ -13,6 +13,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -115,15 +116,17 @@ class ProximalTangent(Tangent):
         return self.update(self.jacobian, self.t, first, second)
 
     def support(self) -> Array | None:
-        # Where the Jacobian vanishes so does the update, unless it adds something of its own, as
-        # over-relaxation does: try it.
-        one = [np.ones(1), np.ones(1)]
-        if np.any(self.update(np.zeros_like, self.t, one, one)):
-            return None
-        return self.jacobian.support()
+        return self.jacobian.support() if _vanishes_with_its_prox(self.update) else None
 
     def part(self, coordinates: Any, dtype: Any) -> ProximalTangent:
         return replace(self, jacobian=self.jacobian.part(coordinates, dtype))
+
+
+@lru_cache
+def _vanishes_with_its_prox(update: Update) -> bool:
+    """Whether an update is zero where its proximal map is; over-relaxation adds its own."""
+    ones = [np.ones(1), np.ones(1)]
+    return not np.any(update(np.zeros_like, 2, ones, ones))
 
 
 def _jacobian_within(

@@ -113,7 +113,7 @@ class CrossValidated:
     optimism : Array of shape (N + 1,)
         Burman's correction of the bias from training on fewer rows, to be added to the
         cross-validated error: the training error of the full path less the mean, over folds, of
-        the error of the fold's path on all rows.
+        the error of the fold's path on all rows. Zero if it was not asked for.
     """
 
     predictions: Array
@@ -126,6 +126,7 @@ def cross_validate(
     n_folds: int,
     rng: np.random.Generator,
     dtype: Any = None,
+    burman: bool = True,
 ) -> CrossValidated:
     """Cross-validate a whole path in random folds of equal size, give or take a row.
 
@@ -141,6 +142,8 @@ def cross_validate(
         Randomness of the folds.
     dtype : dtype, optional
         Precision of the folds' runs; the path's by default.
+    burman : bool, default=True
+        Whether to compute the correction, for which all rows are scored by all folds.
     """
     n, N = path.n_samples, path.n_iter
     fold = rng.permutation(n) % n_folds
@@ -153,8 +156,9 @@ def cross_validate(
         mask = design.array(left_out)
         for t, fitted in replay(path, left_out, n - int(size), design):
             predictions[t, :] += xp.sum(mask * fitted, axis=1)
-            losses = observation_losses(criterion, y, fitted.T)
-            optimism[t] -= xp.sum(xp.mean(losses, axis=1)) * (int(size) / n)
-    for t in range(N + 1):
+            if burman:
+                losses = observation_losses(criterion, y, fitted.T)
+                optimism[t] -= xp.sum(xp.mean(losses, axis=1)) * (int(size) / n)
+    for t in range(N + 1 if burman else 0):
         optimism[t] += xp.mean(observation_losses(criterion, y, path.fitted[t : t + 1, :]))
     return CrossValidated(*(path.design.array(x) for x in (predictions, optimism)))

@@ -125,10 +125,10 @@ class DenseDesign(Design):
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign:
         values = self.example
-        if rows is not None:
-            values = take(values, rows, axis=0)
-        if columns is not None:
-            values = take(values, columns, axis=1)
+        # the scarcer first: the copy in between is then the smaller
+        kept = [(c, axis) for axis, c in enumerate((rows, columns)) if c is not None]
+        for coordinates, axis in sorted(kept, key=lambda part: len(part[0]) / self.shape[part[1]]):
+            values = take(values, coordinates, axis=axis)
         return self._of(values)
 
     def gram(self, of_rows: bool = False) -> Array:

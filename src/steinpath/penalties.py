@@ -129,6 +129,9 @@ class SeparablePenalty(Penalty):
         return xp.sign(b) * result
 
     def jacobian(self, b: Array, step: float) -> Diagonal:
+        if self.isotropic:
+            ((_, slope),) = self.pieces(np.asarray(self.lam * self._weights(1)[0]), step)
+            return Diagonal(float(slope))
         # ">=" makes an unpenalised coefficient, whose knots are all 0, move freely from 0
         xp = namespace(b)
         size = xp.abs(b)

@@ -95,19 +95,15 @@ class GramDesign(Design):
     def __init__(self, gram: Array, reach: Array, injected: Array, columns: Coordinates):
         # XᵀX, XᵀY and XᵀD; of the first two, the rows of the columns
         self.example, self._reach, self._injected = gram, reach, injected
-        self.shape = (int(gram.shape[1] + reach.shape[1]) + 1, int(gram.shape[0]))
-        self._columns = columns
+        p = int(gram.shape[0])
+        self.shape = (int(gram.shape[1] + reach.shape[1]) + 1, p)
+        self._place = np.full(self.shape[0], p)  # of each coordinate in a block with a row of 0
+        self._place[slice(p) if columns is None else columns] = np.arange(p)
 
     def matmat(self, block: Array) -> Array:
         # the columns' coordinates are the tangents themselves; all others are zero
-        xp = namespace(block)
-        rows, width = self.shape[0], block.shape[1]
-        if self._columns is None:
-            rest = self.zeros(rows - block.shape[0], width)
-            return xp.concat([block, rest], axis=0)
-        place = np.full(rows, block.shape[0])
-        place[self._columns] = np.arange(block.shape[0])
-        return take(xp.concat([block, self.zeros(1, width)], axis=0), place)
+        padded = namespace(block).concat([block, self.zeros(1, block.shape[1])], axis=0)
+        return take(padded, self._place)
 
     def rmatmat(self, block: Array) -> Array:
         p = self.example.shape[1]

@@ -46,8 +46,8 @@ METHODS = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds")
 _MOST_PROBES = 16
 # Random vectors of Hutchinson's method, and folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
-# Entries of the predictions that are scored at a time.
-_BLOCK = 2**16
+# Iterates that are scored at a time.
+_BLOCK = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,10 +364,10 @@ def _score(problem: _Problem, source: Predictions) -> _Score:
     baseline = 0.0
     if problem.centered:
         baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
-    T, step = path.n_iter + 1, max(1, _BLOCK // n)
+    T = path.n_iter + 1
     pieces = []
-    for start in range(0, T, step):
-        block = slice(start, min(start + step, T))
+    for start in range(0, T, _BLOCK):
+        block = slice(start, min(start + _BLOCK, T))
         predictions = source.of(block)
         if not xp.all(xp.isfinite(predictions)):
             raise FloatingPointError(

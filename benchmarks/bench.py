@@ -1,0 +1,282 @@
+"""What it costs to know the risk of every iterate, and how close one gets: peers in one run.
+
+    python benchmarks/bench.py             # small problems, two minutes
+    python benchmarks/bench.py --full      # the paper's sizes, under an hour
+    python benchmarks/bench.py --full --json benchmarks/results/bench.json
+
+Three tables:
+
+- **peers**: for LAD and square root with lasso and ridge on the paper's model, each method's time
+  as a multiple of a plain NumPy run of the same path (the path itself not counted), the root mean
+  square error over the path against the true risk, the regret of the iterate it chooses, and its
+  peak memory beyond the path as a multiple of X. LAD on the scale centred at the zero prediction,
+  because the mean of absolute Student-t₂ noise is the same for all and would drown the rest.
+- **probe noise** of the default: root mean square over the path against very many probes.
+- **scaling** with the number of iterations and with the size of X.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import time
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from competitors import CHEAP, DEAR, Problem, plain
+
+import steinpath as sp
+
+PAIRS = [("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge")]
+Record = dict[str, Any]
+
+
+def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Median time of some calls, and the last result."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times)), result
+
+
+def peak_memory(function: Callable[[], Any]) -> int:
+    """Most bytes that are held beyond those held before."""
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def peers(n: int, p: int, n_iter: int, n_sets: int, dear: bool) -> list[Record]:
+    """All methods on several data sets of each pair."""
+    records = []
+    for loss, penalty in PAIRS:
+        for seed in range(n_sets):
+            problem = Problem.draw(loss, penalty, n, p, n_iter, seed)
+            truth = problem.truth()
+            methods = {**CHEAP, **DEAR} if dear and seed == 0 else CHEAP
+            base, result = seconds(partial(plain, problem), repeats=5)
+            assert np.allclose(result["last"], problem.path.coef[-1], atol=1e-8)
+            for method in methods.values():
+                call = partial(method, problem)
+                elapsed, curves = seconds(call)
+                memory = peak_memory(call) / problem.X.nbytes if seed == 0 else None
+                for name, curve in curves.items():
+                    records.append(
+                        {
+                            "loss": loss,
+                            "penalty": penalty,
+                            "p": p,
+                            "seed": seed,
+                            "method": name,
+                            "ratio": elapsed / base,
+                            "memory": memory,
+                            **_closeness(problem, curve, truth),
+                        }
+                    )
+            print(f"  {loss}–{penalty}, p={p}, data set {seed}: done", flush=True)
+    return records
+
+
+def _closeness(problem: Problem, curve: np.ndarray, truth: np.ndarray) -> Record:
+    error = curve - truth
+    if problem.loss == "lad":
+        error = error - (curve[0] - truth[0])
+    regret = float(truth[int(np.argmin(curve))] / truth.min() - 1)
+    return {"error": rms(error), "end_bias": float(error[-1]), "regret": regret}
+
+
+def peers_table(records: list[Record]) -> str:
+    """Means over pairs and data sets, one line per method."""
+    groups: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record["method"]].append(record)
+    lines = [
+        "| | time, plain runs | error | regret, mean | worst | memory / X | data sets |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for method, rows in groups.items():
+        memory = max(r["memory"] for r in rows if r["memory"] is not None)
+        regrets = [r["regret"] for r in rows]
+        lines.append(
+            f"| {method} | {np.mean([r['ratio'] for r in rows]):.1f} "
+            f"| {np.mean([r['error'] for r in rows]):.3f} | {np.mean(regrets):.1%} "
+            f"| {max(regrets):.1%} | {memory:.2f} | {len(rows)} |"
+        )
+    return "\n".join(lines)
+
+
+def pairs_table(records: list[Record]) -> str:
+    """Time and error of each method by pair."""
+    methods = list(dict.fromkeys(r["method"] for r in records))
+    head = " | ".join(f"{a}–{b}" for a, b in PAIRS)
+    lines = [f"| time; error | {head} |", "|---|" + "---|" * len(PAIRS)]
+    for method in methods:
+        cells = []
+        for pair in PAIRS:
+            rows = [r for r in records if (r["loss"], r["penalty"], r["method"]) == (*pair, method)]
+            ratio, error = (np.mean([r[key] for r in rows]) for key in ("ratio", "error"))
+            cells.append(f"{ratio:.1f}; {error:.3f}")
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def probe_noise(n: int, p: int, n_iter: int, draws: int, many: int) -> list[Record]:
+    """Noise and cost of the default, beside a reference with very many probes."""
+    records = []
+    for loss, penalty in PAIRS:
+        problem = Problem.draw(loss, penalty, n, p, n_iter, seed=0)
+        path = problem.path
+        reference = sp.estimate_risk(
+            path, method="compressed", n_probes=many, probe_tol=100.0, rng=10**6
+        )
+        base, _ = seconds(partial(plain, problem), repeats=9)
+        elapsed, errors, claimed = [], [], []
+        for seed in range(draws):
+            took, risk = seconds(partial(sp.estimate_risk, path, rng=seed))
+            elapsed.append(took)
+            errors.append(rms(risk.values - reference.values))
+            claimed.append(rms(risk.probe_stderr))
+        records.append(
+            {
+                "loss": loss,
+                "penalty": penalty,
+                "method": risk.method,
+                "probes": risk.n_probes,
+                "ratio": float(np.median(elapsed)) / base,
+                "noise": rms(np.asarray(errors)),
+                "claimed": rms(np.asarray(claimed)),
+                "noise_of_reference": rms(reference.probe_stderr),
+            }
+        )
+    return records
+
+
+# Noise of the paper's m = 5 at n=2000, p=1000, 300 iterations, as derived with the method.
+PAPER_NOISE = dict(zip(PAIRS, (0.027, 0.037, 0.010, 0.018), strict=True))
+
+
+def noise_table(records: list[Record]) -> str:
+    lines = [
+        "| | method | probes | time, plain runs | noise | as it claims | paper's m=5 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['loss']}–{r['penalty']} | {r['method']} | {r['probes']} | {r['ratio']:.2f} "
+        f"| {r['noise']:.4f} | {r['claimed']:.4f} "
+        f"| {PAPER_NOISE[r['loss'], r['penalty']]:.3f} |"
+        for r in records
+    ]
+    return "\n".join(lines)
+
+
+def scaling(settings: list[tuple[int, int, int]]) -> list[Record]:
+    """Time of the default at several sizes."""
+    records = []
+    for n, p, n_iter in settings:
+        for loss, penalty in PAIRS:
+            problem = Problem.draw(loss, penalty, n, p, n_iter, seed=0)
+            base, _ = seconds(partial(plain, problem), repeats=3)
+            call = partial(sp.estimate_risk, problem.path, rng=0)
+            elapsed, risk = seconds(call, repeats=3)
+            memory = peak_memory(call) / problem.X.nbytes
+            records.append(
+                {
+                    "n": n,
+                    "p": p,
+                    "n_iter": n_iter,
+                    "loss": loss,
+                    "penalty": penalty,
+                    "plain_seconds": base,
+                    "seconds": elapsed,
+                    "method": risk.method,
+                    "probes": risk.n_probes,
+                    "memory": memory,
+                }
+            )
+        print(f"  n={n}, p={p}, {n_iter} iterations: done", flush=True)
+    return records
+
+
+def scaling_table(records: list[Record]) -> str:
+    head = " | ".join(f"{a}–{b}" for a, b in PAIRS)
+    lines = [f"| n × p, iterations | {head} |", "|---|" + "---|" * len(PAIRS)]
+    for key in dict.fromkeys((r["n"], r["p"], r["n_iter"]) for r in records):
+        rows = [r for r in records if (r["n"], r["p"], r["n_iter"]) == key]
+        cells = (
+            f"{r['seconds']:.2f} s, {r['seconds'] / r['plain_seconds']:.1f} runs, "
+            f"{r['memory']:.1f} X"
+            for r in rows
+        )
+        lines.append(f"| {key[0]} × {key[1]}, {key[2]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+QUICK = {
+    "peers": [(600, 300, 100, 2), (600, 720, 100, 2)],
+    "noise": (600, 300, 100, 4, 200),
+    "scaling": [(600, 300, 50), (600, 300, 200), (1200, 600, 100)],
+}
+FULL = {
+    "peers": [(2000, 1000, 299, 8), (2000, 2400, 299, 8)],
+    "noise": (2000, 1000, 299, 12, 1200),
+    "scaling": [
+        *((2000, 1000, n_iter) for n_iter in (100, 200, 400, 800, 1600)),
+        *((n, n // 2, 299) for n in (500, 1000, 5000)),
+    ],
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--json", type=Path, help="also write all records to this file")
+    args = parser.parse_args()
+    sizes: dict[str, Any] = FULL if args.full else QUICK
+    machine = {
+        "date": datetime.date.today().isoformat(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "numpy": np.__version__,
+    }
+    print(machine)
+    found: dict[str, Any] = {"machine": machine, "peers": []}
+    for n, p, n_iter, n_sets in sizes["peers"]:
+        found["peers"] += peers(n, p, n_iter, n_sets, dear=p < n)
+    found["noise"] = probe_noise(*sizes["noise"])
+    found["scaling"] = scaling(sizes["scaling"])
+    for n, p, n_iter, _ in sizes["peers"]:
+        records = [r for r in found["peers"] if r["p"] == p]
+        print(f"\n## Peers, n={n}, p={p}, {n_iter} iterations\n\n{peers_table(records)}")
+        print(f"\n{pairs_table(records)}")
+    print(f"\n## Probe noise, {sizes['noise'][:3]}\n\n{noise_table(found['noise'])}")
+    print(f"\n## Scaling\n\n{scaling_table(found['scaling'])}")
+    if args.json:
+        args.json.write_text(json.dumps({"sizes": sizes, **found}, indent=1) + "\n")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    main()
