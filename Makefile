@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types unit slow bench clean
+.PHONY: demo test lint types unit slow bench bench-full clean
 
 demo: .venv/ready
 	$(BIN)/steinpath demo --plot demo.png
@@ -19,13 +19,16 @@ types: .venv/ready
 unit: .venv/ready
 	$(BIN)/python -m pytest -q
 
-# The accuracy asked of the core on the paper's model, at its size: half an hour for each of eight pairs
-# on two cores; minutes on a GPU, with torch installed and STEINPATH_DEVICE=cuda.
+# The accuracy asked of the estimates on the paper's model, at its size: a few minutes.
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
 
+# All peers in one run: small problems in two minutes, the paper's sizes in forty.
 bench: .venv/ready
-	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/bench.py
+
+bench-full: .venv/ready
+	$(BIN)/python benchmarks/bench.py --full --json benchmarks/results/bench.json
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -1,11 +1,12 @@
 """How close the estimates are to the true risk, on the paper's model.
 
-For each loss–penalty pair of the paper and each seed: the path, R̃ (covariance known) and R̂ by
-Hutchinson's method, and the exact risk. Prints, averaged over seeds, the root mean square error
-over the path beside the estimates' own sampling standard error and probe noise (all as root mean
-squares), and the worst regret of a chosen iterate relative to the best on the path.
+For each of the paper's eight loss–penalty pairs and each seed: the path, R̃ (covariance known) and
+R̂, and the exact risk. Prints, averaged over seeds, the root mean square error over the path beside
+the estimates' own sampling standard error and probe noise (all as root mean squares), and the
+worst regret of a chosen iterate relative to the best on the path.
 
     python benchmarks/accuracy.py --seeds 5 --json accuracy.json
+    python benchmarks/accuracy.py --seeds 1 --method hutchinson --probes 5     # the paper's own
 
 LAD is compared on the scale centred at the zero prediction, because the mean of absolute
 Student-t₂ noise, the same for every iterate, has no variance and would drown everything else.
@@ -15,19 +16,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from competitors import LOSSES, PENALTIES, Problem
 
 import steinpath as sp
-from steinpath._arrays import to_numpy
 
-LAM = 0.5
-PENALTIES = {"ridge": sp.Ridge, "lasso": sp.Lasso, "mcp": sp.MCP, "scad": sp.SCAD}
-LOSSES = {"lad": (sp.LAD(), "t2"), "square_root": (sp.SquareRoot(), "normal")}
 PAIRS = [(loss, penalty) for loss in LOSSES for penalty in PENALTIES]
 
 
@@ -38,41 +35,24 @@ def measure(
     n: int = 2000,
     p: int = 1000,
     n_iter: int = 300,
-    n_probes: int = 5,
-    device: str | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Errors and regrets of both estimates on one data set."""
-    rng = np.random.default_rng([seed, n, p])
-    criterion, noise = LOSSES[loss]
-    model = sp.simulate.paper_model(p, noise)
-    X, y = model.sample(n, rng)
-    if device is not None:
-        import torch
-
-        X, y = torch.asarray(X, device=device), torch.asarray(y, device=device)
-    start = time.perf_counter()
-    path = sp.run(X, y, criterion, PENALTIES[penalty](LAM), sp.ChambollePock(0.1, 0.1, 0.5), n_iter)
-    path_seconds = time.perf_counter() - start
+    problem = Problem.draw(loss, penalty, n, p, n_iter, seed)
     centered = loss == "lad"
-    coef = to_numpy(path.coef)
-    truth = model.risk(coef, criterion, centered=centered)
-    uncentered = model.risk(coef, criterion)
+    truth = problem.model.risk(problem.path.coef, problem.path.loss, centered=centered)
+    uncentered = problem.truth()
     record: dict[str, Any] = {"loss": loss, "penalty": penalty, "seed": seed}
-    record["path_seconds"] = path_seconds
-    for name, covariance in (("tilde", model.covariance), ("hat", None)):
+    for name, covariance in (("tilde", problem.model.covariance), ("hat", None)):
         start = time.perf_counter()
         risk = sp.estimate_risk(
-            path,
-            covariance=covariance,
-            method="hutchinson",
-            n_probes=n_probes,
-            centered=centered,
-            rng=rng,
+            problem.path, covariance=covariance, centered=centered, rng=seed, **options
         )
         record[f"{name}_seconds"] = time.perf_counter() - start
-        record[f"{name}_rms"] = _rms(to_numpy(risk.values) - truth)
-        record[f"{name}_probe_rms"] = _rms(to_numpy(risk.probe_stderr))
-        record[f"{name}_stderr_rms"] = _rms(to_numpy(risk.stderr))
+        record[f"{name}_method"] = risk.method
+        record[f"{name}_rms"] = _rms(risk.values - truth)
+        record[f"{name}_probe_rms"] = _rms(risk.probe_stderr)
+        record[f"{name}_stderr_rms"] = _rms(risk.stderr)
         record[f"{name}_regret"] = float(uncentered[risk.best_iter] / uncentered.min() - 1)
         record[f"{name}_best"] = risk.best_iter
     record["true_best"] = int(uncentered.argmin())
@@ -110,21 +90,29 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=2000)
     parser.add_argument("--p", type=int, default=1000)
     parser.add_argument("--iters", type=int, default=300)
-    parser.add_argument("--probes", type=int, default=5)
-    parser.add_argument("--device", help="run in torch on this device instead of NumPy")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--probes", type=int)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
     records = []
     for loss, penalty in PAIRS:
         for seed in range(args.seeds):
             record = measure(
-                loss, penalty, seed, args.n, args.p, args.iters, args.probes, args.device
+                loss,
+                penalty,
+                seed,
+                args.n,
+                args.p,
+                args.iters,
+                method=args.method,
+                n_probes=args.probes,
             )
             records.append(record)
             print(json.dumps(record), flush=True)
     settings = {k: v for k, v in vars(args).items() if k != "json"}
-    print(f"\n{settings}, {platform.processor() or platform.machine()}, numpy {np.__version__}\n")
-    print(summary(records))
+    print(f"\n{settings}\n\n{summary(records)}")
     if args.json:
         args.json.write_text(json.dumps({"settings": settings, "records": records}, indent=1))
 

@@ -69,8 +69,10 @@ def plain(problem: Problem) -> Curves:
         z = b - TAU / root_n * (X.T @ u)
         if problem.penalty == "lasso":
             b = np.sign(z) * np.maximum(np.abs(z) - TAU / root_n * LAM, 0)
-        else:
+        elif problem.penalty == "ridge":
             b = z / (1 + TAU / root_n * LAM)
+        else:
+            raise NotImplementedError(f"no plain loop for {problem.penalty}")
         before, v = v, (y - X @ b) / root_n
     return {"last": b}
 

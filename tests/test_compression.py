@@ -1,5 +1,7 @@
 """Corrections compressed in time, against the paper's method and against each other."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,6 @@ from steinpath import corrections, tangents
 from steinpath.compression import (
     RANK_TOL,
     Compression,
-    Trajectory,
     allocate,
     compress,
     follow,
@@ -137,11 +138,90 @@ def test_the_gram_matrix_gives_the_same_tangents(loss, algorithm, penalty):
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("shape", [(24, 9), (9, 14)], ids=["tall", "wide"])
+@pytest.mark.parametrize("row_scale", [None, "norm"])
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_basis_vectors_for_probes_give_the_exact_corrections(shape, row_scale, fit_intercept):
+    """Scaled basis vectors, averaged before the loop is closed, are exact traces; on both sides."""
+    n, p = shape
+    X, y, model = draw(n, p)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=10, fit_intercept=fit_intercept)
+    squares = corrections.row_squares_of(path, row_scale)
+    for size in {n, p + fit_intercept}:
+        shift = by_compression(path, np.sqrt(size) * np.eye(size), row_squares=squares)
+        expected = sp.estimate_risk(path, method="exact", row_scale=row_scale).corrected
+        scaled = shift if squares is None else squares * shift
+        np.testing.assert_allclose(path.fitted - scaled, expected, atol=1e-9)
+    moments = corrections.second_moments(path, model.covariance)
+    shift = by_compression(path, np.sqrt(len(moments)) * np.eye(len(moments)), moments)
+    expected = sp.estimate_risk(path, None, model.covariance, "exact").corrected
+    np.testing.assert_allclose(path.fitted - shift, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("row_scale", [None, "norm"])
+def test_the_gram_route_gives_the_plain_routes_estimates(fit_intercept, row_scale, monkeypatch):
+    X, y, model = draw(80, 40)
+    path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=40, fit_intercept=fit_intercept)
+    for covariance in (None, model.covariance):
+        found = []
+        for pays in (True, False):
+            monkeypatch.setattr(Compression, "_gram_pays", lambda self, n_probes, pays=pays: pays)
+            risk = sp.estimate_risk(
+                path, None, covariance, "compressed", row_scale, rng=0, n_probes=20
+            )
+            found.append(risk.values)
+        np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+def test_large_means_do_not_spoil_single_precision():
+    X, y, _ = draw(200, 50)
+    for mean in (3e3, 1e7):
+        path = sp.run(X + mean, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=40, fit_intercept=True)
+        single, double = (
+            sp.estimate_risk(path, method="compressed", rng=0, precision=precision).values
+            for precision in ("float32", "float64")
+        )
+        np.testing.assert_allclose(single, double, rtol=2e-3)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+def test_nothing_is_active(penalty, fit_intercept):
+    """A penalty so large that all coefficients stay zero leaves windows without columns."""
+    X, y, _ = draw(30, 9)
+    example = PENALTY_EXAMPLES[penalty](9)
+    if hasattr(example, "lam"):
+        example = dataclasses.replace(example, lam=1e3)
+    path = sp.run(X, y, sp.LAD(), example, n_iter=8, fit_intercept=fit_intercept)
+    for method in ("exact", "hutchinson", "compressed"):
+        risk = sp.estimate_risk(path, method=method, rng=0)
+        assert np.isfinite(risk.values).all()
+        if not fit_intercept and penalty in ("lasso", "group_lasso"):
+            np.testing.assert_allclose(risk.values, risk.train)
+
+
 @pytest.mark.parametrize("penalty", ["lasso", "ridge", "group_lasso"])
-@pytest.mark.parametrize("loss", ["lad", "huber", "square_root"])
-def test_windows_change_nothing(loss, penalty, monkeypatch):
+@pytest.mark.parametrize(
+    ("loss", "algorithm"),
+    [
+        ("lad", "chambolle-pock"),
+        ("square_root", "linearized-admm"),
+        ("huber", "chambolle-pock-relaxed"),
+        ("huber", "fista"),
+    ],
+)
+def test_windows_change_nothing(loss, algorithm, penalty, monkeypatch):
     X, y, _ = draw(40, 20)
-    path = sp.run(X, y, LOSS_EXAMPLES[loss], PENALTY_EXAMPLES[penalty](20), n_iter=50)
+    path = sp.run(
+        X,
+        y,
+        LOSS_EXAMPLES[loss],
+        PENALTY_EXAMPLES[penalty](20),
+        ALGORITHM_EXAMPLES[algorithm],
+        n_iter=50,
+        fit_intercept=penalty == "lasso",
+    )
     estimates = []
     for window, share in ((3, 2.0), (7, 2.0), (50, 2.0), (20, 0.0)):
         monkeypatch.setattr(tangents, "_WINDOW", window)
@@ -272,4 +352,33 @@ def test_corrections_add_up_from_batches():
     second = compression.corrections()
     assert compression.n_probes == 64
     assert second.variances[5:].mean() < first.variances[5:].mean() / 4
-    assert isinstance(compression.trajectory, Trajectory)
+    at_once = Compression(path, None, None, 64, rng, np.float64).corrections()
+    np.testing.assert_allclose(second.variances[5:].mean(), at_once.variances[5:].mean(), rtol=0.5)
+
+
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Squared()], ids=repr)
+@pytest.mark.parametrize(("of_X", "of_y"), [(1e25, 1.0), (1e-25, 1e-30), (1.0, 1e40), (1.0, 1e-40)])
+def test_units_do_not_matter(loss, of_X, of_y):
+    """Single precision holds no numbers above 1e38 or below 1e-38; the estimates do not care."""
+    X, y, _ = draw(60, 30)
+    lam = 0.3 * of_X * (of_y if isinstance(loss, sp.Squared) else 1.0)
+    plain, scaled = (
+        sp.estimate_risk(
+            sp.run(X * a, y * b, loss, sp.Lasso(penalty), n_iter=20),
+            "absolute",
+            method="compressed",
+            rng=0,
+        )
+        for a, b, penalty in ((1.0, 1.0, 0.3), (of_X, of_y, lam))
+    )
+    np.testing.assert_allclose(scaled.values / of_y, plain.values, rtol=1e-4)
+    np.testing.assert_allclose(scaled.probe_stderr / of_y, plain.probe_stderr, rtol=1e-2, atol=1e-6)
+
+
+def test_nothing_to_correct():
+    """Duals that are all zero have no directions; the estimate is the training error."""
+    X, _, _ = draw(60, 30)
+    path = sp.run(X, np.zeros(60), sp.LAD(), sp.Lasso(0.3), n_iter=10)
+    risk = sp.estimate_risk(path, method="compressed", rng=0)
+    np.testing.assert_array_equal(risk.values, 0)
+    np.testing.assert_array_equal(risk.probe_stderr, 0)

@@ -293,3 +293,18 @@ def test_divergence_of_a_recursion():
     )
     with pytest.raises(sp.DivergenceError, match="maps given to Recursion"):
         sp.run(X, y, sp.Squared(), sp.NoPenalty(), explode)
+
+
+def test_step_sizes_and_parameters_are_plain_numbers():
+    """A NumPy scalar would raise single precision to double wherever it multiplies."""
+    X, y, _ = draw(20, 9)
+    X, y = X.astype(np.float32), y.astype(np.float32)
+    step = np.float64(0.1)
+    for loss, penalty, algorithm in (
+        (sp.Quantile(np.float64(0.3)), sp.Lasso(step), sp.ChambollePock(step, step, step)),
+        (sp.Huber(np.float64(1.0)), sp.MCP(step, np.float64(2.5)), sp.FISTA(step)),
+        (sp.EpsilonInsensitive(step), sp.ElasticNet(step, step), sp.LinearizedADMM(step, step)),
+    ):
+        path = sp.run(X, y, loss, penalty, algorithm, n_iter=3)
+        for array in (path.coef, path.dual, path.fitted, path.objective):
+            assert array.dtype == np.float32

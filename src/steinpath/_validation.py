@@ -39,6 +39,14 @@ def check_number(
     return number
 
 
+def store_number(instance: Any, name: str, **bounds: Any) -> None:
+    """Check a number that a frozen dataclass was given, and keep it as a plain float.
+
+    A NumPy scalar would raise the precision of every array that it multiplies.
+    """
+    object.__setattr__(instance, name, check_number(name, getattr(instance, name), **bounds))
+
+
 def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an integer of at least ``low`` and, if given, at most ``high``."""
     try:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from steinpath._arrays import Array, namespace
-from steinpath._validation import check_number
+from steinpath._validation import store_number
 from steinpath.designs import Design
 from steinpath.jacobians import Jacobian
 from steinpath.losses import Loss
@@ -275,9 +275,9 @@ class ChambollePock(ProximalAlgorithm):
     relaxation: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_steps(sigma=self.sigma, tau=self.tau)
-        check_number("theta", self.theta, low=0, high=1)
-        check_number("relaxation", self.relaxation, low=0, high=2, open_low=True, open_high=True)
+        _store_steps(self, "sigma", "tau")
+        store_number(self, "theta", low=0, high=1)
+        store_number(self, "relaxation", low=0, high=2, open_low=True, open_high=True)
         if self.relaxation != 1 and self.theta != 1:
             raise ValueError("relaxation other than 1 needs theta = 1")
 
@@ -330,7 +330,7 @@ class LinearizedADMM(ProximalAlgorithm):
     alpha: float | None = None
 
     def __post_init__(self) -> None:
-        _check_steps(rho=self.rho, alpha=self.alpha)
+        _store_steps(self, "rho", "alpha")
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         return prox(u[-1] - self.rho * (2 * v[-1] - _before(v)))
@@ -383,7 +383,7 @@ class ProximalGradient(ProximalAlgorithm):
     limit: ClassVar[float] = 2.0
 
     def __post_init__(self) -> None:
-        _check_steps(step=self.step)
+        _store_steps(self, "step")
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         return prox(-self._ahead(t, v))
@@ -451,7 +451,7 @@ def _fixed(step: float | None) -> float:
     return step
 
 
-def _check_steps(**steps: float | None) -> None:
-    for name, value in steps.items():
-        if value is not None:
-            check_number(name, value, low=0, open_low=True)
+def _store_steps(algorithm: ProximalAlgorithm, *names: str) -> None:
+    for name in names:
+        if getattr(algorithm, name) is not None:
+            store_number(algorithm, name, low=0, open_low=True)

@@ -8,7 +8,7 @@ runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from steinpath._arrays import Array, cast, namespace
 from steinpath.designs import Design
 from steinpath.path import Path
+from steinpath.recursion import History
 from steinpath.scoring import PerObservation, observation_losses
 
 # Columns that advance together.
@@ -47,37 +48,41 @@ def replay(
         Fitted values of all rows, also those left out.
     """
     maps = path.maps if kept is None else path.maps.on_part(kept, path.n_samples)
+    dual, primal = (_for_columns(update, maps.structured) for update in (maps.dual, maps.primal))
     design = path.design if design is None else design
-    if not path.maps.structured and left_out.shape[1] > 1:
-        yield from _one_by_one(path, left_out)
-        return
     n, p = design.shape
-    width = left_out.shape[1]
     scale = 1 / math.sqrt(n if kept is None else kept)
     keep = design.array(~left_out)
     target = (design.array(path.y) - path.offset)[:, None]
-    fitted = design.zeros(n, width)
-    if not path.maps.structured:  # a user's own maps are for vectors
-        keep, target, fitted = keep[:, 0], target[:, 0], fitted[:, 0]
-    u, b = [0 * fitted], [design.zeros(*((p, *fitted.shape[1:])))]
-    eta, v = [0 * b[0]], list[Array]()
+    fitted = design.zeros(*left_out.shape)
+    u, v, b = [fitted], list[Array](), [design.zeros(p, left_out.shape[1])]
+    eta = [b[0]]
     for t in range(path.n_iter + 1):
         if t:
-            u.append(keep * maps.dual(t, u, v))
+            u.append(keep * dual(t, u, v))
             eta.append(scale * design.rmatmat(u[-1]))
-            b.append(maps.primal(t, b, eta))
+            b.append(primal(t, b, eta))
             fitted = design.matmat(b[-1])
-        yield t, path.offset + (fitted if fitted.ndim == 2 else fitted[:, None])
+        yield t, path.offset + fitted
         v.append(keep * (scale * (target - fitted)))
         if maps.memory is not None:
             for history in (u, v, b, eta):
                 del history[: -maps.memory]
 
 
-def _one_by_one(path: Path, left_out: np.ndarray) -> Iterator[tuple[int, Array]]:
-    runs = [replay(path, left_out[:, [k]]) for k in range(left_out.shape[1])]
-    for steps in zip(*runs, strict=True):
-        yield steps[0][0], namespace(path.y).concat([fitted for _, fitted in steps], axis=1)
+Update = Callable[[int, History, History], Array]
+
+
+def _for_columns(update: Update, structured: bool) -> Update:
+    """Return a map of blocks of columns; a user's own is for vectors, that is, for one column."""
+    if structured:
+        return update
+
+    def of_one_column(t: int, first: History, second: History) -> Array:
+        value = update(t, [x[:, 0] for x in first], [x[:, 0] for x in second])
+        return value[:, None]
+
+    return of_one_column
 
 
 def leave_one_out(path: Path, dtype: Any = None) -> Array:
@@ -94,9 +99,10 @@ def leave_one_out(path: Path, dtype: Any = None) -> Array:
     xp = namespace(path.y)
     design = path.design if dtype is None else path.design.astype(dtype)
     result = path.design.zeros(path.n_iter + 1, n)
-    for start in range(0, n, _WIDTH):
-        rows = slice(start, min(start + _WIDTH, n))
-        left_out = np.eye(n, dtype=bool)[:, rows]
+    width = _WIDTH if path.maps.structured else 1
+    for start in range(0, n, width):
+        rows = slice(start, min(start + width, n))
+        left_out = np.arange(n)[:, None] == np.arange(rows.start, rows.stop)
         for t, fitted in replay(path, left_out, design=design):
             result[t, rows] = cast(xp.linalg.diagonal(fitted[rows, :]), result.dtype)
     return result
@@ -160,5 +166,6 @@ def cross_validate(
                 losses = observation_losses(criterion, y, fitted.T)
                 optimism[t] -= xp.sum(xp.mean(losses, axis=1)) * (int(size) / n)
     for t in range(N + 1 if burman else 0):
-        optimism[t] += xp.mean(observation_losses(criterion, y, path.fitted[t : t + 1, :]))
+        losses = observation_losses(criterion, path.y, path.fitted[t : t + 1, :])
+        optimism[t] += cast(xp.mean(losses), optimism.dtype)
     return CrossValidated(*(path.design.array(x) for x in (predictions, optimism)))

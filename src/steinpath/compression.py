@@ -35,8 +35,13 @@ import numpy as np
 from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath.designs import Design
 from steinpath.path import Path
-from steinpath.reduction import GramLinearization, SpectralLinearization, spectrum
-from steinpath.tangents import Feed, Linearization, LinearRecursion, responses
+from steinpath.reduction import (
+    GramLinearization,
+    SpectralLinearization,
+    has_gram,
+    spectrum,
+)
+from steinpath.tangents import Feed, Linearization, responses
 
 # Directions whose singular value is below this share of the largest are left out.
 RANK_TOL = 5e-2
@@ -143,13 +148,13 @@ class Columns:
 
 
 def follow(
-    linearization: LinearRecursion, coordinates: Array, columns: Columns, owners: np.ndarray
+    linearization: Linearization, coordinates: Array, columns: Columns, owners: np.ndarray
 ) -> Array:
     """Coefficients of the corrections, in one pass of the tangents.
 
     Parameters
     ----------
-    linearization : LinearRecursion
+    linearization : Linearization
         The recursion of the tangents.
     coordinates : Array of shape (N, units)
         Coordinates of the duals. Each unit has a direction and a loop of its own.
@@ -222,11 +227,13 @@ class Compression:
     ):
         self.path, self.moments, self.row_squares = path, moments, row_squares
         self._rng = rng
-        self._dtype = dtype if path.maps.structured else path.y.dtype
+        self._linearization = Linearization(path, dtype)
+        if not _faithful(self._linearization.design, path, rng):
+            self._linearization = Linearization(path)
+        self._dtype = self._linearization.design.example.dtype
         reduce = self._gram_pays(n_probes or PROBES)
         trajectory = compress(path, rng, _SPAN_TOL if reduce else RANK_TOL)
         self.trajectory = trajectory.leading(RANK_TOL)
-        self._linearization = Linearization(path, self._dtype)
         self._gram = self._linearization.design.gram() if reduce else None
         if self._gram is not None:
             self._linearization = Linearization(path)  # a copy of X in another precision can go
@@ -248,12 +255,14 @@ class Compression:
         if not len(labels):
             return
         columns = self._columns(len(labels))
-        recursion: LinearRecursion = self._linearization
+        recursion: Linearization = self._linearization
         if self._gram is not None:
             recursion = GramLinearization(self.path, self._gram, self._span, columns.into_v)
             columns = replace(columns, into_v=recursion.injection())
-        coordinates = take(self.trajectory.coordinates, labels, axis=1)
-        self._drawn.append(follow(recursion, coordinates, columns, np.arange(len(labels))))
+        # all is linear in the duals, whose units may be anything
+        unit = float(np.max(self.trajectory.sizes)) or 1.0
+        coordinates = take(self.trajectory.coordinates, labels, axis=1) / unit
+        self._drawn.append(unit * follow(recursion, coordinates, columns, np.arange(len(labels))))
         self._labels = np.concatenate([self._labels, labels])
         self._counts = wanted
 
@@ -268,7 +277,7 @@ class Compression:
             spreads.append(xp.sum((values - means[-1][:, None]) ** 2, axis=1))
         # a single probe shows no noise; what the others show is in proportion to their sizes
         sizes = self.trajectory.sizes
-        squares = like(np.maximum(sizes**2, np.finfo(np.float32).tiny), drawn)
+        squares = like((sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0), drawn)
         freedom = self._counts - 1
         spread = xp.stack(spreads, axis=1)
         pooled = xp.sum(spread / squares, axis=1, keepdims=True) / int(freedom.sum())
@@ -284,7 +293,7 @@ class Compression:
         path = self.path
         n, p = path.design.shape
         saved = path.n_iter * n_probes * (2 * n - p)
-        return path.maps.structured and path.loss.isotropic and saved > n * p
+        return has_gram(path) and saved > n * p
 
     def _columns(self, width: int) -> Columns:
         design = self._linearization.design
@@ -339,6 +348,21 @@ def probe_columns(
     return replace(columns, into_v=cast(row_squares, probes.dtype)[:, None] * columns.into_v)
 
 
+def _faithful(design: Design, path: Path, rng: np.random.Generator) -> bool:
+    """Whether a copy of the path's design in another precision can stand in for it.
+
+    Not if entries overflow, or if their means are so large that nothing is left of them once
+    they are centred; nor if the path itself is near the limits of the precision.
+    """
+    probe = path.design.array(rng.integers(0, 2, design.shape[1]) * 2.0 - 1.0)
+    product = path.design.matmat(probe)
+    copied = path.design.array(design.matmat(design.array(probe)))
+    xp = namespace(product)
+    sizes = [float(xp.max(xp.abs(a))) for a in (product, path.iterates, path.duals)]
+    moderate = all(size == 0 or 1e-10 < size < 1e10 for size in sizes)
+    return moderate and float(xp.max(xp.abs(copied - product))) <= 1e-3 * sizes[0]
+
+
 def _with_constant(path: Path, directions: Array) -> Array:
     """Return a basis of the duals themselves, from one of the centred duals."""
     if not path.fit_intercept:
@@ -353,10 +377,8 @@ def spectral_corrections(
 ) -> CompressedCorrections:
     """Corrections without random probes, where `steinpath.reduction.has_spectrum`."""
     found = spectrum(path, moments, row_squares)
-    if found is None:
-        raise ValueError("method 'spectral' needs a design that is held in memory")
     trajectory = compress(path, rng, _SPAN_TOL)
-    ones = namespace(path.y).ones_like(found.values)
+    ones = namespace(found.values).ones_like(found.values)
     if found.moments is not None:
         feeds = [ones, None, found.moments]
     else:

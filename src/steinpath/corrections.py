@@ -122,7 +122,8 @@ def correction_matrices(
     n_probes = check_count("n_probes", n_probes)
     moments = None if covariance is None else second_moments(path, covariance)
     rho_squared = row_squares_of(path, row_scale)
-    matrices = compute_matrices(path, moments, method, n_probes, rho_squared, check_rng(rng))
+    rng = check_rng(rng)
+    matrices = compute_matrices(path, moments, method, n_probes, rho_squared, rng, always_K=True)
     W = None if matrices.W is None else _mean_without(matrices.W)
     return W, _mean_without(matrices.K), _mean_without(matrices.A)
 
@@ -134,14 +135,17 @@ def compute_matrices(
     n_probes: int,
     rho_squared: Array | None,
     rng: np.random.Generator,
-    with_K: bool = True,
+    always_K: bool = False,
 ) -> CorrectionMatrices:
-    """Return the matrices with one layer per random probe; see `correction_matrices`."""
+    """Return the matrices with one layer per random probe; see `correction_matrices`.
+
+    With the moments known, K is of no use to the corrections.
+    """
     if method == "exact":
         streams = _exact_streams(path, moments, rho_squared)
     else:
         streams = _random_streams(path, moments, rho_squared, n_probes, rng)
-    if not with_K:
+    if moments is not None and not always_K:
         del streams["v"]
     (*W, A), *rest = _responses(
         Linearization(path, keep=True), streams, sum_layers=method == "exact"

@@ -17,6 +17,8 @@ from scipy.sparse.linalg import LinearOperator, svds
 from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath._validation import check_array, check_magnitude
 
+# Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
+_PIECE = 512
 # Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
 _SMALL = 32
 
@@ -37,15 +39,15 @@ class Design(ABC):
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
-        """``X @ block`` for a vector or a block of columns."""
+        """``X @ block`` for a vector or a block of columns: a new array."""
 
     @abstractmethod
     def rmatmat(self, block: Array) -> Array:
-        """``Xᵀ @ block`` for a vector or a block of columns."""
+        """``Xᵀ @ block`` for a vector or a block of columns: a new array."""
 
-    @abstractmethod
     def row_squares(self, center: Array | None = None) -> Array:
         """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
+        raise NotImplementedError(f"{type(self).__name__} does not know the sizes of its rows")
 
     def astype(self, dtype: Any) -> Design:
         """Return the design in another precision, or itself where that is not to be had."""
@@ -55,9 +57,17 @@ class Design(ABC):
         """Return a copy of some rows and columns (None: of all); None if that does not pay."""
         return None
 
-    def gram(self, of_rows: bool = False) -> Array | None:
-        """``Xᵀ X``, or ``X Xᵀ`` of the rows; None where that does not pay."""
-        return None
+    @property
+    def has_gram(self) -> bool:
+        """Whether `gram` is there, and pays."""
+        return False
+
+    def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
+        """``Xᵀ X``, or ``X Xᵀ`` of the rows, after subtracting the features' ``center``.
+
+        Computed in the precision ``dtype``, the design's own by default.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no Gram matrix")
 
     def norm(self, tol: float = 1e-6) -> float:
         """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
@@ -131,9 +141,27 @@ class DenseDesign(Design):
             values = take(values, coordinates, axis=axis)
         return self._of(values)
 
-    def gram(self, of_rows: bool = False) -> Array:
-        X = self.example
-        return X @ X.T if of_rows else X.T @ X
+    @property
+    def has_gram(self) -> bool:
+        return True
+
+    def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
+        X, dtype = self.example, dtype or self.example.dtype
+        if center is None and dtype == X.dtype:
+            return X @ X.T if of_rows else X.T @ X
+        # in pieces, so as not to hold a second X
+        shift = cast(self.zeros(self.shape[1]) if center is None else center, dtype)
+        length = self.shape[1] if of_rows else self.shape[0]
+        total: Array = 0.0
+        for i in range(0, length, _PIECE):
+            piece = slice(i, min(i + _PIECE, length))
+            if of_rows:
+                part = cast(X[:, piece], dtype) - shift[piece]
+                total = part @ part.T + total
+            else:
+                part = cast(X[piece, :], dtype) - shift
+                total = part.T @ part + total
+        return total
 
     @classmethod
     def _of(cls, values: Array) -> DenseDesign:
@@ -188,21 +216,20 @@ class InterceptDesign(Design):
         means = self.means if inner is None else take(self.means, inner)
         return InterceptDesign(features, means, self.height)
 
-    def gram(self, of_rows: bool = False) -> Array | None:
-        xp = namespace(self.example)
-        inner = self.features.gram(of_rows)
-        if inner is None:
-            return None
-        n = self.shape[0]
+    @property
+    def has_gram(self) -> bool:
+        return self.features.has_gram
+
+    def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
+        inner = self.features.gram(of_rows, dtype, self.means if center is None else center)
         if of_rows:
-            across = self.features.matmat(self.means)
-            constant = xp.sum(self.means**2) + self.height**2
-            return inner - across[:, None] - across[None, :] + constant
+            return inner + self.height**2
         # the constant column is orthogonal to centred ones
-        result = self.zeros(self.shape[1], self.shape[1])
-        result[:-1, :-1] = inner - n * self.means[:, None] * self.means[None, :]
-        result[-1, -1] = n * self.height**2
-        return result
+        xp = namespace(inner)
+        side = xp.zeros_like(inner[:, :1])
+        corner = side[:1, :] + self.shape[0] * self.height**2
+        top = xp.concat([inner, side], axis=1)
+        return xp.concat([top, xp.concat([side.T, corner], axis=1)], axis=0)
 
     def matmat(self, block: Array) -> Array:
         head, last = block[:-1, ...], block[-1, ...]

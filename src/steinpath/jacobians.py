@@ -113,7 +113,7 @@ class Groups:
             labels, return_inverse=True, return_counts=True
         )
         starts = np.cumsum(self.sizes) - self.sizes
-        slot = np.arange(self.sizes.max())
+        slot = np.arange(self.sizes.max(initial=1))
         inside = slot < self.sizes[:, None]
         order = np.argsort(self.codes, kind="stable")
         self._members = order[np.where(inside, starts[:, None] + slot, 0)]  # (groups, largest)

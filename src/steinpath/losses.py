@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from steinpath._arrays import Array, namespace, norm_of_columns
-from steinpath._validation import check_number
+from steinpath._validation import store_number
 from steinpath.jacobians import Diagonal, Jacobian, RankOne
 
 
@@ -195,7 +195,7 @@ class Quantile(SeparableLoss):
     test_loss = "quantile"
 
     def __post_init__(self) -> None:
-        check_number("q", self.q, low=0, high=1, open_low=True, open_high=True)
+        store_number(self, "q", low=0, high=1, open_low=True, open_high=True)
 
     def rho(self, r: Array) -> Array:
         return namespace(r).maximum(self.q * r, (self.q - 1) * r)
@@ -229,7 +229,7 @@ class Huber(SeparableLoss):
     smoothness = 1.0
 
     def __post_init__(self) -> None:
-        check_number("delta", self.delta, low=0, open_low=True)
+        store_number(self, "delta", low=0, open_low=True)
 
     def rho(self, r: Array) -> Array:
         inner = namespace(r).clip(r, -self.delta, self.delta)
@@ -259,7 +259,7 @@ class EpsilonInsensitive(SeparableLoss):
     test_loss = "epsilon_insensitive"
 
     def __post_init__(self) -> None:
-        check_number("eps", self.eps, low=0)
+        store_number(self, "eps", low=0)
 
     def rho(self, r: Array) -> Array:
         return namespace(r).abs(self._beyond(r))

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steinpath._arrays import Array, along_rows, like, namespace, to_numpy
-from steinpath._validation import check_array, check_number
+from steinpath._validation import check_array, store_number
 from steinpath.jacobians import Diagonal, FreeLast, Groups, GroupwiseRankOne, Jacobian
 
 
@@ -101,7 +101,7 @@ class SeparablePenalty(Penalty):
     weights: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_number("lam", self.lam, low=0)
+        store_number(self, "lam", low=0)
         if self.weights is not None:
             object.__setattr__(self, "weights", _check_weights(self.weights))
 
@@ -244,7 +244,7 @@ class ElasticNet(SeparablePenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("l1_ratio", self.l1_ratio, low=0, high=1)
+        store_number(self, "l1_ratio", low=0, high=1)
 
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * (self.l1_ratio * size + (1 - self.l1_ratio) * size**2 / 2)
@@ -275,7 +275,7 @@ class MCP(SeparablePenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("gamma", self.gamma, low=1, open_low=True)
+        store_number(self, "gamma", low=1, open_low=True)
 
     @property
     def max_step(self) -> float:
@@ -310,7 +310,7 @@ class SCAD(SeparablePenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("a", self.a, low=2, open_low=True)
+        store_number(self, "a", low=2, open_low=True)
 
     @property
     def max_step(self) -> float:
@@ -356,7 +356,7 @@ class GroupLasso(Penalty):
     name = "group_lasso"
 
     def __post_init__(self) -> None:
-        check_number("lam", self.lam, low=0)
+        store_number(self, "lam", low=0)
         try:
             labels = np.array(self.groups)
             if labels.dtype == object and all(isinstance(name, str) for name in labels.flat):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, namespace, take
+from steinpath._arrays import Array, cast, like, namespace, take
 from steinpath.algorithms import ProximalTangent
 from steinpath.designs import Design, InterceptDesign
 from steinpath.jacobians import Diagonal, FreeLast, Jacobian, RankOne
@@ -117,9 +117,6 @@ class GramDesign(Design):
         gram, reach, injected = (take(matrix, columns) for matrix in matrices)
         return GramDesign(gram, reach, injected, columns)
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        raise NotImplementedError("rows are those of the data")
-
 
 @dataclass(frozen=True, eq=False)
 class _RankOneInSpan(Jacobian):
@@ -158,9 +155,14 @@ class _RankOneInSpan(Jacobian):
 # ------------------------------------------------------------------------------------------------
 
 
+def has_gram(path: Path) -> bool:
+    """Whether `GramLinearization` can follow the path."""
+    return path.maps.structured and path.loss.isotropic and path.design.has_gram
+
+
 def has_spectrum(path: Path) -> bool:
     """Whether `SpectralLinearization` can follow the path."""
-    return path.maps.structured and path.loss.isotropic and path.penalty.isotropic
+    return has_gram(path) and path.penalty.isotropic
 
 
 class SpectralLinearization(Linearization):
@@ -208,9 +210,6 @@ class DiagonalDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self.example[:, None] * block
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        return self.example**2
-
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
@@ -234,8 +233,8 @@ class Spectrum:
     row_squares: Array | None
 
 
-def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Spectrum | None:
-    """Decompose the design of a path; None where it has no Gram matrix.
+def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Spectrum:
+    """Decompose the design of a path.
 
     Parameters
     ----------
@@ -249,9 +248,8 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
     design = path.design
     n, p = design.shape
     of_rows = n < p
-    gram = design.gram(of_rows)
-    if gram is None:
-        return None
+    # whatever the precision of X: eigenvalues of its Gram matrix are squares
+    gram = design.gram(of_rows, dtype=namespace(path.y).float64)
     xp = namespace(gram)
     constant = design.height if isinstance(design, InterceptDesign) else None
     if constant is not None:  # orthogonal to the centred features, and treated apart
@@ -262,7 +260,7 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
     else:
         squares, vectors = xp.linalg.eigh(gram)
     seen = squares > xp.max(squares) * (squares.shape[0] * xp.finfo(gram.dtype).eps)
-    values = xp.sqrt(xp.where(seen, squares, 0 * squares))
+    values = xp.sqrt(xp.clip(squares, 0.0))
 
     def other_side(product: Array) -> Array:
         """Singular vectors of the one side from products of those of the other with X."""
@@ -272,22 +270,25 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
     forms_right = forms_left = None
     if moments is not None:
         features = slice(0, path.n_features)
-        right = other_side(design.rmatmat(vectors)[features, :]) if of_rows else vectors
-        forms_right = xp.sum(right * (moments[features, features] @ right), axis=0)
-        forms_right = xp.where(seen, forms_right, 0 * values)
-        unseen = xp.linalg.trace(moments[features, features]) - xp.sum(forms_right)
+        inner = cast(moments[features, features], gram.dtype)
+        right = vectors
+        if of_rows:
+            right = other_side(cast(design.rmatmat(design.array(vectors)), gram.dtype)[features, :])
+        forms_right = xp.sum(right * (inner @ right), axis=0)
+        unseen = xp.linalg.trace(inner) - xp.sum(forms_right)
         tails.append((0.0, float(unseen), 0.0))
     if row_squares is not None:
         left = vectors
         if not of_rows:
             no_constant = [] if constant is None else [0 * vectors[:1, :]]
-            left = other_side(design.matmat(xp.concat([vectors, *no_constant], axis=0)))
-        forms_left = xp.sum(row_squares[:, None] * left**2, axis=0)
+            padded = design.array(xp.concat([vectors, *no_constant], axis=0))
+            left = other_side(cast(design.matmat(padded), gram.dtype))
+        forms_left = xp.sum(cast(row_squares, gram.dtype)[:, None] * left**2, axis=0)
     if constant is not None:
         tails.append((constant * math.sqrt(n), constant**2, 1.0))
 
     def extended(head: Array | None, which: int) -> Array | None:
         tail = [entry[which] for entry in tails]
-        return head if head is None or not tail else xp.concat([head, design.array(tail)])
+        return head if head is None or not tail else xp.concat([head, like(tail, head)])
 
     return Spectrum(extended(values, 0), extended(forms_right, 1), extended(forms_left, 2))

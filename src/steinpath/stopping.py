@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steinpath._validation import check_choice, check_count, check_number
+from steinpath.methods import METHODS
 from steinpath.path import Path
-from steinpath.risk import METHODS, estimate_risk
+from steinpath.risk import estimate_risk
 from steinpath.scoring import TestLoss
 
 
@@ -21,7 +22,7 @@ class StopOnRisk:
     each. It stops at the first chunk whose last iterate is `patience` iterations past the best
     one and worse by more than two standard errors of the difference, paired over the
     observations. Iterates and estimates are those of the full run, up to the noise of the
-    probes: neither depends on what comes later.
+    probes: neither has anything to do with what comes later.
 
     Parameters
     ----------

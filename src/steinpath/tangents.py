@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -64,18 +64,6 @@ class Window:
         return self.rows is None and self.columns is None
 
 
-class LinearRecursion(Protocol):
-    """What the engine needs to know of a recursion that it follows."""
-
-    design: Design
-    n_iter: int
-    n_samples: int
-    memory: int | None
-
-    def windows(self, start: int = 1) -> Iterator[Window]:
-        """Windows from iteration ``start`` to the end."""
-
-
 class Linearization:
     """The derivatives of a path's maps at its own iterates.
 
@@ -96,6 +84,7 @@ class Linearization:
         self.design = path.design.astype(dtype) if structured and dtype else path.design
         self.n_iter, self.n_samples = path.n_iter, path.n_samples
         self.memory = path.maps.memory
+        self._residuals: list[Array] | None = None  # of maps that look at all of them
         self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
 
     def windows(self, start: int = 1) -> Iterator[Window]:
@@ -113,8 +102,10 @@ class Linearization:
         if self._known is not None and t in self._known:
             return self._known[t]
         path, low = self.path, 0 if self.memory is None else max(0, t - self.memory)
-        v = [path.residual(s) for s in range(low, t)]
         u, b, eta = (rows(history[low:t, :]) for history in (path.duals, path.iterates, path.etas))
+        if self.memory is None and self._residuals is None:
+            self._residuals = [path.residual(s) for s in range(self.n_iter)]
+        v = self._residuals[:t] if self._residuals else [path.residual(s) for s in range(low, t)]
         dual = path.maps.dual_tangent(t, u, v)
         primal = path.maps.primal_tangent(t, b, [*eta, path.etas[t, ...]])
         if self._known is not None:
@@ -212,7 +203,7 @@ def _rows_of(block: Array | None, coordinates: Coordinates) -> Array | None:
 
 
 def responses(
-    linearization: LinearRecursion, feed: Feed, start: int = 1
+    linearization: Linearization, feed: Feed, start: int = 1
 ) -> Iterator[tuple[int, list[Array]]]:
     """Propagate a feed from iteration ``start`` to the end.
 

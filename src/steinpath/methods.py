@@ -1,0 +1,266 @@
+"""The ways to predict each observation as if it had been left out, and what they score."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from steinpath._arrays import Array, namespace
+from steinpath.baselines import cross_validate, leave_one_out
+from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
+from steinpath.corrections import compute_matrices
+from steinpath.path import Path
+from steinpath.reduction import has_spectrum
+from steinpath.scoring import PerObservation, observation_losses
+
+# Probes are not added beyond this many times the first ones.
+_MOST_PROBES = 16
+# Random vectors of Hutchinson's method, and folds of cross-validation.
+_HUTCHINSON, _FOLDS = 5, 10
+# Iterates that are scored at a time.
+_BLOCK = 16
+
+
+class Problem(NamedTuple):
+    """What is to be estimated and how; see `steinpath.estimate_risk`."""
+
+    path: Path
+    criterion: PerObservation
+    centered: bool
+    moments: Array | None
+    row_squares: Array | None
+    rng: np.random.Generator
+    n_probes: int | None
+    probe_tol: float | None
+    precision: str
+
+
+# ------------------------------------------------------------------------------------------------
+# Predictions and their scores
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Fitted values as they are: predictions whose score is the training error."""
+
+    path: Path
+
+    def of(self, t: slice) -> Array:
+        """Predictions of some iterates, of shape (iterates, n)."""
+        return self.path.fitted[t, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Given(Fitted):
+    """Predictions that were computed before."""
+
+    predictions: Array
+
+    def of(self, t: slice) -> Array:
+        return self.predictions[t, :]
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed(Fitted):
+    """Fitted values corrected in few directions."""
+
+    corrections: CompressedCorrections
+
+    def of(self, t: slice) -> Array:
+        return self.path.fitted[t, :] - self.corrections.shift(t)
+
+
+class Score(NamedTuple):
+    """Mean test loss of each iterate's predictions, its sampling error and its probe noise."""
+
+    values: Array
+    stderr: Array
+    probe_stderr: Array
+
+
+def score(problem: Problem, predictions: Fitted) -> Score:
+    """Score the predictions of every iterate."""
+    path, criterion = problem.path, problem.criterion
+    y, n, xp = path.y, path.n_samples, namespace(path.y)
+    baseline = 0.0
+    if problem.centered:
+        baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
+    T = path.n_iter + 1
+    pieces = []
+    for start in range(0, T, _BLOCK):
+        block = slice(start, min(start + _BLOCK, T))
+        values = predictions.of(block)
+        if not xp.all(xp.isfinite(values)):
+            raise FloatingPointError(
+                "the corrections are not finite, though the iterates are: the algorithm "
+                "diverges when linearised, or with fewer rows; use smaller step sizes, or None "
+                "for safe ones"
+            )
+        losses = observation_losses(criterion, y, values) - baseline
+        means = xp.mean(losses, axis=1)
+        spread = xp.std(losses, axis=1, correction=1.0) if n > 1 else 0 * means + math.inf
+        noise = 0 * means
+        if isinstance(predictions, Compressed):
+            noise = _noise(criterion, y, values, predictions.corrections, block)
+        pieces.append((means, spread / math.sqrt(n), noise))
+    return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
+
+
+def _noise(
+    criterion: PerObservation,
+    y: Array,
+    predictions: Array,
+    corrections: CompressedCorrections,
+    block: slice,
+) -> Array:
+    """Return the standard errors of mean losses, errors of the directions being independent."""
+    xp = namespace(y)
+    error = corrections.noise(block)
+    # differences over the errors themselves, so that kinks and jumps of the loss are seen
+    change = observation_losses(criterion, y, predictions + error)
+    change = change - observation_losses(criterion, y, predictions - error)
+    slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
+    slopes = slopes @ corrections.directions / y.shape[0]
+    return xp.sqrt(xp.sum(slopes**2 * corrections.variances[block, :], axis=1))
+
+
+# ------------------------------------------------------------------------------------------------
+# Methods
+# ------------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """What a method found, and with how many random probes."""
+
+    predictions: Fitted
+    score: Score
+    n_probes: int = 0
+
+
+def _compressed(problem: Problem) -> Found:
+    path, xp = problem.path, namespace(problem.path.y)
+    compression = Compression(
+        path,
+        problem.moments,
+        problem.row_squares,
+        problem.n_probes,
+        problem.rng,
+        getattr(xp, problem.precision),
+    )
+    most = _MOST_PROBES * compression.n_probes
+    while True:
+        predictions = Compressed(path, compression.corrections())
+        found = score(problem, predictions)
+        best = int(xp.argmin(found.values))
+        near = slice(best // 2, min(2 * best, path.n_iter) + 1)
+        noise = math.sqrt(float(xp.mean(found.probe_stderr[near] ** 2)))
+        tol = problem.probe_tol or float(found.stderr[best]) / 4
+        if noise <= tol or compression.n_probes >= most:
+            break
+        missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
+        compression.draw(min(math.ceil(1.2 * compression.n_probes * missing**2), most))
+    if noise > tol:
+        warnings.warn(
+            f"the noise of {compression.n_probes} random probes is {noise:.2g} near the minimum, "
+            f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol",
+            stacklevel=3,
+        )
+    return Found(predictions, found, compression.n_probes)
+
+
+def _spectral(problem: Problem) -> Found:
+    path = problem.path
+    if not has_spectrum(path):
+        raise ValueError(
+            "method 'spectral' needs the square-root or squared loss, a penalty that treats all "
+            f"coefficients alike, such as Ridge, and X in memory; this is {path.loss!r} + "
+            f"{path.penalty!r} by {path.algorithm!r}; use 'compressed'"
+        )
+    corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
+    predictions = Compressed(path, corrections)
+    return Found(predictions, score(problem, predictions))
+
+
+def _exact(problem: Problem) -> Found:
+    path = problem.path
+    matrices = compute_matrices(path, problem.moments, "exact", 1, problem.row_squares, problem.rng)
+    predictions = Given(path, matrices.corrected(path))
+    return Found(predictions, score(problem, predictions))
+
+
+def _hutchinson(problem: Problem) -> Found:
+    path, xp = problem.path, namespace(problem.path.y)
+    m = problem.n_probes or _HUTCHINSON
+    matrices = compute_matrices(
+        path, problem.moments, "hutchinson", m, problem.row_squares, problem.rng
+    )
+    predictions = Given(path, matrices.corrected(path))
+    found = score(problem, predictions)
+    if m == 1:
+        noise = 0 * found.values + math.inf
+    else:  # the jackknife: how much the estimate moves when a probe is left out
+        without = [Given(path, matrices.corrected(path, skip=k)) for k in range(m)]
+        moved = [score(problem, predictions).values for predictions in without]
+        noise = xp.std(xp.stack(moved), axis=0) * math.sqrt(m - 1)
+    return Found(predictions, found._replace(probe_stderr=noise), m)
+
+
+def _loo(problem: Problem) -> Found:
+    _refuse_covariance("loo", problem)
+    predictions = Given(problem.path, leave_one_out(problem.path))
+    return Found(predictions, score(problem, predictions))
+
+
+def _folds(problem: Problem) -> Found:
+    _refuse_covariance("folds", problem)
+    path = problem.path
+    n = path.n_samples
+    if n < 2:
+        raise ValueError("method 'folds' needs two observations at least")
+    if not path.maps.structured:
+        raise ValueError("method 'folds' is not available for a Recursion; use 'loo'")
+    crossed = cross_validate(path, problem.criterion, min(_FOLDS, n), problem.rng)
+    predictions = Given(path, crossed.predictions)
+    found = score(problem, predictions)
+    return Found(predictions, found._replace(values=found.values + crossed.optimism))
+
+
+def _refuse_covariance(method: str, problem: Problem) -> None:
+    if problem.moments is not None:
+        raise ValueError(f"method {method!r} has no use for a covariance; leave it out")
+
+
+#: Methods of `steinpath.estimate_risk` by name.
+METHODS: dict[str, Callable[[Problem], Found]] = {
+    "compressed": _compressed,
+    "spectral": _spectral,
+    "exact": _exact,
+    "hutchinson": _hutchinson,
+    "loo": _loo,
+    "folds": _folds,
+}
+
+
+def cheapest(path: Path, covariance_known: bool) -> str:
+    """Choose a method by its expected seconds, at rates measured on two cores."""
+    n, p, N = path.n_samples, path.n_features, path.n_iter
+    small = min(n, p)
+    # an iteration has a fixed cost, and its products take up to 1e11 operations a second
+    compressed = N * (5e-4 + 64e-11 * n * p)
+    if covariance_known:
+        if 2e-11 * n * p * (p + small) * N**2 < compressed:
+            return "exact"
+    elif path.maps.structured and N * (2e-4 + 6e-11 * n * n * p) < compressed:
+        return "loo"
+    if has_spectrum(path):
+        # an eigenvalue problem; at small p the rank-one part that is left out would matter
+        spectral = 1e-10 * small**3 + 2e-11 * n * p * small + 3e-4 * N
+        if spectral < compressed and (small >= 100 or path.loss.name == "squared"):
+            return "spectral"
+    return "compressed"
