@@ -289,6 +289,7 @@ FULL = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--p", type=int, help="only problems with so many columns")
     parser.add_argument("--json", type=Path, help="also write all records to this file")
     args = parser.parse_args()
     if args.json:
@@ -301,21 +302,29 @@ def main() -> None:
         "numpy": np.__version__,
     }
     print(machine)
-    found: dict[str, Any] = {"machine": machine, "peers": []}
-    for n, p, n_iter, n_sets in sizes["peers"]:
-        found["peers"] += peers(n, p, n_iter, n_sets, dear=p < n)
-    found["noise"] = probe_noise(*sizes["noise"])
-    found["stopping"] = stopping(*sizes["stopping"])
-    found["scaling"] = scaling(sizes["scaling"])
-    for n, p, n_iter, _ in sizes["peers"]:
-        records = [r for r in found["peers"] if r["p"] == p]
+    found: dict[str, Any] = {"machine": machine, "sizes": sizes}
+
+    def save() -> None:
+        if args.json:
+            args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+    chosen = [size for size in sizes["peers"] if args.p in (None, size[1])]
+    found["peers"] = []
+    for n, p, n_iter, n_sets in chosen:
+        records = peers(n, p, n_iter, n_sets, dear=p < n)
         print(f"\n## Peers, n={n}, p={p}, {n_iter} iterations\n\n{peers_table(records)}")
-        print(f"\n{pairs_table(records)}")
-    print(f"\n## Probe noise, {sizes['noise'][:3]}\n\n{noise_table(found['noise'])}")
-    print(f"\n## Stopping, {sizes['stopping'][:3]}\n\n{stopping_table(found['stopping'])}")
-    print(f"\n## Scaling\n\n{scaling_table(found['scaling'])}")
-    if args.json:
-        args.json.write_text(json.dumps({"sizes": sizes, **found}, indent=1) + "\n")
+        print(f"\n{pairs_table(records)}\n", flush=True)
+        found["peers"] += records
+        save()
+    if args.p in (None, sizes["noise"][1]):
+        found["noise"] = probe_noise(*sizes["noise"])
+        print(f"\n## Probe noise, {sizes['noise'][:3]}\n\n{noise_table(found['noise'])}")
+        found["stopping"] = stopping(*sizes["stopping"])
+        print(f"\n## Stopping, {sizes['stopping'][:3]}\n\n{stopping_table(found['stopping'])}")
+        save()
+        found["scaling"] = scaling(sizes["scaling"])
+        print(f"\n## Scaling\n\n{scaling_table(found['scaling'])}")
+        save()
 
 
 def _processor() -> str:

@@ -48,8 +48,9 @@ RANK_TOL = 5e-2
 # The same for the basis that holds the directions of rank-one Jacobians: their effect on the
 # traces is small in itself.
 _SPAN_TOL = 1e-4
-# Probes to begin with; where products with the Gram matrix make them cheap, some more.
-PROBES, PROBES_WITH_GRAM = 16, 24
+# Probes to begin with, if X has more columns than rows; a few more if not, and where products with
+# the Gram matrix make them cheap.
+_PROBES, _MORE_IF_TALL, _MORE_WITH_GRAM = 16, 4, 8
 # Columns of the first sketch of the trajectory; doubled until the basis is long enough.
 _SKETCH = 24
 
@@ -209,7 +210,7 @@ class Compression:
     row_squares : Array of shape (n,), optional
         Squared sizes of the rows.
     n_probes : int, optional
-        Probes to begin with; by default a few more where the Gram matrix makes them cheap.
+        Probes to begin with; between 16 and 28 by default.
     rng : numpy.random.Generator
         Randomness of the sketch and of the probes.
     dtype : dtype
@@ -231,7 +232,12 @@ class Compression:
         if not _faithful(self._linearization.design, path, rng):
             self._linearization = Linearization(path)
         self._dtype = self._linearization.design.example.dtype
-        reduce = self._gram_pays(n_probes or PROBES)
+        if n_probes is None:
+            n_probes = _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
+            reduce = self._gram_pays(n_probes)
+            n_probes += _MORE_WITH_GRAM * reduce
+        else:
+            reduce = self._gram_pays(n_probes)
         trajectory = compress(path, rng, _SPAN_TOL if reduce else RANK_TOL)
         self.trajectory = trajectory.leading(RANK_TOL)
         self._gram = self._linearization.design.gram() if reduce else None
@@ -241,7 +247,7 @@ class Compression:
         self._counts = np.zeros(self.trajectory.rank, dtype=int)
         self._labels = np.zeros(0, dtype=int)
         self._drawn: list[Array] = []
-        self.draw(n_probes or (PROBES if self._gram is None else PROBES_WITH_GRAM))
+        self.draw(n_probes)
 
     @property
     def n_probes(self) -> int:

@@ -189,8 +189,8 @@ def estimate_risk(
     rng : None, int or numpy.random.Generator
         Randomness of the probes, or of the folds.
     n_probes : int, optional
-        Random probes to begin with: tangent columns of "compressed" (16, or 24 where they are
-        cheap), vectors of "hutchinson" (5).
+        Random probes to begin with: tangent columns of "compressed" (16 to 28, by their
+        cost), vectors of "hutchinson" (5).
     probe_tol : float, optional
         How large the noise of the probes may be near the minimum: as root mean square over the
         iterates from half to twice the best one. "compressed" adds probes until it is no larger,
