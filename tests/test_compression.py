@@ -270,17 +270,18 @@ def test_probes_are_shared_by_size():
 
 
 PROBLEMS = {
-    "lad-lasso": (sp.LAD(), sp.Lasso(0.5), "t2"),
-    "lad-ridge": (sp.LAD(), sp.Ridge(0.5), "t2"),
-    "sqrt-lasso": (sp.SquareRoot(), sp.Lasso(0.5), "normal"),
+    "lad-lasso": (sp.LAD(), sp.Lasso(0.5), "t2", "gaussian"),
+    "lad-ridge": (sp.LAD(), sp.Ridge(0.5), "t2", "gaussian"),
+    "sqrt-lasso": (sp.SquareRoot(), sp.Lasso(0.5), "normal", "gaussian"),
+    "uneven rows": (sp.LAD(), sp.Ridge(0.5), "t2", "t4"),
 }
 
 
 @pytest.fixture(scope="module", params=PROBLEMS)
 def medium(request):
     """A problem large enough for the corrections to matter, small enough for exact traces."""
-    loss, penalty, noise = PROBLEMS[request.param]
-    model = sp.simulate.paper_model(60, noise)
+    loss, penalty, noise, design = PROBLEMS[request.param]
+    model = sp.simulate.paper_model(60, noise, design)
     X, y = model.sample(120, rng=3)
     return sp.run(X, y, loss, penalty, sp.ChambollePock(0.1, 0.1, 0.5), n_iter=40), model
 

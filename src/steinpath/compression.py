@@ -304,7 +304,12 @@ class Compression:
     def _columns(self, width: int) -> Columns:
         design = self._linearization.design
         n, p = design.shape
-        on_rows = self.moments is None and n < p
+        # signs on the shorter side are less noisy, unless some rows weigh much more than others
+        uneven = (
+            self.row_squares is not None
+            and float(namespace(self.row_squares).max(self.row_squares)) > 2
+        )
+        on_rows = self.moments is None and (n < p or uneven)
         signs = self._rng.integers(0, 2, size=(n if on_rows else p, width)) * 2.0 - 1.0
         columns = probe_columns(design, self.moments, self.row_squares, design.array(signs))
         return columns.astype(self._dtype)
