@@ -247,20 +247,26 @@ METHODS: dict[str, Callable[[Problem], Found]] = {
 }
 
 
-def cheapest(path: Path, covariance_known: bool) -> str:
+def cheapest(problem: Problem) -> str:
     """Choose a method by its expected seconds, at rates measured on two cores."""
+    path = problem.path
     n, p, N = path.n_samples, path.n_features, path.n_iter
     small = min(n, p)
     # an iteration has a fixed cost, and its products take up to 1e11 operations a second
     compressed = N * (5e-4 + 64e-11 * n * p)
-    if covariance_known:
+    if problem.moments is not None:
         if 2e-11 * n * p * (p + small) * N**2 < compressed:
             return "exact"
     elif path.maps.structured and N * (2e-4 + 6e-11 * n * n * p) < compressed:
         return "loo"
     if has_spectrum(path):
-        # an eigenvalue problem; at small p the rank-one part that is left out would matter
-        spectral = 1e-10 * small**3 + 2e-11 * n * p * small + 3e-4 * N
+        # eigenvalues alone are several times cheaper than with their vectors; at small p the
+        # rank-one part that is left out would matter
+        if problem.moments is None and problem.row_squares is None:
+            spectral = 6e-11 * small**3 + 2e-11 * n * p * small
+        else:
+            spectral = 3e-10 * small**3 + 1e-10 * n * p * small
+        spectral += 3e-4 * N
         if spectral < compressed and (small >= 100 or path.loss.name == "squared"):
             return "spectral"
     return "compressed"

@@ -238,7 +238,7 @@ def estimate_risk(
         precision=precision,
     )
     if method == "auto":
-        method = cheapest(path, covariance is not None)
+        method = cheapest(problem)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         found = METHODS[method](problem)
         train = score(problem, Fitted(path)).values
