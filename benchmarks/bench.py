@@ -269,6 +269,7 @@ def scaling_table(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
+PARTS = ["peers", "noise", "stopping", "scaling"]
 QUICK = {
     "peers": [(600, 300, 100, 2), (600, 720, 100, 2)],
     "noise": (600, 300, 100, 4, 200),
@@ -289,7 +290,8 @@ FULL = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="the paper's sizes")
-    parser.add_argument("--p", type=int, help="only problems with so many columns")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="some tables only")
+    parser.add_argument("--p", type=int, help="of the peers, only those with so many columns")
     parser.add_argument("--json", type=Path, help="also write all records to this file")
     args = parser.parse_args()
     if args.json:
@@ -309,6 +311,7 @@ def main() -> None:
             args.json.write_text(json.dumps(found, indent=1) + "\n")
 
     chosen = [size for size in sizes["peers"] if args.p in (None, size[1])]
+    chosen = chosen if "peers" in args.parts else []
     found["peers"] = []
     for n, p, n_iter, n_sets in chosen:
         records = peers(n, p, n_iter, n_sets, dear=p < n)
@@ -316,12 +319,17 @@ def main() -> None:
         print(f"\n{pairs_table(records)}\n", flush=True)
         found["peers"] += records
         save()
-    if args.p in (None, sizes["noise"][1]):
+    if "noise" in args.parts:
         found["noise"] = probe_noise(*sizes["noise"])
-        print(f"\n## Probe noise, {sizes['noise'][:3]}\n\n{noise_table(found['noise'])}")
+        print(
+            f"\n## Probe noise, {sizes['noise'][:3]}\n\n{noise_table(found['noise'])}", flush=True
+        )
+        save()
+    if "stopping" in args.parts:
         found["stopping"] = stopping(*sizes["stopping"])
         print(f"\n## Stopping, {sizes['stopping'][:3]}\n\n{stopping_table(found['stopping'])}")
         save()
+    if "scaling" in args.parts:
         found["scaling"] = scaling(sizes["scaling"])
         print(f"\n## Scaling\n\n{scaling_table(found['scaling'])}")
         save()

@@ -369,9 +369,13 @@ def _faithful(design: Design, path: Path, rng: np.random.Generator) -> bool:
     product = path.design.matmat(probe)
     copied = path.design.array(design.matmat(design.array(probe)))
     xp = namespace(product)
-    sizes = [float(xp.max(xp.abs(a))) for a in (product, path.iterates, path.duals)]
-    moderate = all(size == 0 or 1e-10 < size < 1e10 for size in sizes)
-    return moderate and float(xp.max(xp.abs(copied - product))) <= 1e-3 * sizes[0]
+
+    def size(array: Array) -> float:  # of the largest entry, without a copy
+        return max(float(xp.max(array)), -float(xp.min(array)))
+
+    sizes = [size(array) for array in (product, path.iterates, path.duals)]
+    moderate = all(value == 0 or 1e-10 < value < 1e10 for value in sizes)
+    return moderate and size(copied - product) <= 1e-3 * sizes[0]
 
 
 def _with_constant(path: Path, directions: Array) -> Array:
