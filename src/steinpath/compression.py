@@ -3,8 +3,7 @@ r"""Corrections compressed in time: the default, at the cost of a few tangent co
 Only the corrections :math:`c^t = \sum_s w_{t,s} u^s` are wanted, not the weights, and the dual
 trajectory :math:`F = [u^1 … u^N]` is smooth in time, hence nearly of low rank. In an orthonormal
 basis :math:`h_1 … h_r` of its range, with :math:`\alpha_k(s) = h_k^\top u^s`, all impulse times
-of a direction travel together, weighted by :math:`\alpha_k`, and :math:`T` times as many columns
-become :math:`r`.
+of a direction travel together, weighted by :math:`\alpha_k`: r columns do the work of T.
 
 **Covariance known.** Inject :math:`\alpha_k(s)\, g/\sqrt n` into :math:`\dot\eta^s` at every
 :math:`s`; then :math:`g^\top \Sigma \dot b^t` estimates :math:`h_k^\top c^t` for random signs g.
