@@ -265,7 +265,7 @@ def cheapest(problem: Problem) -> str:
         if problem.moments is None and problem.row_squares is None:
             spectral = 6e-11 * small**3 + 2e-11 * n * p * small
         else:
-            spectral = 3e-10 * small**3 + 1e-10 * n * p * small
+            spectral = 1.5e-10 * small**3 + 6e-11 * n * p * small
         spectral += 3e-4 * N
         if spectral < compressed and (small >= 100 or path.loss.name == "squared"):
             return "spectral"
