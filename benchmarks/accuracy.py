@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from competitors import LOSSES, PENALTIES, Problem
+from competitors import LOSSES, PENALTIES, Problem, rms
 
 import steinpath as sp
 
@@ -50,17 +50,13 @@ def measure(
         )
         record[f"{name}_seconds"] = time.perf_counter() - start
         record[f"{name}_method"] = risk.method
-        record[f"{name}_rms"] = _rms(risk.values - truth)
-        record[f"{name}_probe_rms"] = _rms(risk.probe_stderr)
-        record[f"{name}_stderr_rms"] = _rms(risk.stderr)
+        record[f"{name}_rms"] = rms(risk.values - truth)
+        record[f"{name}_probe_rms"] = rms(risk.probe_stderr)
+        record[f"{name}_stderr_rms"] = rms(risk.stderr)
         record[f"{name}_regret"] = float(uncentered[risk.best_iter] / uncentered.min() - 1)
         record[f"{name}_best"] = risk.best_iter
     record["true_best"] = int(uncentered.argmin())
     return record
-
-
-def _rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
 
 
 def summary(records: list[dict[str, Any]]) -> str:

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from competitors import CHEAP, DEAR, Problem, plain
+from competitors import CHEAP, DEAR, Problem, plain, rms
 
 import steinpath as sp
 
@@ -59,10 +59,6 @@ def peak_memory(function: Callable[[], Any]) -> int:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
-
-
-def rms(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
 
 
 def peers(n: int, p: int, n_iter: int, n_sets: int, dear: bool) -> list[Record]:

@@ -50,6 +50,11 @@ class Problem:
         return self.model.risk(self.path.coef, self.path.loss)
 
 
+def rms(values: np.ndarray) -> float:
+    """Root mean square."""
+    return float(np.sqrt(np.mean(values**2)))
+
+
 Curves = dict[str, np.ndarray]
 
 

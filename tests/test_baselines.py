@@ -62,6 +62,16 @@ def with_intercept_column(X, y, penalty):
     return Z, y - np.median(y), sp.Lasso(penalty.lam, weights=weights)
 
 
+def with_and_without_the_column(n, p):
+    """The same run with an intercept and with its column written out, that column, and y."""
+    X, y, _ = draw(n, p)
+    X, y = X + 1.0, y + 3.0
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
+    Z, target, penalty = with_intercept_column(X, y, path.penalty)
+    plain = sp.run(Z, target, sp.LAD(), penalty, path.algorithm, n_iter=8)
+    return path, plain, Z, y
+
+
 def averaging(xp=np):
     """Clipped descent that remembers all residuals and two past states."""
     return sp.Recursion(
@@ -130,11 +140,7 @@ def test_ridge_has_a_closed_form(fit_intercept):
 
 
 def test_an_intercept_is_one_more_column():
-    X, y, _ = draw(12, 7)
-    X, y = X + 1.0, y + 3.0
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
-    Z, target, penalty = with_intercept_column(X, y, path.penalty)
-    plain = sp.run(Z, target, sp.LAD(), penalty, path.algorithm, n_iter=8)
+    path, plain, Z, y = with_and_without_the_column(12, 7)
     expected = np.median(y) + by_leaving_one_out(Z, plain)
     np.testing.assert_allclose(leave_one_out(path), expected, atol=1e-10)
 
@@ -179,11 +185,7 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
 
 @SAME_STEPS
 def test_folds_keep_the_intercepts_column():
-    X, y, _ = draw(17, 9)
-    X, y = X + 1.0, y + 3.0
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
-    Z, target, penalty = with_intercept_column(X, y, path.penalty)
-    plain = sp.run(Z, target, sp.LAD(), penalty, path.algorithm, n_iter=8)
+    path, plain, Z, y = with_and_without_the_column(17, 9)
     found = cross_validate(path, plain_losses, 5, np.random.default_rng(1))
     for left_out, fitted in by_folds(Z, plain, 5, seed=1):
         expected = np.median(y) + fitted[:, left_out]

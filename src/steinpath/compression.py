@@ -82,6 +82,10 @@ class Trajectory:
         rank = max(1, int(np.sum(self.sizes > tol * self.sizes[0])))
         return Trajectory(self.directions[:, :rank], self.coordinates[:, :rank], self.sizes[:rank])
 
+    def scaled(self, row_squares: Array | None) -> Array:
+        """Directions of the corrections: those of the duals, times the rows' squared sizes."""
+        return self.directions if row_squares is None else row_squares[:, None] * self.directions
+
 
 def compress(path: Path, rng: np.random.Generator, tol: float = RANK_TOL) -> Trajectory:
     """Find a basis of the (centred) duals, by a randomised range finder.
@@ -231,12 +235,8 @@ class Compression:
         if not _faithful(self._linearization.design, path, rng):
             self._linearization = Linearization(path)
         self._dtype = self._linearization.design.example.dtype
-        if n_probes is None:
-            n_probes = _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
-            reduce = self._gram_pays(n_probes)
-            n_probes += _MORE_WITH_GRAM * reduce
-        else:
-            reduce = self._gram_pays(n_probes)
+        usual = _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
+        reduce = self._gram_pays(n_probes or usual)
         trajectory = compress(path, rng, _SPAN_TOL if reduce else RANK_TOL)
         self.trajectory = trajectory.leading(RANK_TOL)
         self._gram = self._linearization.design.gram() if reduce else None
@@ -246,7 +246,7 @@ class Compression:
         self._counts = np.zeros(self.trajectory.rank, dtype=int)
         self._labels = np.zeros(0, dtype=int)
         self._drawn: list[Array] = []
-        self.draw(n_probes)
+        self.draw(n_probes or usual + _MORE_WITH_GRAM * reduce)
 
     @property
     def n_probes(self) -> int:
@@ -289,9 +289,7 @@ class Compression:
         single = like(freedom == 0, drawn)
         own = spread / like(np.maximum(freedom, 1), drawn)
         variances = (own + single * squares * pooled) / like(self._counts, drawn)
-        directions = self.trajectory.directions
-        if self.row_squares is not None:
-            directions = self.row_squares[:, None] * directions
+        directions = self.trajectory.scaled(self.row_squares)
         return CompressedCorrections(directions, xp.stack(means, axis=1), variances)
 
     def _gram_pays(self, n_probes: int) -> bool:
@@ -309,8 +307,8 @@ class Compression:
             and float(namespace(self.row_squares).max(self.row_squares)) > 2
         )
         on_rows = self.moments is None and (n < p or uneven)
-        signs = self._rng.integers(0, 2, size=(n if on_rows else p, width)) * 2.0 - 1.0
-        columns = probe_columns(design, self.moments, self.row_squares, design.array(signs))
+        signs = design.signs(self._rng, n if on_rows else p, width)
+        columns = probe_columns(design, self.moments, self.row_squares, signs)
         return columns.astype(self._dtype)
 
 
@@ -364,7 +362,7 @@ def _faithful(design: Design, path: Path, rng: np.random.Generator) -> bool:
     Not if entries overflow, or if their means are so large that nothing is left of them once
     they are centred; nor if the path itself is near the limits of the precision.
     """
-    probe = path.design.array(rng.integers(0, 2, design.shape[1]) * 2.0 - 1.0)
+    probe = path.design.signs(rng, design.shape[1])
     product = path.design.matmat(probe)
     copied = path.design.array(design.matmat(design.array(probe)))
     xp = namespace(product)
@@ -405,7 +403,5 @@ def spectral_corrections(
     coefficients = follow(
         SpectralLinearization(path, found), trajectory.coordinates, columns, np.arange(width)
     )
-    directions = trajectory.directions
-    if row_squares is not None:
-        directions = row_squares[:, None] * directions
+    directions = trajectory.scaled(row_squares)
     return CompressedCorrections(directions, coefficients, 0 * coefficients)

@@ -200,10 +200,7 @@ def _random_streams(
     design = path.design
     n, p = design.shape
 
-    def signs(rows: int) -> Array:
-        return design.array(rng.integers(0, 2, size=(rows, n_probes)) * 2.0 - 1.0)
-
-    g, xi = signs(p), signs(n)
+    g, xi = design.signs(rng, p, n_probes), design.signs(rng, n, n_probes)
     read_eta = [design.rmatmat(design.matmat(g))]
     if covariance is not None:
         read_eta.insert(0, covariance @ g)

@@ -87,6 +87,10 @@ class Design(ABC):
         """``values`` as an array like the design."""
         return like(values, self.example)
 
+    def signs(self, rng: np.random.Generator, *shape: int) -> Array:
+        """Return random signs like the design: the probes of all trace estimates."""
+        return self.array(rng.integers(0, 2, shape) * 2.0 - 1.0)
+
     def _largest_singular_value(self, tol: float) -> float:
         n, p = self.shape
         if min(n, p) <= _SMALL:

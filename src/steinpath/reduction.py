@@ -31,6 +31,11 @@ from steinpath.tangents import Coordinates, Linearization
 # ------------------------------------------------------------------------------------------------
 
 
+def has_gram(path: Path) -> bool:
+    """Whether `GramLinearization` can follow the path."""
+    return path.maps.structured and path.loss.isotropic and path.design.has_gram
+
+
 class GramLinearization(Linearization):
     """The linearised recursion with dual tangents ``X μ + Y ζ + D δ`` as blocks ``[μ; ζ; δ]``.
 
@@ -153,11 +158,6 @@ class _RankOneInSpan(Jacobian):
 # ------------------------------------------------------------------------------------------------
 # The spectrum
 # ------------------------------------------------------------------------------------------------
-
-
-def has_gram(path: Path) -> bool:
-    """Whether `GramLinearization` can follow the path."""
-    return path.maps.structured and path.loss.isotropic and path.design.has_gram
 
 
 def has_spectrum(path: Path) -> bool:
