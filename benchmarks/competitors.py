@@ -114,7 +114,8 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
     def run(problem: Problem) -> Curves:
         criterion = resolve_test_loss(None, problem.path.loss)
         rng = np.random.default_rng(0)
-        found = cross_validate(problem.path, criterion, n_folds, rng, np.float32, burman)
+        design = problem.path.design.astype(np.float32)
+        found = cross_validate(problem.path, criterion, n_folds, rng, design, burman)
         values = observation_losses(criterion, problem.y, found.predictions).mean(axis=1)
         if burman:
             return {f"{n_folds}-fold, Burman": values + found.optimism}
@@ -126,7 +127,7 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
 def loo(problem: Problem) -> Curves:
     """Exact leave-one-out of the whole path, batched."""
     criterion = resolve_test_loss(None, problem.path.loss)
-    predictions = leave_one_out(problem.path, dtype=np.float32)
+    predictions = leave_one_out(problem.path, design=problem.path.design.astype(np.float32))
     return {"leave-one-out": observation_losses(criterion, problem.y, predictions).mean(axis=1)}
 
 

@@ -198,9 +198,10 @@ def test_single_precision_is_close(fit_intercept):
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=fit_intercept)
     criterion = resolve_test_loss("absolute")
     results = []
-    for dtype in (None, np.float32):
-        folds = cross_validate(path, criterion, 6, np.random.default_rng(0), dtype)
-        results.append((leave_one_out(path, dtype), folds.predictions, folds.optimism))
+    for design in (None, path.design.astype(np.float32)):
+        folds = cross_validate(path, criterion, 6, np.random.default_rng(0), design)
+        left_out = leave_one_out(path, design=design)
+        results.append((left_out, folds.predictions, folds.optimism))
     for expected, found in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4)
         assert np.abs(found - expected).max() > 0
@@ -273,14 +274,14 @@ def test_a_single_observation_is_predicted_from_nothing():
     risk = sp.estimate_risk(path, method="loo")
     np.testing.assert_array_equal(risk.values, 3.0)
     assert np.isinf(risk.stderr).all()
-    with pytest.raises(ValueError, match="'folds' needs two observations"):
+    with pytest.raises(ValueError, match="folds need two observations"):
         sp.estimate_risk(path, method="folds")
 
 
 def test_recursions_have_no_folds():
     X, y, _ = draw(12, 7)
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), averaging(), n_iter=5)
-    with pytest.raises(ValueError, match="not available for a Recursion; use 'loo'"):
+    with pytest.raises(ValueError, match="not available for a Recursion; leave one out"):
         sp.estimate_risk(path, method="folds")
     expected = resolve_test_loss(sp.Huber())(y, by_leaving_one_out(X, path)).mean(axis=1)
     np.testing.assert_allclose(sp.estimate_risk(path, method="loo").values, expected, atol=1e-12)

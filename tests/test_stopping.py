@@ -187,18 +187,18 @@ def test_iterates_and_risk_are_those_of_a_shorter_run(loss, penalty, algorithm, 
     assert stopped.risk.best_iter <= stopped.n_iter - 4
     assert_beginning(stopped, full)
     shorter = sp.run(*problem, n_iter=stopped.n_iter, **options)
-    again = sp.estimate_risk(shorter, rng=3, **how)
+    again = sp.estimate_risk(shorter, rng=3, audit=32, **how)
     assert stopped.risk.test_loss == again.test_loss
     assert stopped.risk.method == again.method
     assert stopped.risk.covariance_known == ("covariance" in how)
-    for name in ("values", "train", "stderr", "probe_stderr", "corrected"):
+    for name in ("values", "raw", "train", "stderr", "probe_stderr", "corrected"):
         np.testing.assert_array_equal(getattr(stopped.risk, name), getattr(again, name))
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["estimated", "known"])
 def test_exact_estimates_do_not_depend_on_what_comes_later(known):
     X, y = overfitting()
-    how = {"method": "exact", "covariance": sp.simulate.toeplitz(40) if known else None}
+    how = {"method": "exact", "covariance": sp.simulate.toeplitz(40) if known else None, "audit": 0}
     stopped = sp.run(
         X, y, sp.LAD(), LASSO, n_iter=30, stop=sp.StopOnRisk(patience=4, growth=1.2, **how)
     )
@@ -224,6 +224,8 @@ def test_exact_estimates_do_not_depend_on_what_comes_later(known):
         ({"growth": 1}, r"growth must be a finite number in \(1, "),
         ({"growth": "2"}, "growth must be a real number"),
         ({"method": "guess"}, "method must be one of 'auto', 'compressed'"),
+        ({"audit": 1}, "audit must be two rows at least"),
+        ({"audit": "all"}, "audit must be one of 'folds'"),
     ],
 )
 def test_bad_rules_are_refused(options, message):

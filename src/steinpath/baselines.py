@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, namespace
+from steinpath._arrays import Array, cast, namespace, take
 from steinpath.designs import Design
 from steinpath.path import Path
 from steinpath.recursion import History
@@ -85,26 +84,34 @@ def _for_columns(update: Update, structured: bool) -> Update:
     return of_one_column
 
 
-def leave_one_out(path: Path, dtype: Any = None) -> Array:
-    """Predictions of each row by the path that leaves it out, of shape (N + 1, n).
+def leave_one_out(
+    path: Path, rows: np.ndarray | None = None, design: Design | None = None
+) -> Array:
+    """Predictions of some rows, each by the path that leaves it out.
 
     Parameters
     ----------
     path : Path
         The path.
-    dtype : dtype, optional
-        Precision of the runs; the path's by default.
+    rows : ndarray of int of shape (m,), optional
+        The rows; all n of them by default.
+    design : Design, optional
+        The path's design in another precision.
+
+    Returns
+    -------
+    Array of shape (N + 1, m)
     """
-    n = path.n_samples
-    xp = namespace(path.y)
-    design = path.design if dtype is None else path.design.astype(dtype)
-    result = path.design.zeros(path.n_iter + 1, n)
+    n, xp = path.n_samples, namespace(path.y)
+    rows = np.arange(n) if rows is None else rows
+    result = path.design.zeros(path.n_iter + 1, len(rows))
     width = _WIDTH if path.maps.structured else 1
-    for start in range(0, n, width):
-        rows = slice(start, min(start + width, n))
-        left_out = np.arange(n)[:, None] == np.arange(rows.start, rows.stop)
+    for start in range(0, len(rows), width):
+        some = rows[start : start + width]
+        left_out = np.arange(n)[:, None] == some
         for t, fitted in replay(path, left_out, design=design):
-            result[t, rows] = cast(xp.linalg.diagonal(fitted[rows, :]), result.dtype)
+            own = xp.linalg.diagonal(take(fitted, some))
+            result[t, start : start + len(some)] = cast(own, result.dtype)
     return result
 
 
@@ -131,7 +138,7 @@ def cross_validate(
     criterion: PerObservation,
     n_folds: int,
     rng: np.random.Generator,
-    dtype: Any = None,
+    design: Design | None = None,
     burman: bool = True,
 ) -> CrossValidated:
     """Cross-validate a whole path in random folds of equal size, give or take a row.
@@ -146,15 +153,15 @@ def cross_validate(
         Number of folds.
     rng : numpy.random.Generator
         Randomness of the folds.
-    dtype : dtype, optional
-        Precision of the folds' runs; the path's by default.
+    design : Design, optional
+        The path's design in another precision.
     burman : bool, default=True
         Whether to compute the correction, for which all rows are scored by all folds.
     """
     n, N = path.n_samples, path.n_iter
     fold = rng.permutation(n) % n_folds
     sizes = np.bincount(fold, minlength=n_folds)
-    design = path.design if dtype is None else path.design.astype(dtype)
+    design = path.design if design is None else design
     y, xp = design.array(path.y), namespace(path.y)
     predictions, optimism = design.zeros(N + 1, n), design.zeros(N + 1)
     for size in np.unique(sizes):  # the scale of a fold's loss depends on its number of rows

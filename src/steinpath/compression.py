@@ -34,6 +34,7 @@ import numpy as np
 from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath.designs import Design
 from steinpath.path import Path
+from steinpath.precision import design_in
 from steinpath.reduction import (
     GramLinearization,
     SpectralLinearization,
@@ -231,9 +232,7 @@ class Compression:
     ):
         self.path, self.moments, self.row_squares = path, moments, row_squares
         self._rng = rng
-        self._linearization = Linearization(path, dtype)
-        if not _faithful(self._linearization.design, path, rng):
-            self._linearization = Linearization(path)
+        self._linearization = Linearization(path, design_in(path, dtype, rng))
         self._dtype = self._linearization.design.example.dtype
         usual = _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
         reduce = self._gram_pays(n_probes or usual)
@@ -334,6 +333,10 @@ class CompressedCorrections:
         """Corrections of some iterates, of shape (iterates, n)."""
         return self.coefficients[t, :] @ self.directions.T
 
+    def part(self, rows: np.ndarray) -> CompressedCorrections:
+        """Return the corrections of some rows."""
+        return replace(self, directions=take(self.directions, rows))
+
     def noise(self, t: slice) -> Array:
         """Return the standard errors of these corrections, from the probes."""
         return namespace(self.variances).sqrt(self.variances[t, :] @ (self.directions**2).T)
@@ -354,25 +357,6 @@ def probe_columns(
     if row_squares is None:
         return columns
     return replace(columns, into_v=cast(row_squares, probes.dtype)[:, None] * columns.into_v)
-
-
-def _faithful(design: Design, path: Path, rng: np.random.Generator) -> bool:
-    """Whether a copy of the path's design in another precision can stand in for it.
-
-    Not if entries overflow, or if their means are so large that nothing is left of them once
-    they are centred; nor if the path itself is near the limits of the precision.
-    """
-    probe = path.design.signs(rng, design.shape[1])
-    product = path.design.matmat(probe)
-    copied = path.design.array(design.matmat(design.array(probe)))
-    xp = namespace(product)
-
-    def size(array: Array) -> float:  # of the largest entry, without a copy
-        return max(float(xp.max(array)), -float(xp.min(array)))
-
-    sizes = [size(array) for array in (product, path.iterates, path.duals)]
-    moderate = all(value == 0 or 1e-10 < value < 1e10 for value in sizes)
-    return moderate and size(copied - product) <= 1e-3 * sizes[0]
 
 
 def _with_constant(path: Path, directions: Array) -> Array:

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steinpath._arrays import Array, namespace
-from steinpath.baselines import cross_validate, leave_one_out
+from steinpath._arrays import Array, namespace, take
+from steinpath.baselines import CrossValidated, cross_validate, leave_one_out
 from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
 from steinpath.corrections import compute_matrices
+from steinpath.designs import Design
 from steinpath.path import Path
 from steinpath.reduction import has_spectrum
 from steinpath.scoring import PerObservation, observation_losses
@@ -55,6 +56,10 @@ class Fitted:
         """Predictions of some iterates, of shape (iterates, n)."""
         return self.path.fitted[t, :]
 
+    def at(self, rows: np.ndarray) -> Array:
+        """Predictions of some rows by all iterates, of shape (n_iter + 1, rows)."""
+        return take(self.path.fitted, rows, axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Given(Fitted):
@@ -65,6 +70,9 @@ class Given(Fitted):
     def of(self, t: slice) -> Array:
         return self.predictions[t, :]
 
+    def at(self, rows: np.ndarray) -> Array:
+        return take(self.predictions, rows, axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Compressed(Fitted):
@@ -74,6 +82,9 @@ class Compressed(Fitted):
 
     def of(self, t: slice) -> Array:
         return self.path.fitted[t, :] - self.corrections.shift(t)
+
+    def at(self, rows: np.ndarray) -> Array:
+        return super().at(rows) - self.corrections.part(rows).shift(slice(None))
 
 
 class Score(NamedTuple):
@@ -136,11 +147,24 @@ def _noise(
 
 
 class Found(NamedTuple):
-    """What a method found, and with how many random probes."""
+    """What a method found.
+
+    Attributes
+    ----------
+    predictions : Fitted
+        Of each observation, as if it had been left out.
+    score : Score
+        Their mean losses, plus `optimism`.
+    n_probes : int
+        Number of random probes.
+    optimism : Array of shape (n_iter + 1,) or float
+        What is added to the mean losses, besides.
+    """
 
     predictions: Fitted
     score: Score
     n_probes: int = 0
+    optimism: Array = 0.0
 
 
 def _compressed(problem: Problem) -> Found:
@@ -220,15 +244,21 @@ def _loo(problem: Problem) -> Found:
 def _folds(problem: Problem) -> Found:
     _refuse_covariance("folds", problem)
     path = problem.path
-    n = path.n_samples
-    if n < 2:
-        raise ValueError("method 'folds' needs two observations at least")
-    if not path.maps.structured:
-        raise ValueError("method 'folds' is not available for a Recursion; use 'loo'")
-    crossed = cross_validate(path, problem.criterion, min(_FOLDS, n), problem.rng)
+    crossed = folds(problem)
     predictions = Given(path, crossed.predictions)
     found = score(problem, predictions)
-    return Found(predictions, found._replace(values=found.values + crossed.optimism))
+    found = found._replace(values=found.values + crossed.optimism)
+    return Found(predictions, found, optimism=crossed.optimism)
+
+
+def folds(problem: Problem, design: Design | None = None) -> CrossValidated:
+    """Cross-validate the problem's path, with Burman's correction."""
+    path, n = problem.path, problem.path.n_samples
+    if n < 2:
+        raise ValueError("folds need two observations at least")
+    if not path.maps.structured:
+        raise ValueError("folds are not available for a Recursion; leave one out instead")
+    return cross_validate(path, problem.criterion, min(_FOLDS, n), problem.rng, design)
 
 
 def _refuse_covariance(method: str, problem: Problem) -> None:
@@ -247,8 +277,16 @@ METHODS: dict[str, Callable[[Problem], Found]] = {
 }
 
 
-def cheapest(problem: Problem) -> str:
-    """Choose a method by its expected seconds, at rates measured on two cores."""
+def cheapest(problem: Problem, audited: int = 0) -> str:
+    """Choose a method by its expected seconds, at rates measured on two cores.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be estimated.
+    audited : int
+        Rows that will be left out besides, unless all are.
+    """
     path = problem.path
     n, p, N = path.n_samples, path.n_features, path.n_iter
     small = min(n, p)
@@ -257,8 +295,10 @@ def cheapest(problem: Problem) -> str:
     if problem.moments is not None:
         if 2e-11 * n * p * (p + small) * N**2 < compressed:
             return "exact"
-    elif path.maps.structured and N * (2e-4 + 6e-11 * n * n * p) < compressed:
-        return "loo"
+    elif path.maps.structured:
+        leave_out = [2e-4 + 6e-11 * n * p * rows for rows in (n, audited)]  # one by one, per step
+        if N * leave_out[0] < compressed + N * leave_out[1] * (audited > 0):
+            return "loo"
     if has_spectrum(path):
         # eigenvalues alone are several times cheaper than with their vectors; at small p the
         # rank-one part that is left out would matter

@@ -18,6 +18,7 @@ from steinpath._validation import (
     check_number,
     check_rng,
 )
+from steinpath.audit import Audit, compare, leave_out
 from steinpath.corrections import row_squares_of, second_moments
 from steinpath.methods import METHODS, Fitted, Problem, cheapest, score
 from steinpath.path import Path
@@ -40,11 +41,14 @@ class Risk:
     Attributes
     ----------
     values : Array of shape (n_iter + 1,)
-        Estimated risk of ``b^t``.
+        Estimated risk of ``b^t``; repaired by the audit, if there was one.
+    raw : Array of shape (n_iter + 1,)
+        The same without the audit's repair.
     train : Array of shape (n_iter + 1,)
         Training error with the same test loss.
     stderr : Array of shape (n_iter + 1,)
-        Sampling standard error of `values`.
+        Standard error of `values`: from the sampling of the observations, and from that of the
+        audited rows.
     probe_stderr : Array of shape (n_iter + 1,)
         Standard error of `values` from the random probes alone: zero where there are none,
         infinite (unknown) for a single one.
@@ -61,11 +65,16 @@ class Risk:
         Number of random probes.
     covariance_known : bool
         Whether this is the paper's R̃ (True) or R̂.
+    row_scale : None, "norm" or "given"
+        Which sizes of the rows were used.
     centered : bool
         Whether the loss of the zero prediction was subtracted.
+    audit : Audit or None
+        How the estimate compares with runs that leave rows out.
     """
 
     values: Array
+    raw: Array
     train: Array
     stderr: Array
     probe_stderr: Array
@@ -73,7 +82,9 @@ class Risk:
     method: str
     n_probes: int
     covariance_known: bool
+    row_scale: str | None
     centered: bool
+    audit: Audit | None
     criterion: PerObservation = field(repr=False)
     predictions: Fitted = field(repr=False)
 
@@ -91,8 +102,8 @@ class Risk:
         """Return the estimated risk of iterate ``t1`` less that of ``t2``, and its standard error.
 
         The error is that of the mean difference over the observations, which is much smaller
-        than those of the two risks, and of the random probes, as if these were independent: on
-        the safe side.
+        than those of the two risks, that of the audit, and that of the random probes, as if these
+        were independent: on the safe side.
 
         Parameters
         ----------
@@ -109,7 +120,9 @@ class Risk:
                 for t in (t1, t2)
             )
             spread = xp.std(first - second, correction=1.0) if n > 1 else math.inf
-            errors = spread / math.sqrt(n), self.probe_stderr[t1], self.probe_stderr[t2]
+            errors = [spread / math.sqrt(n), self.probe_stderr[t1], self.probe_stderr[t2]]
+            if self.audit is not None:
+                errors.append(self.audit.error_between(t1, t2))
             difference = float(self.values[t1] - self.values[t2])
         return difference, math.hypot(*map(float, errors))
 
@@ -143,8 +156,9 @@ def estimate_risk(
     covariance: Any = None,
     method: str = "auto",
     row_scale: Any = None,
-    *,
+    audit: int | str = 0,
     rng: Any = None,
+    *,
     n_probes: int | None = None,
     probe_tol: float | None = None,
     precision: str = "float32",
@@ -165,8 +179,8 @@ def estimate_risk(
         root and squared losses, and so on. A name: "absolute", "squared", "huber",
         "pseudo_huber", "epsilon_insensitive", "quantile", with the parameter of the path's loss
         if that is of the same kind and the loss class's default otherwise. A loss such as
-        ``sp.Quantile(0.8)`` brings its own. A callable gets ``(y, prediction)`` and
-        returns one number per observation.
+        ``sp.Quantile(0.8)`` brings its own. A callable gets ``(y, prediction)`` of all
+        observations, or of those that are audited, and returns one number for each.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. Given, the estimate is the paper's R̃; otherwise R̂.
     method : str, default="auto"
@@ -182,12 +196,16 @@ def estimate_risk(
         - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6``, "spectral" where it
           applies and p is not small, else "compressed"; with a covariance, "exact" where it takes
           no longer.
-    row_scale : None, "norm" or array-like of shape (n,)
+    row_scale : None, "norm", "auto" or array-like of shape (n,)
         Sizes of rows that are unequal, as in elliptical designs: the correction of row ``i`` is
-        multiplied by its squared size, relative to the mean. None is the paper's estimator.
-        "loo" and "folds" need no such help.
+        multiplied by its squared size, relative to the mean. None is the paper's estimator; "auto"
+        lets the audit choose between it and "norm". "loo" and "folds" need no such help.
+    audit : int or "folds", default=0
+        Check the estimate against runs that leave rows out, and repair it where they disagree by
+        more than chance: exact leave-one-out of this many random rows (32 are enough; two at
+        least), or ten folds with Burman's correction. See `Risk.audit`.
     rng : None, int or numpy.random.Generator
-        Randomness of the probes, or of the folds.
+        Randomness of the probes, of the folds and of the audited rows.
     n_probes : int, optional
         Random probes to begin with: tangent columns of "compressed" (16 to 28, by their
         cost), vectors of "hutchinson" (5).
@@ -226,35 +244,83 @@ def estimate_risk(
         n_probes = check_count("n_probes", n_probes)
     if probe_tol is not None:
         check_number("probe_tol", probe_tol, low=0, open_low=True)
+    audit = check_audit(audit)
+    automatic = isinstance(row_scale, str) and row_scale == "auto"
+    if automatic and not audit:
+        raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
     problem = Problem(
         path=path,
         criterion=resolve_test_loss(test_loss, path.loss),
         centered=centered,
         moments=None if covariance is None else second_moments(path, covariance),
-        row_squares=row_squares_of(path, row_scale),
+        row_squares=row_squares_of(path, None if automatic else row_scale),
         rng=check_rng(rng),
         n_probes=n_probes,
         probe_tol=probe_tol,
         precision=precision,
     )
     if method == "auto":
-        method = cheapest(problem)
+        method = cheapest(problem, 0 if audit == "folds" else int(audit))
+    if method == audit:
+        raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
+    problems = {_name_of_scale(row_scale): problem}
+    if method in ("loo", "folds"):
+        problems = {None: problem}
+    elif automatic:
+        problems = {
+            None: problem,
+            "norm": problem._replace(row_squares=row_squares_of(path, "norm")),
+        }
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        found = METHODS[method](problem)
         train = score(problem, Fitted(path)).values
+        results = {scale: METHODS[method](each) for scale, each in problems.items()}
+        audits: dict[str | None, Audit | None] = dict.fromkeys(results)
+        if audit:
+            known = results[None].predictions if method == "loo" else None
+            left_out = leave_out(problem, audit, known)
+            audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
+    chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
+    found, audited = results[chosen], audits[chosen]
+    values, stderr = found.score.values, found.score.stderr
+    if audited is not None:
+        values = values + audited.repair
+        stderr = namespace(stderr).sqrt(stderr**2 + audited.error**2)
     return Risk(
-        values=found.score.values,
+        values=values,
+        raw=found.score.values,
         train=train,
-        stderr=found.score.stderr,
+        stderr=stderr,
         probe_stderr=found.score.probe_stderr,
         test_loss=_name(problem.criterion),
         method=method,
         n_probes=found.n_probes,
         covariance_known=covariance is not None,
+        row_scale=chosen,
         centered=centered,
+        audit=audited,
         criterion=problem.criterion,
         predictions=found.predictions,
     )
+
+
+def check_audit(audit: int | str) -> int | str:
+    """Return a number of rows to audit, or "folds"; refuse anything else."""
+    if isinstance(audit, str):
+        check_choice("audit", audit, ("folds",))
+        return audit
+    rows = check_count("audit", audit, low=0)
+    if rows == 1:
+        raise ValueError("audit must be two rows at least, for a standard error, or 0 for none")
+    return rows
+
+
+def _name_of_scale(row_scale: Any) -> str | None:
+    return row_scale if row_scale is None or isinstance(row_scale, str) else "given"
+
+
+def _misfit(audit: Audit | None) -> float:
+    """Mean square difference between estimated and left-out losses, over rows and iterates."""
+    return 0.0 if audit is None else float(namespace(audit.share).mean(audit.differences**2))
 
 
 def _name(criterion: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from steinpath._validation import check_choice, check_count, check_number
 from steinpath.methods import METHODS
 from steinpath.path import Path
-from steinpath.risk import estimate_risk
+from steinpath.risk import check_audit, estimate_risk
 from steinpath.scoring import TestLoss
 
 
@@ -30,8 +30,8 @@ class StopOnRisk:
         Iterations that must have passed since the best one. The first chunk is twice as long.
     growth : float, default=1.5
         Each chunk makes the run this many times as long.
-    test_loss, covariance, method, row_scale, rng
-        As for `steinpath.estimate_risk`.
+    test_loss, covariance, method, row_scale, audit, rng
+        As for `steinpath.estimate_risk`; the estimate is audited by default.
 
     Examples
     --------
@@ -49,12 +49,14 @@ class StopOnRisk:
     covariance: Any = None
     method: str = "auto"
     row_scale: Any = None
+    audit: int | str = 32
     rng: Any = None
 
     def __post_init__(self) -> None:
         check_count("patience", self.patience)
         check_number("growth", self.growth, low=1, open_low=True)
         check_choice("method", self.method, ("auto", *METHODS))
+        check_audit(self.audit)
 
     def horizons(self, n_iter: int) -> Iterator[int]:
         """Numbers of iterations after which to look, the last being ``n_iter``."""
@@ -72,7 +74,8 @@ class StopOnRisk:
             self.covariance,
             self.method,
             self.row_scale,
-            rng=self.rng,
+            self.audit,
+            self.rng,
         )
         last, best = path.n_iter, risk.best_iter
         rise, stderr = risk.compare(last, best)

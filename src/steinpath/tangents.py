@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -71,17 +70,15 @@ class Linearization:
     ----------
     path : Path
         Where to differentiate.
-    dtype : dtype, optional
-        Precision of the tangents; that of the path by default.
+    design : Design, optional
+        The path's design in another precision, which is then that of the tangents.
     keep : bool, default=False
         Keep the derivatives for another pass, at the memory of another path.
     """
 
-    def __init__(self, path: Path, dtype: Any = None, keep: bool = False):
+    def __init__(self, path: Path, design: Design | None = None, keep: bool = False):
         self.path = path
-        # a user's own maps are called with what they expect: the path's precision
-        structured = path.maps.structured
-        self.design = path.design.astype(dtype) if structured and dtype else path.design
+        self.design = path.design if design is None else design
         self.n_iter, self.n_samples = path.n_iter, path.n_samples
         self.memory = path.maps.memory
         self._residuals: list[Array] | None = None  # of maps that look at all of them
