@@ -103,6 +103,8 @@ class Audit:
         fitted values are equal they are 1, or 0 if only those of one kind are.
     share : Array of shape (n_iter + 1,)
         How much of `difference` was added to the estimate, from 0 to 1.
+    significance : ndarray of shape (n_iter + 1,)
+        Size of `difference` in standard errors, over the iterates from half to twice each one.
     repair : Array of shape (n_iter + 1,)
         What was added to the estimate: ``share * difference``.
     repaired : Array of bool of shape (n_iter + 1,)
@@ -133,11 +135,18 @@ class Audit:
     @cached_property
     def share(self) -> Array:
         """How much of `difference` was added to the estimate."""
-        seen, noise = (_pooled(to_numpy(x) ** 2) for x in (self.difference, self.stderr))
+        seen = np.maximum(self.significance, _NOISE)
+        return like(1 - (_NOISE / seen) ** 2, self.difference)
+
+    @cached_property
+    def significance(self) -> np.ndarray:
+        """Root mean square of `difference` over that of its standard error, near each iterate."""
+        seen, noise = (_pooled(to_numpy(x) ** 2.0) for x in (self.difference, self.stderr))
         some = seen > 0
-        share = np.zeros(len(seen))
-        share[some] = np.maximum(0, 1 - _NOISE**2 * noise[some] / seen[some])
-        return like(share, self.difference)
+        ratio = np.zeros(len(seen))
+        with np.errstate(divide="ignore"):  # without noise, all that is seen is significant
+            ratio[some] = np.sqrt(seen[some] / noise[some])
+        return ratio
 
     @property
     def repair(self) -> Array:

@@ -20,6 +20,7 @@ from steinpath._validation import (
 )
 from steinpath.audit import Audit, compare, leave_out
 from steinpath.corrections import row_squares_of, second_moments
+from steinpath.diagnostics import Diagnostic, diagnose
 from steinpath.methods import METHODS, Fitted, Problem, cheapest, score
 from steinpath.path import Path
 from steinpath.scoring import (
@@ -71,6 +72,10 @@ class Risk:
         Whether the loss of the zero prediction was subtracted.
     audit : Audit or None
         How the estimate compares with runs that leave rows out.
+    diagnostics : tuple of Diagnostic
+        What was checked of the data, the path and the estimate; computed when asked for.
+    warnings : tuple of str
+        Messages of those diagnostics that say not to trust the estimate, in plain words.
     """
 
     values: Array
@@ -94,6 +99,25 @@ class Risk:
         return self.predictions.of(slice(0, self.values.shape[0]))
 
     @property
+    def path(self) -> Path:
+        """The path whose risk this is."""
+        return self.predictions.path
+
+    def predicted(self, t: int) -> Array:
+        """Corrected fitted values of one iterate."""
+        return self.predictions.of(slice(t, t + 1))[0, ...]
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was checked of the data, the path and the estimate."""
+        return diagnose(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons not to trust the estimate, in plain words."""
+        return tuple(found.message for found in self.diagnostics if found.warns)
+
+    @property
     def best_iter(self) -> int:
         """Iterate with the smallest estimated risk."""
         return int(namespace(self.values).argmin(self.values))
@@ -112,7 +136,7 @@ class Risk:
         """
         last = self.values.shape[0] - 1
         t1, t2 = (check_count(name, t, low=0, high=last) for name, t in (("t1", t1), ("t2", t2)))
-        y, xp = self.predictions.path.y, namespace(self.values)
+        y, xp = self.path.y, namespace(self.values)
         n = y.shape[0]
         with np.errstate(over="ignore", invalid="ignore"):
             first, second = (

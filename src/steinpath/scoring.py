@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from steinpath._arrays import Array, cast, namespace
 from steinpath._validation import check_choice
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
@@ -43,6 +45,20 @@ CRITERIA: dict[str, Callable[[Array, float], Array]] = {
     "epsilon_insensitive": lambda r, eps: EpsilonInsensitive(eps).rho(r),
     "quantile": lambda r, q: Quantile(q).rho(r),
 }
+
+
+def lipschitz(criterion: Criterion, risks: np.ndarray) -> np.ndarray:
+    """How much two risks can differ, per root mean square difference of the predictions.
+
+    Of shape (T, T). Squared error has no such constant, but its root is a norm: ``a² - b²`` is
+    at most ``(a + b)`` times the distance.
+    """
+    if criterion.name == "squared":
+        roots = np.sqrt(np.maximum(risks, 0))
+        return np.asarray(roots[:, None] + roots)
+    slopes = {"quantile": max(criterion.parameter, 1 - criterion.parameter)}
+    slopes |= dict.fromkeys(("huber", "pseudo_huber"), criterion.parameter)
+    return np.full((len(risks), len(risks)), slopes.get(criterion.name, 1.0))
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:

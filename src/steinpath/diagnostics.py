@@ -1,0 +1,396 @@
+"""When not to trust an estimate: what the theory asks for, checked on the path and the data.
+
+Each check is a function of the `Evidence` that returns a `Diagnostic`, or None where it has nothing
+to say: a number, the threshold above which it is a warning, and the message in plain words. The
+thresholds were set so that runs on the paper's model stay quiet; ``docs/trust.md`` has the reasons
+and the measured rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import beta
+
+from steinpath._arrays import Array, take, to_numpy
+from steinpath.algorithms import ProximalAlgorithm, ProximalMaps
+from steinpath.designs import InterceptDesign
+from steinpath.losses import SquareRoot
+from steinpath.path import Path
+from steinpath.scoring import Criterion, lipschitz
+
+if TYPE_CHECKING:
+    from steinpath.risk import Risk
+
+# Rows that are compared with all others.
+_COMPARED = 128
+# Iterates whose movement is compared, evenly spread in logarithmic time.
+_TIMES = 24
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One check of an estimate.
+
+    Attributes
+    ----------
+    name : str
+        What was checked.
+    value, threshold : float
+        The number found, and the largest that is no cause for concern.
+    message : str
+        What it means and what to do, in plain words.
+    """
+
+    name: str
+    value: float
+    threshold: float
+    message: str
+
+    @property
+    def warns(self) -> bool:
+        """Whether the value is beyond the threshold."""
+        return self.value > self.threshold
+
+
+class Evidence:
+    """A risk estimate, and what several checks want to know of its rows.
+
+    Parameters
+    ----------
+    risk : Risk
+        The estimate.
+    """
+
+    def __init__(self, risk: Risk):
+        self.risk, self.path = risk, risk.path
+        #: Whether the estimate rests on the theory: leaving rows out needs none.
+        self.corrected = risk.method not in ("loo", "folds")
+
+    @cached_property
+    def row_squares(self) -> np.ndarray:
+        """Squared lengths of the (centred) rows of X."""
+        return to_numpy(self.path.design.row_squares()).astype(float)
+
+    @cached_property
+    def cosines(self) -> np.ndarray:
+        """Cosines of some rows with all rows; 0 with themselves, and with rows of zeros.
+
+        Of shape (some, n). The rows are a fixed sample, so that a path has the same warnings each
+        time.
+        """
+        design, squares = self.path.design, self.row_squares
+        n = len(squares)
+        rows = np.random.default_rng(0).permutation(n)[:_COMPARED]
+        chosen = np.zeros((n, len(rows)))
+        chosen[rows, np.arange(len(rows))] = 1.0
+        # the rows themselves, and their products with all, by the two products that there are
+        block = design.matmat(design.rmatmat(design.array(chosen)))
+        products = to_numpy(block).astype(float).T
+        if isinstance(design, InterceptDesign):
+            products = products - design.height**2
+        products[np.arange(len(rows)), rows] = 0.0
+        lengths = np.sqrt(np.where(squares > 0, squares, np.inf))
+        return np.asarray(products / lengths[rows, None] / lengths)
+
+    @cached_property
+    def dimension(self) -> float:
+        """Dimension in which random directions would be as much alike as those of the rows.
+
+        In k dimensions the squared cosine of two of them has mean ``1 / k``, and median 0.455 of
+        it; the median does not mind a few copies.
+        """
+        middle = float(np.median(self.cosines**2))
+        return min(max(0.455 / middle, 1.0), self.path.n_features) if middle > 0 else 1.0
+
+
+def diagnose(risk: Risk) -> tuple[Diagnostic, ...]:
+    """Run all checks that apply to an estimate."""
+    evidence = Evidence(risk)
+    found = (check(evidence) for check in CHECKS)
+    return tuple(diagnostic for diagnostic in found if diagnostic is not None)
+
+
+# ------------------------------------------------------------------------------------------------
+# The rows
+# ------------------------------------------------------------------------------------------------
+
+
+def row_sizes(evidence: Evidence) -> Diagnostic | None:
+    """Rows of unequal size: the plain correction is the same for all of them.
+
+    The squared lengths of Gaussian rows vary by ``2 / k`` in k effective dimensions, relative to
+    their mean. What exceeds that by a quarter is a multivariate Student t with 12 degrees of
+    freedom or fewer, on which the plain estimate is biased by several percent.
+    """
+    squares = evidence.row_squares
+    if not evidence.corrected or evidence.risk.row_scale is not None or not squares.any():
+        return None
+    natural = 2 / evidence.dimension
+    spread = float(np.var(squares / squares.mean()))
+    largest = math.sqrt(squares.max() / squares.mean())
+    return Diagnostic(
+        "row sizes",
+        spread,
+        natural + max(0.25, natural),
+        f"some rows of X are much longer than others (the longest {largest:.1f} times the average; "
+        f"their squared lengths vary by {spread:.2g}, Gaussian rows' by {natural:.2g}): the "
+        "estimate may be too low; use row_scale='norm' or an audit",
+    )
+
+
+def near_copies(evidence: Evidence) -> Diagnostic | None:
+    """Rows that nearly repeat each other: one that is left out is still there.
+
+    Independent rows in many dimensions point in different directions. A row has a near copy if its
+    cosine with another one is above 0.8, and above what the largest of all would be by chance.
+    """
+    cosines = evidence.cosines
+    # of a random direction in k dimensions, the squared cosine follows a beta law
+    other = max(evidence.dimension - 1, 1e-3)
+    by_chance = math.sqrt(beta.isf(1e-3 / cosines.size, 0.5, other / 2))
+    limit = max(0.8, by_chance)
+    share = float(np.mean(cosines.max(axis=1) > limit))
+    return Diagnostic(
+        "near copies",
+        share,
+        0.1,
+        f"{share:.0%} of the rows of X have a near copy among the others (cosine above "
+        f"{limit:.2f}): if these are repeated measurements or neighbours in time, the error on new "
+        "ones is larger than estimated; hold out whole groups instead",
+    )
+
+
+def serial_errors(evidence: Evidence) -> Diagnostic | None:
+    """Errors of neighbouring rows with the same sign too often, as in a time series.
+
+    Signs of independent errors agree as often as not, whatever their law: the agreement of n - 1
+    pairs has standard error ``1 / √(n - 1)``, of which four are beyond chance.
+    """
+    risk = evidence.risk
+    residuals = to_numpy(evidence.path.y - risk.predicted(risk.best_iter)).astype(float)
+    signs = np.sign(residuals - np.median(residuals))
+    products = signs[1:] * signs[:-1]
+    count = int(np.count_nonzero(products))
+    if count < 20:
+        return None
+    agreement = float(products.sum() / count)
+    return Diagnostic(
+        "serial errors",
+        agreement * math.sqrt(count),
+        4.0,
+        f"errors of neighbouring rows have the same sign in {(1 + agreement) / 2:.0%} of all "
+        "cases: if the order of the rows means something (time, batches), they are not "
+        "independent, and the estimate or its standard error is too small",
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# The problem's shape and the algorithm
+# ------------------------------------------------------------------------------------------------
+
+
+def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
+    """Many more columns than rows: the theory has p in proportion to n."""
+    if not evidence.corrected:
+        return None
+    path = evidence.path
+    ratio = path.n_features / path.n_samples
+    return Diagnostic(
+        "columns per row",
+        ratio,
+        10.0,
+        f"X has {ratio:.1f} times as many columns as rows: the correction is then a large "
+        "extrapolation; check it by an audit, or use method='loo'",
+    )
+
+
+def few_rows(evidence: Evidence) -> Diagnostic | None:
+    """Too few observations for a standard error, let alone for a limit theorem."""
+    n = evidence.path.n_samples
+    return Diagnostic(
+        "few rows",
+        1 / n,
+        1 / 30,
+        f"with {n} observations the standard errors are themselves uncertain",
+    )
+
+
+def step_sizes(evidence: Evidence) -> Diagnostic | None:
+    """Step sizes at which the algorithm need not converge, nor its tangents stay bounded."""
+    path = evidence.path
+    if not evidence.corrected or not isinstance(path.algorithm, ProximalAlgorithm):
+        return None
+    formula, value, limit = path.algorithm.stability(path.design, path.loss)
+    return Diagnostic(
+        "step sizes",
+        value / limit,
+        1 + 1e-6,
+        f"{formula} = {value:.3g} is above {limit:g}: the algorithm may diverge, and the "
+        "correction before it; leave the step sizes at None",
+    )
+
+
+def projection_boundary(evidence: Evidence) -> Diagnostic | None:
+    """Arguments of the square root's projection that lie at its kink, iteration after iteration.
+
+    The paper assumes that their norm stays away from 1, where the derivative jumps. One passage
+    does no harm; a tenth of the iterations within a thousandth of it means that the residuals
+    have vanished and the path sits there.
+    """
+    maps = evidence.path.maps
+    if not evidence.corrected or not isinstance(maps, ProximalMaps):
+        return None
+    if not isinstance(maps.dual_map.loss, SquareRoot):
+        return None
+    share = float(np.mean(np.abs(_projected_norms(evidence.path, maps) - 1) < 1e-3))
+    return Diagnostic(
+        "projection boundary",
+        share,
+        0.1,
+        f"in {share:.0%} of the iterations the square root's dual is at the boundary of its "
+        "projection, where the correction is not defined: the fit is nearly perfect; use a larger "
+        "penalty or fewer iterations",
+    )
+
+
+def _projected_norms(path: Path, maps: ProximalMaps) -> np.ndarray:
+    """Norms of what entered the projection onto the unit ball, one per iteration."""
+    norms: list[float] = []
+
+    def look(point: Array) -> Array:
+        norms.append(float(np.linalg.norm(to_numpy(point))) * maps.dual_map.factor)
+        return point
+
+    for t in range(1, path.n_iter + 1):
+        low = max(0, t - maps.memory)
+        u = [path.duals[s, ...] for s in range(low, t)]
+        maps.algorithm.dual(look, t, u, [path.residual(s) for s in range(low, t)])
+    return np.asarray(norms) / maps.dual_map.step
+
+
+# ------------------------------------------------------------------------------------------------
+# The estimate itself
+# ------------------------------------------------------------------------------------------------
+
+
+def correction_size(evidence: Evidence) -> Diagnostic | None:
+    """Nearly all of the estimate is correction, because the fit is nearly perfect."""
+    risk = evidence.risk
+    if not evidence.corrected or risk.centered:
+        return None
+    best = risk.best_iter
+    value, train = float(risk.values[best]), float(risk.train[best])
+    share = (value - train) / value if value > 0 else 0.0
+    return Diagnostic(
+        "correction size",
+        share,
+        0.8,
+        f"{share:.0%} of the estimate at the chosen iterate is correction, the training error "
+        f"being {train:.3g}: an error of a few percent in the correction shows in full; check it "
+        "by an audit",
+    )
+
+
+def movement(evidence: Evidence) -> Diagnostic | None:
+    """Risk that changes by more than the movement of the iterates allows.
+
+    Between two iterates the risk cannot change by more than ``E|xᵀ(b - b')|`` under absolute loss,
+    and correspondingly under others. What exceeds it is noise of the estimate.
+    """
+    risk, path = evidence.risk, evidence.path
+    if not evidence.corrected or not isinstance(risk.criterion, Criterion):
+        return None
+    times = np.unique(np.geomspace(1, path.n_iter, _TIMES).astype(int))
+    values, stderr, products, iterates = (
+        to_numpy(take(x, times)).astype(float)
+        for x in (risk.values, risk.stderr, path.products, path.coef)
+    )
+    # out of sample iterates move a little more than in it; if the columns were independent, by
+    # the distance of their coefficients, times the size of the columns
+    size = math.sqrt(evidence.row_squares.mean() / path.n_features)
+    moved = np.maximum(
+        _distances(products) / math.sqrt(path.n_samples), _distances(iterates) * size
+    )
+    allowed = lipschitz(risk.criterion, values) * moved
+    excess = np.abs(values[:, None] - values) - allowed
+    first, second = sorted(divmod(int(np.argmax(excess)), len(times)))
+    scale = float(stderr.min())
+    return Diagnostic(
+        "movement",
+        float(excess.max()) / scale if scale > 0 else 0.0,
+        0.5,
+        f"between iterates {times[first]} and {times[second]} the estimate changes by "
+        f"{abs(values[first] - values[second]):.2g}, but the iterates move so little that their "
+        f"risks differ by {allowed[first, second]:.2g} at most: the rest is noise; stop earlier, "
+        "or repair the estimate by an audit",
+    )
+
+
+def probe_noise(evidence: Evidence) -> Diagnostic | None:
+    """Random probes that are too few: their noise should disappear in that of the sampling."""
+    risk = evidence.risk
+    if not risk.n_probes:
+        return None
+    best = risk.best_iter
+    near = slice(best // 2, min(2 * best, evidence.path.n_iter) + 1)
+    noise = math.sqrt(float(np.mean(to_numpy(risk.probe_stderr[near]).astype(float) ** 2)))
+    stderr = float(risk.stderr[best])
+    return Diagnostic(
+        "probe noise",
+        noise / stderr if stderr > 0 else (math.inf if noise > 0 else 0.0),
+        0.5,
+        f"the noise of the {risk.n_probes} random probes ({noise:.2g}) is not small beside the "
+        f"sampling error ({stderr:.2g}); use more n_probes",
+    )
+
+
+def audited_difference(evidence: Evidence) -> Diagnostic | None:
+    """Leave-one-out of the audited rows that disagrees with the estimate, and visibly so.
+
+    Beyond chance is three and a half standard errors, some iterate being the worst of many; and
+    what is below half a standard error of the estimate does not show.
+    """
+    risk, audit = evidence.risk, evidence.risk.audit
+    if audit is None:
+        return None
+    difference, stderr = (to_numpy(x).astype(float) for x in (audit.difference, risk.stderr))
+    visible = np.abs(difference) > 0.5 * stderr
+    significance = np.where(visible, audit.significance, 0.0)
+    worst = int(np.argmax(significance))
+    return Diagnostic(
+        "audit",
+        float(significance[worst]),
+        3.5,
+        f"at iterate {worst} the audited rows, when left out, cost {difference[worst]:+.2g} beside "
+        f"the estimate, {significance[worst]:.1f} standard errors; the estimate was repaired by "
+        f"{float(audit.repair[worst]):+.2g}, and its standard error allows for the rest",
+    )
+
+
+def _distances(points: np.ndarray) -> np.ndarray:
+    """Euclidean distances between the rows of a matrix."""
+    gram = points @ points.T
+    squares = np.diag(gram)
+    return np.asarray(np.sqrt(np.maximum(squares[:, None] + squares - 2 * gram, 0)))
+
+
+#: All checks, in the order in which they are reported.
+CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (
+    audited_difference,
+    movement,
+    near_copies,
+    serial_errors,
+    row_sizes,
+    aspect_ratio,
+    few_rows,
+    step_sizes,
+    projection_boundary,
+    correction_size,
+    probe_noise,
+)
