@@ -13,7 +13,7 @@ from steinpath import audit as auditing
 from steinpath import baselines
 from steinpath.audit import Audit, LeftOut, compare, leave_out
 from steinpath.baselines import leave_one_out
-from steinpath.methods import METHODS, Given, Problem
+from steinpath.methods import METHODS, Problem
 from steinpath.scoring import resolve_test_loss
 
 
@@ -40,7 +40,7 @@ def momentum(xp=np):
 @pytest.fixture
 def sensitive(monkeypatch):
     """Take less for noise, so that repairs are seen in small problems."""
-    monkeypatch.setattr(auditing, "_NOISE", 0.5)
+    monkeypatch.setattr(auditing, "_NOISE", 0.3)
 
 
 def ridge_path(n=40, p=15, **options):
@@ -54,6 +54,21 @@ def estimate(path, method="exact", **options):
     return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)
 
 
+def problem_of(path, rng=0):
+    """What to estimate: mean absolute errors."""
+    return Problem(
+        path=path,
+        criterion=resolve_test_loss("absolute"),
+        centered=False,
+        moments=None,
+        row_squares=None,
+        rng=np.random.default_rng(rng),
+        n_probes=None,
+        probe_tol=None,
+        precision="float64",
+    )
+
+
 def stderr_of(values, shrink):
     return shrink * values.std(axis=-1, ddof=1)
 
@@ -64,15 +79,27 @@ def error_of(added, left, shrink):
     return np.sqrt(stderr_of(added, shrink) ** 2 + np.maximum(seen, 0))
 
 
+def dependence(risk, *iterates):
+    """Variance from the dependence of the losses on each other, where it is known."""
+    if risk.interactions is None:
+        return 0.0
+    if iterates:
+        return risk.interactions.variance_between(*iterates)
+    return risk.interactions.variance()
+
+
 def share_of(difference, stderr, noise):
     """Positive-part shrinkage, with both squares pooled from half to twice ``t``."""
-    share, last = [], len(difference) - 1
-    for t in range(last + 1):
-        near = range(t // 2, min(2 * t, last) + 1)
-        seen = np.mean([difference[s] ** 2 for s in near])
-        chance = np.mean([stderr[s] ** 2 for s in near])
+    share = []
+    for seen, chance in zip(pooled(difference**2), pooled(stderr**2), strict=True):
         share.append(max(0.0, 1 - noise**2 * chance / seen) if seen > 0 else 0.0)
     return np.array(share)
+
+
+def pooled(values):
+    last = len(values) - 1
+    near = (range(t // 2, min(2 * t, last) + 1) for t in range(last + 1))
+    return np.array([np.mean([values[s] for s in times]) for times in near])
 
 
 def assert_by_hand(path, risk, loss, left_out, optimism, shrink):
@@ -96,8 +123,9 @@ def assert_by_hand(path, risk, loss, left_out, optimism, shrink):
     np.testing.assert_allclose(audit.repair, share * difference, **close)
     np.testing.assert_allclose(audit.error, error, **close)
     np.testing.assert_allclose(risk.values, risk.raw + share * difference, **close)
-    np.testing.assert_allclose(risk.stderr, np.hypot(sampling, error), **close)
-    assert risk.method == "loo" or ((share[1:] > 0.01) & (share[1:] < 0.99)).any()
+    variance = sampling**2 + error**2 + dependence(risk)
+    np.testing.assert_allclose(risk.stderr, np.sqrt(variance), **close)
+    assert risk.method == "loo" or ((share > 0) & (share < 1))[1:].any()
     for t in range(1, path.n_iter + 1):
         x, z = risk.corrected[t, rows], left_out[t, rows]
         assert audit.slope[t] == pytest.approx(np.polyfit(x, z, 1)[0], rel=1e-9)
@@ -107,8 +135,7 @@ def assert_by_hand(path, risk, loss, left_out, optimism, shrink):
 def assert_rows_by_hand(path, risk, loss, m):
     """The same for an audit of ``m`` rows."""
     n, rows = path.n_samples, risk.audit.rows
-    assert len(rows) == m
-    assert (np.diff(rows) > 0).all()
+    assert len(rows) == len(set(rows)) == m
     shrink = np.sqrt((1 - m / n) / m)
     assert_by_hand(path, risk, loss, leave_one_out(path), 0.0, shrink)
 
@@ -214,7 +241,8 @@ def test_centering_leaves_the_audit_alone():
     np.testing.assert_allclose(centered.values, plain.values - (path.y**2).mean(), atol=1e-10)
     losses = (path.y - plain.corrected) ** 2 - path.y**2
     sampling = losses.std(axis=1, ddof=1) / np.sqrt(40)
-    np.testing.assert_allclose(centered.stderr, np.hypot(sampling, plain.audit.error), rtol=1e-10)
+    variance = sampling**2 + plain.audit.error**2 + dependence(plain)
+    np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10)
 
 
 @pytest.mark.parametrize("audit", [14, "folds"])
@@ -228,6 +256,20 @@ def test_single_precision_is_close(audit):
     assert single.values.dtype == single.audit.slope.dtype == np.float64
 
 
+def test_single_precision_data():
+    X, y, _ = draw(40, 15)
+    single, double = (
+        estimate(sp.run(X.astype(t), y.astype(t), sp.LAD(), sp.Lasso(0.2), n_iter=12), audit=14)
+        for t in (np.float32, np.float64)
+    )
+    np.testing.assert_array_equal(single.audit.rows, double.audit.rows)
+    for name in ("difference", "stderr", "slope", "correlation", "share", "error"):
+        found, expected = (getattr(risk.audit, name) for risk in (single, double))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found[1:], expected[1:], atol=1e-4)
+    assert single.values.dtype == single.stderr.dtype == np.float32
+
+
 # ------------------------------------------------------------------------------------------------
 # All rows, exact estimates, hardly any data
 # ------------------------------------------------------------------------------------------------
@@ -238,7 +280,7 @@ def test_single_precision_is_close(audit):
 def test_auditing_all_rows_is_leave_one_out(method, m):
     path = ridge_path()
     risk, loo = estimate(path, method, audit=m), estimate(path, "loo")
-    np.testing.assert_array_equal(risk.audit.rows, np.arange(40))
+    np.testing.assert_array_equal(np.sort(risk.audit.rows), np.arange(40))
     np.testing.assert_allclose(risk.values, loo.values, rtol=1e-12)
     np.testing.assert_allclose(risk.raw + risk.audit.difference, loo.values, rtol=1e-12)
     assert (risk.audit.stderr == 0).all()
@@ -305,7 +347,7 @@ def test_two_rows_will_do(audit, fit_intercept):
     )
     for method in ("exact", "compressed", "loo"):
         risk = sp.estimate_risk(path, method=method, audit=audit, rng=0, precision="float64")
-        np.testing.assert_array_equal(risk.audit.rows, [0, 1])
+        np.testing.assert_array_equal(np.sort(risk.audit.rows), [0, 1])
         for values in (risk.values, risk.stderr, risk.audit.slope, risk.audit.correlation):
             assert np.isfinite(values).all()
         if audit != "folds":
@@ -344,18 +386,26 @@ def test_the_share_by_brute_force(T, noise, monkeypatch):
     expected = share_of(difference, stderr, noise)
     np.testing.assert_allclose(audit.share, expected, atol=1e-12)
     np.testing.assert_allclose(audit.repair, expected * difference, atol=1e-12)
+    ratio = np.sqrt(pooled(difference**2) / pooled(stderr**2))
+    np.testing.assert_allclose(audit.significance, ratio, rtol=1e-10)
     assert ((audit.share >= 0) & (audit.share <= 1)).all()
     assert T < 30 or audit.share.min() < 0.1 < 0.9 < audit.share.max()
 
 
 def test_nothing_is_added_where_nothing_differs():
     audit = audit_of(np.zeros((9, 5)))
-    for zero in (audit.share, audit.repair, audit.stderr, audit.error):
+    for zero in (audit.share, audit.significance, audit.repair, audit.stderr, audit.error):
         np.testing.assert_array_equal(zero, 0)
-    late = np.zeros((9, 5))
-    late[6:] = 2.0
-    # seen by the iterates from half of which to twice of which there is a difference
-    np.testing.assert_array_equal(audit_of(late).share, [0, 0, 0, 1, 1, 1, 1, 1, 1])
+
+
+def test_a_difference_without_noise_is_added_where_it_is_near():
+    differences = np.zeros((9, 5))
+    differences[6:] = 2.0
+    audit = audit_of(differences)
+    near = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1])
+    np.testing.assert_array_equal(audit.share, near)
+    np.testing.assert_array_equal(audit.significance, np.where(near, np.inf, 0))
+    np.testing.assert_array_equal(audit.error, 0)
 
 
 def test_a_bias_is_removed():
@@ -396,29 +446,14 @@ def test_noise_is_left_alone_as_often_as_by_students_law():
 # ------------------------------------------------------------------------------------------------
 
 
-def problem_of(path, rng=0):
-    """What to estimate: mean absolute errors."""
-    return Problem(
-        path=path,
-        criterion=resolve_test_loss("absolute"),
-        centered=False,
-        moments=None,
-        row_squares=None,
-        rng=np.random.default_rng(rng),
-        n_probes=None,
-        probe_tol=None,
-        precision="float64",
-    )
-
-
 @pytest.mark.parametrize("method", ["exact", "folds"])
 def test_the_mean_over_all_samples_is_leave_one_out(method):
     """Exactly, and the mean squared standard error is the variance over samples."""
     path = ridge_path(n=9, p=4)
     problem = problem_of(path)
     found, loo = METHODS[method](problem), leave_one_out(path)
-    drawn = leave_out(problem, 4, Given(path, loo))
-    assert drawn.predictions.shape == (13, 4)
+    drawn = leave_out(problem, 4)
+    np.testing.assert_allclose(drawn.predictions, loo[:, drawn.rows], atol=1e-12)
     audits = [
         compare(problem, found, drawn._replace(rows=rows, predictions=loo[:, rows]))
         for rows in map(np.array, itertools.combinations(range(9), 4))
@@ -432,12 +467,10 @@ def test_the_mean_over_all_samples_is_leave_one_out(method):
 
 
 def test_all_samples_are_equally_likely():
-    path = ridge_path(n=6, p=4)
-    problem, exact = problem_of(path), Given(path, leave_one_out(path))
-    draws = [leave_out(problem, 3, exact) for _ in range(4000)]
-    for drawn in draws[:5]:
-        np.testing.assert_array_equal(drawn.predictions, exact.predictions[:, drawn.rows])
-    samples, counts = np.unique([drawn.rows for drawn in draws], axis=0, return_counts=True)
+    X, y, _ = draw(6, 4)
+    problem = problem_of(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=1))
+    drawn = [np.sort(leave_out(problem, 3).rows) for _ in range(2000)]
+    samples, counts = np.unique(drawn, axis=0, return_counts=True)
     np.testing.assert_array_equal(samples, list(itertools.combinations(range(6), 3)))
     assert stats.chisquare(counts).pvalue > 0.001
 
@@ -459,7 +492,7 @@ class InOrder(np.random.Generator):
 
 @pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("n", [7, 33], ids=["fewer rows than folds", "more"])
-@pytest.mark.parametrize("method", ["exact", "compressed", "loo"])
+@pytest.mark.parametrize("method", ["exact", "compressed"])
 def test_folds_audit_all_rows(method, n):
     path = ridge_path(n=n, p=5, fit_intercept=True)
     options = {"test_loss": "absolute", "precision": "float64"}
@@ -478,7 +511,15 @@ def test_folds_say_nothing_of_folds():
         sp.estimate_risk(ridge_path(), method="folds", audit="folds")
 
 
-@pytest.mark.parametrize("method", ["auto", "exact", "loo"])
+def test_folds_do_not_audit_leave_one_out():
+    path = ridge_path()
+    risk = sp.estimate_risk(path, method="loo", audit="folds", rng=0)
+    np.testing.assert_array_equal(risk.values, risk.raw)
+    assert not risk.audit.differences.any()
+    assert not risk.audit.repaired.any()
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
 def test_folds_do_not_audit_recursions(method):
     X, y, _ = draw(12, 7)
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=5)
@@ -569,9 +610,10 @@ def test_comparisons_by_hand(audit):
         sampling = stderr_of(losses[t1] - losses[t2], 1 / np.sqrt(40))
         error = error_of(added[t1] - added[t2], left[t1] - left[t2], shrink)
         assert error > 1e-3 * sampling
+        variance = sampling**2 + error**2 + dependence(risk, t1, t2)
         difference, stderr = risk.compare(t1, t2)
         assert difference == pytest.approx(risk.values[t1] - risk.values[t2], rel=1e-12)
-        assert stderr == pytest.approx(np.hypot(sampling, error), rel=1e-10)
+        assert stderr == pytest.approx(np.sqrt(variance), rel=1e-10)
         assert risk.audit.error_between(t1, t2) == pytest.approx(error, rel=1e-10)
 
 
@@ -588,9 +630,10 @@ def test_probe_noise_counts_in_comparisons():
     first, second = risk.probe_stderr[[5, 12]]
     losses = (risk.predictions.path.y - risk.corrected[[5, 12]]) ** 2
     sampling = stderr_of(losses[0] - losses[1], 1 / np.sqrt(40))
-    squares = [sampling, first, second, risk.audit.error_between(5, 12)]
-    assert min(squares) > 0
-    assert risk.compare(5, 12)[1] == pytest.approx(np.linalg.norm(squares), rel=1e-10)
+    variance = sampling**2 + first**2 + second**2 + dependence(risk, 5, 12)
+    variance += risk.audit.error_between(5, 12) ** 2
+    assert min(first, second) > 0.01
+    assert risk.compare(5, 12)[1] == pytest.approx(np.sqrt(variance), rel=1e-10)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -606,7 +649,7 @@ def test_probe_noise_counts_in_comparisons():
         (2.5, TypeError, "audit must be an integer, got 2.5"),
         (True, TypeError, "audit must be an integer, got True"),
         (None, TypeError, "audit must be an integer, got None"),
-        ("all", ValueError, "audit must be one of 'folds'; got 'all'"),
+        ("all", ValueError, "audit must be a number of rows, or 'folds'; got 'all'"),
         ([4, 5], TypeError, "audit must be an integer"),
     ],
 )
@@ -666,12 +709,13 @@ def assert_same_in(xp, method, options):
     )
     assert theirs.row_scale == ours.row_scale
     np.testing.assert_array_equal(theirs.audit.rows, ours.audit.rows)
-    names = "differences difference stderr slope correlation share repair repaired error".split()
-    pairs = [(getattr(theirs.audit, name), getattr(ours.audit, name)) for name in names]
+    of_audit = "difference", "stderr", "slope", "correlation", "share", "repaired", "error"
+    pairs = [(getattr(theirs.audit, name), getattr(ours.audit, name)) for name in of_audit]
     pairs += [(getattr(theirs, name), getattr(ours, name)) for name in ("values", "raw", "stderr")]
     for found, expected in pairs:
         assert isinstance(found, type(xp.asarray(y)))
-        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-8, atol=1e-9)
+        # the first differences are rounding, and so is what is said of them
+        np.testing.assert_allclose(np.asarray(found)[1:], expected[1:], rtol=1e-8, atol=1e-9)
     assert theirs.compare(5, 2) == pytest.approx(ours.compare(5, 2), rel=1e-8)
 
 

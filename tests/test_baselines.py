@@ -232,7 +232,10 @@ def test_risks_are_mean_losses(method, n):
     losses = criterion(y, predictions)
     np.testing.assert_allclose(risk.corrected, predictions, atol=1e-10)
     np.testing.assert_allclose(risk.values, losses.mean(axis=1) + optimism, atol=1e-10)
-    np.testing.assert_allclose(risk.stderr, losses.std(axis=1, ddof=1) / np.sqrt(n), atol=1e-10)
+    variance = losses.var(axis=1, ddof=1) / n
+    if method == "loo":
+        variance += risk.interactions.variance()
+    np.testing.assert_allclose(risk.stderr, np.sqrt(variance), atol=1e-10)
     np.testing.assert_allclose(risk.train, train, atol=1e-12)
     assert (risk.probe_stderr == 0).all()
     assert (risk.method, risk.n_probes, risk.covariance_known) == (method, 0, False)

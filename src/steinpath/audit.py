@@ -28,14 +28,16 @@ from typing import NamedTuple
 import numpy as np
 
 from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
-from steinpath.baselines import leave_one_out
-from steinpath.methods import Fitted, Found, Problem, folds
+from steinpath.interactions import Interactions
+from steinpath.methods import Found, Problem, check_finite, folds, leave_out_rows
 from steinpath.precision import design_in
 from steinpath.scoring import observation_losses
 
 # Differences up to this many standard errors are taken for noise. A smaller number repairs more
 # of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
 _NOISE = 1.75
+# What is below this many times the machine precision is taken for rounding.
+_ROUNDING = 64
 
 
 class LeftOut(NamedTuple):
@@ -51,15 +53,18 @@ class LeftOut(NamedTuple):
         To be added to their losses: Burman's correction, for folds.
     shrink : float
         Standard error of a mean over the rows, for values of standard deviation 1.
+    interactions : Interactions or None
+        How the losses of the rows depend on each other; not known for folds.
     """
 
     rows: np.ndarray
     predictions: Array
     optimism: Array
     shrink: float
+    interactions: Interactions | None = None
 
 
-def leave_out(problem: Problem, how: int | str, exact: Fitted | None = None) -> LeftOut:
+def leave_out(problem: Problem, how: int | str, exact: Found | None = None) -> LeftOut:
     """Run the path again without some of the rows.
 
     Parameters
@@ -68,22 +73,22 @@ def leave_out(problem: Problem, how: int | str, exact: Fitted | None = None) -> 
         The path, and in which precision to run it.
     how : int or "folds"
         Number of rows to leave out, one at a time; or ten folds.
-    exact : Fitted, optional
-        Predictions by leave-one-out, if they are known already.
+    exact : Found, optional
+        What leave-one-out of all rows found, if that was the method: there is nothing to check.
     """
     path, rng = problem.path, problem.rng
     n, dtype = path.n_samples, getattr(namespace(path.y), problem.precision)
-    if how == "folds":
+    if how == "folds" and exact is None:
         crossed = folds(problem, design_in(path, dtype, rng))
         rows = np.arange(n)
         return LeftOut(rows, crossed.predictions, crossed.optimism, 1 / math.sqrt(n))
-    m = min(int(how), n)
-    rows = np.sort(rng.choice(n, m, replace=False))
+    m = n if how == "folds" else min(int(how), n)
+    rows = rng.choice(n, m, replace=False)
     if exact is not None:
-        predictions = exact.at(rows)
+        predictions, pairs = exact.predictions.at(rows), exact.interactions
     else:
-        predictions = leave_one_out(path, rows, design_in(path, dtype, rng))
-    return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / n) / m))
+        predictions, pairs = leave_out_rows(problem, rows, design_in(path, dtype, rng))
+    return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / n) / m), pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +146,7 @@ class Audit:
     @cached_property
     def significance(self) -> np.ndarray:
         """Root mean square of `difference` over that of its standard error, near each iterate."""
-        seen, noise = (_pooled(to_numpy(x) ** 2.0) for x in (self.difference, self.stderr))
+        seen, noise = (_pooled(to_numpy(x)) for x in (self.difference, self.stderr))
         some = seen > 0
         ratio = np.zeros(len(seen))
         with np.errstate(divide="ignore"):  # without noise, all that is seen is significant
@@ -188,13 +193,18 @@ class Audit:
 
 def compare(problem: Problem, found: Found, left_out: LeftOut) -> Audit:
     """Compare an estimate with what runs without the rows predicted for them."""
+    xp, y = namespace(problem.path.y), take(problem.path.y, left_out.rows)
     predictions = found.predictions.at(left_out.rows)
-    y = take(problem.path.y, left_out.rows)
-    losses = [
-        observation_losses(problem.criterion, y, values)
-        for values in (left_out.predictions, predictions)
-    ]
-    differences = losses[0] - losses[1] + _column(left_out.optimism) - _column(found.optimism)
+    estimated, real = (
+        observation_losses(problem.criterion, y, values) + optimism
+        for values, optimism in (
+            (predictions, _column(found.optimism)),
+            (check_finite(left_out.predictions), _column(left_out.optimism)),
+        )
+    )
+    differences = real - estimated
+    rounding = _ROUNDING * xp.finfo(y.dtype).eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
+    differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     slope, correlation = _regression(predictions, left_out.predictions)
     return Audit(left_out.rows, differences, slope, correlation, left_out.shrink)
 
@@ -210,8 +220,8 @@ def _regression(x: Array, y: Array) -> tuple[Array, Array]:
     def centred(block: Array) -> Array:
         """Return a block less its means; what is left of equal numbers is rounding."""
         rest = block - xp.mean(block, axis=1, keepdims=True)
-        size = xp.max(xp.abs(block), axis=1, keepdims=True)
-        return xp.where(xp.abs(rest) > 1e-6 * size, rest, 0 * rest)
+        spread, size = (xp.max(xp.abs(x), axis=1, keepdims=True) for x in (rest, block))
+        return xp.where(spread > _ROUNDING * xp.finfo(x.dtype).eps * size, rest, 0 * rest)
 
     x, y = centred(x), centred(y)
     xx, yy, xy = (xp.sum(product, axis=1) for product in (x * x, y * y, x * y))
@@ -224,8 +234,8 @@ def _regression(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _pooled(values: np.ndarray) -> np.ndarray:
-    """Mean over the iterates from half to twice each one."""
+    """Mean square over the iterates from half to twice each one."""
     times = np.arange(len(values))
-    sums = np.concatenate([[0.0], np.cumsum(values)])
+    sums = np.concatenate([[0.0], np.cumsum(values.astype(float) ** 2)])
     first, last = times // 2, np.minimum(2 * times, times[-1]) + 1
     return np.asarray((sums[last] - sums[first]) / (last - first))

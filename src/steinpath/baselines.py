@@ -44,7 +44,7 @@ def replay(
     t : int
         Iteration, from 0.
     fitted : Array of shape (n, K)
-        Fitted values of all rows, also those left out.
+        Fitted values of all rows, also those left out, less the path's ``offset``.
     """
     maps = path.maps if kept is None else path.maps.on_part(kept, path.n_samples)
     dual, primal = (_for_columns(update, maps.structured) for update in (maps.dual, maps.primal))
@@ -52,7 +52,7 @@ def replay(
     n, p = design.shape
     scale = 1 / math.sqrt(n if kept is None else kept)
     keep = design.array(~left_out)
-    target = (design.array(path.y) - path.offset)[:, None]
+    target = design.array(path.y - path.offset)[:, None]
     fitted = design.zeros(*left_out.shape)
     u, v, b = [fitted], list[Array](), [design.zeros(p, left_out.shape[1])]
     eta = [b[0]]
@@ -62,7 +62,7 @@ def replay(
             eta.append(scale * design.rmatmat(u[-1]))
             b.append(primal(t, b, eta))
             fitted = design.matmat(b[-1])
-        yield t, path.offset + fitted
+        yield t, fitted
         v.append(keep * (scale * (target - fitted)))
         if maps.memory is not None:
             for history in (u, v, b, eta):
@@ -85,7 +85,10 @@ def _for_columns(update: Update, structured: bool) -> Update:
 
 
 def leave_one_out(
-    path: Path, rows: np.ndarray | None = None, design: Design | None = None
+    path: Path,
+    rows: np.ndarray | None = None,
+    design: Design | None = None,
+    among: Array | None = None,
 ) -> Array:
     """Predictions of some rows, each by the path that leaves it out.
 
@@ -97,6 +100,9 @@ def leave_one_out(
         The rows; all n of them by default.
     design : Design, optional
         The path's design in another precision.
+    among : Array of shape (N + 1, k, k), optional
+        Filled with the predictions of each of the first k rows by the path that leaves out each
+        of them.
 
     Returns
     -------
@@ -104,15 +110,20 @@ def leave_one_out(
     """
     n, xp = path.n_samples, namespace(path.y)
     rows = np.arange(n) if rows is None else rows
-    result = path.design.zeros(path.n_iter + 1, len(rows))
+    paired = rows[: 0 if among is None else among.shape[1]]
+    predictions = path.design.zeros(path.n_iter + 1, len(rows))
     width = _WIDTH if path.maps.structured else 1
     for start in range(0, len(rows), width):
-        some = rows[start : start + width]
-        left_out = np.arange(n)[:, None] == some
+        some = slice(start, min(start + width, len(rows)))
+        left_out = np.arange(n)[:, None] == rows[some]
+        pairs = slice(start, min(some.stop, len(paired)))
         for t, fitted in replay(path, left_out, design=design):
-            own = xp.linalg.diagonal(take(fitted, some))
-            result[t, start : start + len(some)] = cast(own, result.dtype)
-    return result
+            own = xp.linalg.diagonal(take(fitted, rows[some]))
+            predictions[t, some] = path.offset + cast(own, predictions.dtype)
+            if among is not None and start < pairs.stop:
+                block = take(fitted[:, : pairs.stop - start], paired)
+                among[t, :, pairs] = path.offset + cast(block, among.dtype)
+    return predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,17 +173,18 @@ def cross_validate(
     fold = rng.permutation(n) % n_folds
     sizes = np.bincount(fold, minlength=n_folds)
     design = path.design if design is None else design
-    y, xp = design.array(path.y), namespace(path.y)
-    predictions, optimism = design.zeros(N + 1, n), design.zeros(N + 1)
+    y, xp = path.y, namespace(path.y)
+    predictions, optimism = path.design.zeros(N + 1, n), path.design.zeros(N + 1)
     for size in np.unique(sizes):  # the scale of a fold's loss depends on its number of rows
         left_out = fold[:, None] == np.flatnonzero(sizes == size)
-        mask = design.array(left_out)
+        mask = path.design.array(left_out)
         for t, fitted in replay(path, left_out, n - int(size), design):
+            fitted = path.offset + cast(fitted, y.dtype)
             predictions[t, :] += xp.sum(mask * fitted, axis=1)
             if burman:
                 losses = observation_losses(criterion, y, fitted.T)
                 optimism[t] -= xp.sum(xp.mean(losses, axis=1)) * (int(size) / n)
     for t in range(N + 1 if burman else 0):
         losses = observation_losses(criterion, path.y, path.fitted[t : t + 1, :])
-        optimism[t] += cast(xp.mean(losses), optimism.dtype)
-    return CrossValidated(*(path.design.array(x) for x in (predictions, optimism)))
+        optimism[t] += xp.mean(losses)
+    return CrossValidated(predictions, optimism)

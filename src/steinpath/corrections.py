@@ -314,7 +314,8 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
         return None
     xp = namespace(path.y)
     if isinstance(row_scale, str):
-        check_choice("row_scale", row_scale, ("norm",))
+        if row_scale != "norm":
+            raise ValueError(f"row_scale must be None, 'norm' or an array; got {row_scale!r:.60}")
         squares = path.design.row_squares()
         what = "every (centred) row of X is zero"
     else:

@@ -353,14 +353,14 @@ def probe_noise(evidence: Evidence) -> Diagnostic | None:
 def audited_difference(evidence: Evidence) -> Diagnostic | None:
     """Leave-one-out of the audited rows that disagrees with the estimate, and visibly so.
 
-    Beyond chance is three and a half standard errors, some iterate being the worst of many; and
-    what is below half a standard error of the estimate does not show.
+    Beyond chance is three and a half standard errors of the difference, as the worst of many
+    iterates; and what is below the standard error of the estimate itself does not show.
     """
     risk, audit = evidence.risk, evidence.risk.audit
     if audit is None:
         return None
     difference, stderr = (to_numpy(x).astype(float) for x in (audit.difference, risk.stderr))
-    visible = np.abs(difference) > 0.5 * stderr
+    visible = np.abs(difference) > stderr
     significance = np.where(visible, audit.significance, 0.0)
     worst = int(np.argmax(significance))
     return Diagnostic(

@@ -15,6 +15,7 @@ from steinpath.baselines import CrossValidated, cross_validate, leave_one_out
 from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
 from steinpath.corrections import compute_matrices
 from steinpath.designs import Design
+from steinpath.interactions import Interactions, interactions, sample_size
 from steinpath.path import Path
 from steinpath.reduction import has_spectrum
 from steinpath.scoring import PerObservation, observation_losses
@@ -106,13 +107,7 @@ def score(problem: Problem, predictions: Fitted) -> Score:
     pieces = []
     for start in range(0, T, _BLOCK):
         block = slice(start, min(start + _BLOCK, T))
-        values = predictions.of(block)
-        if not xp.all(xp.isfinite(values)):
-            raise FloatingPointError(
-                "the corrections are not finite, though the iterates are: the algorithm "
-                "diverges when linearised, or with fewer rows; use smaller step sizes, or None "
-                "for safe ones"
-            )
+        values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
         means = xp.mean(losses, axis=1)
         spread = xp.std(losses, axis=1, correction=1.0) if n > 1 else 0 * means + math.inf
@@ -121,6 +116,17 @@ def score(problem: Problem, predictions: Fitted) -> Score:
             noise = _noise(criterion, y, values, predictions.corrections, block)
         pieces.append((means, spread / math.sqrt(n), noise))
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
+
+
+def check_finite(predictions: Array) -> Array:
+    """Return the predictions; refuse them unless all are finite."""
+    xp = namespace(predictions)
+    if not xp.all(xp.isfinite(predictions)):
+        raise FloatingPointError(
+            "the corrections are not finite, though the iterates are: the algorithm diverges when "
+            "linearised, or with fewer rows; use smaller step sizes, or None for safe ones"
+        )
+    return predictions
 
 
 def _noise(
@@ -159,12 +165,15 @@ class Found(NamedTuple):
         Number of random probes.
     optimism : Array of shape (n_iter + 1,) or float
         What is added to the mean losses, besides.
+    interactions : Interactions or None
+        How the losses depend on each other, where rows were left out one at a time.
     """
 
     predictions: Fitted
     score: Score
     n_probes: int = 0
     optimism: Array = 0.0
+    interactions: Interactions | None = None
 
 
 def _compressed(problem: Problem) -> Found:
@@ -237,8 +246,23 @@ def _hutchinson(problem: Problem) -> Found:
 
 def _loo(problem: Problem) -> Found:
     _refuse_covariance("loo", problem)
-    predictions = Given(problem.path, leave_one_out(problem.path))
-    return Found(predictions, score(problem, predictions))
+    path = problem.path
+    order = problem.rng.permutation(path.n_samples)  # the pairs are those of the first rows
+    predictions, pairs = leave_out_rows(problem, order, path.design)
+    predictions = Given(path, take(predictions, np.argsort(order), axis=1))
+    return Found(predictions, score(problem, predictions), interactions=pairs)
+
+
+def leave_out_rows(
+    problem: Problem, rows: np.ndarray, design: Design
+) -> tuple[Array, Interactions]:
+    """Predictions of rows that are left out one at a time, and how the first of them interact."""
+    path = problem.path
+    k = sample_size(len(rows), path.n_iter)
+    among = path.design.zeros(path.n_iter + 1, k, k)
+    predictions = leave_one_out(path, rows, design, among)
+    y, fitted = take(path.y, rows[:k]), Fitted(path).at(rows[:k])
+    return predictions, interactions(problem.criterion, y, fitted, among)
 
 
 def _folds(problem: Problem) -> Found:

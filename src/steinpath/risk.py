@@ -21,6 +21,7 @@ from steinpath._validation import (
 from steinpath.audit import Audit, compare, leave_out
 from steinpath.corrections import row_squares_of, second_moments
 from steinpath.diagnostics import Diagnostic, diagnose
+from steinpath.interactions import Interactions
 from steinpath.methods import METHODS, Fitted, Problem, cheapest, score
 from steinpath.path import Path
 from steinpath.scoring import (
@@ -48,8 +49,9 @@ class Risk:
     train : Array of shape (n_iter + 1,)
         Training error with the same test loss.
     stderr : Array of shape (n_iter + 1,)
-        Standard error of `values`: from the sampling of the observations, and from that of the
-        audited rows.
+        Standard error of `values`: from the spread of the losses; where rows were left out one at
+        a time (by an audit, or "loo"), from their dependence on each other, without which it is
+        too small once the fit is flexible; and from the sampling of the audited rows.
     probe_stderr : Array of shape (n_iter + 1,)
         Standard error of `values` from the random probes alone: zero where there are none,
         infinite (unknown) for a single one.
@@ -92,6 +94,7 @@ class Risk:
     audit: Audit | None
     criterion: PerObservation = field(repr=False)
     predictions: Fitted = field(repr=False)
+    interactions: Interactions | None = field(repr=False)
 
     @cached_property
     def corrected(self) -> Array:
@@ -126,8 +129,8 @@ class Risk:
         """Return the estimated risk of iterate ``t1`` less that of ``t2``, and its standard error.
 
         The error is that of the mean difference over the observations, which is much smaller
-        than those of the two risks, that of the audit, and that of the random probes, as if these
-        were independent: on the safe side.
+        than those of the two risks, with their dependence on each other where it is known, that of
+        the audit, and that of the random probes, as if these were independent: on the safe side.
 
         Parameters
         ----------
@@ -147,6 +150,8 @@ class Risk:
             errors = [spread / math.sqrt(n), self.probe_stderr[t1], self.probe_stderr[t2]]
             if self.audit is not None:
                 errors.append(self.audit.error_between(t1, t2))
+            if self.interactions is not None:
+                errors.append(math.sqrt(self.interactions.variance_between(t1, t2)))
             difference = float(self.values[t1] - self.values[t2])
         return difference, math.hypot(*map(float, errors))
 
@@ -299,21 +304,23 @@ def estimate_risk(
         train = score(problem, Fitted(path)).values
         results = {scale: METHODS[method](each) for scale, each in problems.items()}
         audits: dict[str | None, Audit | None] = dict.fromkeys(results)
+        pairs = next(iter(results.values())).interactions
         if audit:
-            known = results[None].predictions if method == "loo" else None
-            left_out = leave_out(problem, audit, known)
+            left_out = leave_out(problem, audit, results[None] if method == "loo" else None)
             audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
-    chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
-    found, audited = results[chosen], audits[chosen]
-    values, stderr = found.score.values, found.score.stderr
-    if audited is not None:
-        values = values + audited.repair
-        stderr = namespace(stderr).sqrt(stderr**2 + audited.error**2)
+            pairs = pairs or left_out.interactions
+        chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
+        found, audited = results[chosen], audits[chosen]
+        values, variance = found.score.values, found.score.stderr**2
+        if audited is not None:
+            values, variance = values + audited.repair, variance + audited.error**2
+        if pairs is not None:
+            variance = variance + pairs.variance()
     return Risk(
         values=values,
         raw=found.score.values,
         train=train,
-        stderr=stderr,
+        stderr=namespace(variance).sqrt(variance),
         probe_stderr=found.score.probe_stderr,
         test_loss=_name(problem.criterion),
         method=method,
@@ -324,13 +331,15 @@ def estimate_risk(
         audit=audited,
         criterion=problem.criterion,
         predictions=found.predictions,
+        interactions=pairs,
     )
 
 
 def check_audit(audit: int | str) -> int | str:
     """Return a number of rows to audit, or "folds"; refuse anything else."""
     if isinstance(audit, str):
-        check_choice("audit", audit, ("folds",))
+        if audit != "folds":
+            raise ValueError(f"audit must be a number of rows, or 'folds'; got {audit!r:.60}")
         return audit
     rows = check_count("audit", audit, low=0)
     if rows == 1:

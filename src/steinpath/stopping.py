@@ -20,9 +20,9 @@ class StopOnRisk:
 
     The run is extended in growing chunks, and the risk of all its iterates is estimated after
     each. It stops at the first chunk whose last iterate is `patience` iterations past the best
-    one and worse by more than two standard errors of the difference, paired over the
-    observations. Iterates and estimates are those of the full run, up to the noise of the
-    probes: neither has anything to do with what comes later.
+    one and worse by more than a standard error of the difference. Iterates and estimates are
+    those of the full run, up to the noise of the probes and of the audit: neither has anything to
+    do with what comes later.
 
     Parameters
     ----------
@@ -79,4 +79,4 @@ class StopOnRisk:
         )
         last, best = path.n_iter, risk.best_iter
         rise, stderr = risk.compare(last, best)
-        return replace(path, risk=risk), last - best >= self.patience and rise > 2 * stderr
+        return replace(path, risk=risk), last - best >= self.patience and rise > stderr
