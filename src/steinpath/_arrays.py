@@ -38,10 +38,15 @@ def to_numpy(array: Array) -> np.ndarray:
     return np.asarray(array)
 
 
-def take(block: Array, indices: np.ndarray, axis: int = 0) -> Array:
+def indices(values: Any, reference: Array) -> Array:
+    """Integers on the host as an array of the namespace and device of ``reference``."""
+    device = array_api_compat.device(reference)
+    return namespace(reference).asarray(np.asarray(values, dtype=np.int64), device=device)
+
+
+def take(block: Array, where: np.ndarray, axis: int = 0) -> Array:
     """Rows (or columns) of an array, by indices on the host."""
-    xp = namespace(block)
-    return xp.take(block, xp.asarray(indices, device=array_api_compat.device(block)), axis=axis)
+    return namespace(block).take(block, indices(where, block), axis=axis)
 
 
 def along_rows(values: Array, block: Array) -> Array:
@@ -54,3 +59,10 @@ def along_rows(values: Array, block: Array) -> Array:
 def norm_of_columns(block: Array) -> Array:
     """Euclidean norm of a vector, or of each column of a block (kept as a row)."""
     return namespace(block).linalg.vector_norm(block, axis=0, keepdims=block.ndim == 2)
+
+
+def clip(array: Array, low: Any, high: Any) -> Array:
+    """``array`` clipped to ``[low, high]``: the standard's function, without its cost for NumPy."""
+    if type(array) is np.ndarray:
+        return np.clip(array, low, high)
+    return namespace(array).clip(array, low, high)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, namespace, take
+from steinpath._arrays import Array, cast, indices, namespace
 from steinpath.designs import Design
 from steinpath.path import Path
 from steinpath.recursion import History
@@ -52,18 +52,19 @@ def replay(
     n, p = design.shape
     scale = 1 / math.sqrt(n if kept is None else kept)
     keep = design.array(~left_out)
-    target = design.array(path.y - path.offset)[:, None]
+    target = keep * design.array(scale * (path.y - path.offset))[:, None]
+    mask = scale * keep
     fitted = design.zeros(*left_out.shape)
-    u, v, b = [fitted], list[Array](), [design.zeros(p, left_out.shape[1])]
+    u, v, b = [fitted], [target], [design.zeros(p, left_out.shape[1])]
     eta = [b[0]]
-    for t in range(path.n_iter + 1):
-        if t:
-            u.append(keep * dual(t, u, v))
-            eta.append(scale * design.rmatmat(u[-1]))
-            b.append(primal(t, b, eta))
-            fitted = design.matmat(b[-1])
+    yield 0, fitted
+    for t in range(1, path.n_iter + 1):
+        u.append(keep * dual(t, u, v))
+        eta.append(design.rmatmat(u[-1]) * scale)
+        b.append(primal(t, b, eta))
+        fitted = design.matmat(b[-1])
         yield t, fitted
-        v.append(keep * (scale * (target - fitted)))
+        v.append(target - mask * fitted)
         if maps.memory is not None:
             for history in (u, v, b, eta):
                 del history[: -maps.memory]
@@ -110,19 +111,19 @@ def leave_one_out(
     """
     n, xp = path.n_samples, namespace(path.y)
     rows = np.arange(n) if rows is None else rows
-    paired = rows[: 0 if among is None else among.shape[1]]
+    k = 0 if among is None else among.shape[1]
     predictions = path.design.zeros(path.n_iter + 1, len(rows))
     width = _WIDTH if path.maps.structured else 1
     for start in range(0, len(rows), width):
         some = slice(start, min(start + width, len(rows)))
-        left_out = np.arange(n)[:, None] == rows[some]
-        pairs = slice(start, min(some.stop, len(paired)))
-        for t, fitted in replay(path, left_out, design=design):
-            own = xp.linalg.diagonal(take(fitted, rows[some]))
-            predictions[t, some] = path.offset + cast(own, predictions.dtype)
-            if among is not None and start < pairs.stop:
-                block = take(fitted[:, : pairs.stop - start], paired)
-                among[t, :, pairs] = path.offset + cast(block, among.dtype)
+        paired = rows[: k if start < k else 0]
+        wanted = indices(np.concatenate([rows[some], paired]), path.y)
+        for t, fitted in replay(path, np.arange(n)[:, None] == rows[some], design=design):
+            block = path.offset + cast(xp.take(fitted, wanted, axis=0), predictions.dtype)
+            predictions[t, some] = xp.linalg.diagonal(block[: some.stop - start, :])
+            if among is not None and start < k:
+                stop = min(some.stop, k)
+                among[t, :, start:stop] = block[some.stop - start :, : stop - start]
     return predictions
 
 

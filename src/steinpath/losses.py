@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from steinpath._arrays import Array, namespace, norm_of_columns
+from steinpath._arrays import Array, clip, namespace, norm_of_columns
 from steinpath._validation import store_number
 from steinpath.jacobians import Diagonal, Jacobian, RankOne
 
@@ -138,7 +138,7 @@ def _clipped_ratio(r: Array, s: float, low: float, high: float) -> Array:
     if s == 0:
         zero = xp.zeros_like(r)
         return xp.where(r > 0, zero + high, xp.where(r < 0, zero + low, zero))
-    return xp.clip(r / s, low, high)
+    return clip(r / s, low, high)
 
 
 def _inside(r: Array, low: float, high: float, value: float) -> Array:
@@ -232,11 +232,11 @@ class Huber(SeparableLoss):
         store_number(self, "delta", low=0, open_low=True)
 
     def rho(self, r: Array) -> Array:
-        inner = namespace(r).clip(r, -self.delta, self.delta)
+        inner = clip(r, -self.delta, self.delta)
         return inner * (r - inner / 2)
 
     def score(self, r: Array, s: float) -> Array:
-        return namespace(r).clip(r / (1 + s), -self.delta, self.delta)
+        return clip(r / (1 + s), -self.delta, self.delta)
 
     def slope(self, r: Array, s: float) -> Array:
         end = self.delta * (1 + s)
@@ -274,7 +274,7 @@ class EpsilonInsensitive(SeparableLoss):
         return _inside(size, low, self.eps + s, 1 / s if s else 0.0)
 
     def _beyond(self, r: Array) -> Array:
-        return r - namespace(r).clip(r, -self.eps, self.eps)
+        return r - clip(r, -self.eps, self.eps)
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,16 @@ its Jacobian follow.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
-from steinpath._arrays import Array, along_rows, like, namespace, to_numpy
+from steinpath._arrays import Array, along_rows, clip, like, namespace, to_numpy
 from steinpath._validation import check_array, store_number
 from steinpath.jacobians import Diagonal, FreeLast, Groups, GroupwiseRankOne, Jacobian
 
@@ -118,15 +120,14 @@ class SeparablePenalty(Penalty):
         return xp.sum(self.cost(xp.abs(b), self._lam(b)), axis=0)
 
     def prox(self, b: Array, step: float) -> Array:
-        xp = namespace(b)
-        size = xp.abs(b)
-        result = xp.zeros_like(b)
-        start, height, slope = 0.0, 0.0, 0.0  # of the piece before
-        for knot, next_slope in self.pieces(self._lam(b), step):
-            height = height + slope * (knot - start)
-            start, slope = knot, next_slope
-            result = xp.where(size >= start, height + slope * (size - start), result)
-        return xp.sign(b) * result
+        # the sum over the knots of the change of slope times what lies beyond
+        pieces = self.pieces(self._lam(b), step)
+        before = [0.0, *(slope for _, slope in pieces)]
+        bends = [
+            (slope - old) * (b - clip(b, -knot, knot))
+            for (knot, slope), old in zip(pieces, before, strict=False)
+        ]
+        return reduce(operator.add, bends)
 
     def jacobian(self, b: Array, step: float) -> Diagonal:
         if self.isotropic:
@@ -170,7 +171,7 @@ class SeparablePenalty(Penalty):
 
     def _lam(self, b: Array) -> Array:
         if self.weights is None:
-            return like(self.lam, b)
+            return self.lam
         return along_rows(like(self.lam * self.weights, b), b)
 
     def _weights(self, p: int) -> np.ndarray:
