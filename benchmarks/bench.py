@@ -293,14 +293,8 @@ def main() -> None:
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
     sizes: dict[str, Any] = FULL if args.full else QUICK
-    machine = {
-        "date": datetime.date.today().isoformat(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "numpy": np.__version__,
-    }
-    print(machine)
-    found: dict[str, Any] = {"machine": machine, "sizes": sizes}
+    found: dict[str, Any] = {"machine": machine(), "sizes": sizes}
+    print(found["machine"])
 
     def save() -> None:
         if args.json:
@@ -329,6 +323,16 @@ def main() -> None:
         found["scaling"] = scaling(sizes["scaling"])
         print(f"\n## Scaling\n\n{scaling_table(found['scaling'])}")
         save()
+
+
+def machine() -> Record:
+    """Say when and on what the figures were measured."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "numpy": np.__version__,
+    }
 
 
 def _processor() -> str:

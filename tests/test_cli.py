@@ -22,6 +22,12 @@ def test_demo_prints_a_table_names_the_iterate_and_saves_a_plot(tmp_path):
     assert CliRunner().invoke(main, command).output == result.output  # a seed is a seed
 
 
+def test_demo_prints_warnings():
+    result = CliRunner().invoke(main, ["demo", "--n", "20", "--p", "10", "--iters", "5"])
+    assert result.exit_code == 0, result.output
+    assert "Warning: with 20 observations" in result.output
+
+
 def test_demo_refuses_nonsense():
     assert CliRunner().invoke(main, ["demo", "--iters", "0"]).exit_code == 2
     assert "0.1" in CliRunner().invoke(main, ["--version"]).output
@@ -35,7 +41,17 @@ def test_plot_shows_the_curves():
     np.testing.assert_array_equal(curves["estimated risk"], risk.values)
     np.testing.assert_array_equal(curves["training error"], risk.train)
     assert f"chosen iterate {risk.best_iter}" in curves
+    assert "before the audit" not in curves
     assert risk.plot(ax) is ax
+
+
+def test_plot_shows_what_an_audit_repaired():
+    X, y, _ = draw(60, 30)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=60)
+    risk = sp.estimate_risk(path, method="compressed", audit=60, rng=0)
+    curves = {line.get_label(): line.get_ydata() for line in risk.plot().lines}
+    np.testing.assert_array_equal(curves["before the audit"], risk.raw)
+    np.testing.assert_array_equal(curves["estimated risk"], risk.values)
 
 
 def test_plots_say_what_to_install(monkeypatch):

@@ -46,6 +46,8 @@ def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
         f" true risk {truth[best]:.3f}; the best on the path is iterate {truth.argmin()} with "
         f"{truth.min():.3f}."
     )
+    for warning in risk.warnings:
+        console.print(f"Warning: {warning}.", style="yellow")
     if plot:
         from steinpath.plots import plot_risk, save
 

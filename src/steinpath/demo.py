@@ -28,7 +28,7 @@ def lad_lasso_demo(n: int = 600, p: int = 300, n_iter: int = 200, seed: int = 0)
     model = paper_model(p, noise="t2")
     X, y = model.sample(n, rng)
     path = run(X, y, LAD(), Lasso(0.5), ChambollePock(0.1, 0.1, 0.5), n_iter)
-    return Demo(path, estimate_risk(path, rng=rng), model.risk(path.coef, "absolute"))
+    return Demo(path, estimate_risk(path, audit=32, rng=rng), model.risk(path.coef, "absolute"))
 
 
 def iterates_to_show(n_iter: int, best: int) -> list[int]:

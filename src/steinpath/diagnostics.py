@@ -126,21 +126,26 @@ def row_sizes(evidence: Evidence) -> Diagnostic | None:
 
     The squared lengths of Gaussian rows vary by ``2 / k`` in k effective dimensions, relative to
     their mean. What exceeds that by a quarter is a multivariate Student t with 12 degrees of
-    freedom or fewer, on which the plain estimate is biased by several percent.
+    freedom or fewer, on which the plain estimate is biased by several percent. Scaled by their
+    sizes, rows may vary by two before so few of them decide that no standard error holds.
     """
-    squares = evidence.row_squares
-    if not evidence.corrected or evidence.risk.row_scale is not None or not squares.any():
+    squares, scaled = evidence.row_squares, evidence.risk.row_scale is not None
+    if not evidence.corrected or not squares.any():
         return None
     natural = 2 / evidence.dimension
     spread = float(np.var(squares / squares.mean()))
     largest = math.sqrt(squares.max() / squares.mean())
+    advice = (
+        "the estimate allows for that, but a few of them decide it, and its standard error"
+        if scaled
+        else "the estimate may be too low; use row_scale='norm', or 'auto' with an audit"
+    )
     return Diagnostic(
         "row sizes",
         spread,
-        natural + max(0.25, natural),
+        natural + max(2.0 if scaled else 0.25, natural),
         f"some rows of X are much longer than others (the longest {largest:.1f} times the average; "
-        f"their squared lengths vary by {spread:.2g}, Gaussian rows' by {natural:.2g}): the "
-        "estimate may be too low; use row_scale='norm' or an audit",
+        f"their squared lengths vary by {spread:.2g}, Gaussian rows' by {natural:.2g}): {advice}",
     )
 
 

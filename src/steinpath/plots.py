@@ -38,6 +38,8 @@ def save(ax: Axes, file: str) -> None:
 def plot_risk(risk: Risk, ax: Axes | None = None, true_risk: Any = None) -> Axes:
     """Draw training error, estimated risk with its band, and the chosen iterate.
 
+    Where an audit repaired the estimate visibly, what it was before is drawn as a thin line.
+
     Parameters
     ----------
     risk : Risk
@@ -61,6 +63,8 @@ def plot_risk(risk: Risk, ax: Axes | None = None, true_risk: Any = None) -> Axes
         lw=0,
         label="± 2 standard errors",
     )
+    if risk.audit is not None and np.any(np.abs(to_numpy(risk.audit.repair)) > stderr / 4):
+        ax.plot(t, to_numpy(risk.raw), color=BLUE, lw=0.8, ls="-.", label="before the audit")
     if true_risk is not None:
         ax.plot(t, to_numpy(true_risk), color=GREEN, ls=":", lw=2, label="true risk")
     ax.plot(best, values[best], "o", color=ORANGE, label=f"chosen iterate {best}")
