@@ -8,6 +8,7 @@ and the measured rates.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,14 +22,15 @@ from steinpath._arrays import Array, take, to_numpy
 from steinpath.algorithms import ProximalAlgorithm, ProximalMaps
 from steinpath.designs import InterceptDesign
 from steinpath.losses import SquareRoot
+from steinpath.methods import noise_near
 from steinpath.path import Path
 from steinpath.scoring import Criterion, lipschitz
 
 if TYPE_CHECKING:
     from steinpath.risk import Risk
 
-# Rows that are compared with all others.
-_COMPARED = 128
+# Rows that are compared with all others, and how many comparisons there may be.
+_COMPARED, _COMPARISONS = 128, 2**23
 # Iterates whose movement is compared, evenly spread in logarithmic time.
 _TIMES = 24
 
@@ -86,7 +88,7 @@ class Evidence:
         """
         design, squares = self.path.design, self.row_squares
         n = len(squares)
-        rows = np.random.default_rng(0).permutation(n)[:_COMPARED]
+        rows = np.random.default_rng(0).permutation(n)[: min(_COMPARED, _COMPARISONS // n + 1)]
         chosen = np.zeros((n, len(rows)))
         chosen[rows, np.arange(len(rows))] = 1.0
         # the rows themselves, and their products with all, by the two products that there are
@@ -111,8 +113,10 @@ class Evidence:
 
 def diagnose(risk: Risk) -> tuple[Diagnostic, ...]:
     """Run all checks that apply to an estimate."""
-    evidence = Evidence(risk)
-    found = (check(evidence) for check in CHECKS)
+    evidence, found = Evidence(risk), []
+    for check in CHECKS:
+        with contextlib.suppress(NotImplementedError):  # by designs that do not know their rows
+            found.append(check(evidence))
     return tuple(diagnostic for diagnostic in found if diagnostic is not None)
 
 
@@ -342,10 +346,8 @@ def probe_noise(evidence: Evidence) -> Diagnostic | None:
     risk = evidence.risk
     if not risk.n_probes:
         return None
-    best = risk.best_iter
-    near = slice(best // 2, min(2 * best, evidence.path.n_iter) + 1)
-    noise = math.sqrt(float(np.mean(to_numpy(risk.probe_stderr[near]).astype(float) ** 2)))
-    stderr = float(risk.stderr[best])
+    noise = noise_near(risk.best_iter, risk.probe_stderr)
+    stderr = float(risk.stderr[risk.best_iter])
     return Diagnostic(
         "probe noise",
         noise / stderr if stderr > 0 else (math.inf if noise > 0 else 0.0),

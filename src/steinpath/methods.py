@@ -152,6 +152,12 @@ def _noise(
 # ------------------------------------------------------------------------------------------------
 
 
+def noise_near(best: int, probe_stderr: Array) -> float:
+    """Root mean square noise of the probes over the iterates from half to twice the best one."""
+    near = probe_stderr[best // 2 : min(2 * best + 1, probe_stderr.shape[0])]
+    return math.sqrt(float(namespace(near).mean(near**2)))
+
+
 class Found(NamedTuple):
     """What a method found.
 
@@ -191,14 +197,13 @@ def _compressed(problem: Problem) -> Found:
         predictions = Compressed(path, compression.corrections())
         found = score(problem, predictions)
         best = int(xp.argmin(found.values))
-        near = slice(best // 2, min(2 * best, path.n_iter) + 1)
-        noise = math.sqrt(float(xp.mean(found.probe_stderr[near] ** 2)))
+        noise = noise_near(best, found.probe_stderr)
         tol = problem.probe_tol or float(found.stderr[best]) / 4
         if noise <= tol or compression.n_probes >= most:
             break
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
         compression.draw(min(math.ceil(1.2 * compression.n_probes * missing**2), most))
-    if noise > tol:
+    if problem.probe_tol and noise > tol:  # its own aim it may miss; `diagnostics` says by how much
         warnings.warn(
             f"the noise of {compression.n_probes} random probes is {noise:.2g} near the minimum, "
             f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol",
