@@ -27,11 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
+from steinpath._arrays import Array, cast, like, namespace, to_numpy
 from steinpath.interactions import Interactions
 from steinpath.methods import Found, Problem, check_finite, folds, leave_out_rows
 from steinpath.precision import design_in
-from steinpath.scoring import observation_losses
+from steinpath.scoring import losses_at
 
 # Differences up to this many standard errors are taken for noise. A smaller number repairs more
 # of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
@@ -193,20 +193,21 @@ class Audit:
 
 def compare(problem: Problem, found: Found, left_out: LeftOut) -> Audit:
     """Compare an estimate with what runs without the rows predicted for them."""
-    xp, y = namespace(problem.path.y), take(problem.path.y, left_out.rows)
-    predictions = found.predictions.at(left_out.rows)
+    path, rows = problem.path, left_out.rows
+    xp, eps = namespace(path.y), namespace(path.y).finfo(path.y.dtype).eps
+    predictions = found.predictions.at(rows)
     estimated, real = (
-        observation_losses(problem.criterion, y, values) + optimism
+        losses_at(problem.criterion, path.y, rows, values, path.fitted) + optimism
         for values, optimism in (
             (predictions, _column(found.optimism)),
             (check_finite(left_out.predictions), _column(left_out.optimism)),
         )
     )
     differences = real - estimated
-    rounding = _ROUNDING * xp.finfo(y.dtype).eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
+    rounding = _ROUNDING * eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     slope, correlation = _regression(predictions, left_out.predictions)
-    return Audit(left_out.rows, differences, slope, correlation, left_out.shrink)
+    return Audit(rows, differences, slope, correlation, left_out.shrink)
 
 
 def _column(values: Array) -> Array:

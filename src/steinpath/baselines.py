@@ -86,10 +86,7 @@ def _for_columns(update: Update, structured: bool) -> Update:
 
 
 def leave_one_out(
-    path: Path,
-    rows: np.ndarray | None = None,
-    design: Design | None = None,
-    among: Array | None = None,
+    path: Path, rows: np.ndarray | None = None, design: Design | None = None
 ) -> Array:
     """Predictions of some rows, each by the path that leaves it out.
 
@@ -101,30 +98,45 @@ def leave_one_out(
         The rows; all n of them by default.
     design : Design, optional
         The path's design in another precision.
-    among : Array of shape (N + 1, k, k), optional
-        Filled with the predictions of each of the first k rows by the path that leaves out each
-        of them.
 
     Returns
     -------
     Array of shape (N + 1, m)
     """
+    rows = np.arange(path.n_samples) if rows is None else rows
+    return leave_out(path, rows[:, None], design)[:, :, 0]
+
+
+def leave_out(path: Path, groups: np.ndarray, design: Design | None = None) -> Array:
+    """Predictions of groups of rows, each by the path that leaves the whole group out.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    groups : ndarray of int of shape (m, g)
+        The rows of each group; some may be the same.
+    design : Design, optional
+        The path's design in another precision.
+
+    Returns
+    -------
+    Array of shape (N + 1, m, g)
+    """
     n, xp = path.n_samples, namespace(path.y)
-    rows = np.arange(n) if rows is None else rows
-    k = 0 if among is None else among.shape[1]
-    predictions = path.design.zeros(path.n_iter + 1, len(rows))
+    result = path.design.zeros(path.n_iter + 1, *groups.shape)
     width = _WIDTH if path.maps.structured else 1
-    for start in range(0, len(rows), width):
-        some = slice(start, min(start + width, len(rows)))
-        paired = rows[: k if start < k else 0]
-        wanted = indices(np.concatenate([rows[some], paired]), path.y)
-        for t, fitted in replay(path, np.arange(n)[:, None] == rows[some], design=design):
-            block = path.offset + cast(xp.take(fitted, wanted, axis=0), predictions.dtype)
-            predictions[t, some] = xp.linalg.diagonal(block[: some.stop - start, :])
-            if among is not None and start < k:
-                stop = min(some.stop, k)
-                among[t, :, start:stop] = block[some.stop - start :, : stop - start]
-    return predictions
+    for start in range(0, len(groups), width):
+        some = groups[start : start + width]
+        columns = np.arange(len(some))[:, None]
+        left_out = np.zeros((n, len(some)), dtype=bool)
+        left_out[some, columns] = True
+        wanted = indices((some * len(some) + columns).ravel(), path.y)
+        for t, fitted in replay(path, left_out, design=design):
+            values = xp.take(xp.reshape(fitted, (-1,)), wanted, axis=0)
+            values = path.offset + cast(xp.reshape(values, some.shape), result.dtype)
+            result[t, start : start + len(some), :] = values
+    return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,88 +1,89 @@
 r"""How much the losses of two observations have to do with each other.
 
-A mean of n independent losses has the variance of one of them over n. Losses of predictions that
-were fitted to the other observations are not independent: with :math:`a_{ij}` the change of the
-loss of observation i when j is left out of the fit that predicts it, the error of leave-one-out
-as an estimate of the risk of the fit at hand has, besides, the variance
+A mean of n independent losses has the variance of one of them over n. Leave-one-out losses are
+not independent: the fits that predict observations i and j share all others, and each contains
+the other. With :math:`a_{ij}` the change of the loss of i, when left out, by leaving out j as
+well, two of them have the covariance :math:`E[a_{ij} a_{ji}]` beyond that of the risks of their
+fits: the other terms vanish given the rest of the data. So the error of leave-one-out, as an
+estimate of the risk of the fit at hand, has the variance
 
-.. math:: \frac1{n^2} \sum_{i<j} (a_{ij} + a_{ji})^2 \approx \tfrac12 E (a_{ij} + a_{ji})^2 ,
+.. math:: \mathrm{Var}(\text{loss}) / n + E[a_{ij} a_{ji}] .
 
-the pairs being uncorrelated with each other and with the losses (the second term of Hoeffding's
-decomposition). In p dimensions each :math:`a_{ij}` is of order :math:`n^{-1/2}` once p is in
-proportion to n, so that this is as large as the first term, or larger for flexible fits.
-
-Runs that leave out a sample of the rows, one each, know all pairs among them.
+For p in proportion to n each :math:`a_{ij}` is of order :math:`n^{-1/2}`, so that the second term
+is as large as the first, and much larger late on the path. It is estimated by the mean over a
+few pairs of rows, each left out together in one more column of the replayed runs.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from steinpath._arrays import Array, like, namespace
-from steinpath.scoring import PerObservation, observation_losses
+from steinpath._arrays import Array, namespace
+from steinpath.path import Path
+from steinpath.scoring import PerObservation, losses_at
 
-# Rows whose pairs are looked at, at most; two thousand pairs are enough for a variance.
-_SAMPLE = 64
-# Entries that the pairs may have, over all iterates.
-_ENTRIES = 2**22
+# Pairs that are looked at, at most.
+_PAIRS = 32
 
 
-def sample_size(n_rows: int, n_iter: int) -> int:
-    """Return how many of the rows to look at."""
-    return min(n_rows, _SAMPLE, max(math.isqrt(_ENTRIES // (n_iter + 1)), 2))
+def disjoint_pairs(rows: np.ndarray) -> np.ndarray:
+    """Return pairs of the first rows, of shape (q, 2), no row in two of them."""
+    q = min(len(rows) // 2, _PAIRS)
+    return rows[: 2 * q].reshape(q, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Pairs among a sample of k rows.
+    """What leaving out one observation of a pair does to the other.
 
     Attributes
     ----------
-    pairs : Array of shape (n_iter + 1, k, k)
-        ``a_ij + a_ji`` of each iterate; zero on the diagonal.
+    changes : Array of shape (n_iter + 1, q, 2)
+        ``a_ij`` and ``a_ji`` of each pair, for each iterate: the loss of the one when it is left
+        out, less its loss when the other is left out as well.
     """
 
-    pairs: Array
+    changes: Array
 
     def variance(self) -> Array:
-        """Variance of the mean loss that is due to the pairs, for each iterate."""
-        return self._variance(self.pairs)
+        """Covariance of two losses, for each iterate; what is seen below zero is noise."""
+        return _mean_product(self.changes)
 
     def variance_between(self, t1: int, t2: int) -> float:
         """Return the same for the difference between two iterates."""
-        return float(self._variance(self.pairs[t1 : t1 + 1, ...] - self.pairs[t2 : t2 + 1, ...])[0])
+        difference = self.changes[t1 : t1 + 1, ...] - self.changes[t2 : t2 + 1, ...]
+        return float(_mean_product(difference)[0])
 
-    @staticmethod
-    def _variance(pairs: Array) -> Array:
-        k = pairs.shape[1]
-        return namespace(pairs).sum(pairs**2, axis=(1, 2)) / max(2 * k * (k - 1), 1)
+
+def _mean_product(changes: Array) -> Array:
+    xp = namespace(changes)
+    products = changes[:, :, 0] * changes[:, :, 1]
+    means = xp.sum(products, axis=1) / max(products.shape[1], 1)
+    return xp.where(means > 0, means, 0 * means)
 
 
 def interactions(
-    criterion: PerObservation, y: Array, fitted: Array, left_out: Array
+    path: Path, criterion: PerObservation, pairs: np.ndarray, alone: Array, together: Array
 ) -> Interactions:
-    """Compare the losses of a sample of rows when one or two of them are left out.
+    """Compare the losses of rows that are left out alone and in pairs.
 
     Parameters
     ----------
+    path : Path
+        The path.
     criterion : callable
         Test loss.
-    y : Array of shape (k,)
-        Responses of the rows.
-    fitted : Array of shape (n_iter + 1, k)
-        Their fitted values.
-    left_out : Array of shape (n_iter + 1, k, k)
-        Fitted value of row i by the run that leaves out row j.
+    pairs : ndarray of int of shape (q, 2)
+        The rows.
+    alone, together : Array of shape (n_iter + 1, q, 2)
+        Predictions of each row by the run that leaves it out, and by the one that leaves out
+        both.
     """
-    xp = namespace(y)
-    T, k = fitted.shape
-    own = xp.linalg.diagonal(left_out)  # of each row, when it is left out itself
-    # without j as well, it moves by as much as the fitted value does
-    both = own[:, None, :] + xp.matrix_transpose(left_out) - fitted[:, None, :]
-    losses = xp.reshape(observation_losses(criterion, y, xp.reshape(both, (T * k, k))), (T, k, k))
-    changes = losses - observation_losses(criterion, y, own)[:, None, :]
-    changes = changes * like(1 - np.eye(k), y)
-    return Interactions(changes + xp.matrix_transpose(changes))
+    xp, rows = namespace(alone), np.reshape(pairs, (-1,))
+    losses = [
+        losses_at(criterion, path.y, rows, xp.reshape(x, (x.shape[0], len(rows))), path.fitted)
+        for x in (alone, together)
+    ]
+    return Interactions(xp.reshape(losses[0] - losses[1], alone.shape))

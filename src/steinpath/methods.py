@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from steinpath._arrays import Array, namespace, take
-from steinpath.baselines import CrossValidated, cross_validate, leave_one_out
+from steinpath.baselines import CrossValidated, cross_validate, leave_out
 from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
 from steinpath.corrections import compute_matrices
 from steinpath.designs import Design
-from steinpath.interactions import Interactions, interactions, sample_size
+from steinpath.interactions import Interactions, disjoint_pairs, interactions
 from steinpath.path import Path
 from steinpath.reduction import has_spectrum
 from steinpath.scoring import PerObservation, observation_losses
@@ -261,13 +261,15 @@ def _loo(problem: Problem) -> Found:
 def leave_out_rows(
     problem: Problem, rows: np.ndarray, design: Design
 ) -> tuple[Array, Interactions]:
-    """Predictions of rows that are left out one at a time, and how the first of them interact."""
-    path = problem.path
-    k = sample_size(len(rows), path.n_iter)
-    among = path.design.zeros(path.n_iter + 1, k, k)
-    predictions = leave_one_out(path, rows, design, among)
-    y, fitted = take(path.y, rows[:k]), Fitted(path).at(rows[:k])
-    return predictions, interactions(problem.criterion, y, fitted, among)
+    """Predictions of rows that are left out one at a time, and how pairs of them interact."""
+    path, m = problem.path, len(rows)
+    pairs = disjoint_pairs(rows)
+    # a row alone is a pair with itself
+    groups = np.concatenate([np.stack([rows, rows], axis=1), pairs])
+    found = check_finite(leave_out(path, groups, design))
+    predictions, together = found[:, :m, 0], found[:, m:, :]
+    alone = namespace(found).reshape(predictions[:, : pairs.size], together.shape)
+    return predictions, interactions(path, problem.criterion, pairs, alone, together)
 
 
 def _folds(problem: Problem) -> Found:

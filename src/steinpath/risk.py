@@ -209,7 +209,7 @@ def estimate_risk(
         "pseudo_huber", "epsilon_insensitive", "quantile", with the parameter of the path's loss
         if that is of the same kind and the loss class's default otherwise. A loss such as
         ``sp.Quantile(0.8)`` brings its own. A callable gets ``(y, prediction)`` of all
-        observations, or of those that are audited, and returns one number for each.
+        observations and returns one number for each.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. Given, the estimate is the paper's R̃; otherwise R̂.
     method : str, default="auto"
@@ -308,7 +308,7 @@ def estimate_risk(
         if audit:
             left_out = leave_out(problem, audit, results[None] if method == "loo" else None)
             audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
-            pairs = pairs or left_out.interactions
+            pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
         found, audited = results[chosen], audits[chosen]
         values, variance = found.score.values, found.score.stderr**2

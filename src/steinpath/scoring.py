@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, namespace
+from steinpath._arrays import Array, cast, namespace, take
 from steinpath._validation import check_choice
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
 
@@ -109,6 +109,32 @@ def observation_losses(criterion: PerObservation, y: Array, predictions: Array) 
     xp = namespace(y)
     rows = range(predictions.shape[0])
     return xp.stack([_checked(criterion(y, predictions[t, ...]), y) for t in rows])
+
+
+def losses_at(
+    criterion: PerObservation, y: Array, rows: np.ndarray, predictions: Array, others: Array
+) -> Array:
+    """Loss of some observations, for each row of predictions.
+
+    Parameters
+    ----------
+    criterion : callable
+        Test loss.
+    y : Array of shape (n,)
+        All responses.
+    rows : ndarray of int of shape (m,)
+        The observations.
+    predictions : Array of shape (T, m)
+        Theirs.
+    others : Array of shape (T, n)
+        What a user's own test loss, which expects all observations, sees of the others.
+    """
+    if isinstance(criterion, Criterion):
+        return criterion(take(y, rows), predictions)
+    place = np.arange(y.shape[0])
+    place[rows] = len(place) + np.arange(len(rows))
+    everything = namespace(y).concat([others, predictions], axis=1)
+    return take(observation_losses(criterion, y, take(everything, place, axis=1)), rows, axis=1)
 
 
 def _checked(values: Any, y: Array) -> Array:
