@@ -372,15 +372,12 @@ def probe_noise(evidence: Evidence) -> Diagnostic | None:
         return None
     noise = noise_near(risk.best_iter, risk.probe_stderr)
     stderr = float(risk.stderr[risk.best_iter])
-    how_large = (
-        f"({noise:.2g}) is not small beside" if math.isfinite(noise) else "is unknown beside"
-    )
+    size = f"{noise:.2g}, not small" if math.isfinite(noise) else "unknown"
     return Diagnostic(
         "probe noise",
         noise / stderr if 0 < stderr < math.inf else (math.inf if noise > 0 else 0.0),
         0.5,
-        f"the noise of {risk.n_probes} random probes is "
-        f"{f'{noise:.2g}, not small' if known else 'unknown'} beside the sampling error "
+        f"the noise of {risk.n_probes} random probes is {size} beside the sampling error "
         f"({stderr:.2g}); use more n_probes",
     )
 
