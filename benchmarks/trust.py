@@ -248,13 +248,13 @@ def summary(records: list[Record]) -> Record:
     }
 
 
-def coverage_table(reps: int, jobs: int) -> list[Record]:
+def coverage_table(reps: int, jobs: int, kinds: Iterable[str]) -> list[Record]:
     """Print coverage and warnings on the five data sets."""
     columns = ("single", "chosen", "between", "off by three", "without a warning", "warned")
     print(f"\n| {reps} replications | | {' | '.join(columns)} |")
     print("|---|---" + "|---" * len(columns) + "|")
     table = []
-    for challenge in CHALLENGES:
+    for challenge in kinds:
         for pair in PAIRS:
             calls = [(challenge, pair, seed) for seed in range(reps)]
             records = in_parallel(replicate, calls, jobs)
@@ -301,6 +301,7 @@ def main() -> None:
     parts = ("audit", "cost", "coverage", "warnings")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--reps", type=int, help="replications; 10, 200 and 50 by default")
+    parser.add_argument("--kinds", nargs="+", choices=list(CHALLENGES), default=list(CHALLENGES))
     parser.add_argument("--jobs", type=int, default=2, help="processes, each on one core")
     parser.add_argument("--json", type=Path, help="where to write the tables")
     options = parser.parse_args()
@@ -310,7 +311,7 @@ def main() -> None:
     if "audit" in options.parts:
         tables["audit"] = audit_table(options.reps or 10, options.jobs)
     if "coverage" in options.parts:
-        tables["coverage"] = coverage_table(options.reps or 200, options.jobs)
+        tables["coverage"] = coverage_table(options.reps or 200, options.jobs, options.kinds)
     if "warnings" in options.parts:
         tables["warnings"] = warnings_table(options.reps or 50, options.jobs)
     if options.json:

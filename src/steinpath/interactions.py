@@ -11,11 +11,13 @@ estimate of the risk of the fit at hand, has the variance
 
 For p in proportion to n each :math:`a_{ij}` is of order :math:`n^{-1/2}`, so that the second term
 is as large as the first, and much larger late on the path. It is estimated by the mean over a
-few pairs of rows, each left out together in one more column of the replayed runs.
+few pairs of rows, each left out together in one more column of the replayed runs; and since too
+small a standard error is the worse mistake, plus that mean's own.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,20 +50,23 @@ class Interactions:
     changes: Array
 
     def variance(self) -> Array:
-        """Covariance of two losses, for each iterate; what is seen below zero is noise."""
-        return _mean_product(self.changes)
+        """Covariance of two losses for each iterate, on the safe side."""
+        return _covariance(self.changes)
 
     def variance_between(self, t1: int, t2: int) -> float:
         """Return the same for the difference between two iterates."""
         difference = self.changes[t1 : t1 + 1, ...] - self.changes[t2 : t2 + 1, ...]
-        return float(_mean_product(difference)[0])
+        return float(_covariance(difference)[0])
 
 
-def _mean_product(changes: Array) -> Array:
+def _covariance(changes: Array) -> Array:
     xp = namespace(changes)
     products = changes[:, :, 0] * changes[:, :, 1]
-    means = xp.sum(products, axis=1) / max(products.shape[1], 1)
-    return xp.where(means > 0, means, 0 * means)
+    q = products.shape[1]
+    if q < 2:  # a single pair says nothing of its noise
+        return xp.sum(xp.abs(products), axis=1)
+    bound = xp.mean(products, axis=1) + xp.std(products, axis=1, correction=1.0) / math.sqrt(q)
+    return xp.where(bound > 0, bound, 0 * bound)
 
 
 def interactions(
