@@ -11,7 +11,7 @@ import steinpath as sp
 from problems import draw
 from steinpath import audit as auditing
 from steinpath import baselines
-from steinpath.audit import Audit, LeftOut, compare, leave_out
+from steinpath.audit import Audit, LeftOut, compare, leave_rows_out
 from steinpath.baselines import leave_one_out
 from steinpath.methods import METHODS, Problem
 from steinpath.scoring import resolve_test_loss
@@ -452,7 +452,7 @@ def test_the_mean_over_all_samples_is_leave_one_out(method):
     path = ridge_path(n=9, p=4)
     problem = problem_of(path)
     found, loo = METHODS[method](problem), leave_one_out(path)
-    drawn = leave_out(problem, 4)
+    drawn = leave_rows_out(problem, 4)
     np.testing.assert_allclose(drawn.predictions, loo[:, drawn.rows], atol=1e-12)
     audits = [
         compare(problem, found, drawn._replace(rows=rows, predictions=loo[:, rows]))
@@ -469,7 +469,7 @@ def test_the_mean_over_all_samples_is_leave_one_out(method):
 def test_all_samples_are_equally_likely():
     X, y, _ = draw(6, 4)
     problem = problem_of(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=1))
-    drawn = [np.sort(leave_out(problem, 3).rows) for _ in range(2000)]
+    drawn = [np.sort(leave_rows_out(problem, 3).rows) for _ in range(2000)]
     samples, counts = np.unique(drawn, axis=0, return_counts=True)
     np.testing.assert_array_equal(samples, list(itertools.combinations(range(6), 3)))
     assert stats.chisquare(counts).pvalue > 0.001

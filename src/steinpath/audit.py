@@ -64,7 +64,7 @@ class LeftOut(NamedTuple):
     interactions: Interactions | None = None
 
 
-def leave_out(problem: Problem, how: int | str, exact: Found | None = None) -> LeftOut:
+def leave_rows_out(problem: Problem, how: int | str, exact: Found | None = None) -> LeftOut:
     """Run the path again without some of the rows.
 
     Parameters

@@ -182,20 +182,22 @@ def near_copies(evidence: Evidence) -> Diagnostic | None:
 def serial_rows(evidence: Evidence) -> Diagnostic | None:
     """Rows that are like the ones before them, as in a time series.
 
-    The mean cosine of neighbours is 0 for independent rows, up to ``1 / √(m k)`` for m of them in
-    k dimensions, of which four are beyond chance. Below 0.2 it does little harm: the estimate is
-    a few percent too low at an autocorrelation of 0.2.
+    The mean cosine of neighbours is that of any two for independent rows, up to ``1 / √(m k)`` for
+    m of them in k dimensions, of which four are beyond chance. Below 0.2 it does little harm.
     """
     inner = np.flatnonzero(evidence.rows + 1 < evidence.path.n_samples)
     if len(inner) < 20:
         return None
-    neighbours = float(np.mean(evidence.cosines[inner, evidence.rows[inner] + 1]))
+    cosines = evidence.cosines[inner]
+    anyone = cosines.sum() / (cosines.size - len(inner))  # its own, which is 0, not counted
+    neighbours = float(np.mean(cosines[np.arange(len(inner)), evidence.rows[inner] + 1]) - anyone)
     return Diagnostic(
         "serial rows",
         neighbours,
         max(0.2, 4 / math.sqrt(len(inner) * evidence.dimension)),
-        f"rows of X are like their neighbours (mean cosine {neighbours:.2f}): if they are a time "
-        "series, the error on later rows is larger than estimated; hold out the end of it instead",
+        f"rows of X are like their neighbours (mean cosine {neighbours:.2f} above that of any "
+        "two): if they are a time series, the error on later rows is larger than estimated; hold "
+        "out the end of it instead",
     )
 
 
@@ -368,14 +370,14 @@ def movement(evidence: Evidence) -> Diagnostic | None:
 def probe_noise(evidence: Evidence) -> Diagnostic | None:
     """Random probes that are too few: their noise should disappear in that of the sampling."""
     risk = evidence.risk
-    if not risk.n_probes:
+    stderr = float(risk.stderr[risk.best_iter])
+    if not risk.n_probes or not 0 < stderr < math.inf:
         return None
     noise = noise_near(risk.best_iter, risk.probe_stderr)
-    stderr = float(risk.stderr[risk.best_iter])
     size = f"{noise:.2g}, not small" if math.isfinite(noise) else "unknown"
     return Diagnostic(
         "probe noise",
-        noise / stderr if 0 < stderr < math.inf else (math.inf if noise > 0 else 0.0),
+        noise / stderr,
         0.5,
         f"the noise of {risk.n_probes} random probes is {size} beside the sampling error "
         f"({stderr:.2g}); use more n_probes",
@@ -386,23 +388,23 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
     """Leave-one-out of the audited rows that disagrees with the estimate, and visibly so.
 
     Beyond chance is three and a half standard errors of the difference, as the worst of many
-    iterates; and what is below the standard error of the estimate itself does not show.
+    iterates; and what is within two of the estimate's own does not show.
     """
     risk, audit = evidence.risk, evidence.risk.audit
     if audit is None:
         return None
     difference, stderr = (to_numpy(x).astype(float) for x in (audit.difference, risk.stderr))
-    visible = np.abs(difference) > stderr
+    visible = np.abs(difference) > 2 * stderr
     significance = np.where(visible, audit.significance, 0.0)
     worst = int(np.argmax(significance))
-    by = f"{significance[worst]:.1f} standard errors"
+    size = float(significance[worst])
+    by = f"{size:.1f} standard errors" if math.isfinite(size) else "beyond any doubt"
     return Diagnostic(
         "audit",
-        float(significance[worst]),
+        size,
         3.5,
         f"at iterate {worst} the audited rows, when left out, cost {difference[worst]:+.2g} beside "
-        f"the estimate, {by if significance[worst] < math.inf else 'and all rows were audited'}; "
-        "the estimate was repaired by "
+        f"the estimate, {by}; the estimate was repaired by "
         f"{float(audit.repair[worst]):+.2g}, and its standard error allows for the rest",
     )
 

@@ -18,7 +18,7 @@ from steinpath._validation import (
     check_number,
     check_rng,
 )
-from steinpath.audit import Audit, compare, leave_out
+from steinpath.audit import Audit, compare, leave_rows_out
 from steinpath.corrections import row_squares_of, second_moments
 from steinpath.diagnostics import Diagnostic, diagnose
 from steinpath.interactions import Interactions
@@ -306,7 +306,7 @@ def estimate_risk(
         audits: dict[str | None, Audit | None] = dict.fromkeys(results)
         pairs = next(iter(results.values())).interactions
         if audit:
-            left_out = leave_out(problem, audit, results[None] if method == "loo" else None)
+            left_out = leave_rows_out(problem, audit, results[None] if method == "loo" else None)
             audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
             pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))

@@ -123,7 +123,7 @@ def losses_at(
     y : Array of shape (n,)
         All responses.
     rows : ndarray of int of shape (m,)
-        The observations.
+        The observations, each once.
     predictions : Array of shape (T, m)
         Theirs.
     others : Array of shape (T, n)
