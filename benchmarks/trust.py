@@ -1,6 +1,6 @@
 """How far to trust the estimates: audits against exact leave-one-out, coverage, warnings.
 
-    python benchmarks/trust.py                                  # all four tables, half an hour
+    python benchmarks/trust.py                                  # all four tables, an hour and a half
     python benchmarks/trust.py --parts audit cost
     python benchmarks/trust.py --parts coverage warnings --jobs 16
 
