@@ -1,6 +1,6 @@
 """How far to trust the estimates: audits against exact leave-one-out, coverage, warnings.
 
-    python benchmarks/trust.py                                  # all four tables, an hour and a half
+    python benchmarks/trust.py                      # all four tables, an hour and a half
     python benchmarks/trust.py --parts audit cost
     python benchmarks/trust.py --parts coverage warnings --jobs 16
 
@@ -136,7 +136,7 @@ def audit_table(reps: int, jobs: int) -> list[Record]:
     """Print the distances to leave-one-out."""
     columns = ("raw", "rows", "difference", "audited", "claimed")
     print(
-        "\n| distance to leave-one-out | R̂ | 32 rows alone | difference | audited | claimed | ±2 "
+        "\n| distance to leave-one-out | R̂ | 32 rows | difference | audited | claimed | ± 2 s.e. |"
     )
     print("|---|---|---|---|---|---|---|")
     table = []
