@@ -236,7 +236,5 @@ def _regression(x: Array, y: Array) -> tuple[Array, Array]:
 
 def _pooled(values: np.ndarray) -> np.ndarray:
     """Mean square over the iterates from half to twice each one."""
-    times = np.arange(len(values))
-    sums = np.concatenate([[0.0], np.cumsum(values.astype(float) ** 2)])
-    first, last = times // 2, np.minimum(2 * times, times[-1]) + 1
-    return np.asarray((sums[last] - sums[first]) / (last - first))
+    squares = values.astype(float) ** 2
+    return np.array([np.mean(squares[t // 2 : 2 * t + 1]) for t in range(len(squares))])

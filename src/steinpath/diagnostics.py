@@ -72,10 +72,16 @@ class Evidence:
         self.risk, self.path = risk, risk.path
         #: Whether the estimate rests on the theory: leaving rows out needs none.
         self.corrected = risk.method not in ("loo", "folds")
+        #: What to do about a correction that may be wrong.
+        self.advice = (
+            "check and repair it by an audit, as audit=32"
+            if risk.audit is None
+            else "rely on the audit, with more rows"
+        )
 
     @cached_property
     def row_squares(self) -> np.ndarray:
-        """Squared lengths of the (centred) rows of X."""
+        """Squared lengths of the rows of X as the path saw them: centred if it has an intercept."""
         return to_numpy(self.path.design.row_squares()).astype(float)
 
     @cached_property
@@ -241,7 +247,7 @@ def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
         ratio,
         10.0,
         f"X has {ratio:.1f} times as many columns as rows: the correction is then a large "
-        "extrapolation; check it by an audit, or use method='loo'",
+        f"extrapolation; {evidence.advice}, or use method='loo'",
     )
 
 
@@ -327,8 +333,8 @@ def correction_size(evidence: Evidence) -> Diagnostic | None:
         share,
         0.8,
         f"{share:.0%} of the estimate at the chosen iterate is correction, the training error "
-        f"being {train:.3g}: an error of a few percent in the correction shows in full; check it "
-        "by an audit",
+        f"being {train:.3g}: an error of a few percent in the correction shows in full; "
+        f"{evidence.advice}",
     )
 
 
@@ -341,6 +347,8 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     risk, path = evidence.risk, evidence.path
     if not evidence.corrected or not isinstance(risk.criterion, Criterion):
         return None
+    if risk.centered and risk.criterion.name == "squared":
+        return None  # how far squares can change depends on the part that was taken out
     times = np.unique(np.geomspace(1, path.n_iter, _TIMES).astype(int))
     values, stderr, products, iterates = (
         to_numpy(take(x, times)).astype(float)
@@ -363,7 +371,7 @@ def movement(evidence: Evidence) -> Diagnostic | None:
         f"between iterates {times[first]} and {times[second]} the estimate changes by "
         f"{abs(values[first] - values[second]):.2g}, but the iterates move so little that their "
         f"risks differ by {allowed[first, second]:.2g} at most: the rest is noise; stop earlier, "
-        "or repair the estimate by an audit",
+        f"or {evidence.advice}",
     )
 
 

@@ -36,6 +36,11 @@ def disjoint_pairs(rows: np.ndarray) -> np.ndarray:
     return rows[: 2 * q].reshape(q, 2)
 
 
+def n_columns(n_rows: int) -> int:
+    """Return how many runs it takes to leave rows out, one at a time and in pairs."""
+    return n_rows + min(n_rows // 2, _PAIRS)
+
+
 @dataclass(frozen=True, eq=False)
 class Interactions:
     """What leaving out one observation of a pair does to the other.

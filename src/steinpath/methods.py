@@ -15,7 +15,7 @@ from steinpath.baselines import CrossValidated, cross_validate, leave_out
 from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
 from steinpath.corrections import compute_matrices
 from steinpath.designs import Design
-from steinpath.interactions import Interactions, disjoint_pairs, interactions
+from steinpath.interactions import Interactions, disjoint_pairs, interactions, n_columns
 from steinpath.path import Path
 from steinpath.reduction import has_spectrum
 from steinpath.scoring import PerObservation, observation_losses
@@ -327,8 +327,8 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
         if 2e-11 * n * p * (p + small) * N**2 < compressed:
             return "exact"
     elif path.maps.structured:
-        leave_out = [2e-4 + 6e-11 * n * p * rows for rows in (n, audited)]  # one by one, per step
-        if N * leave_out[0] < compressed + N * leave_out[1] * (audited > 0):
+        without = [2e-4 + 6e-11 * n * p * n_columns(rows) for rows in (n, audited)]  # per step
+        if N * without[0] < compressed + N * without[1] * (audited > 0):
             return "loo"
     if has_spectrum(path):
         # eigenvalues alone are several times cheaper than with their vectors; at small p the

@@ -117,7 +117,7 @@ class SeparablePenalty(Penalty):
 
     def value(self, b: Array) -> Array:
         xp = namespace(b)
-        return xp.sum(self.cost(xp.abs(b), self._lam(b)), axis=0)
+        return xp.sum(self.cost(xp.abs(b), like(self._lam(b), b)), axis=0)
 
     def prox(self, b: Array, step: float) -> Array:
         # the sum over the knots of the change of slope times what lies beyond

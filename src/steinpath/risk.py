@@ -51,7 +51,8 @@ class Risk:
     stderr : Array of shape (n_iter + 1,)
         Standard error of `values`: from the spread of the losses; where rows were left out one at
         a time (by an audit, or "loo"), from their dependence on each other, without which it is
-        too small once the fit is flexible; and from the sampling of the audited rows.
+        too small once the fit is flexible; and from the sampling of the audited rows. The noise
+        of the probes is not in it.
     probe_stderr : Array of shape (n_iter + 1,)
         Standard error of `values` from the random probes alone: zero where there are none,
         infinite (unknown) for a single one.
@@ -77,7 +78,8 @@ class Risk:
     diagnostics : tuple of Diagnostic
         What was checked of the data, the path and the estimate; computed when asked for.
     warnings : tuple of str
-        Messages of those diagnostics that say not to trust the estimate, in plain words.
+        Messages of those diagnostics that say not to trust the estimate, in plain words. Checks
+        of the rows are left out for designs that do not know their sizes.
     """
 
     values: Array
@@ -222,9 +224,9 @@ def estimate_risk(
         - "hutchinson": the paper's traces, by random vectors.
         - "loo": no estimate, but leave-one-out itself, at n columns.
         - "folds": ten-fold cross-validation with Burman's correction of its bias.
-        - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6``, "spectral" where it
-          applies and p is not small, else "compressed"; with a covariance, "exact" where it takes
-          no longer.
+        - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6`` (more with an audit),
+          "spectral" where it applies and p is not small, else "compressed"; with a covariance,
+          "exact" where it takes no longer.
     row_scale : None, "norm", "auto" or array-like of shape (n,)
         Sizes of rows that are unequal, as in elliptical designs: the correction of row ``i`` is
         multiplied by its squared size, relative to the mean. None is the paper's estimator; "auto"
@@ -290,7 +292,7 @@ def estimate_risk(
     )
     if method == "auto":
         method = cheapest(problem, 0 if audit == "folds" else int(audit))
-    if method == audit:
+    if method == audit == "folds":
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
     problems = {_name_of_scale(row_scale): problem}
     if method in ("loo", "folds"):
