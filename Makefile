@@ -19,7 +19,7 @@ types: .venv/ready
 unit: .venv/ready
 	$(BIN)/python -m pytest -q
 
-# The accuracy asked of the estimates on the paper's model, at its size: a few minutes.
+# Accuracy on the paper's model at its size, and how far to trust it: some twenty minutes.
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
 

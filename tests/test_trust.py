@@ -1,6 +1,6 @@
 """How far the estimates can be trusted: audits, coverage, warnings, on data of many kinds.
 
-Ten minutes on two cores: `make slow`. The figures of docs/trust.md come from the same functions.
+A quarter of an hour on two cores: `make slow`. The figures of docs/trust.md come from the same functions.
 """
 
 import sys
@@ -43,7 +43,7 @@ def test_the_band_covers_on_the_papers_model(trust, pair):
     found = trust.summary(estimates(trust, "Gaussian", pair, "audited", reps=200))
     assert 0.93 <= found["single"] <= 0.985
     assert 0.93 <= found["between"] <= 0.995
-    assert found["off by three"] <= 0.03
+    assert found["off by three"] <= 0.05
     assert found["warned"] < 0.05
 
 
@@ -52,7 +52,7 @@ def test_the_band_covers_on_the_papers_model(trust, pair):
 @pytest.mark.parametrize("pair", PAIRS[::3])
 def test_the_band_covers_elsewhere_or_there_is_a_warning(trust, kind, pair):
     found = trust.summary(estimates(trust, kind, pair, "audited, row_scale='auto'", reps=200))
-    assert found["without a warning"] <= 0.03
+    assert found["without a warning"] <= 0.05
     if kind in KINDS[:3]:
         assert 0.87 <= found["single"] <= 0.99
         assert 0.89 <= found["between"] <= 0.995
