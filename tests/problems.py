@@ -45,3 +45,25 @@ def draw(n, p, seed=0, noise_scale=1.0):
     model = sp.simulate.paper_model(p, sp.simulate.Noise("t2", noise_scale))
     X, y = model.sample(n, rng)
     return X, y, model
+
+
+class Products(sp.designs.Design):
+    """A design that knows its two products, and nothing else."""
+
+    def __init__(self, X):
+        self.example, self.shape = X, X.shape
+
+    def matmat(self, block):
+        return self.example @ block
+
+    def rmatmat(self, block):
+        return self.example.T @ block
+
+
+def ridge_hat(X, lam, fit_intercept):
+    """Hat matrix of squared loss with a ridge penalty, the intercept being free."""
+    n, p = X.shape
+    ridge = np.sqrt(n) * lam * np.ones(p)
+    if fit_intercept:
+        X, ridge = np.column_stack([X, np.ones(n)]), np.append(ridge, 0.0)
+    return X @ np.linalg.solve(X.T @ X + np.diag(ridge), X.T)

@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from problems import (
+    ALGORITHM_EXAMPLES,
+    LOSS_EXAMPLES,
+    PENALTY_EXAMPLES,
+    draw,
+    handles,
+    ridge_hat,
+)
 from steinpath import baselines
 from steinpath.baselines import cross_validate, leave_one_out
 from steinpath.scoring import resolve_test_loss
@@ -131,10 +138,7 @@ def test_ridge_has_a_closed_form(fit_intercept):
     X, y, _ = draw(n, p)
     X, y = X + 1.0, y + 3.0
     path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=800, fit_intercept=fit_intercept)
-    Z, ridge = X, np.sqrt(n) * lam * np.ones(p)
-    if fit_intercept:
-        Z, ridge = np.column_stack([X, np.ones(n)]), np.append(ridge, 0.0)
-    hat = Z @ np.linalg.solve(Z.T @ Z + np.diag(ridge), Z.T)
+    hat = ridge_hat(X, lam, fit_intercept)
     expected = (y - hat @ y) / (1 - np.diag(hat))
     np.testing.assert_allclose(y - leave_one_out(path)[-1], expected, atol=1e-8)
 

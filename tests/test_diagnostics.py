@@ -12,7 +12,7 @@ import pytest
 from scipy import linalg
 
 import steinpath as sp
-from problems import ALGORITHM_EXAMPLES, draw, handles
+from problems import ALGORITHM_EXAMPLES, Products, draw, handles
 from steinpath.audit import Audit
 from steinpath.diagnostics import CHECKS, Diagnostic, Evidence, diagnose
 from steinpath.methods import METHODS
@@ -894,16 +894,6 @@ def test_checks_of_centered_risks():
 
 @pytest.mark.parametrize("method", ["exact", "loo"])
 def test_designs_that_are_just_products(method):
-    class Products(sp.designs.Design):
-        def __init__(self, X):
-            self.example, self.shape = X, X.shape
-
-        def matmat(self, block):
-            return self.example @ block
-
-        def rmatmat(self, block):
-            return self.example.T @ block
-
     X, y, _ = draw(40, 10)
     dense, products = (
         estimate(sp.run(design, y, sp.LAD(), sp.Lasso(0.3), n_iter=5), method)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from problems import draw
+from problems import draw, ridge_hat
 from steinpath import baselines
 from steinpath import interactions as pairing
 from steinpath.baselines import leave_one_out, leave_out
@@ -176,10 +176,7 @@ def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
     X, y, _ = draw(n, p)
     X, y = X + 1.0, y + 3.0
     path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=1500, fit_intercept=fit_intercept)
-    Z, ridge = X, np.sqrt(n) * lam * np.ones(p)
-    if fit_intercept:
-        Z, ridge = np.column_stack([X, np.ones(n)]), np.append(ridge, 0.0)
-    hat = Z @ np.linalg.solve(Z.T @ Z + np.diag(ridge), Z.T)
+    hat = ridge_hat(X, lam, fit_intercept)
     residuals = y - hat @ y
     for size in (1, 2, 3, 10):
         groups = np.random.default_rng(0).permutation(n)[: 4 * size].reshape(4, size)

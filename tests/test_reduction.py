@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from problems import ALGORITHM_EXAMPLES, draw
+from problems import ALGORITHM_EXAMPLES, Products, draw
 from steinpath.reduction import spectrum
 
 SHAPES = pytest.mark.parametrize("shape", [(30, 12), (12, 30), (15, 15)], ids=str)
@@ -169,16 +169,6 @@ def test_single_precision_data_keep_their_small_singular_values(fit_intercept):
 
 
 def test_a_design_without_a_gram_matrix_is_refused():
-    class Products(sp.designs.Design):
-        def __init__(self, X):
-            self.example, self.shape = X, X.shape
-
-        def matmat(self, block):
-            return self.example @ block
-
-        def rmatmat(self, block):
-            return self.example.T @ block
-
     X, y, _ = draw(120, 110)
     path = sp.run(Products(X), y, sp.SquareRoot(), sp.Ridge(0.5), n_iter=60)
     with pytest.raises(ValueError, match="and X in memory"):

@@ -275,10 +275,8 @@ def estimate_risk(
         n_probes = check_count("n_probes", n_probes)
     if probe_tol is not None:
         check_number("probe_tol", probe_tol, low=0, open_low=True)
-    audit = check_audit(audit)
-    automatic = isinstance(row_scale, str) and row_scale == "auto"
-    if automatic and not audit:
-        raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
+    audit = check_audit(audit, row_scale)
+    automatic = _is_automatic(row_scale)
     problem = Problem(
         path=path,
         criterion=resolve_test_loss(test_loss, path.loss),
@@ -337,8 +335,10 @@ def estimate_risk(
     )
 
 
-def check_audit(audit: int | str) -> int | str:
-    """Return a number of rows to audit, or "folds"; refuse anything else."""
+def check_audit(audit: int | str, row_scale: Any) -> int | str:
+    """Return a number of rows to audit, or "folds"; refuse what a row scale cannot do with."""
+    if _is_automatic(row_scale) and not audit:
+        raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
     if isinstance(audit, str):
         if audit != "folds":
             raise ValueError(f"audit must be a number of rows, or 'folds'; got {audit!r:.60}")
@@ -347,6 +347,10 @@ def check_audit(audit: int | str) -> int | str:
     if rows == 1:
         raise ValueError("audit must be two rows at least, for a standard error, or 0 for none")
     return rows
+
+
+def _is_automatic(row_scale: Any) -> bool:
+    return isinstance(row_scale, str) and row_scale == "auto"
 
 
 def _name_of_scale(row_scale: Any) -> str | None:

@@ -21,9 +21,8 @@ class StopOnRisk:
     The run is extended in growing chunks, and the risk of all its iterates is estimated after
     each. It stops at the first chunk whose last iterate is `patience` iterations past the best
     one and worse by more than a standard error of the difference (two would run several times as
-    long, and choose no better). Iterates and estimates are
-    those of the full run, up to the noise of the probes and of the audit: neither has anything to
-    do with what comes later.
+    long, and choose no better). Iterates and estimates are those of the full run, up to the noise
+    of the probes and of the audit: neither has anything to do with what comes later.
 
     Parameters
     ----------
@@ -57,9 +56,7 @@ class StopOnRisk:
         check_count("patience", self.patience)
         check_number("growth", self.growth, low=1, open_low=True)
         check_choice("method", self.method, ("auto", *METHODS))
-        check_audit(self.audit)
-        if isinstance(self.row_scale, str) and self.row_scale == "auto" and not self.audit:
-            raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
+        check_audit(self.audit, self.row_scale)
 
     def horizons(self, n_iter: int) -> Iterator[int]:
         """Numbers of iterations after which to look, the last being ``n_iter``."""
