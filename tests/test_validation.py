@@ -28,7 +28,7 @@ HOLE = np.where(np.eye(6, 2) > 0, np.nan, X)
         ({"y": ["1"] * 6}, "y must hold real numbers"),
         ({"X": [[1.0, 2.0], [3.0]]}, "X cannot be read as an array"),
         ({"X": X.astype(np.float16)}, "use float32 or float64"),
-        ({"X": sparse.csr_array(X)}, "sparse, which is not supported yet"),
+        ({"y": sparse.csr_array(X)}, "sparse, and must be dense"),
         ({"X": None}, "X must hold real numbers|X must have 2 dimensions|NaN"),
         ({"loss": "lad"}, r"loss must be a Loss such as sp.LAD\(\)"),
         ({"loss": sp.LAD}, r"loss is the class LAD; pass an instance: sp.LAD\(\)"),

@@ -17,14 +17,28 @@ from steinpath.algorithms import (
     LinearizedADMM,
     ProximalGradient,
 )
+from steinpath.baselines import cross_validate_path, hold_out_path, leave_one_out_path
 from steinpath.corrections import correction_matrices
+from steinpath.estimators import (
+    HuberLasso,
+    HuberRidge,
+    LADElasticNet,
+    LADLasso,
+    LADRidge,
+    PathRegressor,
+    QuantileLasso,
+    QuantileRidge,
+    SqrtLasso,
+    SqrtRidge,
+)
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.path import DivergenceError, Path, run
 from steinpath.penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
+from steinpath.plots import RiskPathDisplay
 from steinpath.recursion import Recursion
 from steinpath.risk import Risk, estimate_risk
 from steinpath.stopping import StopOnRisk
-from steinpath.tuning import lam_max
+from steinpath.tuning import Tuning, lam_max, tune
 
 __all__ = [
     "FISTA",
@@ -37,21 +51,37 @@ __all__ = [
     "EpsilonInsensitive",
     "GroupLasso",
     "Huber",
+    "HuberLasso",
+    "HuberRidge",
+    "LADElasticNet",
+    "LADLasso",
+    "LADRidge",
     "Lasso",
     "LinearizedADMM",
     "NoPenalty",
     "Path",
+    "PathRegressor",
     "ProximalGradient",
     "Quantile",
+    "QuantileLasso",
+    "QuantileRidge",
     "Recursion",
     "Ridge",
     "Risk",
+    "RiskPathDisplay",
+    "SqrtLasso",
+    "SqrtRidge",
     "SquareRoot",
     "Squared",
     "StopOnRisk",
+    "Tuning",
     "correction_matrices",
+    "cross_validate_path",
     "estimate_risk",
+    "hold_out_path",
     "lam_max",
+    "leave_one_out_path",
     "run",
     "simulate",
+    "tune",
 ]

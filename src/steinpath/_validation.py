@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -162,6 +164,14 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of this package that called into it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 def check_rng(rng: Any) -> np.random.Generator:
     """Return a generator from None, a seed, or a generator."""
     try:
@@ -176,7 +186,7 @@ def check_rng(rng: Any) -> np.random.Generator:
 
 def _as_numpy(name: str, values: Any) -> np.ndarray:
     if hasattr(values, "toarray"):
-        raise TypeError(f"{name} is sparse, which is not supported yet; pass {name}.toarray()")
+        raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:

@@ -9,7 +9,6 @@ advance a block of tangents.
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from steinpath._arrays import Array, namespace
-from steinpath._validation import store_number
+from steinpath._validation import store_number, warn
 from steinpath.designs import Design
 from steinpath.jacobians import Jacobian
 from steinpath.losses import Loss
@@ -182,11 +181,10 @@ class ProximalAlgorithm(Algorithm):
         if bound == self:  # the user's own step sizes: not safe by construction
             formula, value, limit = bound.stability(design, loss)
             if value > limit * (1 + 1e-6):
-                warnings.warn(
+                warn(
                     f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
                     f"{type(self).__name__} may diverge; leave the step sizes at None for safe "
-                    "ones",
-                    stacklevel=3,
+                    "ones"
                 )
         return bound, bound.maps(loss, penalty, design.shape[0])
 
@@ -236,8 +234,8 @@ def _balanced_steps(
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
     if sigma is None and tau is None:
         xp = namespace(y)
-        size = float(xp.sum(xp.abs(y)))
-        force = math.sqrt(n) * float(xp.sum(xp.abs(loss.gradient(y))))
+        size = float(design.total(xp.abs(y)))
+        force = math.sqrt(n) * float(design.total(xp.abs(loss.gradient(y))))
         # not quite 1: the square root's first dual would lie on the very edge of its ball
         sigma = 0.9 * force / size if force and size else 1.0
     if sigma is None:

@@ -29,9 +29,9 @@ import numpy as np
 
 from steinpath._arrays import Array, cast, like, namespace, to_numpy
 from steinpath.interactions import Interactions
-from steinpath.methods import Found, Problem, check_finite, folds, leave_out_rows
+from steinpath.methods import Found, Problem, folds, leave_out_rows
 from steinpath.precision import design_in
-from steinpath.scoring import losses_at
+from steinpath.scoring import check_finite, losses_at
 
 # Differences up to this many standard errors are taken for noise. A smaller number repairs more
 # of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
@@ -169,14 +169,14 @@ class Audit:
         added = self.share[:, None] * self.differences
         return self._error(added, self.differences - added)
 
-    def error_between(self, t1: int, t2: int) -> float:
-        """Return the same for the difference between two iterates."""
-        added, left = (
-            weights[t1] * self.differences[t1 : t1 + 1, :]
-            - weights[t2] * self.differences[t2 : t2 + 1, :]
-            for weights in (self.share, 1 - self.share)
-        )
-        return float(self._error(added, left)[0])
+    def error_between(self, t1: int, t2: int, other: Audit | None = None) -> float:
+        """Return the same for the difference between two iterates, the second of another path."""
+        other = self if other is None else other
+        if not np.array_equal(self.rows, other.rows):
+            return math.hypot(float(self.error[t1]), float(other.error[t2]))
+        first, second = self.differences[t1 : t1 + 1, :], other.differences[t2 : t2 + 1, :]
+        added = self.share[t1] * first - other.share[t2] * second
+        return float(self._error(added, first - second - added)[0])
 
     def _stderr(self, values: Array) -> Array:
         xp = namespace(values)

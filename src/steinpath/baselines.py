@@ -10,14 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, indices, namespace
+from steinpath._arrays import Array, cast, indices, namespace, take, to_numpy
+from steinpath._validation import check_count, check_flag, check_instance, check_rng
 from steinpath.designs import Design
 from steinpath.path import Path
 from steinpath.recursion import History
-from steinpath.scoring import PerObservation, observation_losses
+from steinpath.scoring import (
+    PerObservation,
+    TestLoss,
+    check_finite,
+    observation_losses,
+    resolve_test_loss,
+)
 
 # Columns that advance together.
 _WIDTH = 256
@@ -184,20 +193,232 @@ def cross_validate(
     """
     n, N = path.n_samples, path.n_iter
     fold = rng.permutation(n) % n_folds
-    sizes = np.bincount(fold, minlength=n_folds)
-    design = path.design if design is None else design
+    left_out = fold[:, None] == np.arange(n_folds)
     y, xp = path.y, namespace(path.y)
+    mask, shares = path.design.array(left_out), path.design.array(left_out.mean(axis=0))
     predictions, optimism = path.design.zeros(N + 1, n), path.design.zeros(N + 1)
-    for size in np.unique(sizes):  # the scale of a fold's loss depends on its number of rows
-        left_out = fold[:, None] == np.flatnonzero(sizes == size)
-        mask = path.design.array(left_out)
-        for t, fitted in replay(path, left_out, n - int(size), design):
-            fitted = path.offset + cast(fitted, y.dtype)
-            predictions[t, :] += xp.sum(mask * fitted, axis=1)
-            if burman:
-                losses = observation_losses(criterion, y, fitted.T)
-                optimism[t] -= xp.sum(xp.mean(losses, axis=1)) * (int(size) / n)
-    for t in range(N + 1 if burman else 0):
-        losses = observation_losses(criterion, path.y, path.fitted[t : t + 1, :])
-        optimism[t] += xp.mean(losses)
+    for columns, t, fitted in _replay_all(path, left_out, design):
+        predictions[t, :] += xp.sum(take(mask, columns, axis=1) * fitted, axis=1)
+        if burman:
+            losses = observation_losses(criterion, y, fitted.T)
+            optimism[t] -= xp.sum(take(shares, columns) * xp.mean(losses, axis=1))
+    if burman:
+        optimism += _training_error(path, criterion)
     return CrossValidated(predictions, optimism)
+
+
+def _replay_all(
+    path: Path, left_out: np.ndarray, design: Design | None = None
+) -> Iterator[tuple[np.ndarray, int, Array]]:
+    """Run a path again without some rows, the loss of each run being scaled by those it keeps.
+
+    Yields
+    ------
+    columns : ndarray of int
+        Which runs, of those in the columns of ``left_out``.
+    t : int
+        Iteration.
+    fitted : Array of shape (n, len(columns))
+        Fitted values of all rows.
+    """
+    sizes = np.sum(left_out, axis=0)
+    for size in np.unique(sizes):
+        columns = np.flatnonzero(sizes == size)
+        for t, fitted in replay(path, left_out[:, columns], path.n_samples - int(size), design):
+            yield columns, t, path.offset + cast(fitted, path.y.dtype)
+
+
+def _training_error(path: Path, criterion: PerObservation) -> Array:
+    xp = namespace(path.y)
+    rows = range(path.n_iter + 1)
+    return xp.stack(
+        [xp.mean(observation_losses(criterion, path.y, path.fitted[t : t + 1, :])) for t in rows]
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# What a user calls
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Test error of every iterate, by runs that left out the rows they are tested on.
+
+    Made by `cross_validate_path`, `leave_one_out_path` and `hold_out_path`. As an array it is its
+    `values`.
+
+    Attributes
+    ----------
+    values : Array of shape (n_iter + 1,)
+        Mean test loss of each iterate.
+    stderr : Array of shape (n_iter + 1,)
+        Standard error of `values`, as if the losses of different rows were independent: too
+        small, as they share most of their data.
+    best_iter : int
+        Iterate with the smallest test error.
+    n_splits : int
+        Number of runs.
+    """
+
+    values: Array
+    stderr: Array
+    n_splits: int
+
+    @property
+    def best_iter(self) -> int:
+        """Iterate with the smallest test error."""
+        return int(namespace(self.values).argmin(self.values))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of `values`."""
+        return tuple(self.values.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
+
+
+def cross_validate_path(
+    path: Path,
+    cv: Any = 5,
+    test_loss: TestLoss = None,
+    *,
+    groups: Any = None,
+    burman: bool = False,
+    rng: Any = None,
+) -> Validation:
+    """Cross-validate every iterate of a path, all splits being columns of the same products.
+
+    Each split runs the path's algorithm, with its step sizes, centring and start of the
+    intercept, on the rows it trains on.
+
+    Parameters
+    ----------
+    path : Path
+        What `steinpath.run` returned.
+    cv : int, splitter or iterable, default=5
+        A number of random folds; a splitter of scikit-learn, such as ``GroupKFold(5)``; or pairs
+        of arrays of indices, of the rows to train and to test on.
+    test_loss : None, str, Loss or callable, default=None
+        As for `steinpath.estimate_risk`.
+    groups : array-like of shape (n,), optional
+        Handed to the splitter.
+    burman : bool, default=False
+        Correct for training on fewer rows (Burman, 1989): add the training error of the path less
+        the mean, over the splits, of their errors on all rows.
+    rng : None, int or numpy.random.Generator
+        Randomness of the folds, if ``cv`` is their number.
+
+    Returns
+    -------
+    Validation
+        The mean is over all tested rows, each as often as it is tested.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(100, rng=0)
+    >>> path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=50)
+    >>> sp.cross_validate_path(path, cv=10, burman=True, rng=0).values.shape
+    (51,)
+    """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    check_flag("burman", burman)
+    path.refuse_weights()
+    if not path.maps.structured:
+        raise ValueError("a Recursion cannot be cross-validated; leave_one_out_path can do it")
+    criterion = resolve_test_loss(test_loss, path.loss)
+    splits = _splits(path, cv, groups, rng)
+    n, xp = path.n_samples, namespace(path.y)
+    train, test = np.zeros((n, len(splits)), dtype=bool), np.zeros((n, len(splits)))
+    for k, (trained, tested) in enumerate(splits):
+        train[trained, k] = True
+        test[:, k] = np.bincount(tested, minlength=n)
+    if not train.any(axis=0).all() or not test.any(axis=0).all():
+        raise ValueError("every split needs a row to train on, and one to test on")
+    counts, total = path.design.array(test), float(test.sum())
+    shares = path.design.array(test.sum(axis=0) / total)
+    losses = path.design.zeros(path.n_iter + 1, n)  # of each row, summed over its tests
+    optimism = path.design.zeros(path.n_iter + 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        for columns, t, fitted in _replay_all(path, ~train):
+            each = observation_losses(criterion, path.y, check_finite(fitted).T)
+            losses[t, :] += xp.sum(take(counts, columns, axis=1).T * each, axis=0)
+            optimism[t] -= xp.sum(take(shares, columns) * xp.mean(each, axis=1))
+        values, stderr = _mean_and_error(losses, path.design.array(test.sum(axis=1)))
+        if burman:
+            values = values + optimism + _training_error(path, criterion)
+    return Validation(values, stderr, len(splits))
+
+
+def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
+    """Leave out every row in turn, exactly, for every iterate of a path.
+
+    Parameters
+    ----------
+    path : Path
+        What `steinpath.run` returned.
+    test_loss : None, str, Loss or callable, default=None
+        As for `steinpath.estimate_risk`, whose method "loo" has the same `values` and better
+        standard errors.
+
+    Returns
+    -------
+    Validation
+    """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    path.refuse_weights()
+    criterion = resolve_test_loss(test_loss, path.loss)
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        losses = observation_losses(criterion, path.y, check_finite(leave_one_out(path)))
+        values, stderr = _mean_and_error(losses, namespace(losses).ones_like(path.y))
+    return Validation(values, stderr, path.n_samples)
+
+
+def hold_out_path(
+    path: Path, test_size: float | int = 0.25, test_loss: TestLoss = None, *, rng: Any = None
+) -> Validation:
+    """Hold out some rows at random, and test every iterate of a path without them.
+
+    Parameters
+    ----------
+    path : Path
+        What `steinpath.run` returned.
+    test_size : float or int, default=0.25
+        Share or number of the rows to hold out.
+    test_loss : None, str, Loss or callable, default=None
+        As for `steinpath.estimate_risk`.
+    rng : None, int or numpy.random.Generator
+        Randomness of the rows.
+
+    Returns
+    -------
+    Validation
+    """
+    from sklearn.model_selection import ShuffleSplit
+
+    seed = int(check_rng(rng).integers(2**31))
+    split = ShuffleSplit(1, test_size=test_size, random_state=seed)
+    return cross_validate_path(path, split, test_loss)
+
+
+def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    from sklearn.model_selection import KFold, check_cv
+
+    if isinstance(cv, Integral):
+        cv = check_count("cv", cv, low=2, high=path.n_samples)
+        cv = KFold(cv, shuffle=True, random_state=int(check_rng(rng).integers(2**31)))
+    y = to_numpy(path.y)
+    return list(check_cv(cv).split(np.zeros((len(y), 1)), y, groups))
+
+
+def _mean_and_error(losses: Array, counts: Array) -> tuple[Array, Array]:
+    """Mean loss and its standard error, from sums over the tests of each row."""
+    xp = namespace(losses)
+    total = xp.sum(counts)
+    means = xp.sum(losses, axis=1) / total
+    scatter = xp.sum((losses - means[:, None] * counts) ** 2, axis=1)
+    rows = float(xp.sum(cast(counts > 0, losses.dtype)))
+    spread = scatter * (rows / (rows - 1)) if rows > 1 else 0 * scatter + math.inf
+    return means, xp.sqrt(spread) / total

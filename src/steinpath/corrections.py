@@ -118,6 +118,7 @@ def correction_matrices(
     ((5, 5), True)
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    path.refuse_weights()
     check_choice("method", method, METHODS)
     n_probes = check_count("n_probes", n_probes)
     moments = None if covariance is None else second_moments(path, covariance)

@@ -12,9 +12,10 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
+from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
-from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
+from steinpath._arrays import Array, along_rows, cast, like, namespace, take, to_numpy
 from steinpath._validation import check_array, check_magnitude
 
 # Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
@@ -32,10 +33,13 @@ class Design(ABC):
         ``(n, p)``.
     example : Array
         Any array of the design's namespace, dtype and device: what new arrays are made like.
+    weights : Array of shape (n,) or None
+        How much each row counts, with mean 1; None if all count alike. `rmatmat` has them in it.
     """
 
     shape: tuple[int, int]
     example: Array
+    weights: Array | None = None
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
@@ -44,6 +48,11 @@ class Design(ABC):
     @abstractmethod
     def rmatmat(self, block: Array) -> Array:
         """``Xᵀ @ block`` for a vector or a block of columns: a new array."""
+
+    def total(self, block: Array) -> Array:
+        """Sum over the rows of a vector or block, each as often as it counts."""
+        weighted = block if self.weights is None else along_rows(self.weights, block) * block
+        return namespace(block).sum(weighted, axis=0)
 
     def row_squares(self, center: Array | None = None) -> Array:
         """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
@@ -93,18 +102,23 @@ class Design(ABC):
 
     def _largest_singular_value(self, tol: float) -> float:
         n, p = self.shape
+        # of the matrix with rows times the roots of their weights
+        roots = np.ones(n) if self.weights is None else np.sqrt(to_numpy(self.weights))
+
+        def forth(b: np.ndarray) -> np.ndarray:
+            return np.asarray((roots * to_numpy(self.matmat(self.array(b))).T).T)
+
+        def back(u: np.ndarray) -> np.ndarray:
+            return to_numpy(self.rmatmat(self.array((u.T / roots).T)))
+
         if min(n, p) <= _SMALL:
-            columns = (
-                self.matmat(self.array(np.eye(p)))
-                if p <= n
-                else self.rmatmat(self.array(np.eye(n)))
-            )
-            return float(np.linalg.norm(to_numpy(columns).astype(float), 2))
+            columns = forth(np.eye(p)) if p <= n else back(np.eye(n))
+            return float(np.linalg.norm(columns.astype(float), 2))
         operator = LinearOperator(
             dtype=np.float64,
             shape=self.shape,
-            matvec=lambda b: to_numpy(self.matmat(self.array(b.ravel()))),
-            rmatvec=lambda u: to_numpy(self.rmatmat(self.array(u.ravel()))),
+            matvec=lambda b: forth(b.ravel()),
+            rmatvec=lambda u: back(u.ravel()),
         )
         start = np.random.default_rng(0).standard_normal(min(n, p))
         if not np.any(operator.matvec(start) if p <= n else operator.rmatvec(start)):
@@ -199,12 +213,12 @@ class InterceptDesign(Design):
         n, p = features.shape
         self.features = features
         self.shape = (n, p + 1)
-        self.example = features.example
+        self.example, self.weights = features.example, features.weights
         if means is None:
             means = features.rmatmat(self.zeros(n) + 1.0) / n
         self.means = cast(means, self.example.dtype)
         if height is None:
-            mean_square = float(namespace(means).sum(self.row_squares())) / (n * p)
+            mean_square = float(self.total(self.row_squares())) / (n * p)
             height = math.sqrt(mean_square) or 1.0
         self.height = height
 
@@ -240,8 +254,7 @@ class InterceptDesign(Design):
         return self.features.matmat(head) + (self.height * last - self.means @ head)
 
     def rmatmat(self, block: Array) -> Array:
-        xp = namespace(block)
-        total = xp.sum(block, axis=0)
+        xp, total = namespace(block), self.total(block)
         means = self.means if block.ndim == 1 else self.means[:, None]
         head = self.features.rmatmat(block) - means * total
         return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
@@ -254,9 +267,90 @@ class InterceptDesign(Design):
         return self.height * b[:, -1] - b[:, :-1] @ self.means
 
 
+class WeightedDesign(Design):
+    """Rows that count unequally: integer weights are as good as rows repeated so many times.
+
+    Fitted values and duals are those of one copy of each row, and ``rmatmat`` adds up all copies.
+
+    Parameters
+    ----------
+    rows : Design
+        The rows.
+    weights : array-like of shape (n,)
+        Positive; divided by their mean.
+    """
+
+    def __init__(self, rows: Design, weights: Any):
+        self.rows, self.shape, self.example = rows, rows.shape, rows.example
+        weights = check_array("sample_weight", weights, ndim=1, reference=rows.example)
+        xp = namespace(weights)
+        if weights.shape[0] != self.shape[0]:
+            raise ValueError(
+                f"X has {self.shape[0]} rows, but sample_weight has {weights.shape[0]} entries"
+            )
+        if not xp.all(weights > 0):
+            raise ValueError("sample_weight must be positive; leave out the rows that do not count")
+        self.weights = weights / xp.mean(weights)
+
+    def matmat(self, block: Array) -> Array:
+        return self.rows.matmat(block)
+
+    def rmatmat(self, block: Array) -> Array:
+        return self.rows.rmatmat(along_rows(self.weights, block) * block)
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.rows.row_squares(center)
+
+
+class SparseDesign(Design):
+    """A SciPy sparse matrix, which never becomes dense.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n, p)
+        In any format; real and finite. float32 and float64 stay what they are, integers become
+        float64.
+    """
+
+    def __init__(self, X: Any):
+        if X.ndim != 2:
+            raise ValueError(f"X must have 2 dimensions, got shape {X.shape}")
+        self._X = X.tocsr()
+        if self._X.nnz:  # otherwise there is nothing to check, and no entry to check it on
+            self._X = self._with(check_array("X", self._X.data, ndim=1))
+            check_magnitude("X", self._X.data)
+        elif 0 in X.shape:
+            raise ValueError(f"X is empty: its shape is {X.shape}")
+        else:
+            self._X = self._X.astype(float)
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.example = np.zeros(1, dtype=self._X.dtype)
+
+    def matmat(self, block: Array) -> Array:
+        return self._X @ block
+
+    def rmatmat(self, block: Array) -> Array:
+        return self._X.T @ block
+
+    def astype(self, dtype: Any) -> SparseDesign:
+        return self if dtype == self._X.dtype else SparseDesign(self._X.astype(dtype))
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        squares = np.asarray(self._with(self._X.data**2).sum(axis=1)).ravel()
+        if center is None:
+            return squares
+        return squares - 2 * (self._X @ center) + center @ center
+
+    def _with(self, data: np.ndarray) -> Any:
+        """Return the matrix with other entries in the same places."""
+        return type(self._X)((data, self._X.indices, self._X.indptr), shape=self._X.shape)
+
+
 def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
-    return X if isinstance(X, Design) else DenseDesign(X)
+    if isinstance(X, Design):
+        return X
+    return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
 def check_response(y: Any, design: Design) -> Array:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,18 +51,24 @@ class Interactions:
     changes : Array of shape (n_iter + 1, q, 2)
         ``a_ij`` and ``a_ji`` of each pair, for each iterate: the loss of the one when it is left
         out, less its loss when the other is left out as well.
+    pairs : ndarray of int of shape (q, 2), optional
+        The observations.
     """
 
     changes: Array
+    pairs: Any = None
 
     def variance(self) -> Array:
         """Covariance of two losses for each iterate, on the safe side."""
         return _covariance(self.changes)
 
-    def variance_between(self, t1: int, t2: int) -> float:
-        """Return the same for the difference between two iterates."""
-        difference = self.changes[t1 : t1 + 1, ...] - self.changes[t2 : t2 + 1, ...]
-        return float(_covariance(difference)[0])
+    def variance_between(self, t1: int, t2: int, other: Interactions | None = None) -> float:
+        """Return the same for the difference between two iterates, the second of another path."""
+        other = self if other is None else other
+        first, second = self.changes[t1 : t1 + 1, ...], other.changes[t2 : t2 + 1, ...]
+        if np.array_equal(self.pairs, other.pairs):
+            return float(_covariance(first - second)[0])
+        return float(_covariance(first)[0] + _covariance(second)[0])
 
 
 def _covariance(changes: Array) -> Array:
@@ -96,4 +103,4 @@ def interactions(
         losses_at(criterion, path.y, rows, xp.reshape(x, (x.shape[0], len(rows))), path.fitted)
         for x in (alone, together)
     ]
-    return Interactions(xp.reshape(losses[0] - losses[1], alone.shape))
+    return Interactions(xp.reshape(losses[0] - losses[1], alone.shape), pairs)

@@ -20,7 +20,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from steinpath._arrays import Array, clip, namespace, norm_of_columns
+import numpy as np
+
+from steinpath._arrays import Array, along_rows, clip, namespace, norm_of_columns, to_numpy
 from steinpath._validation import store_number
 from steinpath.jacobians import Diagonal, Jacobian, RankOne
 
@@ -50,8 +52,15 @@ class Loss(ABC):
         """Jacobian of `gradient`."""
 
     @abstractmethod
-    def location(self, y: Array) -> float:
+    def location(self, y: Array, weights: Array | None = None) -> float:
         """Constant fit with the smallest loss: where an intercept starts."""
+
+    def weighted(self, weights: Array) -> Loss:
+        """Return the loss of rows that count unequally, ``weights`` having the mean 1.
+
+        It is as if each row were there ``weights[i]`` times; gradients are those of one copy.
+        """
+        raise NotImplementedError(f"{self!r} has no weights")
 
     def on_part(self, kept: int, total: int) -> Loss:
         """Return the loss of ``kept`` of ``total`` rows, given zeros for the other residuals."""
@@ -99,13 +108,17 @@ class SeparableLoss(Loss):
     def on_part(self, kept: int, total: int) -> Loss:
         return ScaledLoss(self, math.sqrt(total / kept))
 
-    def location(self, y: Array) -> float:
+    def weighted(self, weights: Array) -> Loss:
+        return WeightedSum(self, weights)
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
         xp = namespace(y)
+        weights = xp.ones_like(y) if weights is None else weights
         low, high = float(xp.min(y)), float(xp.max(y))
         for _ in range(60):
             middle = low / 2 + high / 2
-            total = float(xp.sum(self.score(y - middle, 0.0)))
+            total = float(xp.sum(weights * self.score(y - middle, 0.0)))
             if total == 0:
                 return middle
             low, high = (middle, high) if total > 0 else (low, middle)
@@ -128,8 +141,34 @@ class ScaledLoss(Loss):
     def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
         return self.loss.hessian(r, self.factor * step).affine(0.0, self.factor)
 
-    def location(self, y: Array) -> float:
-        return self.loss.location(y)
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return self.loss.location(y, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSum(Loss):
+    """A separable loss whose rows count unequally."""
+
+    loss: SeparableLoss
+    weights: Array
+
+    @property
+    def smoothness(self) -> float | None:  # type: ignore[override]
+        """Of a single copy of a row."""
+        return self.loss.smoothness
+
+    def value(self, r: Array) -> Array:
+        total = namespace(r).sum(along_rows(self.weights, r) * self.loss.rho(r), axis=0)
+        return total / math.sqrt(r.shape[0])
+
+    def gradient(self, r: Array, step: float = 0.0) -> Array:
+        return self.loss.gradient(r, step)
+
+    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
+        return self.loss.hessian(r, step)
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return self.loss.location(y, self.weights)
 
 
 def _clipped_ratio(r: Array, s: float, low: float, high: float) -> Array:
@@ -172,8 +211,8 @@ class LAD(SeparableLoss):
     def slope(self, r: Array, s: float) -> Array:
         return _inside(r, -s, s, 1 / s if s else 0.0)
 
-    def location(self, y: Array) -> float:
-        return _quantile(y, 0.5)
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return _quantile(y, 0.5, weights)
 
 
 @dataclass(frozen=True)
@@ -206,8 +245,8 @@ class Quantile(SeparableLoss):
     def slope(self, r: Array, s: float) -> Array:
         return _inside(r, (self.q - 1) * s, self.q * s, 1 / s if s else 0.0)
 
-    def location(self, y: Array) -> float:
-        return _quantile(y, self.q)
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return _quantile(y, self.q, weights)
 
 
 @dataclass(frozen=True)
@@ -295,8 +334,8 @@ class Squared(SeparableLoss):
     def slope(self, r: Array, s: float) -> Array:
         return namespace(r).ones_like(r) / (1 + s)
 
-    def location(self, y: Array) -> float:
-        return float(namespace(y).mean(y))
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return _mean(y, weights)
 
 
 @dataclass(frozen=True)
@@ -320,8 +359,11 @@ class SquareRoot(Loss):
         outside = xp.where(norm > step, scale, xp.zeros_like(scale))
         return RankOne(scale, -outside, self.gradient(r))
 
-    def location(self, y: Array) -> float:
-        return float(namespace(y).mean(y))
+    def weighted(self, weights: Array) -> Loss:
+        return WeightedNorm(namespace(weights).sqrt(weights))
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return _mean(y, weights)
 
     def _radius(self, r: Array, step: float) -> Array:
         # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
@@ -329,14 +371,40 @@ class SquareRoot(Loss):
         return xp.clip(norm_of_columns(r), max(step, float(xp.finfo(r.dtype).smallest_normal)))
 
 
-def _quantile(y: Array, q: float) -> float:
+@dataclass(frozen=True, eq=False)
+class WeightedNorm(Loss):
+    """The square-root loss of rows that count unequally, from the roots of their weights."""
+
+    roots: Array
+
+    def value(self, r: Array) -> Array:
+        return SquareRoot().value(along_rows(self.roots, r) * r)
+
+    def gradient(self, r: Array, step: float = 0.0) -> Array:
+        roots = along_rows(self.roots, r)
+        return SquareRoot().gradient(roots * r, step) / roots
+
+    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
+        raise NotImplementedError("there are no tangents for rows that count unequally")
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        return _mean(y, self.roots**2)
+
+
+def _mean(y: Array, weights: Array | None) -> float:
+    return float(namespace(y).mean(y if weights is None else weights * y))
+
+
+def _quantile(y: Array, q: float, weights: Array | None) -> float:
     """Sample quantile: the middle of the interval of minimisers of the quantile loss."""
-    xp = namespace(y)
-    ordered = xp.sort(y)
-    position = q * y.shape[0]
-    below = min(max(math.ceil(position) - 1, 0), y.shape[0] - 1)
-    above = min(math.floor(position), y.shape[0] - 1)
-    return float(ordered[below]) / 2 + float(ordered[above]) / 2
+    values = to_numpy(y)
+    order = np.argsort(values)
+    reached = np.cumsum(np.ones(len(values)) if weights is None else to_numpy(weights)[order])
+    # weights add up with rounding errors, which must not decide where the quantile lies between
+    aim, slack = q * reached[-1], 1e-9 * reached[-1]
+    below = np.searchsorted(reached, aim - slack, side="left")
+    above = min(np.searchsorted(reached, aim + slack, side="right"), len(values) - 1)
+    return float(values[order[below]]) / 2 + float(values[order[above]]) / 2
 
 
 #: All losses by name. Tests, estimators and the command find them here.

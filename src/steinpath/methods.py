@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from steinpath._arrays import Array, namespace, take
+from steinpath._validation import warn
 from steinpath.baselines import CrossValidated, cross_validate, leave_out
 from steinpath.compression import CompressedCorrections, Compression, spectral_corrections
 from steinpath.corrections import compute_matrices
@@ -18,7 +18,7 @@ from steinpath.designs import Design
 from steinpath.interactions import Interactions, disjoint_pairs, interactions, n_columns
 from steinpath.path import Path
 from steinpath.reduction import has_spectrum
-from steinpath.scoring import PerObservation, observation_losses
+from steinpath.scoring import PerObservation, check_finite, observation_losses
 
 # Probes are not added beyond this many times the first ones.
 _MOST_PROBES = 16
@@ -118,17 +118,6 @@ def score(problem: Problem, predictions: Fitted) -> Score:
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
 
 
-def check_finite(predictions: Array) -> Array:
-    """Return the predictions; refuse them unless all are finite."""
-    xp = namespace(predictions)
-    if not xp.all(xp.isfinite(predictions)):
-        raise FloatingPointError(
-            "the corrections are not finite, though the iterates are: the algorithm diverges when "
-            "linearised, or with fewer rows; use smaller step sizes, or None for safe ones"
-        )
-    return predictions
-
-
 def _noise(
     criterion: PerObservation,
     y: Array,
@@ -156,6 +145,11 @@ def noise_near(best: int, probe_stderr: Array) -> float:
     """Root mean square noise of the probes over the iterates from half to twice the best one."""
     near = probe_stderr[best // 2 : min(2 * best + 1, probe_stderr.shape[0])]
     return math.sqrt(float(namespace(near).mean(near**2)))
+
+
+def noise_allowed(stderr: Array) -> float:
+    """How large the noise of the probes may be beside the sampling error at the minimum."""
+    return float(stderr) / 4
 
 
 class Found(NamedTuple):
@@ -198,16 +192,15 @@ def _compressed(problem: Problem) -> Found:
         found = score(problem, predictions)
         best = int(xp.argmin(found.values))
         noise = noise_near(best, found.probe_stderr)
-        tol = problem.probe_tol or float(found.stderr[best]) / 4
+        tol = problem.probe_tol or noise_allowed(found.stderr[best])
         if noise <= tol or compression.n_probes >= most:
             break
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
         compression.draw(min(math.ceil(1.2 * compression.n_probes * missing**2), most))
     if problem.probe_tol and noise > tol:  # its own aim it may miss; `diagnostics` says by how much
-        warnings.warn(
+        warn(
             f"the noise of {compression.n_probes} random probes is {noise:.2g} near the minimum, "
-            f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol",
-            stacklevel=3,
+            f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol"
         )
     return Found(predictions, found, compression.n_probes)
 

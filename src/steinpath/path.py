@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from steinpath._arrays import Array, namespace
 from steinpath._validation import check_count, check_flag, check_instance
-from steinpath.algorithms import ChambollePock
-from steinpath.designs import Design, InterceptDesign, as_design, check_response
+from steinpath.algorithms import ChambollePock, ProximalAlgorithm, ProximalMaps
+from steinpath.designs import Design, InterceptDesign, WeightedDesign, as_design, check_response
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, Penalty
 from steinpath.recursion import Algorithm, Maps
@@ -139,8 +140,10 @@ class Path:
     @cached_property
     def objective(self) -> Array:
         """Loss plus penalty of each iterate."""
+        weights = self.design.weights
+        loss = self.loss if weights is None else self.loss.weighted(weights)
         values = [
-            self.loss.value(self.y - fitted) + self.penalty.value(b)
+            loss.value(self.y - fitted) + self.penalty.value(b)
             for fitted, b in zip(rows(self.fitted), rows(self.coef), strict=True)
         ]
         return namespace(self.y).stack(values)
@@ -153,6 +156,19 @@ class Path:
         if not self.fit_intercept:
             return self.dual
         return self.dual - namespace(self.y).mean(self.dual, axis=1, keepdims=True)
+
+    @property
+    def states(self) -> State:
+        """All states of the recursion, one in each row."""
+        return State(self.iterates, self.products, self.duals, self.etas)
+
+    def refuse_weights(self) -> None:
+        """Refuse a path whose rows count unequally, for what cannot be said of it."""
+        if self.design.weights is not None:
+            raise ValueError(
+                "the rows of this path count unequally (sample_weight), and its risk is not known; "
+                "run it without weights, or hold out rows of your own to test it on"
+            )
 
     def residual(self, t: int) -> Array:
         """``v^t``, the scaled residual that the dual updates saw."""
@@ -176,6 +192,7 @@ def run(
     n_iter: int = 300,
     fit_intercept: bool = False,
     stop: StoppingRule | None = None,
+    sample_weight: Any = None,
 ) -> Path:
     """Run an algorithm from zero and keep every iterate.
 
@@ -200,6 +217,9 @@ def run(
         intercept starts at the best constant fit.
     stop : StopOnRisk, optional
         A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate.
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts: integers are as good as rows repeated so many times. Positive;
+        only their proportions matter. There is no risk estimate for rows that count unequally.
 
     Returns
     -------
@@ -222,33 +242,19 @@ def run(
     >>> path.coef.shape, path.dual.shape, path.fitted.shape
     ((51, 20), (50, 100), (51, 100))
     """
-    check_instance("loss", loss, Loss, "sp.LAD()")
     check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
     check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
-    check_flag("fit_intercept", fit_intercept)
-    design = as_design(X)
-    y = check_response(y, design)
-    penalty.check_size(design.shape[1])
-    offset, bound_penalty = 0.0, penalty
-    if fit_intercept:
-        design = InterceptDesign(design)
-        offset, bound_penalty = loss.location(y), FreeIntercept(penalty)
-
     if stop is not None and (isinstance(stop, type) or not hasattr(stop, "judge")):
         raise TypeError(f"stop must be a rule such as sp.StopOnRisk(); got {stop!r:.60}")
-    target = y - offset
-    with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
-        algorithm, maps = algorithm.bind(design, target, loss, bound_penalty)
-    histories = _start(design)
+    setting = prepare(X, y, loss, fit_intercept, sample_weight)
+    algorithm, maps = setting.bind(algorithm, penalty)
+    kept = [setting.start()]
+    states = _states(setting, algorithm, maps, kept[:], first=1)
     for horizon in [n_iter] if stop is None else stop.horizons(n_iter):
-        with np.errstate(over="ignore", invalid="ignore"):
-            _extend(histories, design, target, maps, horizon)
-            reached = len(histories[0])
-            if reached <= horizon:
-                raise DivergenceError(reached, algorithm.why_diverged(design, loss))
-        arrays = [namespace(y).stack(history) for history in histories]
-        path = Path(y, loss, penalty, algorithm, design, maps, offset, *arrays)
+        kept += islice(states, horizon + 1 - len(kept))
+        arrays = (namespace(setting.y).stack(history) for history in zip(*kept, strict=True))
+        path = setting.path(penalty, algorithm, maps, State(*arrays))
         if stop is not None:
             path, done = stop.judge(path)
             if done:
@@ -256,36 +262,172 @@ def run(
     return path
 
 
-Histories = tuple[list[Array], list[Array], list[Array], list[Array]]
+class State(NamedTuple):
+    """Where the recursion is: ``b^t``, ``X b^t``, ``u^t``, ``eta^t``, as vectors or blocks."""
+
+    b: Array
+    product: Array
+    u: Array
+    eta: Array
 
 
-def _start(design: Design) -> Histories:
-    """Return the histories of b, X b, u and eta, with their first entries."""
-    n, p = design.shape
-    return [design.zeros(p)], [design.zeros(n)], [design.zeros(n)], [design.zeros(p)]
+class Setting(NamedTuple):
+    """What all paths on the same data have in common; see the attributes of `Path`."""
+
+    y: Array
+    loss: Loss
+    design: Design
+    offset: float
+
+    @property
+    def target(self) -> Array:
+        """What the recursion fits."""
+        return self.y - self.offset
+
+    @property
+    def working_loss(self) -> Loss:
+        """What it minimises: the loss, with the weights of the rows."""
+        weights = self.design.weights
+        return self.loss if weights is None else self.loss.weighted(weights)
+
+    def own(self, penalty: Penalty) -> Penalty:
+        """Return the penalty as the recursion sees it: the intercept goes free."""
+        return FreeIntercept(penalty) if isinstance(self.design, InterceptDesign) else penalty
+
+    def bind(self, algorithm: Algorithm, penalty: Penalty) -> tuple[Algorithm, Maps]:
+        """Fix the step sizes of an algorithm, and return its maps."""
+        penalty = self.own(penalty)
+        penalty.check_size(self.design.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
+            return algorithm.bind(self.design, self.target, self.working_loss, penalty)
+
+    def start(self) -> State:
+        """Return the start of a run."""
+        n, p = self.design.shape
+        return State(*(self.design.zeros(size) for size in (p, n, n, p)))
+
+    def path(self, penalty: Penalty, algorithm: Algorithm, maps: Maps, states: State) -> Path:
+        """Return a path from all of its states, one in each row."""
+        y, loss, design, offset = self
+        return Path(y, loss, penalty, algorithm, design, maps, offset, *states)
 
 
-def _extend(histories: Histories, design: Design, target: Array, maps: Maps, n_iter: int) -> None:
-    """Advance the recursion to ``n_iter``, or to before the first iterate that is not finite."""
-    xp = namespace(target)
-    root_n = math.sqrt(design.shape[0])
-    b, products, u, eta = histories
+def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any = None) -> Setting:
+    """Check the data of a run."""
+    check_instance("loss", loss, Loss, "sp.LAD()")
+    check_flag("fit_intercept", fit_intercept)
+    design = as_design(X)
+    y = check_response(y, design)
+    if sample_weight is not None:
+        design = WeightedDesign(design, sample_weight)
+    offset = 0.0
+    if fit_intercept:
+        design, offset = InterceptDesign(design), loss.location(y, design.weights)
+    return Setting(y, loss, design, offset)
+
+
+def _states(
+    setting: Setting, algorithm: Algorithm, maps: Maps, past: Sequence[State], first: int
+) -> Iterator[State]:
+    """Advance the recursion for ever, from iteration ``first`` on, ``past`` coming before it."""
+    design, target, xp = setting.design, setting.target, namespace(setting.y)
+    if past[-1].b.ndim == 2:
+        target = target[:, None]
+    b, products, u, eta = (list(history) for history in zip(*past, strict=True))
     v = [_scaled_residual(target, product) for product in products]
-    for t in range(len(b), n_iter + 1):
-        new_u = maps.dual(t, u, v)
-        eta.append(design.rmatmat(new_u) / root_n)
-        new_b = maps.primal(t, b, eta)
-        product = design.matmat(new_b)
-        if not (xp.all(xp.isfinite(new_b)) and xp.all(xp.isfinite(product))):
-            return
-        u.append(new_u)
-        b.append(new_b)
-        products.append(product)
-        v.append(_scaled_residual(target, product))
+    root_n = math.sqrt(design.shape[0])
+    for t in count(first):
+        with np.errstate(over="ignore", invalid="ignore"):
+            u.append(maps.dual(t, u, v))
+            eta.append(design.rmatmat(u[-1]) / root_n)
+            b.append(maps.primal(t, b, eta))
+            product = design.matmat(b[-1])
+            if not (xp.all(xp.isfinite(b[-1])) and xp.all(xp.isfinite(product))):
+                raise DivergenceError(t, algorithm.why_diverged(design, setting.loss))
+            v.append(_scaled_residual(target, product))
+        yield State(b[-1], product, u[-1], eta[-1])
+        if maps.memory is not None:
+            for history in (b, u, v, eta):
+                del history[: -maps.memory]
 
 
 def _scaled_residual(target: Array, product: Array) -> Array:
     return (target - product) / math.sqrt(target.shape[0])
+
+
+# ------------------------------------------------------------------------------------------------
+# Several penalties at once
+# ------------------------------------------------------------------------------------------------
+
+#: Called after each iteration with its number and the block of iterates; True ends the run.
+Watch = Callable[[int, Array], bool]
+
+
+def start_side_by_side(
+    setting: Setting, penalties: Sequence[Penalty], algorithm: ProximalAlgorithm
+) -> list[Path]:
+    """Return paths that have not moved yet, one for each penalty.
+
+    All take the same step sizes: those of the penalty that allows the least.
+    """
+    strictest = min(penalties, key=lambda penalty: penalty.max_step)
+    bound, _ = setting.bind(algorithm, strictest)
+    assert isinstance(bound, ProximalAlgorithm)
+    loss, n = setting.working_loss, setting.design.shape[0]
+    start = State(*(array[None, :] for array in setting.start()))
+    return [
+        setting.path(penalty, bound, bound.maps(loss, setting.own(penalty), n), start)
+        for penalty in penalties
+    ]
+
+
+def extend_side_by_side(
+    paths: Sequence[Path], n_iter: int, watch: Watch | None = None
+) -> list[Path]:
+    """Extend paths to ``n_iter`` iterations, as columns of the same two products per step.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Of `start_side_by_side`, or what was made of these before.
+    n_iter : int
+        Number of iterations, those that are there included.
+    watch : callable, optional
+        Called after each iteration with its number and the block of iterates; the run ends if it
+        returns True.
+    """
+    first, known = paths[0], paths[0].n_iter
+    assert isinstance(first.maps, ProximalMaps)
+    setting = Setting(first.y, first.loss, first.design, first.offset)
+    penalties = [setting.own(path.penalty) for path in paths]
+    together = replace(first.maps.primal_map, penalty=penalties[0].beside(penalties[1:]))
+    maps = replace(first.maps, primal_map=together)
+
+    # one array for all paths, of which each then has its own part
+    xp = namespace(first.y)
+    old = [xp.stack(parts) for parts in zip(*(path.states for path in paths), strict=True)]
+    arrays = [setting.design.zeros(len(paths), n_iter + 1, x.shape[2]) for x in old]
+    for array, x in zip(arrays, old, strict=True):
+        array[:, : known + 1, :] = x
+    remembered = range(max(0, known + 1 - ProximalMaps.memory), known + 1)
+    past = [State(*(x[:, t, :].T for x in old)) for t in remembered]
+    states = _states(setting, first.algorithm, maps, past, first=known + 1)
+    reached = known
+    while reached < n_iter:
+        state, reached = next(states), reached + 1
+        for array, block in zip(arrays, state, strict=True):
+            array[:, reached, :] = block.T
+        if watch is not None and watch(reached, state.b):
+            break
+    return [
+        setting.path(
+            path.penalty,
+            path.algorithm,
+            path.maps,
+            State(*(array[k, : reached + 1, :] for array in arrays)),
+        )
+        for k, path in enumerate(paths)
+    ]
 
 
 def rows(array: Array) -> list[Array]:

@@ -16,7 +16,8 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -69,6 +70,10 @@ class Penalty(ABC):
         """Which of ``p`` coefficients are not penalised at all."""
         return np.zeros(p, dtype=bool)
 
+    def beside(self, others: Sequence[Penalty]) -> Penalty:
+        """Return a penalty for blocks of columns: this one for the first, then the others."""
+        return SideBySide((self, *others))
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key() == other._key()
 
@@ -101,6 +106,9 @@ class SeparablePenalty(Penalty):
 
     lam: float
     weights: Any = field(default=None, kw_only=True)
+
+    #: One ``lam`` for each column of a block; see `beside`.
+    _lams: ClassVar[np.ndarray | None] = None
 
     def __post_init__(self) -> None:
         store_number(self, "lam", low=0)
@@ -169,10 +177,17 @@ class SeparablePenalty(Penalty):
             f"{type(self).__name__}({', '.join(rest)}{', weights=…' * (self.weights is not None)})"
         )
 
+    def beside(self, others: Sequence[Penalty]) -> Penalty:
+        same = [other for other in others if isinstance(other, type(self))]
+        if len(same) < len(others) or any(replace(each, lam=self.lam) != self for each in same):
+            return super().beside(others)
+        columns = copy(self)
+        object.__setattr__(columns, "_lams", np.array([each.lam for each in (self, *same)]))
+        return columns
+
     def _lam(self, b: Array) -> Array:
-        if self.weights is None:
-            return self.lam
-        return along_rows(like(self.lam * self.weights, b), b)
+        lam = self.lam if self._lams is None else like(self._lams, b)
+        return lam if self.weights is None else along_rows(like(self.weights, b), b) * lam
 
     def _weights(self, p: int) -> np.ndarray:
         return np.ones(p) if self.weights is None else self.weights
@@ -485,8 +500,34 @@ class FreeIntercept(Penalty):
     def free(self, p: int) -> np.ndarray:
         return np.append(self.features.free(p - 1), True)
 
+    def beside(self, others: Sequence[Penalty]) -> Penalty:
+        features = [other.features for other in others if isinstance(other, FreeIntercept)]
+        return FreeIntercept(self.features.beside(features))
+
     def __repr__(self) -> str:
         return repr(self.features)  # in messages, the penalty that the user chose
+
+
+@dataclass(frozen=True, eq=False)
+class SideBySide(Penalty):
+    """Several penalties, one for each column of a block."""
+
+    columns: tuple[Penalty, ...]
+
+    name = "side_by_side"
+
+    def value(self, b: Array) -> Array:
+        return namespace(b).stack([each.value(b[:, k]) for k, each in enumerate(self.columns)])
+
+    def prox(self, b: Array, step: float) -> Array:
+        columns = [each.prox(b[:, k], step) for k, each in enumerate(self.columns)]
+        return namespace(b).stack(columns, axis=1)
+
+    def jacobian(self, b: Array, step: float) -> Jacobian:
+        raise NotImplementedError("a block of columns is differentiated column by column")
+
+    def null_lam(self, gradient: Array) -> float:
+        return max(each.null_lam(gradient) for each in self.columns)
 
 
 def _check_weights(weights: Any) -> np.ndarray:

@@ -139,23 +139,7 @@ class Risk:
         t1, t2 : int
             Iterates.
         """
-        last = self.values.shape[0] - 1
-        t1, t2 = (check_count(name, t, low=0, high=last) for name, t in (("t1", t1), ("t2", t2)))
-        y, xp = self.path.y, namespace(self.values)
-        n = y.shape[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            first, second = (
-                observation_losses(self.criterion, y, self.predictions.of(slice(t, t + 1)))
-                for t in (t1, t2)
-            )
-            spread = xp.std(first - second, correction=1.0) if n > 1 else math.inf
-            errors = [spread / math.sqrt(n), self.probe_stderr[t1], self.probe_stderr[t2]]
-            if self.audit is not None:
-                errors.append(self.audit.error_between(t1, t2))
-            if self.interactions is not None:
-                errors.append(math.sqrt(self.interactions.variance_between(t1, t2)))
-            difference = float(self.values[t1] - self.values[t2])
-        return difference, math.hypot(*map(float, errors))
+        return compare_risks(self, t1, self, t2)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw training error and estimated risk against the iteration.
@@ -268,6 +252,7 @@ def estimate_risk(
     True
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    path.refuse_weights()
     check_choice("method", method, ("auto", *METHODS))
     check_choice("precision", precision, ("float32", "float64"))
     check_flag("centered", centered)
@@ -276,7 +261,7 @@ def estimate_risk(
     if probe_tol is not None:
         check_number("probe_tol", probe_tol, low=0, open_low=True)
     audit = check_audit(audit, row_scale)
-    automatic = _is_automatic(row_scale)
+    automatic = is_automatic(row_scale)
     problem = Problem(
         path=path,
         criterion=resolve_test_loss(test_loss, path.loss),
@@ -292,6 +277,10 @@ def estimate_risk(
         method = cheapest(problem, 0 if audit == "folds" else int(audit))
     if method == audit == "folds":
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
+    # of its own, so that what is left out does not depend on how many probes were drawn
+    aside = problem._replace(
+        rng=np.random.default_rng(problem.rng.integers(2**63)) if audit else problem.rng
+    )
     problems = {_name_of_scale(row_scale): problem}
     if method in ("loo", "folds"):
         problems = {None: problem}
@@ -306,7 +295,7 @@ def estimate_risk(
         audits: dict[str | None, Audit | None] = dict.fromkeys(results)
         pairs = next(iter(results.values())).interactions
         if audit:
-            left_out = leave_rows_out(problem, audit, results[None] if method == "loo" else None)
+            left_out = leave_rows_out(aside, audit, results[None] if method == "loo" else None)
             audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
             pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
@@ -335,9 +324,36 @@ def estimate_risk(
     )
 
 
+def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:
+    """Do as `Risk.compare`, for iterates of two paths on the same data."""
+    sides = []
+    for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
+        sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
+    y = first.path.y
+    xp, n = namespace(y), y.shape[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        one, other = (
+            observation_losses(risk.criterion, y, risk.predictions.of(slice(t, t + 1)))
+            for t, risk in sides
+        )
+        spread = xp.std(one - other, correction=1.0) if n > 1 else math.inf
+        variances = [spread**2 / n, *(risk.probe_stderr[t] ** 2 for t, risk in sides)]
+        if first.audit is not None and second.audit is not None:
+            variances.append(first.audit.error_between(t1, t2, second.audit) ** 2)
+        else:
+            variances += [risk.audit.error[t] ** 2 for t, risk in sides if risk.audit is not None]
+        if first.interactions is not None and second.interactions is not None:
+            variances.append(first.interactions.variance_between(t1, t2, second.interactions))
+        else:
+            known = [(t, risk.interactions) for t, risk in sides]
+            variances += [pairs.variance()[t] for t, pairs in known if pairs is not None]
+        difference = float(first.values[sides[0][0]] - second.values[sides[1][0]])
+    return difference, math.sqrt(sum(map(float, variances)))
+
+
 def check_audit(audit: int | str, row_scale: Any) -> int | str:
     """Return a number of rows to audit, or "folds"; refuse what a row scale cannot do with."""
-    if _is_automatic(row_scale) and not audit:
+    if is_automatic(row_scale) and not audit:
         raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
     if isinstance(audit, str):
         if audit != "folds":
@@ -349,7 +365,8 @@ def check_audit(audit: int | str, row_scale: Any) -> int | str:
     return rows
 
 
-def _is_automatic(row_scale: Any) -> bool:
+def is_automatic(row_scale: Any) -> bool:
+    """Whether the audit is to choose the row scale."""
     return isinstance(row_scale, str) and row_scale == "auto"
 
 

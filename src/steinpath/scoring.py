@@ -137,6 +137,17 @@ def losses_at(
     return take(observation_losses(criterion, y, take(everything, place, axis=1)), rows, axis=1)
 
 
+def check_finite(predictions: Array) -> Array:
+    """Return the predictions; refuse them unless all are finite."""
+    xp = namespace(predictions)
+    if not xp.all(xp.isfinite(predictions)):
+        raise FloatingPointError(
+            "the corrections are not finite, though the iterates are: the algorithm diverges when "
+            "linearised, or with fewer rows; use smaller step sizes, or None for safe ones"
+        )
+    return predictions
+
+
 def _checked(values: Any, y: Array) -> Array:
     xp = namespace(y)
     shape = getattr(values, "shape", None)

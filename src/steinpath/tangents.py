@@ -269,7 +269,8 @@ def _moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Arra
     if old is None:
         return _rows_of(block, new)
     xp = namespace(block)
-    padded = xp.concat([block, xp.zeros_like(block[:1, :])], axis=0)
+    nothing = xp.zeros_like(xp.sum(block, axis=0, keepdims=True))  # also where there are no rows
+    padded = xp.concat([block, nothing], axis=0)
     place = np.full(total, len(old))  # of each coordinate in the padded block
     place[old] = np.arange(len(old))
     return take(padded, place if new is None else place[new])

@@ -1,21 +1,53 @@
-"""The range of penalties worth trying."""
+"""The penalty and the iterate, chosen together by their estimated risk."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._arrays import Array, like, to_numpy
-from steinpath._validation import check_flag, check_instance
-from steinpath.designs import Design, InterceptDesign, as_design, check_response
+from steinpath._arrays import Array, like, namespace, to_numpy
+from steinpath._validation import (
+    check_array,
+    check_choice,
+    check_count,
+    check_instance,
+    check_number,
+    check_rng,
+)
+from steinpath.algorithms import ChambollePock, ProximalAlgorithm
+from steinpath.designs import InterceptDesign
 from steinpath.losses import Loss
-from steinpath.path import run
-from steinpath.penalties import FreeIntercept, NoPenalty, Penalty
+from steinpath.methods import noise_allowed, noise_near
+from steinpath.path import Path, Setting, extend_side_by_side, prepare, run, start_side_by_side
+from steinpath.penalties import NoPenalty, Penalty
+from steinpath.risk import Risk, check_audit, compare_risks, estimate_risk, is_automatic
+from steinpath.scoring import TestLoss
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PenaltyOf = Callable[[float], Penalty]
 
 # Iterations for a null model with several unpenalised columns; they are few, so it is quick.
 _NULL_ITERATIONS = 5000
+# The smallest penalty of a grid, relative to the largest: by whether there are fewer rows than
+# columns, and where no penalty is large enough for zero coefficients.
+_RATIO_WIDE, _RATIO_TALL, _RATIO_RIDGE = 1e-2, 1e-3, 1e-4
+# Where none is, the largest shrinks the direction of the largest singular value so many times.
+_RIDGE_SHRINKAGE = 10.0
+# How large the noise of the probes may be where the minimum is not: as it comes.
+_ANY_NOISE = float(np.finfo(float).max)
+
+
+# ------------------------------------------------------------------------------------------------
+# The range of penalties
+# ------------------------------------------------------------------------------------------------
 
 
 def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = False) -> float:
@@ -51,20 +83,19 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     >>> sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0))
     2.0
     """
-    check_instance("loss", loss, Loss, "sp.LAD()")
     check_instance("penalty", penalty, Penalty, "sp.Lasso(1.0)")
-    check_flag("fit_intercept", fit_intercept)
-    design = as_design(X)
-    y = check_response(y, design)
-    penalty.check_size(design.shape[1])
-    if fit_intercept:
-        design, penalty = InterceptDesign(design), FreeIntercept(penalty)
-    gradient = design.rmatmat(_null_gradient(design, y, loss, penalty.free(design.shape[1])))
-    return penalty.null_lam(gradient)
+    return _null_lam(prepare(X, y, loss, fit_intercept), penalty)
 
 
-def _null_gradient(design: Design, y: Array, loss: Loss, free: np.ndarray) -> Array:
+def _null_lam(setting: Setting, penalty: Penalty) -> float:
+    p, penalty = setting.design.shape[1], setting.own(penalty)
+    penalty.check_size(p)
+    return penalty.null_lam(setting.design.rmatmat(_null_gradient(setting, penalty.free(p))))
+
+
+def _null_gradient(setting: Setting, free: np.ndarray) -> Array:
     """Gradient of the loss at the best fit by the unpenalised columns alone."""
+    y, loss, design, _ = setting
     if not free.any() or free.all():
         return loss.gradient(y)
     if isinstance(design, InterceptDesign) and free.sum() == 1:
@@ -84,3 +115,340 @@ def _balanced(y: Array, loss: Loss) -> Array:
     if at_kink.any():
         values = np.where(at_kink, -values.sum() / at_kink.sum(), values)
     return like(values, y)
+
+
+def lam_grid(
+    setting: Setting, penalty: Penalty, count: int, ratio: float | None = None
+) -> np.ndarray:
+    """Return penalties worth trying, from the largest down in equal ratios."""
+    n, p = setting.design.shape
+    largest, usual = _null_lam(setting, penalty), _RATIO_WIDE if n < p else _RATIO_TALL
+    if math.isinf(largest):
+        # the loss is about as curved as a parabola of the same slope at the same residuals
+        xp, target = namespace(setting.y), setting.target
+        force, size = (float(xp.sum(xp.abs(x))) for x in (setting.loss.gradient(target), target))
+        curvature = setting.design.norm() ** 2 * (force / size if size else 1.0)
+        largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
+    largest = largest or 1.0  # then every penalty gives zero coefficients
+    return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
+
+
+# ------------------------------------------------------------------------------------------------
+# The choice
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """Estimated risk of every iterate for every penalty. Made by `tune`.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (L,)
+        The penalties.
+    risk : Array of shape (L, n_iter + 1)
+        Estimated risk of each iterate of each path.
+    stderr, train : Array of shape (L, n_iter + 1)
+        Their standard errors, and the training error.
+    best_lam : float
+        The chosen penalty.
+    best_iter : int
+        The chosen iterate.
+    coef : Array of shape (p,)
+        Its coefficients.
+    intercept : float
+        Its intercept; zero without one.
+    risks : tuple of Risk
+        One for each penalty, with its path.
+    settled : ndarray of bool of shape (L,)
+        For which penalties the estimate is as good as it gets: those that contended for the
+        minimum were given all the probes they need, and were audited.
+    rule : {"min", "one_se"}
+        How the choice was made.
+    warnings : tuple of str
+        Reasons not to trust the estimate for the chosen penalty, in plain words.
+    """
+
+    lams: np.ndarray
+    risks: tuple[Risk, ...] = field(repr=False)
+    settled: np.ndarray
+    rule: str
+    best: tuple[int, int]
+
+    @cached_property
+    def risk(self) -> Array:
+        """Estimated risk."""
+        return self._stack("values")
+
+    @cached_property
+    def stderr(self) -> Array:
+        """Standard errors."""
+        return self._stack("stderr")
+
+    @cached_property
+    def train(self) -> Array:
+        """Training error."""
+        return self._stack("train")
+
+    @property
+    def best_lam(self) -> float:
+        """The chosen penalty."""
+        return float(self.lams[self.best[0]])
+
+    @property
+    def best_iter(self) -> int:
+        """The chosen iterate."""
+        return self.best[1]
+
+    @property
+    def path(self) -> Path:
+        """The path of the chosen penalty."""
+        return self.risks[self.best[0]].path
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients of the chosen iterate."""
+        return self.path.coef[self.best_iter, :]
+
+    @property
+    def intercept(self) -> float:
+        """Intercept of the chosen iterate."""
+        return float(self.path.intercept[self.best_iter])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons not to trust the estimate for the chosen penalty."""
+        return self.risks[self.best[0]].warnings
+
+    def compare(self, first: tuple[int, int], second: tuple[int, int]) -> tuple[float, float]:
+        """Return the estimated risk of ``first`` less that of ``second``, and its standard error.
+
+        Parameters
+        ----------
+        first, second : tuple of int
+            Each the index of a penalty and an iterate, such as ``tuning.best``.
+        """
+        indices = []
+        for name, pair in (("first", first), ("second", second)):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"{name} must be a pair (penalty, iterate), got {pair!r:.60}")
+            indices.append(check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1))
+        return compare_risks(self.risks[indices[0]], first[1], self.risks[indices[1]], second[1])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the risk over penalties and iterations.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from steinpath.plots import plot_tuning
+
+        return plot_tuning(self, ax)
+
+    def __repr__(self) -> str:
+        k, t = self.best
+        risk = self.risks[k]
+        return (
+            f"<Tuning ({risk.test_loss}) of {len(self.lams)} penalties and {risk.path.n_iter} "
+            f"iterations: best is iterate {t} at lam = {self.best_lam:.4g} with "
+            f"{float(risk.values[t]):.4g} ± {float(risk.stderr[t]):.2g}>"
+        )
+
+    def _stack(self, name: str) -> Array:
+        arrays = [getattr(risk, name) for risk in self.risks]
+        return namespace(*arrays).stack(arrays)
+
+
+def tune(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalty: PenaltyOf,
+    lams: Any = 20,
+    n_iter: int = 300,
+    algorithm: ProximalAlgorithm = ChambollePock(),
+    fit_intercept: bool = False,
+    test_loss: TestLoss = None,
+    covariance: Any = None,
+    method: str = "auto",
+    row_scale: Any = "norm",
+    audit: int | str = "folds",
+    rng: Any = None,
+    *,
+    rule: str = "min",
+    iterate: int | None = None,
+    lam_ratio: float | None = None,
+) -> Tuning:
+    """Choose the penalty and the iterate with the smallest estimated risk.
+
+    All penalties advance together, as columns of the same products with X. The risk of every
+    iterate of every path is then estimated with few probes and without an audit. The penalty that
+    has the minimum is given more probes and is audited, which may raise its risk above that of
+    another; and so on, until the minimum is where this has been done.
+
+    Parameters
+    ----------
+    X, y, loss, n_iter, fit_intercept
+        As for `steinpath.run`.
+    penalty : callable
+        A penalty for each ``lam``: ``sp.Lasso`` itself, or such as
+        ``functools.partial(sp.MCP, gamma=2.5)``.
+    lams : int or array-like, default=20
+        The penalties, or how many of them: then in equal ratios from the smallest with all
+        coefficients zero down; for ridge, from one that shrinks every direction tenfold.
+    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA
+        What to run.
+    test_loss, covariance, method, row_scale
+        As for `steinpath.estimate_risk`; rows are taken to be of unequal size by default.
+    audit : int or "folds", default="folds"
+        As for `steinpath.estimate_risk`; 0 for none. Ten folds see all rows at the price of ten
+        columns: for a choice that is worth more than 32 rows that are left out one at a time.
+    rng : None, int or numpy.random.Generator
+        Randomness of the probes and of the folds, which are the same for all penalties.
+    rule : {"min", "one_se"}, default="min"
+        "one_se" takes the first of the penalties, in the order of `lams`, whose best iterate has
+        a risk within one standard error of the minimum: that of their difference, which is
+        much smaller than those of the risks.
+    iterate : int, optional
+        Choose the penalty for this iterate (-1 for the last one) instead of choosing both.
+    lam_ratio : float, optional
+        Smallest penalty of the grid relative to the largest: 0.01 by default with fewer rows than
+        columns, 0.001 with more, 0.0001 for ridge.
+
+    Returns
+    -------
+    Tuning
+
+    Notes
+    -----
+    The paths of all penalties stay in memory, ``16 L N (n + p)`` bytes in double precision.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> model = sp.simulate.paper_model(60, noise="t2")
+    >>> X, y = model.sample(200, rng=0)
+    >>> tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=10, n_iter=100, rng=0)
+    >>> tuning.risk.shape, tuning.coef.shape
+    ((10, 101), (60,))
+    >>> model.risk(tuning.coef, "absolute") < model.risk(tuning.path.coef[-1], "absolute")
+    True
+    """
+    check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
+    n_iter = check_count("n_iter", n_iter)
+    setting = prepare(X, y, loss, fit_intercept)
+    lams = check_lams(setting, penalty, lams, lam_ratio)
+    paths = start_side_by_side(setting, [make_penalty(penalty, lam) for lam in lams], algorithm)
+    return choose(
+        extend_side_by_side(paths, n_iter),
+        lams,
+        rule=rule,
+        iterate=iterate,
+        test_loss=test_loss,
+        covariance=covariance,
+        method=method,
+        row_scale=row_scale,
+        audit=audit,
+        rng=rng,
+    )
+
+
+def choose(
+    paths: Sequence[Path],
+    lams: np.ndarray,
+    *,
+    rule: str,
+    iterate: int | None,
+    audit: int | str,
+    rng: Any,
+    method: str,
+    row_scale: Any,
+    **how: Any,
+) -> Tuning:
+    """Estimate the risk of paths with different penalties, and choose; see `tune`."""
+    check_choice("rule", rule, ("min", "one_se"))
+    audit = check_audit(audit, row_scale)
+    N = paths[0].n_iter
+    if iterate is not None:
+        iterate = check_count("iterate", iterate, low=-N - 1, high=N) % (N + 1)
+    if method == audit == "folds":
+        audit = 0
+    # the same probes, folds and audited rows for all: their noise is then much the same
+    seed = int(check_rng(rng).integers(2**63))
+
+    def estimate(path: Path, audit: int | str, probe_tol: float | None) -> Risk:
+        return estimate_risk(
+            path,
+            method=method,
+            row_scale=None if not audit and is_automatic(row_scale) else row_scale,
+            audit=audit,
+            rng=seed,
+            probe_tol=probe_tol,
+            **how,
+        )
+
+    # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
+    # those that would be chosen: an estimate that is too small by chance does not survive that
+    efforts = [(0, _ANY_NOISE), (audit, _ANY_NOISE), (audit, None)]
+    risks = [estimate(path, *efforts[0]) for path in paths]
+    made = np.array([2 * (risk.method in ("loo", "folds")) for risk in risks])
+    while True:
+        best = _best(risks, rule, iterate)
+        k, enough = best[0], made[best[0]] == 2
+        if enough or (made[k] == 1 and _quiet(risks[k])):
+            return Tuning(lams, tuple(risks), made > 0, rule, best)
+        made[k] += 1
+        risks[k] = estimate(paths[k], *efforts[made[k]])
+
+
+def _quiet(risk: Risk) -> bool:
+    """Whether the noise of the probes is as small as `estimate_risk` wants it by default."""
+    best = risk.best_iter
+    return noise_near(best, risk.probe_stderr) <= noise_allowed(risk.stderr[best])
+
+
+def _best(risks: Sequence[Risk], rule: str, iterate: int | None) -> tuple[int, int]:
+    """Index of the penalty and iterate to choose."""
+    iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
+    values = [float(risk.values[t]) for risk, t in zip(risks, iterates, strict=True)]
+    best = int(np.argmin(values))
+    if rule == "one_se":
+        for k, (risk, t) in enumerate(zip(risks, iterates, strict=True)):
+            difference, stderr = compare_risks(risk, t, risks[best], iterates[best])
+            if difference <= stderr:
+                return k, t
+    return best, iterates[best]
+
+
+def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:
+    """Return the penalties to try, from their values or their number."""
+    if ratio is not None:
+        ratio = check_number("lam_ratio", ratio, low=0, high=1, open_low=True, open_high=True)
+    if isinstance(lams, Integral):
+        count = check_count("lams", lams)
+        return lam_grid(setting, make_penalty(penalty, 1.0), count, ratio)
+    values = to_numpy(check_array("lams", lams, ndim=1)).astype(float)
+    if (values < 0).any():
+        raise ValueError(f"lams must be nonnegative, got {values.min():g}")
+    return values
+
+
+def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
+    """Return the penalty of one ``lam``; refuse what is not a function of it."""
+    if isinstance(penalty, Penalty) or not callable(penalty):
+        raise TypeError(
+            "penalty must be a function of lam, such as sp.Lasso itself or "
+            f"functools.partial(sp.MCP, gamma=2.5); got {penalty!r:.60}"
+        )
+    made = penalty(float(lam))
+    if not isinstance(made, Penalty):
+        raise TypeError(
+            f"penalty(lam) must return a Penalty such as sp.Lasso(lam), got {made!r:.60}"
+        )
+    return made

@@ -1,0 +1,108 @@
+"""Rows as the engine wants them: each of them once, their columns of unit size."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
+
+# Counts are written out as rows up to this many entries of X.
+_MOST_ENTRIES = 2**30
+
+
+class Rows(NamedTuple):
+    """The data of a fit; ``weights`` are positive and unequal, or None."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray | None
+
+    def equal(self, other: Rows) -> bool:
+        """Whether the data are the same."""
+        if sparse.issparse(self.X) != sparse.issparse(other.X) or self.X.shape != other.X.shape:
+            return False
+        if sparse.issparse(self.X):
+            same_X = (self.X != other.X).nnz == 0
+        else:
+            same_X = np.array_equal(self.X, other.X)
+        weights = [np.zeros(0) if rows.weights is None else rows.weights for rows in (self, other)]
+        return bool(same_X and np.array_equal(self.y, other.y) and np.array_equal(*weights))
+
+
+def prepare_rows(
+    X: Any, y: Any, sample_weight: Any, needs_risk: bool, standardize: bool, about_mean: bool
+) -> tuple[Rows, np.ndarray]:
+    """Return the rows with their columns standardised, and what these were divided by.
+
+    Parameters
+    ----------
+    X, y
+        Checked by scikit-learn.
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts.
+    needs_risk : bool
+        Whether the risk has to be known: then counts are written out, and other weights refused.
+    standardize, about_mean : bool
+        Whether to divide columns by their standard deviations, or by their root mean squares.
+    """
+    y = y.astype(X.dtype, copy=False)
+    X, y, weights = _weighted(X, y, sample_weight, needs_risk)
+    scale = np.ones(X.shape[1], dtype=X.dtype)
+    if standardize:
+        scale = _column_sizes(X, weights, about_mean)
+        X = X.multiply(1 / scale).tocsr() if sparse.issparse(X) else X / scale
+    return Rows(X, y, weights), scale
+
+
+def _weighted(
+    X: Any, y: np.ndarray, sample_weight: Any, needs_risk: bool
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    if sample_weight is None:
+        return X, y, None
+    weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    kept = np.flatnonzero(weights)
+    if len(kept) < len(weights):
+        X, y, weights = X[kept], y[kept], weights[kept]
+    if len(y) < 2:
+        raise ValueError(f"sample_weight leaves n_samples = {len(y)}; two at least must count")
+    if np.all(weights == weights[0]):
+        return X, y, None
+    if not needs_risk:
+        return X, y, weights
+    if np.any(weights % 1):
+        raise ValueError(
+            "the risk of a fit to rows that count unequally is not known, so that nothing can be "
+            "chosen by it: use integers for sample_weight if they are counts of observations, or "
+            "a number for alpha and select='last' or an iterate"
+        )
+    if weights.sum() * X.shape[1] > _MOST_ENTRIES:
+        raise ValueError(
+            f"sample_weight counts {weights.sum():.3g} rows, too many to be written out for the "
+            "risk estimate; use a number for alpha and select='last' or an iterate"
+        )
+    repeated = np.repeat(np.arange(len(y)), weights.astype(int))
+    return X[repeated], y[repeated], None
+
+
+def _column_sizes(X: Any, weights: np.ndarray | None, about_mean: bool) -> np.ndarray:
+    """Root mean square of each column, about its mean or about 0; 1 for a constant column."""
+    n = X.shape[0]
+    weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    means = weights @ X if about_mean else np.zeros(X.shape[1])
+    if sparse.issparse(X):
+        largest = abs(X).max(axis=0).toarray().ravel()
+        # entries that are zero are as far from the mean as it is large
+        there = X.copy()
+        there.data = np.ones_like(X.data)
+        centred = X.tocsc(copy=True)
+        columns = np.repeat(np.arange(X.shape[1]), np.diff(centred.indptr))
+        centred.data = (centred.data - means[columns]) ** 2
+        squares = weights @ centred + (1 - weights @ there) * means**2
+    else:
+        largest = np.abs(X).max(axis=0)
+        squares = weights @ (X - means) ** 2
+    sizes = np.sqrt(squares)
+    constant = sizes <= 10 * np.finfo(X.dtype).eps * largest
+    return np.where(constant, 1.0, sizes).astype(X.dtype)

@@ -1,0 +1,500 @@
+"""Estimators for scikit-learn, whose penalty and iterate are chosen by their estimated risk."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from steinpath._arrays import to_numpy
+from steinpath._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath._rows import Rows, prepare_rows
+from steinpath._validation import (
+    check_array,
+    check_choice,
+    check_count,
+    check_flag,
+    check_instance,
+    check_number,
+    warn,
+)
+from steinpath.algorithms import ChambollePock, ProximalAlgorithm
+from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
+from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_side_by_side
+from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
+from steinpath.tuning import PenaltyOf, Tuning, choose, lam_grid, make_penalty
+
+
+class _Warm(NamedTuple):
+    """What a warm start goes on from."""
+
+    rows: Rows
+    algorithm: ProximalAlgorithm
+    paths: list[Path]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """What all estimators have in common; see `PathRegressor` for the parameters."""
+
+    alpha: Any = "auto"
+    n_alphas: int = 20
+    n_iter: int = 300
+    select: str | int = "risk"
+    fit_intercept: bool = True
+    standardize: bool = True
+    algorithm: ProximalAlgorithm | None = None
+    test_loss: Any = None
+    method: str = "auto"
+    row_scale: Any = "norm"
+    audit: int | str = "folds"
+    rule: str = "min"
+    tol: float = 1e-3
+    warm_start: bool = False
+    random_state: Any = None
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return what is minimised."""
+
+    @abstractmethod
+    def _penalty(self) -> PenaltyOf:
+        """Return the penalty as a function of ``lam``."""
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PathEstimator:
+        """Run the algorithm for every penalty, and choose.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The responses.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts. Integers are counts of observations: fit and choice are
+            those of rows repeated so many times. Other weights need a fixed ``alpha``, and
+            ``select`` an iterate or "last": the risk of a fit to rows that count unequally is
+            not known.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse=("csr", "csc"),
+            dtype=(np.float64, np.float32),
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        self._check_parameters()
+        progress = Progress(self, X, y, sample_weight)
+        needs_risk = self.select == "risk" or not isinstance(self.alpha, Real)
+        rows, scale = prepare_rows(
+            X, y, sample_weight, needs_risk, self.standardize, about_mean=self.fit_intercept
+        )
+        paths, lams = self._run(rows, scale, progress)
+        last = paths[0].n_iter
+        iterate = {"risk": None, "last": last}.get(self.select, self.select)
+        if rows.weights is None:
+            tuning = choose(
+                paths,
+                lams,
+                rule=self.rule,
+                iterate=iterate if iterate is None else min(iterate, last),
+                test_loss=self.test_loss,
+                method=self.method,
+                row_scale=self.row_scale,
+                audit=self.audit,
+                rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+            )
+            self._keep_risk(tuning)
+            k, t = tuning.best
+        else:
+            k, t = 0, min(iterate, last)
+
+        path = paths[k]
+        self.alphas_ = lams / math.sqrt(path.n_samples)
+        self.alpha_, self.best_iter_, self.n_iter_ = float(self.alphas_[k]), t, last
+        self.coef_, self.intercept_ = path.coef[t] / scale, float(path.intercept[t])
+        if self.select == "last" and _movement(path) > self.tol:
+            warn(
+                f"the fitted values still move by {_movement(path):.2g} of the spread of y in the "
+                f"last tenth of {last} iterations (tol={self.tol:g}): raise n_iter, or "
+                "use select='risk', which needs no convergence",
+                ConvergenceWarning,
+            )
+        progress.end()
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the responses of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
+        )
+        return np.asarray(safe_sparse_dot(X, self.coef_) + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        """Check what nothing else does."""
+        check_count("n_alphas", self.n_alphas)
+        check_count("n_iter", self.n_iter)
+        for name in ("fit_intercept", "standardize", "warm_start"):
+            check_flag(name, getattr(self, name))
+        check_number("tol", self.tol, low=0)
+        if isinstance(self.select, Integral):
+            check_count("select", self.select, low=0, high=self.n_iter)
+        elif self.select not in ("risk", "last"):
+            raise ValueError(f"select must be 'risk', 'last' or an iterate, got {self.select!r}")
+
+    def _run(
+        self, rows: Rows, scale: np.ndarray, progress: Progress
+    ) -> tuple[list[Path], np.ndarray]:
+        """Run all penalties side by side, or go on from where the last fit stopped."""
+        loss, penalty_of = self._loss(), self._penalty()
+        algorithm = ChambollePock() if self.algorithm is None else self.algorithm
+        check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
+        setting = prepare(rows.X, rows.y, loss, self.fit_intercept, rows.weights)
+        lams = self._lams(setting, penalty_of)
+        penalties = [make_penalty(penalty_of, lam) for lam in lams]
+        paths = self._known(setting, penalties, algorithm, rows)
+        if paths is None:
+            paths = start_side_by_side(setting, penalties, algorithm)
+        paths = extend_side_by_side(paths, self.n_iter, progress.watch(setting, scale))
+        self._warm = _Warm(rows, algorithm, paths) if self.warm_start else None
+        return paths, lams
+
+    def _lams(self, setting: Setting, penalty: PenaltyOf) -> np.ndarray:
+        if isinstance(make_penalty(penalty, 1.0), NoPenalty):
+            return np.zeros(1)
+        root_n = math.sqrt(setting.design.shape[0])
+        if isinstance(self.alpha, Real):
+            return np.array([check_number("alpha", self.alpha, low=0) * root_n])
+        if isinstance(self.alpha, str):
+            check_choice("alpha", self.alpha, ("auto",))
+            return lam_grid(setting, make_penalty(penalty, 1.0), self.n_alphas)
+        alphas = to_numpy(check_array("alpha", self.alpha, ndim=1)).astype(float)
+        if (alphas < 0).any():
+            raise ValueError(f"alpha must be nonnegative, got {alphas.min():g}")
+        return np.asarray(alphas * root_n)
+
+    def _known(
+        self,
+        setting: Setting,
+        penalties: list[Penalty],
+        algorithm: ProximalAlgorithm,
+        rows: Rows,
+    ) -> list[Path] | None:
+        """Return the paths of the last fit, if this one goes on from them."""
+        warm = getattr(self, "_warm", None)
+        if not self.warm_start or warm is None:
+            return None
+        first = warm.paths[0]
+        same = (
+            first.n_iter <= self.n_iter
+            and first.loss == setting.loss
+            and first.fit_intercept == self.fit_intercept
+            and warm.algorithm == algorithm
+            and [path.penalty for path in warm.paths] == penalties
+            and warm.rows.equal(rows)
+        )
+        return warm.paths if same else None
+
+    def _keep_risk(self, tuning: Tuning) -> None:
+        self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
+        self.train_path_, self.warnings_ = tuning.train, tuning.warnings
+        (k, t), last = tuning.best, tuning.path.n_iter
+        if self.select == "risk" and t > 0.9 * last:
+            fall, stderr = tuning.compare((k, last // 2), (k, t))
+            if fall > stderr:
+                warn(
+                    f"the estimated risk still falls at the last of {last} iterations: raise "
+                    "n_iter, or use a larger alpha",
+                    ConvergenceWarning,
+                )
+        for message in self.warnings_:
+            warn(message)
+
+
+def _movement(path: Path) -> float:
+    """How far the fitted values moved in the last tenth of the iterations, relative to y."""
+    moved = path.fitted[-1] - path.fitted[9 * path.n_iter // 10]
+    spread = np.std(path.y)
+    return float(np.sqrt(np.mean(moved**2)) / spread) if spread else 0.0
+
+
+@dataclass(eq=False, repr=False)
+class PathRegressor(PathEstimator):
+    r"""Robust linear regression whose penalty and iterate are chosen by estimated risk.
+
+    An algorithm is run once for every penalty, all of them side by side, and the out-of-sample
+    risk of every iterate is estimated from the run itself: no folds, no hold-out, one fit. What
+    is minimised is
+
+    .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
+
+    and for the square root :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="lad"
+        "lad", "square_root", "quantile", "huber", "epsilon_insensitive", "squared"; or one with
+        parameters, such as ``sp.Quantile(0.9)``.
+    penalty : str or callable, default="lasso"
+        "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``, such as
+        ``functools.partial(sp.MCP, gamma=2.5)``.
+    alpha : "auto", float or array-like, default="auto"
+        Strength of the penalty, or several to choose from; "auto" tries `n_alphas` in equal
+        ratios from the smallest with all coefficients zero down. The ``lam`` of the penalty
+        classes is ``alpha * √n``.
+    n_alphas : int, default=20
+        Number of penalties that "auto" tries.
+    n_iter : int, default=300
+        Number of iterations.
+    select : "risk", "last" or int, default="risk"
+        Which iterate to take: that of the smallest estimated risk, the last one, or this one.
+        With several ``alpha``, that with the smallest risk at the iterate.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    standardize : bool, default=True
+        Divide the columns by their standard deviations before the fit (without an intercept, by
+        their root mean squares), and the coefficients after it.
+    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA, optional
+        What to run; ``sp.ChambollePock()`` by default.
+    test_loss : None, str, Loss or callable, default=None
+        What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
+    method, row_scale, audit
+        How the risk is estimated; see `steinpath.tune`.
+    rule : {"min", "one_se"}, default="min"
+        "one_se" takes the first penalty whose risk is within one standard error of the minimum;
+        see `steinpath.tune`.
+    tol : float, default=1e-3
+        With ``select="last"``, warn if the fitted values moved by more than this in the last
+        tenth of the iterations, relative to the standard deviation of y.
+    warm_start : bool, default=False
+        Keep the paths, so that a refit to the same data with a larger ``n_iter`` goes on from
+        where this one stopped, with the same result as one from the start. Anything else starts
+        afresh.
+    random_state : None, int or RandomState
+        Randomness of the risk estimate.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the chosen iterate.
+    intercept_ : float
+        Its intercept.
+    alpha_ : float
+        Its penalty.
+    best_iter_ : int
+        Which iterate it is.
+    n_iter_ : int
+        Number of iterations that were run.
+    alphas_ : ndarray of shape (n_alphas,)
+        All penalties.
+    risk_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
+        Estimated risk of every iterate for every penalty. Not there for a fit to rows that count
+        unequally, as little as the next three.
+    risk_stderr_ : ndarray of shape (n_alphas, n_iter_ + 1)
+        Its standard errors.
+    train_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
+        The training error, with the same test loss.
+    warnings_ : tuple of str
+        Reasons not to trust the estimate; each is also issued as a warning.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X had any.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
+    >>> model = sp.PathRegressor(loss="lad", penalty="lasso", random_state=0).fit(X, y)
+    >>> model.risk_path_.shape, model.coef_.shape
+    ((20, 301), (60,))
+    >>> bool(model.risk_path_[:, -1].min() > model.risk_path_.min())
+    True
+    """
+
+    loss: str | Loss = "lad"
+    penalty: str | PenaltyOf = "lasso"
+
+    def _loss(self) -> Loss:
+        if not isinstance(self.loss, str):
+            check_instance("loss", self.loss, Loss, "sp.LAD()")
+            return self.loss
+        return LOSSES[check_choice("loss", self.loss, LOSSES)]()
+
+    def _penalty(self) -> PenaltyOf:
+        if not isinstance(self.penalty, str):
+            return self.penalty
+        if self.penalty == NoPenalty.name:
+            return lambda lam: NoPenalty()
+        if self.penalty == "group_lasso":
+            raise ValueError(
+                "penalty='group_lasso' needs groups: pass functools.partial(sp.GroupLasso, "
+                "groups=...)"
+            )
+        kind: Any = PENALTIES[check_choice("penalty", self.penalty, PENALTIES)]
+        return kind  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NamedEstimator(PathEstimator):
+    """An estimator of one loss and one penalty, whose parameters are its own."""
+
+    loss_class: ClassVar[Any]
+    penalty_class: ClassVar[Any]
+
+    def _loss(self) -> Loss:
+        loss: Loss = self.loss_class(**self._own(self.loss_class))
+        return loss
+
+    def _penalty(self) -> PenaltyOf:
+        return partial(self.penalty_class, **self._own(self.penalty_class))
+
+    def _own(self, kind: Any) -> dict[str, Any]:
+        names = (f.name for f in fields(kind) if f.name not in ("lam", "weights"))
+        return {name: getattr(self, name) for name in names}
+
+
+class LADLasso(NamedEstimator):
+    """Least absolute deviations with the lasso.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
+    >>> model = sp.LADLasso(random_state=0).fit(X, y)
+    >>> model.predict(X[:5]).shape
+    (5,)
+    """
+
+    loss_class, penalty_class = LAD, Lasso
+
+
+class LADRidge(NamedEstimator):
+    """Least absolute deviations with the ridge penalty.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = LAD, Ridge
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LADElasticNet(NamedEstimator):
+    """Least absolute deviations with the elastic net.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the lasso, between 0 (ridge) and 1 (lasso).
+
+    Other parameters and attributes are those of `PathRegressor`.
+    """
+
+    l1_ratio: float = 0.5
+
+    loss_class, penalty_class = LAD, ElasticNet
+
+
+class SqrtLasso(NamedEstimator):
+    """Square-root lasso: least squares whose best penalty does not depend on the noise level.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = SquareRoot, Lasso
+
+
+class SqrtRidge(NamedEstimator):
+    """Square-root loss with the ridge penalty.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = SquareRoot, Ridge
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QuantileLasso(NamedEstimator):
+    """Quantile regression with the lasso.
+
+    Parameters
+    ----------
+    q : float, default=0.5
+        The quantile aimed at.
+
+    Other parameters and attributes are those of `PathRegressor`.
+    """
+
+    q: float = 0.5
+
+    loss_class, penalty_class = Quantile, Lasso
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HuberLasso(NamedEstimator):
+    """Huber regression with the lasso.
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        Where the loss turns from quadratic to linear, in units of y.
+
+    Other parameters and attributes are those of `PathRegressor`.
+    """
+
+    delta: float = 1.35
+
+    loss_class, penalty_class = Huber, Lasso
+
+
+class QuantileRidge(QuantileLasso):
+    """Quantile regression with the ridge penalty.
+
+    Parameters and attributes are those of `QuantileLasso`.
+    """
+
+    penalty_class = Ridge
+
+
+class HuberRidge(HuberLasso):
+    """Huber regression with the ridge penalty.
+
+    Parameters and attributes are those of `HuberLasso`.
+    """
+
+    penalty_class = Ridge
