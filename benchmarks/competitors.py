@@ -115,7 +115,7 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
         criterion = resolve_test_loss(None, problem.path.loss)
         rng = np.random.default_rng(0)
         design = problem.path.design.astype(np.float32)
-        found = cross_validate(problem.path, criterion, n_folds, rng, design, burman)
+        (found,) = cross_validate([problem.path], criterion, n_folds, rng, design, burman)
         values = observation_losses(criterion, problem.y, found.predictions).mean(axis=1)
         if burman:
             return {f"{n_folds}-fold, Burman": values + found.optimism}

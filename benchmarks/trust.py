@@ -109,7 +109,7 @@ def distances(setting: Setting, seed: int, samples: int) -> Record:
     predictions = leave_one_out(path, design=path.design.astype(np.float32))
     losses = criterion(y, predictions)
     truth = losses.mean(axis=1)
-    problem = Estimation(path, criterion, False, None, None, rng, None, None, "float32")
+    problem = Estimation(path, criterion, rng)
     found = Found(risk.predictions, None)  # type: ignore[arg-type]
     rows_alone, plain_difference, audited, claimed, covered = [], [], [], [], []
     for _ in range(samples):

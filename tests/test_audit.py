@@ -59,12 +59,7 @@ def problem_of(path, rng=0):
     return Problem(
         path=path,
         criterion=resolve_test_loss("absolute"),
-        centered=False,
-        moments=None,
-        row_squares=None,
         rng=np.random.default_rng(rng),
-        n_probes=None,
-        probe_tol=None,
         precision="float64",
     )
 
@@ -483,8 +478,8 @@ def test_all_samples_are_equally_likely():
 class InOrder(np.random.Generator):
     """Randomness that assigns rows to folds in turn."""
 
-    def __init__(self):
-        super().__init__(np.random.PCG64(0))
+    def __init__(self, bits=None):
+        super().__init__(bits or np.random.PCG64(0))
 
     def permutation(self, n):
         return np.arange(n)
@@ -500,7 +495,7 @@ def test_folds_audit_all_rows(method, n):
     crossed = sp.estimate_risk(path, method="folds", rng=InOrder(), **options)
     np.testing.assert_array_equal(risk.audit.rows, np.arange(n))
     np.testing.assert_allclose(risk.audit.difference, crossed.values - risk.raw, atol=1e-10)
-    burman = baselines.cross_validate(path, absolute, min(n, 10), InOrder())
+    (burman,) = baselines.cross_validate([path], absolute, min(n, 10), InOrder())
     optimism = burman.optimism[:, None]
     assert_by_hand(path, risk, absolute, burman.predictions, optimism, 1 / np.sqrt(n))
     assert (np.abs(optimism[3:]) > 1e-4).all()

@@ -175,7 +175,7 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
     X, y, _ = draw(17, 9)
     path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
     for criterion in (resolve_test_loss(None, loss), plain_losses):
-        found = cross_validate(path, criterion, 5, np.random.default_rng(1))
+        (found,) = cross_validate([path], criterion, 5, np.random.default_rng(1))
         predictions, error = np.full((9, 17), np.nan), np.zeros(9)
         for left_out, fitted in by_folds(X, path, 5, seed=1):
             assert left_out.sum() in (3, 4)
@@ -190,7 +190,7 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
 @SAME_STEPS
 def test_folds_keep_the_intercepts_column():
     path, plain, Z, y = with_and_without_the_column(17, 9)
-    found = cross_validate(path, plain_losses, 5, np.random.default_rng(1))
+    (found,) = cross_validate([path], plain_losses, 5, np.random.default_rng(1))
     for left_out, fitted in by_folds(Z, plain, 5, seed=1):
         expected = np.median(y) + fitted[:, left_out]
         np.testing.assert_allclose(found.predictions[:, left_out], expected, atol=1e-10)
@@ -203,7 +203,7 @@ def test_single_precision_is_close(fit_intercept):
     criterion = resolve_test_loss("absolute")
     results = []
     for design in (None, path.design.astype(np.float32)):
-        folds = cross_validate(path, criterion, 6, np.random.default_rng(0), design)
+        (folds,) = cross_validate([path], criterion, 6, np.random.default_rng(0), design)
         left_out = leave_one_out(path, design=design)
         results.append((left_out, folds.predictions, folds.optimism))
     for expected, found in zip(*results, strict=True):

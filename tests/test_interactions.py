@@ -62,12 +62,7 @@ def problem_of(path, test_loss="absolute"):
     return Problem(
         path=path,
         criterion=resolve_test_loss(test_loss),
-        centered=False,
-        moments=None,
-        row_squares=None,
         rng=np.random.default_rng(0),
-        n_probes=None,
-        probe_tol=None,
         precision="float64",
     )
 

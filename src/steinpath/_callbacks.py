@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from steinpath._arrays import Array
 from steinpath.designs import InterceptDesign
 from steinpath.path import Setting, Watch
+
+__all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -35,7 +38,9 @@ class Progress:
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        self._n_iter, self._root, self._open = estimator.n_iter, None, None
+        self._n_iter = estimator.n_iter
+        self._root: Any = None  # contexts of the fit, and of the iteration under way
+        self._open: Any = None
         if hasattr(estimator, "_init_callback_context"):
             self._root = estimator._init_callback_context(max_subtasks=estimator.n_iter)
             self._root.call_on_fit_task_begin(**self._facts)
@@ -56,10 +61,12 @@ class Progress:
             return {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
 
         def after(t: int, b: Array) -> bool:
-            attributes = {"reconstruction_attributes": lambda: model(b)} if b.shape[1] == 1 else {}
-            stop = bool(self._open.call_on_fit_task_end(**self._facts, **attributes))
+            attributes = partial(model, b) if b.shape[1] == 1 else None
+            stop = self._open.call_on_fit_task_end(
+                **self._facts, reconstruction_attributes=attributes
+            )
             self._open = None if stop or t == self._n_iter else self._begin()
-            return stop
+            return bool(stop)
 
         self._open = self._begin()
         return after

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
 # Counts are written out as rows up to this many entries of X.
@@ -21,14 +22,14 @@ class Rows(NamedTuple):
 
     def equal(self, other: Rows) -> bool:
         """Whether the data are the same."""
-        if sparse.issparse(self.X) != sparse.issparse(other.X) or self.X.shape != other.X.shape:
+        if _is_sparse(self.X) != _is_sparse(other.X) or self.X.shape != other.X.shape:
             return False
-        if sparse.issparse(self.X):
+        if _is_sparse(self.X):
             same_X = (self.X != other.X).nnz == 0
         else:
             same_X = np.array_equal(self.X, other.X)
-        weights = [np.zeros(0) if rows.weights is None else rows.weights for rows in (self, other)]
-        return bool(same_X and np.array_equal(self.y, other.y) and np.array_equal(*weights))
+        mine, theirs = (np.zeros(0) if w is None else w for w in (self.weights, other.weights))
+        return bool(same_X and np.array_equal(self.y, other.y) and np.array_equal(mine, theirs))
 
 
 def prepare_rows(
@@ -52,7 +53,7 @@ def prepare_rows(
     scale = np.ones(X.shape[1], dtype=X.dtype)
     if standardize:
         scale = _column_sizes(X, weights, about_mean)
-        X = X.multiply(1 / scale).tocsr() if sparse.issparse(X) else X / scale
+        X = sparse.csr_array(X.multiply(1 / scale)) if _is_sparse(X) else X / scale
     return Rows(X, y, weights), scale
 
 
@@ -86,23 +87,18 @@ def _weighted(
     return X[repeated], y[repeated], None
 
 
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
+
+
 def _column_sizes(X: Any, weights: np.ndarray | None, about_mean: bool) -> np.ndarray:
     """Root mean square of each column, about its mean or about 0; 1 for a constant column."""
-    n = X.shape[0]
-    weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    means = weights @ X if about_mean else np.zeros(X.shape[1])
-    if sparse.issparse(X):
-        largest = abs(X).max(axis=0).toarray().ravel()
-        # entries that are zero are as far from the mean as it is large
-        there = X.copy()
-        there.data = np.ones_like(X.data)
-        centred = X.tocsc(copy=True)
-        columns = np.repeat(np.arange(X.shape[1]), np.diff(centred.indptr))
-        centred.data = (centred.data - means[columns]) ** 2
-        squares = weights @ centred + (1 - weights @ there) * means**2
+    if _is_sparse(X):
+        means, variances = mean_variance_axis(X, axis=0, weights=weights)
     else:
-        largest = np.abs(X).max(axis=0)
-        squares = weights @ (X - means) ** 2
-    sizes = np.sqrt(squares)
-    constant = sizes <= 10 * np.finfo(X.dtype).eps * largest
+        means = np.average(X, axis=0, weights=weights)
+        variances = np.average((X - means) ** 2, axis=0, weights=weights)
+    sizes = np.sqrt(variances if about_mean else variances + means**2)
+    # what is left of a constant column is rounding
+    constant = sizes <= 10 * np.finfo(X.dtype).eps * np.abs(means)
     return np.where(constant, 1.0, sizes).astype(X.dtype)

@@ -184,6 +184,14 @@ def check_rng(rng: Any) -> np.random.Generator:
         ) from None
 
 
+def spawned(rng: np.random.Generator) -> np.random.Generator:
+    """Return another generator, without drawing from this one where that can be avoided."""
+    try:
+        return rng.spawn(1)[0]
+    except TypeError:  # not seeded in a way that allows it
+        return np.random.default_rng(rng.integers(2**63))
+
+
 def _as_numpy(name: str, values: Any) -> np.ndarray:
     if hasattr(values, "toarray"):
         raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")

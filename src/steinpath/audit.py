@@ -79,7 +79,7 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Found | None = None)
     path, rng = problem.path, problem.rng
     n, dtype = path.n_samples, getattr(namespace(path.y), problem.precision)
     if how == "folds" and exact is None:
-        crossed = folds(problem, design_in(path, dtype, rng))
+        (crossed,) = folds([problem], design_in(path, dtype, rng))
         rows = np.arange(n)
         return LeftOut(rows, crossed.predictions, crossed.optimism, 1 / math.sqrt(n))
     m = n if how == "folds" else min(int(how), n)

@@ -8,8 +8,8 @@ runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 from steinpath._arrays import Array, cast, indices, namespace, take, to_numpy
 from steinpath._validation import check_count, check_flag, check_instance, check_rng
 from steinpath.designs import Design
-from steinpath.path import Path
+from steinpath.path import Path, maps_side_by_side
 from steinpath.recursion import History
 from steinpath.scoring import (
     PerObservation,
@@ -167,19 +167,19 @@ class CrossValidated:
 
 
 def cross_validate(
-    path: Path,
+    paths: Sequence[Path],
     criterion: PerObservation,
     n_folds: int,
     rng: np.random.Generator,
     design: Design | None = None,
     burman: bool = True,
-) -> CrossValidated:
-    """Cross-validate a whole path in random folds of equal size, give or take a row.
+) -> list[CrossValidated]:
+    """Cross-validate whole paths in random folds of equal size, give or take a row.
 
     Parameters
     ----------
-    path : Path
-        The path.
+    paths : sequence of Path
+        The paths, which differ in their penalties alone. All run together.
     criterion : callable
         Test loss, for Burman's correction.
     n_folds : int
@@ -187,44 +187,50 @@ def cross_validate(
     rng : numpy.random.Generator
         Randomness of the folds.
     design : Design, optional
-        The path's design in another precision.
+        The paths' design in another precision.
     burman : bool, default=True
         Whether to compute the correction, for which all rows are scored by all folds.
     """
-    n, N = path.n_samples, path.n_iter
+    y, xp, design_of = paths[0].y, namespace(paths[0].y), paths[0].design
+    n, T, L = paths[0].n_samples, paths[0].n_iter + 1, len(paths)
     fold = rng.permutation(n) % n_folds
     left_out = fold[:, None] == np.arange(n_folds)
-    y, xp = path.y, namespace(path.y)
-    mask, shares = path.design.array(left_out), path.design.array(left_out.mean(axis=0))
-    predictions, optimism = path.design.zeros(N + 1, n), path.design.zeros(N + 1)
-    for columns, t, fitted in _replay_all(path, left_out, design):
-        predictions[t, :] += xp.sum(take(mask, columns, axis=1) * fitted, axis=1)
+    mask, shares = (design_of.array(x) for x in (left_out, left_out.mean(axis=0)))
+    predictions, optimism = design_of.zeros(L, T, n), design_of.zeros(L, T)
+    for columns, t, fitted in _replay_all(paths, left_out, design):
+        blocks = xp.reshape(fitted, (n, L, len(columns)))
+        tested = take(mask, columns, axis=1)[:, None, :]
+        predictions[:, t, :] += xp.sum(tested * blocks, axis=2).T
         if burman:
-            losses = observation_losses(criterion, y, fitted.T)
-            optimism[t] -= xp.sum(take(shares, columns) * xp.mean(losses, axis=1))
+            errors = xp.mean(observation_losses(criterion, y, fitted.T), axis=1)
+            errors = xp.reshape(errors, (L, len(columns)))
+            optimism[:, t] -= xp.sum(take(shares, columns) * errors, axis=1)
     if burman:
-        optimism += _training_error(path, criterion)
-    return CrossValidated(predictions, optimism)
+        optimism += xp.stack([_training_error(path, criterion) for path in paths])
+    return [CrossValidated(predictions[k, ...], optimism[k, :]) for k in range(L)]
 
 
 def _replay_all(
-    path: Path, left_out: np.ndarray, design: Design | None = None
+    paths: Sequence[Path], left_out: np.ndarray, design: Design | None = None
 ) -> Iterator[tuple[np.ndarray, int, Array]]:
-    """Run a path again without some rows, the loss of each run being scaled by those it keeps.
+    """Run paths again without some rows, the loss of each run being scaled by those it keeps.
 
     Yields
     ------
     columns : ndarray of int
-        Which runs, of those in the columns of ``left_out``.
+        Which of the columns of ``left_out`` these are.
     t : int
         Iteration.
-    fitted : Array of shape (n, len(columns))
-        Fitted values of all rows.
+    fitted : Array of shape (n, len(paths) * len(columns))
+        Fitted values of all rows, those of the first path first.
     """
     sizes = np.sum(left_out, axis=0)
     for size in np.unique(sizes):
-        columns = np.flatnonzero(sizes == size)
-        for t, fitted in replay(path, left_out[:, columns], path.n_samples - int(size), design):
+        columns, path = np.flatnonzero(sizes == size), paths[0]
+        if len(paths) > 1:
+            path = replace(path, maps=maps_side_by_side(paths, len(columns)))
+        without = np.tile(left_out[:, columns], len(paths))
+        for t, fitted in replay(path, without, path.n_samples - int(size), design):
             yield columns, t, path.offset + cast(fitted, path.y.dtype)
 
 
@@ -342,7 +348,7 @@ def cross_validate_path(
     losses = path.design.zeros(path.n_iter + 1, n)  # of each row, summed over its tests
     optimism = path.design.zeros(path.n_iter + 1)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        for columns, t, fitted in _replay_all(path, ~train):
+        for columns, t, fitted in _replay_all([path], ~train):
             each = observation_losses(criterion, path.y, check_finite(fitted).T)
             losses[t, :] += xp.sum(take(counts, columns, axis=1).T * each, axis=0)
             optimism[t] -= xp.sum(take(shares, columns) * xp.mean(each, axis=1))

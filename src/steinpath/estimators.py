@@ -50,7 +50,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     alpha: Any = "auto"
     n_alphas: int = 20
     n_iter: int = 300
-    select: str | int = "risk"
+    select: Any = "risk"
     fit_intercept: bool = True
     standardize: bool = True
     algorithm: ProximalAlgorithm | None = None
@@ -108,13 +108,15 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         )
         paths, lams = self._run(rows, scale, progress)
         last = paths[0].n_iter
-        iterate = {"risk": None, "last": last}.get(self.select, self.select)
+        iterate = None if self.select == "risk" else last
+        if self.select not in ("risk", "last"):
+            iterate = min(int(self.select), last)
         if rows.weights is None:
             tuning = choose(
                 paths,
                 lams,
                 rule=self.rule,
-                iterate=iterate if iterate is None else min(iterate, last),
+                iterate=iterate,
                 test_loss=self.test_loss,
                 method=self.method,
                 row_scale=self.row_scale,
@@ -124,7 +126,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             self._keep_risk(tuning)
             k, t = tuning.best
         else:
-            k, t = 0, min(iterate, last)
+            assert iterate is not None  # or the weights had been refused
+            k, t = 0, iterate
 
         path = paths[k]
         self.alphas_ = lams / math.sqrt(path.n_samples)
@@ -462,7 +465,8 @@ class QuantileLasso(NamedEstimator):
 
     q: float = 0.5
 
-    loss_class, penalty_class = Quantile, Lasso
+    loss_class: ClassVar[Any] = Quantile
+    penalty_class: ClassVar[Any] = Lasso
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -479,7 +483,8 @@ class HuberLasso(NamedEstimator):
 
     delta: float = 1.35
 
-    loss_class, penalty_class = Huber, Lasso
+    loss_class: ClassVar[Any] = Huber
+    penalty_class: ClassVar[Any] = Lasso
 
 
 class QuantileRidge(QuantileLasso):

@@ -381,6 +381,14 @@ def start_side_by_side(
     ]
 
 
+def maps_side_by_side(paths: Sequence[Path], columns: int = 1) -> ProximalMaps:
+    """Return maps for blocks of columns: so many for each path, those of the first one first."""
+    each = [path.maps for path in paths if isinstance(path.maps, ProximalMaps)]
+    first, *others = (maps.primal_map.penalty for maps in each for _ in range(columns))
+    primal_map = replace(each[0].primal_map, penalty=first.beside(others))
+    return replace(each[0], primal_map=primal_map)
+
+
 def extend_side_by_side(
     paths: Sequence[Path], n_iter: int, watch: Watch | None = None
 ) -> list[Path]:
@@ -397,11 +405,8 @@ def extend_side_by_side(
         returns True.
     """
     first, known = paths[0], paths[0].n_iter
-    assert isinstance(first.maps, ProximalMaps)
     setting = Setting(first.y, first.loss, first.design, first.offset)
-    penalties = [setting.own(path.penalty) for path in paths]
-    together = replace(first.maps.primal_map, penalty=penalties[0].beside(penalties[1:]))
-    maps = replace(first.maps, primal_map=together)
+    maps = maps_side_by_side(paths)
 
     # one array for all paths, of which each then has its own part
     xp = namespace(first.y)

@@ -181,8 +181,7 @@ class RiskPathDisplay:
             ax.set_ylabel("penalty α")
         else:
             k, best = self.best
-            curves = (x[k] for x in (self.risk_path, self.risk_stderr, self.train_path))
-            _draw_path(ax, *curves, best)
+            _draw_path(ax, self.risk_path[k], self.risk_stderr[k], self.train_path[k], best)
             ax.set(ylabel="test loss", title=f"α = {self.alphas[k]:.3g}")
             ax.legend(frameon=False)
         figure = ax.get_figure(root=True)
@@ -229,7 +228,7 @@ def _draw_surface(ax: Axes, risk: np.ndarray, strengths: np.ndarray, best: tuple
         rasterized=True,
     )
     bar = ax.get_figure(root=True).colorbar(mesh, ax=ax, extend="max")  # type: ignore[union-attr]
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     k, t = best
     place = int(np.flatnonzero(order == k)[0])
     label = f"iterate {t} at {strengths[k]:.3g}"

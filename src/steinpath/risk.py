@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +19,13 @@ from steinpath._validation import (
     check_instance,
     check_number,
     check_rng,
+    spawned,
 )
 from steinpath.audit import Audit, compare, leave_rows_out
 from steinpath.corrections import row_squares_of, second_moments
 from steinpath.diagnostics import Diagnostic, diagnose
 from steinpath.interactions import Interactions
-from steinpath.methods import METHODS, Fitted, Problem, cheapest, score
+from steinpath.methods import METHODS, Fitted, Found, Problem, by_folds, cheapest, score
 from steinpath.path import Path
 from steinpath.scoring import (
     Criterion,
@@ -263,12 +266,12 @@ def estimate_risk(
     audit = check_audit(audit, row_scale)
     automatic = is_automatic(row_scale)
     problem = Problem(
-        path=path,
-        criterion=resolve_test_loss(test_loss, path.loss),
+        path,
+        resolve_test_loss(test_loss, path.loss),
+        check_rng(rng),
         centered=centered,
         moments=None if covariance is None else second_moments(path, covariance),
         row_squares=row_squares_of(path, None if automatic else row_scale),
-        rng=check_rng(rng),
         n_probes=n_probes,
         probe_tol=probe_tol,
         precision=precision,
@@ -277,10 +280,8 @@ def estimate_risk(
         method = cheapest(problem, 0 if audit == "folds" else int(audit))
     if method == audit == "folds":
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
-    # of its own, so that what is left out does not depend on how many probes were drawn
-    aside = problem._replace(
-        rng=np.random.default_rng(problem.rng.integers(2**63)) if audit else problem.rng
-    )
+    # what is left out does not depend on how many probes were drawn, nor the other way round
+    aside = problem._replace(rng=spawned(problem.rng)) if audit else problem
     problems = {_name_of_scale(row_scale): problem}
     if method in ("loo", "folds"):
         problems = {None: problem}
@@ -290,7 +291,6 @@ def estimate_risk(
             "norm": problem._replace(row_squares=row_squares_of(path, "norm")),
         }
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        train = score(problem, Fitted(path)).values
         results = {scale: METHODS[method](each) for scale, each in problems.items()}
         audits: dict[str | None, Audit | None] = dict.fromkeys(results)
         pairs = next(iter(results.values())).interactions
@@ -299,25 +299,45 @@ def estimate_risk(
             audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
             pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
-        found, audited = results[chosen], audits[chosen]
-        values, variance = found.score.values, found.score.stderr**2
-        if audited is not None:
-            values, variance = values + audited.repair, variance + audited.error**2
-        if pairs is not None:
-            variance = variance + pairs.variance()
+        return _assemble(problem, method, results[chosen], chosen, audits[chosen], pairs)
+
+
+def estimate_by_folds(paths: Sequence[Path], test_loss: TestLoss, rng: Any) -> list[Risk]:
+    """Do as `estimate_risk` by folds, for paths that differ in their penalties, all together."""
+    criterion, rng = resolve_test_loss(test_loss, paths[0].loss), check_rng(rng)
+    problems = [Problem(path, criterion, rng) for path in paths]
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        results = by_folds(problems)
+        return [_assemble(*each) for each in zip(problems, repeat("folds"), results, strict=False)]
+
+
+def _assemble(
+    problem: Problem,
+    method: str,
+    found: Found,
+    row_scale: str | None = None,
+    audit: Audit | None = None,
+    pairs: Interactions | None = None,
+) -> Risk:
+    """Put together what was found out about a path."""
+    values, variance = found.score.values, found.score.stderr**2
+    if audit is not None:
+        values, variance = values + audit.repair, variance + audit.error**2
+    if pairs is not None:
+        variance = variance + pairs.variance()
     return Risk(
         values=values,
         raw=found.score.values,
-        train=train,
+        train=score(problem, Fitted(problem.path)).values,
         stderr=namespace(variance).sqrt(variance),
         probe_stderr=found.score.probe_stderr,
         test_loss=_name(problem.criterion),
         method=method,
         n_probes=found.n_probes,
-        covariance_known=covariance is not None,
-        row_scale=chosen,
-        centered=centered,
-        audit=audited,
+        covariance_known=problem.moments is not None,
+        row_scale=row_scale,
+        centered=problem.centered,
+        audit=audit,
         criterion=problem.criterion,
         predictions=found.predictions,
         interactions=pairs,

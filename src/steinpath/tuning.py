@@ -23,10 +23,17 @@ from steinpath._validation import (
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.designs import InterceptDesign
 from steinpath.losses import Loss
-from steinpath.methods import noise_allowed, noise_near
+from steinpath.methods import folds_pay, noise_allowed, noise_near
 from steinpath.path import Path, Setting, extend_side_by_side, prepare, run, start_side_by_side
 from steinpath.penalties import NoPenalty, Penalty
-from steinpath.risk import Risk, check_audit, compare_risks, estimate_risk, is_automatic
+from steinpath.risk import (
+    Risk,
+    check_audit,
+    compare_risks,
+    estimate_by_folds,
+    estimate_risk,
+    is_automatic,
+)
 from steinpath.scoring import TestLoss
 
 if TYPE_CHECKING:
@@ -332,12 +339,11 @@ def tune(
     Examples
     --------
     >>> import steinpath as sp
-    >>> model = sp.simulate.paper_model(60, noise="t2")
-    >>> X, y = model.sample(200, rng=0)
+    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
     >>> tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=10, n_iter=100, rng=0)
     >>> tuning.risk.shape, tuning.coef.shape
     ((10, 101), (60,))
-    >>> model.risk(tuning.coef, "absolute") < model.risk(tuning.path.coef[-1], "absolute")
+    >>> bool(tuning.risk[tuning.best] == tuning.risk.min())
     True
     """
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
@@ -396,8 +402,12 @@ def choose(
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
     # those that would be chosen: an estimate that is too small by chance does not survive that
     efforts = [(0, _ANY_NOISE), (audit, _ANY_NOISE), (audit, None)]
-    risks = [estimate(path, *efforts[0]) for path in paths]
-    made = np.array([2 * (risk.method in ("loo", "folds")) for risk in risks])
+    made = np.zeros(len(paths), dtype=int)
+    if method == "auto" and how.get("covariance") is None and folds_pay(paths[0], len(paths)):
+        risks = estimate_by_folds(paths, how.get("test_loss"), seed)
+    else:
+        risks = [estimate(path, *efforts[0]) for path in paths]
+        made[[risk.method in ("loo", "folds") for risk in risks]] = 2
     while True:
         best = _best(risks, rule, iterate)
         k, enough = best[0], made[best[0]] == 2
