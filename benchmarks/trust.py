@@ -32,7 +32,7 @@ from bench import machine, seconds
 from challenges import CHALLENGES
 from competitors import LOSSES, PENALTIES, Problem, plain, rms
 from joblib import Parallel, delayed  # type: ignore[import-untyped]
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 import steinpath as sp
 from steinpath.audit import LeftOut, compare

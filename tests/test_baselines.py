@@ -1,8 +1,18 @@
 """Leaving rows out: the replayed paths are those of runs on the other rows alone."""
 
+import contextlib
+
 import array_api_strict
 import numpy as np
 import pytest
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
 
 import steinpath as sp
 from problems import (
@@ -333,3 +343,264 @@ def test_folds_refuse_steps_too_long_for_fewer_rows():
     path = sp.run(X, y, sp.LAD(), sp.MCP(0.3, gamma=2.5), sp.ChambollePock(sigma, tau), n_iter=3)
     with pytest.raises(ValueError, match="single-valued only for steps below"):
         sp.estimate_risk(path, method="folds")
+
+
+# ------------------------------------------------------------------------------------------------
+# As a user calls them
+# ------------------------------------------------------------------------------------------------
+
+N = 17
+SITES = np.arange(N) % 5
+PAIRS = [([0, 1, 2, 3, 4, 9], [5, 6]), (np.arange(8), np.array([16, 16, 9])), ((7, 8, 9), (0,))]
+SPLITTERS = {
+    "KFold": KFold(4),
+    "KFold-shuffled": KFold(5, shuffle=True, random_state=1),
+    "GroupKFold": GroupKFold(3),
+    "ShuffleSplit": ShuffleSplit(4, test_size=0.3, random_state=1),
+    "RepeatedKFold": RepeatedKFold(n_splits=3, n_repeats=2, random_state=1),
+    "LeaveOneOut": LeaveOneOut(),
+    "TimeSeriesSplit": TimeSeriesSplit(3),
+    "pairs": PAIRS,
+}
+
+
+def validated(X, path, splits, criterion, burman=False):
+    """Mean test loss and its standard error by runs on the training rows, written out."""
+    y, n = path.y, len(path.y)
+    tests = np.zeros(n)
+    sums, elsewhere = np.zeros((path.n_iter + 1, n)), np.zeros(path.n_iter + 1)
+    for train, test in splits:
+        losses = criterion(y, fits(X, path, np.asarray(train), len(train)))
+        for i in test:
+            tests[i] += 1
+            sums[:, i] += losses[:, i]
+        elsewhere += len(test) * losses.mean(axis=1)
+    total, rows = tests.sum(), np.count_nonzero(tests)
+    values = sums.sum(axis=1) / total
+    stderr = np.sqrt(((sums - np.outer(values, tests)) ** 2).sum(axis=1) * rows / (rows - 1))
+    if burman:
+        values = values + criterion(y, path.fitted).mean(axis=1) - elsewhere / total
+    return values, stderr / total
+
+
+@SAME_STEPS
+@PROBLEMS
+@pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
+def test_validation_is_by_runs_on_the_training_rows(loss, penalty, algorithm, burman):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
+    splitter = SPLITTERS["KFold-shuffled"]
+    found = sp.cross_validate_path(path, splitter, burman=burman)
+    values, stderr = validated(X, path, splitter.split(X), resolve_test_loss(None, loss), burman)
+    np.testing.assert_allclose(found.values, values, atol=1e-10)
+    np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+    assert found.n_splits == 5
+
+
+@SAME_STEPS
+@pytest.mark.parametrize("name", SPLITTERS)
+@pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
+def test_every_way_to_split(name, burman):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(0.4, 0.4), n_iter=8)
+    cv = SPLITTERS[name]
+    groups = SITES if name == "GroupKFold" else None
+    splits = cv if name == "pairs" else list(cv.split(X, y, groups))
+    for test_loss in ("squared", sp.Quantile(0.3), plain_losses):
+        criterion = resolve_test_loss(test_loss)
+        values, stderr = validated(X, path, splits, criterion, burman)
+        for given in (cv, splits, iter(splits)):
+            found = sp.cross_validate_path(path, given, test_loss, groups=groups, burman=burman)
+            np.testing.assert_allclose(found.values, values, atol=1e-10)
+            np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+            assert (found.n_splits, found.shape) == (len(splits), (9,))
+            assert found.best_iter == np.argmin(values)
+
+
+@SAME_STEPS
+def test_validation_with_an_intercept():
+    path, plain, Z, _ = with_and_without_the_column(N, 9)
+    found = sp.cross_validate_path(path, KFold(4), burman=True)
+
+    def criterion(target, fitted):
+        return np.abs(target - fitted)  # both less the median
+
+    values, stderr = validated(Z, plain, KFold(4).split(Z), criterion, burman=True)
+    np.testing.assert_allclose(found.values, values, atol=1e-10)
+    np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+
+
+def test_standard_errors_of_rows_tested_once_each():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    spread = np.std(np.abs(y), ddof=1) / np.sqrt(N)  # of the zero iterate, whatever the split
+    for found in (sp.cross_validate_path(path, 4, rng=0), sp.leave_one_out_path(path)):
+        assert found.values[0] == pytest.approx(np.abs(y).mean())
+        assert found.stderr[0] == pytest.approx(spread)
+    # testing every row twice tells no more
+    twice = sp.cross_validate_path(path, RepeatedKFold(n_splits=4, n_repeats=2, random_state=0))
+    assert twice.values[0] == pytest.approx(np.abs(y).mean())
+    assert twice.stderr[0] == pytest.approx(spread)
+
+
+def test_a_number_of_folds():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    first, again, other, generator = (
+        sp.cross_validate_path(path, 4, rng=rng).values
+        for rng in (0, 0, 1, np.random.default_rng(0))
+    )
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, generator)
+    assert not np.allclose(first[1:], other[1:])
+    # each row is tested once, whatever the number
+    for folds in (2, 5, np.int64(6)):
+        found = sp.cross_validate_path(path, folds, lambda y, _: y**2, rng=0)
+        np.testing.assert_allclose(found.values, np.mean(y**2))
+        assert found.n_splits == folds
+    ours, theirs = (sp.cross_validate_path(path, cv, rng=0).values for cv in (N, LeaveOneOut()))
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_leaving_every_row_out_is_a_method_of_estimate_risk(loss, fit_intercept):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=8, fit_intercept=fit_intercept)
+    for test_loss in (None, "pseudo_huber", plain_losses):
+        found = sp.leave_one_out_path(path, test_loss)
+        risk = sp.estimate_risk(path, test_loss, method="loo")
+        np.testing.assert_allclose(found.values, risk.values, rtol=1e-13)
+        losses = resolve_test_loss(test_loss, loss)(y, risk.corrected)
+        np.testing.assert_allclose(found.stderr, losses.std(axis=1, ddof=1) / np.sqrt(N))
+        assert (found.n_splits, found.best_iter) == (N, risk.best_iter)
+
+
+@SAME_STEPS
+@pytest.mark.parametrize("size", [0.25, 0.5, 1, 6])
+def test_holding_out(size):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    m = int(np.ceil(size * N)) if isinstance(size, float) else size
+    chosen = set()
+    for seed in range(4):
+        marks = sp.hold_out_path(path, size, lambda y, _: 2.0 ** np.arange(N), rng=seed)
+        code = round(m * marks.values[0])  # binary digits tell the rows
+        test = [i for i in range(N) if code >> i & 1]
+        assert len(test) == m
+        train = np.setdiff1d(np.arange(N), test)
+        found = sp.hold_out_path(path, size, "squared", rng=seed)
+        losses = (y - fits(X, path, train, len(train)))[:, test] ** 2
+        np.testing.assert_allclose(found.values, losses.mean(axis=1), atol=1e-10)
+        if m > 1:
+            stderr = losses.std(axis=1, ddof=1) / np.sqrt(m)
+            np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+        else:
+            assert np.isinf(found.stderr).all()
+        assert found.n_splits == 1
+        chosen.add(tuple(test))
+    assert len(chosen) > 1
+
+
+def test_validations_are_arrays():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    found = sp.cross_validate_path(path, KFold(4))
+    np.testing.assert_array_equal(np.asarray(found), found.values)
+    assert np.asarray(found, dtype=np.float32).dtype == np.float32
+    assert np.shape(found) == found.shape == (9,)
+    assert np.argmin(found) == found.best_iter
+    copied = np.array(found, copy=True)
+    copied[:] = 0
+    assert found.values.min() > 0
+
+
+@SAME_STEPS
+def test_other_arrays_and_precisions():
+    X, y, _ = draw(N, 9)
+    paths = [
+        sp.run(*data, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
+        for data in (
+            (X, y),
+            (X.astype(np.float32), y),
+            (array_api_strict.asarray(X), array_api_strict.asarray(y)),
+        )
+    ]
+    for validate in (
+        lambda path: sp.cross_validate_path(path, SPLITTERS["RepeatedKFold"], burman=True),
+        lambda path: sp.hold_out_path(path, rng=0),
+        sp.leave_one_out_path,
+    ):
+        expected, single, strict = (validate(path) for path in paths)
+        assert single.values.dtype == np.float32
+        assert isinstance(strict.stderr, type(paths[2].y))
+        for found, atol in ((single, 1e-4), (strict, 1e-12)):
+            np.testing.assert_allclose(np.asarray(found), expected.values, atol=atol)
+            np.testing.assert_allclose(np.asarray(found.stderr), expected.stderr, atol=atol)
+
+
+def test_validation_of_recursions():
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), averaging(), n_iter=5)
+    expected = resolve_test_loss(sp.Huber())(y, by_leaving_one_out(X, path)).mean(axis=1)
+    np.testing.assert_allclose(sp.leave_one_out_path(path).values, expected, atol=1e-12)
+    for refuses in (sp.cross_validate_path, sp.hold_out_path):
+        with pytest.raises(ValueError, match="a Recursion cannot be cross-validated"):
+            refuses(path)
+
+
+def test_masks_are_understood_or_refused():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    mask = np.arange(N) < 12
+    expected = sp.cross_validate_path(path, [(np.arange(12), np.arange(12, N))])
+    with contextlib.suppress(TypeError, ValueError):
+        found = sp.cross_validate_path(path, [(mask, ~mask)])
+        np.testing.assert_allclose(found.values, expected.values)
+
+
+@pytest.mark.parametrize(
+    ("cv", "error", "message"),
+    [
+        (1, ValueError, "cv must be at least 2, got 1"),
+        (N + 1, ValueError, "cv must be at most 17, got 18"),
+        (True, TypeError, "cv must be an integer"),
+        (5.0, ValueError, "Expected `cv` as an integer"),
+        ("five", ValueError, "Expected `cv` as an integer"),
+        ([], ValueError, "split"),
+        ([([], [1])], ValueError, "a row to train on, and one to test on"),
+        ([([1], [])], ValueError, "a row to train on, and one to test on"),
+        ([([1, 2], [N])], (IndexError, ValueError), "index|indices|rows"),
+        ([([1, N], [3])], (IndexError, ValueError), "index|indices|rows"),
+        ([([1, 2], [-1])], (IndexError, ValueError), "index|indices|rows|negative"),
+        (GroupKFold(3), ValueError, "groups"),
+    ],
+    ids=repr,
+)
+def test_splits_that_are_refused(cv, error, message):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
+    with pytest.raises(error, match=message):
+        sp.cross_validate_path(path, cv)
+
+
+def test_other_arguments_that_are_refused():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
+    for validate in (sp.cross_validate_path, sp.leave_one_out_path, sp.hold_out_path):
+        with pytest.raises(TypeError, match="path must be a Path"):
+            validate(X)
+        with pytest.raises(ValueError, match="test_loss must be one of"):
+            validate(path, test_loss="hinge")
+        with pytest.raises(ValueError, match="test_loss must return one number per observation"):
+            validate(path, test_loss=lambda y, z: 1.0)
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            validate(path, test_loss=lambda y, z: 0 * y + np.nan)
+    with pytest.raises(TypeError, match="burman must be True or False"):
+        sp.cross_validate_path(path, burman=1)
+    for size in (0, 0.0, 1.0, N, -1, "half"):
+        with pytest.raises(ValueError, match="test_size"):
+            sp.hold_out_path(path, size)
+    for validate in (sp.cross_validate_path, sp.hold_out_path):
+        with pytest.raises(TypeError, match="rng must be None"):
+            validate(path, rng="seed")

@@ -1,16 +1,23 @@
-"""The README's example prints what the README says."""
+"""The README's examples print what the README says."""
 
 import contextlib
 import io
 import re
 from pathlib import Path
 
+import pytest
 
-def test_example():
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    said = re.search(r"```text\n(.*?)```", text, re.DOTALL)[1]
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize(("code", "said"), EXAMPLES, ids=range(len(EXAMPLES)))
+def test_example(code, said):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
     assert printed.getvalue() == said
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) == 2

@@ -46,12 +46,13 @@ class Progress:
             self._root.call_on_fit_task_begin(**self._facts)
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
-    def watch(self, setting: Setting, scale: Array) -> Watch | None:
+    def watch(self, setting: Setting, scale: Array, known: int) -> Watch | None:
         """Return what is to be called after each iteration; None if nobody listens.
 
-        Callbacks are shown the model of the iterate, unless there are several penalties.
+        So many iterations are ``known`` from a warm start. Callbacks are shown the model of the
+        iterate, unless there are several penalties.
         """
-        if self._root is None or not self._anyone_listens:
+        if self._root is None or not self._anyone_listens or known == self._n_iter:
             return None
 
         def model(b: Array) -> dict[str, Any]:

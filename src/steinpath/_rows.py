@@ -9,6 +9,8 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
+from steinpath._validation import warn
+
 # Counts are written out as rows up to this many entries of X.
 _MOST_ENTRIES = 2**30
 
@@ -19,6 +21,11 @@ class Rows(NamedTuple):
     X: Any
     y: np.ndarray
     weights: np.ndarray | None
+
+    def copy(self) -> Rows:
+        """Return a copy, which later changes of the data do not reach."""
+        weights = None if self.weights is None else self.weights.copy()
+        return Rows(self.X.copy(), self.y.copy(), weights)
 
     def equal(self, other: Rows) -> bool:
         """Whether the data are the same."""
@@ -83,6 +90,11 @@ def _weighted(
             f"sample_weight counts {weights.sum():.3g} rows, too many to be written out for the "
             "risk estimate; use a number for alpha and select='last' or an iterate"
         )
+    warn(
+        "sample_weight is taken for counts of separate observations; if it weighs single ones, the "
+        "estimated risk is too small, since copies of a row predict each other: use select='last' "
+        "and a number for alpha"
+    )
     repeated = np.repeat(np.arange(len(y)), weights.astype(int))
     return X[repeated], y[repeated], None
 

@@ -110,7 +110,7 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
     if values.dtype not in (xp.float32, xp.float64):
         raise TypeError(f"{name} has dtype {values.dtype}; use float32 or float64")
     if values.ndim != ndim:
-        hint = "; use y.ravel()" if ndim == 1 and values.ndim == 2 else ""
+        hint = f"; use {name}.ravel()" if name == "y" and values.ndim == 2 else ""
         raise ValueError(
             f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, "
             f"got shape {tuple(values.shape)}{hint}"
@@ -167,7 +167,9 @@ def check_flag(name: str, value: Any) -> bool:
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside of this package that called into it."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(__package__):
+    # scikit-learn wraps `fit`, where it has callbacks
+    inside = f"{__package__}.", "sklearn.callback."
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol
@@ -116,6 +116,10 @@ class ProximalTangent(Tangent):
 
     def support(self) -> Array | None:
         return self.jacobian.support() if _vanishes_with_its_prox(self.update) else None
+
+    def columns(self, times: Sequence[int]) -> list[Tangent]:
+        found = self.jacobian.columns(len(times))
+        return [ProximalTangent(self.update, *each) for each in zip(found, times, strict=True)]
 
     def part(self, coordinates: Any, dtype: Any) -> ProximalTangent:
         return replace(self, jacobian=self.jacobian.part(coordinates, dtype))

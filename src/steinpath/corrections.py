@@ -316,9 +316,12 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
     xp = namespace(path.y)
     if isinstance(row_scale, str):
         if row_scale != "norm":
-            raise ValueError(f"row_scale must be None, 'norm' or an array; got {row_scale!r:.60}")
+            raise ValueError(
+                f"row_scale must be None, 'norm', 'auto' or an array; got {row_scale!r:.60}"
+            )
         squares = path.design.row_squares()
-        what = "every (centred) row of X is zero"
+        if not xp.any(squares > 0):  # constant columns: there is nothing to correct
+            return None
     else:
         sizes = check_array("row_scale", row_scale, ndim=1, reference=path.y)
         if sizes.shape != path.y.shape or xp.any(sizes < 0):
@@ -326,12 +329,10 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
                 f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"
             )
         largest = float(xp.max(sizes))
-        squares = (sizes / (largest or 1.0)) ** 2
-        what = "all sizes are zero"
-    mean = xp.mean(squares)
-    if not float(mean) > 0:
-        raise ValueError(f"row_scale cannot be used: {what}")
-    return squares / mean
+        if not largest:
+            raise ValueError("row_scale cannot be used: all sizes are zero")
+        squares = (sizes / largest) ** 2
+    return squares / xp.mean(squares)
 
 
 def _mean_without(layers: Array, skip: int | None = None) -> Array:

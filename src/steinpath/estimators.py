@@ -34,6 +34,16 @@ from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_si
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
 from steinpath.tuning import PenaltyOf, Tuning, choose, lam_grid, make_penalty
 
+# Attributes that only a fit with a risk estimate has.
+_OF_THE_RISK = (
+    "risk_path_",
+    "risk_stderr_",
+    "train_path_",
+    "warnings_",
+    "best_risk_",
+    "best_risk_stderr_",
+)
+
 
 class _Warm(NamedTuple):
     """What a warm start goes on from."""
@@ -55,7 +65,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     standardize: bool = True
     algorithm: ProximalAlgorithm | None = None
     test_loss: Any = None
-    method: str = "auto"
+    method: str | None = "auto"
     row_scale: Any = "norm"
     audit: int | str = "folds"
     rule: str = "min"
@@ -102,19 +112,27 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         )
         self._check_parameters()
         progress = Progress(self, X, y, sample_weight)
-        needs_risk = self.select == "risk" or not isinstance(self.alpha, Real)
+        for name in _OF_THE_RISK:  # nothing of an earlier fit may stay
+            self.__dict__.pop(name, None)
+        unpenalised = isinstance(make_penalty(self._penalty(), 1.0), NoPenalty)
+        needs_risk = self.select == "risk" or not (isinstance(self.alpha, Real) or unpenalised)
+        if needs_risk and self.method is None:
+            raise ValueError(
+                "method=None estimates no risk, by which to choose: use a number for alpha, and "
+                "select='last' or an iterate"
+            )
         rows, scale = prepare_rows(
             X, y, sample_weight, needs_risk, self.standardize, about_mean=self.fit_intercept
         )
-        paths, lams = self._run(rows, scale, progress)
+        paths, self.alphas_ = self._run(rows, scale, progress)
         last = paths[0].n_iter
         iterate = None if self.select == "risk" else last
         if self.select not in ("risk", "last"):
             iterate = min(int(self.select), last)
-        if rows.weights is None:
+        if rows.weights is None and self.method is not None:
             tuning = choose(
                 paths,
-                lams,
+                self.alphas_ * math.sqrt(paths[0].n_samples),
                 rule=self.rule,
                 iterate=iterate,
                 test_loss=self.test_loss,
@@ -126,12 +144,12 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             self._keep_risk(tuning)
             k, t = tuning.best
         else:
-            assert iterate is not None  # or the weights had been refused
+            assert iterate is not None  # or this had been refused
             k, t = 0, iterate
 
         path = paths[k]
-        self.alphas_ = lams / math.sqrt(path.n_samples)
-        self.alpha_, self.best_iter_, self.n_iter_ = float(self.alphas_[k]), t, last
+        self.best_index_, self.best_iter_, self.n_iter_ = k, t, last
+        self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / scale, float(path.intercept[t])
         if self.select == "last" and _movement(path) > self.tol:
             warn(
@@ -175,7 +193,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         check_number("tol", self.tol, low=0)
         if isinstance(self.select, Integral):
             check_count("select", self.select, low=0, high=self.n_iter)
-        elif self.select not in ("risk", "last"):
+        elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
             raise ValueError(f"select must be 'risk', 'last' or an iterate, got {self.select!r}")
 
     def _run(
@@ -186,28 +204,34 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         algorithm = ChambollePock() if self.algorithm is None else self.algorithm
         check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
         setting = prepare(rows.X, rows.y, loss, self.fit_intercept, rows.weights)
-        lams = self._lams(setting, penalty_of)
+        alphas, lams = self._strengths(setting, penalty_of)
         penalties = [make_penalty(penalty_of, lam) for lam in lams]
         paths = self._known(setting, penalties, algorithm, rows)
         if paths is None:
             paths = start_side_by_side(setting, penalties, algorithm)
-        paths = extend_side_by_side(paths, self.n_iter, progress.watch(setting, scale))
-        self._warm = _Warm(rows, algorithm, paths) if self.warm_start else None
-        return paths, lams
+        paths = extend_side_by_side(
+            paths, self.n_iter, progress.watch(setting, scale, paths[0].n_iter)
+        )
+        self._warm = _Warm(rows.copy(), algorithm, paths) if self.warm_start else None
+        return paths, alphas
 
-    def _lams(self, setting: Setting, penalty: PenaltyOf) -> np.ndarray:
-        if isinstance(make_penalty(penalty, 1.0), NoPenalty):
-            return np.zeros(1)
-        root_n = math.sqrt(setting.design.shape[0])
-        if isinstance(self.alpha, Real):
-            return np.array([check_number("alpha", self.alpha, low=0) * root_n])
-        if isinstance(self.alpha, str):
-            check_choice("alpha", self.alpha, ("auto",))
-            return lam_grid(setting, make_penalty(penalty, 1.0), self.n_alphas)
-        alphas = to_numpy(check_array("alpha", self.alpha, ndim=1)).astype(float)
-        if (alphas < 0).any():
-            raise ValueError(f"alpha must be nonnegative, got {alphas.min():g}")
-        return np.asarray(alphas * root_n)
+    def _strengths(self, setting: Setting, penalty: PenaltyOf) -> tuple[np.ndarray, np.ndarray]:
+        """Return the penalties to try, on the scale of scikit-learn and as ``lam``."""
+        root_n, example = math.sqrt(setting.design.shape[0]), make_penalty(penalty, 1.0)
+        if isinstance(example, NoPenalty):
+            alphas = np.zeros(1)
+        elif isinstance(self.alpha, Real):
+            alphas = np.array([check_number("alpha", self.alpha, low=0)])
+        elif isinstance(self.alpha, str) or self.alpha is None:
+            if self.alpha != "auto":
+                raise ValueError(f"alpha must be 'auto', a number or several, got {self.alpha!r}")
+            lams = lam_grid(setting, example, self.n_alphas)
+            return lams / root_n, lams
+        else:
+            alphas = to_numpy(check_array("alpha", self.alpha, ndim=1)).astype(float)
+            if (alphas < 0).any():
+                raise ValueError(f"alpha must be nonnegative, got {alphas.min():g}")
+        return alphas, alphas * root_n
 
     def _known(
         self,
@@ -234,13 +258,14 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     def _keep_risk(self, tuning: Tuning) -> None:
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
+        self.best_risk_ = float(self.risk_path_[tuning.best])
+        self.best_risk_stderr_ = float(self.risk_stderr_[tuning.best])
         (k, t), last = tuning.best, tuning.path.n_iter
         if self.select == "risk" and t > 0.9 * last:
             fall, stderr = tuning.compare((k, last // 2), (k, t))
             if fall > stderr:
                 warn(
-                    f"the estimated risk still falls at the last of {last} iterations: raise "
-                    "n_iter, or use a larger alpha",
+                    f"the risk still falls at the last of {last} iterations: raise n_iter",
                     ConvergenceWarning,
                 )
         for message in self.warnings_:
@@ -295,7 +320,8 @@ class PathRegressor(PathEstimator):
     test_loss : None, str, Loss or callable, default=None
         What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
     method, row_scale, audit
-        How the risk is estimated; see `steinpath.tune`.
+        How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
+        ``alpha`` and iterate.
     rule : {"min", "one_se"}, default="min"
         "one_se" takes the first penalty whose risk is within one standard error of the minimum;
         see `steinpath.tune`.
@@ -319,13 +345,17 @@ class PathRegressor(PathEstimator):
         Its penalty.
     best_iter_ : int
         Which iterate it is.
+    best_index_ : int
+        Which of `alphas_` its penalty is.
+    best_risk_, best_risk_stderr_ : float
+        Its estimated risk, with standard error: the smallest of many, and so a little too small.
     n_iter_ : int
         Number of iterations that were run.
     alphas_ : ndarray of shape (n_alphas,)
         All penalties.
     risk_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
-        Estimated risk of every iterate for every penalty. Not there for a fit to rows that count
-        unequally, as little as the next three.
+        Estimated risk of every iterate for every penalty. Where no risk is estimated, this is not
+        there, nor are the next three, nor `best_risk_`.
     risk_stderr_ : ndarray of shape (n_alphas, n_iter_ + 1)
         Its standard errors.
     train_path_ : ndarray of shape (n_alphas, n_iter_ + 1)

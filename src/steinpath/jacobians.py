@@ -42,6 +42,10 @@ class Jacobian(ABC):
         The coordinates are indices in increasing order, and contain the `support`.
         """
 
+    @abstractmethod
+    def columns(self, count: int) -> list[Jacobian]:
+        """Return the Jacobians of the columns of a block, from that of a map of the block."""
+
     def isotropic(self) -> Array | float | None:
         """Return the multiple of the identity that this is up to rank one; None if it is none."""
         return None
@@ -61,6 +65,9 @@ class Diagonal(Jacobian):
 
     def support(self) -> Array | None:
         return self.entries != 0 if getattr(self.entries, "ndim", 0) == 1 else None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        return [Diagonal(entries) for entries in _columns(self.entries, count)]
 
     def part(self, coordinates: Array | None, dtype: Any) -> Diagonal:
         return Diagonal(_part(self.entries, coordinates, dtype))
@@ -92,6 +99,13 @@ class RankOne(Jacobian):
 
     def support(self) -> None:
         return None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        scales, coefficients = self.scale[0, :], self.coefficient[0, :]
+        return [
+            RankOne(scales[k], coefficients[k], direction)
+            for k, direction in enumerate(_columns(self.direction, count))
+        ]
 
     def part(self, coordinates: Array | None, dtype: Any) -> RankOne:
         fields = (self.scale, self.coefficient, self.direction)
@@ -155,6 +169,10 @@ class GroupwiseRankOne(Jacobian):
     def support(self) -> Array:
         return self.groups.spread((self.scale != 0) | (self.coefficient != 0))
 
+    def columns(self, count: int) -> list[Jacobian]:
+        fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
+        return [GroupwiseRankOne(self.groups, *each) for each in zip(*fields, strict=True)]
+
     def part(self, coordinates: Array | None, dtype: Any) -> GroupwiseRankOne:
         if coordinates is None:
             groups, kept = self.groups, None
@@ -191,6 +209,9 @@ class FreeLast(Jacobian):
         xp = namespace(head)
         return xp.concat([head, xp.ones_like(head[:1])])
 
+    def columns(self, count: int) -> list[Jacobian]:
+        return [FreeLast(head, self.last) for head in self.head.columns(count)]
+
     def part(self, coordinates: Array | None, dtype: Any) -> FreeLast:
         head = coordinates if coordinates is None else coordinates[:-1]
         return FreeLast(self.head.part(head, dtype), self.last)
@@ -203,3 +224,11 @@ def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
     if coordinates is not None and values.ndim == 1:
         values = take(values, coordinates)
     return cast(values, dtype)
+
+
+def _columns(values: Array, count: int) -> list[Array]:
+    """Columns of a matrix; what is the same for all of them as often as it is needed."""
+    if getattr(values, "ndim", 0) < 2:
+        return [values] * count
+    rows = values.T + 0  # a copy, so that each is in one piece
+    return [rows[k, :] for k in range(count)]

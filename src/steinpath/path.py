@@ -170,9 +170,9 @@ class Path:
                 "run it without weights, or hold out rows of your own to test it on"
             )
 
-    def residual(self, t: int) -> Array:
-        """``v^t``, the scaled residual that the dual updates saw."""
-        return _scaled_residual(self.y - self.offset, self.products[t, ...])
+    def residual(self, t: int | slice) -> Array:
+        """``v^t``, the scaled residual that the dual updates saw; of several iterates, in rows."""
+        return (self.y - self.offset - self.products[t, ...]) / math.sqrt(self.n_samples)
 
     def __repr__(self) -> str:
         n, p = self.n_samples, self.n_features

@@ -25,10 +25,10 @@ def new_axes(ax: Axes | None = None) -> Axes:
     if ax is not None:
         return ax
     try:
-        from matplotlib.figure import Figure
+        from matplotlib import pyplot
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'steinpath[plot]'") from None
-    return Figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
+    return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
 
 
 def save(ax: Axes, file: str) -> None:
@@ -76,7 +76,7 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
     """
     ax = _draw_surface(new_axes(ax), to_numpy(tuning.risk), tuning.lams, tuning.best)
     ax.set_ylabel("penalty λ")
-    ax.set_title(f"estimated risk, {_title(tuning.risks[0])}", fontsize="medium")
+    ax.set_title(_title(tuning.risks[0]), fontsize="medium")
     return ax
 
 
@@ -148,16 +148,24 @@ class RiskPathDisplay:
         """
         from sklearn.utils.validation import check_is_fitted
 
+        from steinpath.estimators import PathEstimator
+
+        if not isinstance(estimator, PathEstimator):
+            raise TypeError(
+                "RiskPathDisplay draws estimators of steinpath, such as LADLasso; got "
+                f"{type(estimator).__name__} (of a pipeline, pass the last step)"
+            )
         check_is_fitted(estimator)
         if not hasattr(estimator, "risk_path_"):
-            raise ValueError("the estimator knows no risk: it was fitted with sample_weight")
-        k = int(np.argmin(np.abs(estimator.alphas_ - estimator.alpha_)))
+            raise ValueError(
+                "the estimator knows no risk: it was fitted with sample_weight, or with method=None"
+            )
         display = cls(
             risk_path=estimator.risk_path_,
             risk_stderr=estimator.risk_stderr_,
             train_path=estimator.train_path_,
             alphas=estimator.alphas_,
-            best=(k, estimator.best_iter_),
+            best=(estimator.best_index_, estimator.best_iter_),
         )
         return display.plot(ax, kind=kind)
 
@@ -214,28 +222,28 @@ def _draw_path(
 def _draw_surface(ax: Axes, risk: np.ndarray, strengths: np.ndarray, best: tuple[int, int]) -> Axes:
     """Draw risks over penalties, the largest on top, and iterations on a logarithmic scale."""
     order = np.argsort(strengths)
-    rows, times = np.arange(len(strengths)), np.arange(risk.shape[1])
+    rows, times = np.arange(len(strengths) + 1) - 0.5, np.arange(risk.shape[1] + 1) - 0.5
     # what is far above the minimum would leave no colours for what is near it
     low, high = float(risk.min()), float(np.quantile(risk, 0.8))
     mesh = ax.pcolormesh(
         times,
         rows,
         risk[order],
-        shading="nearest",
         cmap="viridis_r",
         vmin=low,
         vmax=high if high > low else low + 1,
         rasterized=True,
     )
-    bar = ax.get_figure(root=True).colorbar(mesh, ax=ax, extend="max")  # type: ignore[union-attr]
+    bar = ax.get_figure(root=True).colorbar(mesh, ax=ax, extend="max", label="estimated risk")  # type: ignore[union-attr]
     bar.outline.set_visible(False)
     k, t = best
     place = int(np.flatnonzero(order == k)[0])
     label = f"iterate {t} at {strengths[k]:.3g}"
     ax.plot(t, place, "o", color=ORANGE, mec="white", ms=8, label=label)
     ax.set_xscale("symlog", linthresh=1)
-    ax.set(xlabel="iteration", xlim=(-0.5, times[-1] + 0.5))
-    shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 6)).round().astype(int))
+    ax.set(xlabel="iteration", xlim=(times[0], times[-1]))
+    L = len(strengths)
+    shown = np.unique(np.linspace(0, L - 1, min(L, 6)).round().astype(int))
     ax.set_yticks(shown, [f"{strengths[order[i]]:.3g}" for i in shown])
     ax.legend(loc="upper right", frameon=True, framealpha=0.9)
     return ax

@@ -35,6 +35,10 @@ class Tangent(ABC):
         """Mask of the coordinates that can be nonzero; None for all of them."""
         return None
 
+    def columns(self, times: Sequence[int]) -> list[Tangent]:
+        """Return the derivatives at each of several times, from one at blocks of columns."""
+        raise NotImplementedError(f"{type(self).__name__} is of one time alone")
+
     def part(self, coordinates: Any, dtype: Any) -> Tangent:
         """Return the same on tangents of some coordinates (None: of all), in another precision.
 

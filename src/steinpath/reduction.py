@@ -75,10 +75,12 @@ class GramLinearization(Linearization):
         ones = xp.ones_like(self._across[:1, :])
         return xp.concat([self.design.zeros(self.design.shape[0] - 1, width), ones], axis=0)
 
-    def _at(self, t: int) -> tuple[Tangent, Tangent]:
-        dual, primal = super()._at(t)
-        assert isinstance(dual, ProximalTangent)
-        return replace(dual, jacobian=self._in_span(dual.jacobian)), primal
+    def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
+        found: list[tuple[Tangent, Tangent]] = []
+        for dual, primal in super()._differentiate(first, last):
+            assert isinstance(dual, ProximalTangent)
+            found.append((replace(dual, jacobian=self._in_span(dual.jacobian)), primal))
+        return found
 
     def _in_span(self, jacobian: Jacobian) -> Jacobian:
         if not isinstance(jacobian, RankOne):
@@ -149,6 +151,9 @@ class _RankOneInSpan(Jacobian):
     def support(self) -> None:
         return None
 
+    def columns(self, count: int) -> list[Jacobian]:
+        raise NotImplementedError("of one column alone")
+
     def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
         return replace(
             self, scale=cast(self.scale, dtype), coefficient=cast(self.coefficient, dtype)
@@ -180,9 +185,9 @@ class SpectralLinearization(Linearization):
         super().__init__(path)
         self.design = DiagonalDesign(spectrum.values)
 
-    def _at(self, t: int) -> tuple[Tangent, Tangent]:
-        dual, primal = super()._at(t)
-        return _without_rank_one(dual), _without_rank_one(primal)
+    def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
+        found = super()._differentiate(first, last)
+        return [(_without_rank_one(dual), _without_rank_one(primal)) for dual, primal in found]
 
 
 def _without_rank_one(tangent: Tangent) -> Tangent:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steinpath._arrays import Array, namespace, take, to_numpy
+from steinpath._arrays import Array, like, namespace, take, to_numpy
 from steinpath.designs import Design
 from steinpath.path import Path, rows
 from steinpath.recursion import Tangent
@@ -91,13 +91,41 @@ class Linearization:
             first, last = max(start, corner), min(corner + _WINDOW, self.n_iter + 1)
             if first >= last:
                 continue
-            dual, primal = (list(x) for x in zip(*map(self._at, range(first, last)), strict=True))
+            dual, primal = (list(x) for x in zip(*self._tangents(first, last), strict=True))
             yield self._window(first, dual, primal, recent)
             recent = primal if self.memory is None else primal[-self.memory :]
 
+    def _tangents(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
+        """Differentiate both maps at the iterations from ``first`` to before ``last``."""
+        if self._known is None:
+            return self._differentiate(first, last)
+        if not all(t in self._known for t in range(first, last)):
+            self._known |= dict(enumerate(self._differentiate(first, last), first))
+        return [self._known[t] for t in range(first, last)]
+
+    def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
+        if not self.path.maps.structured:
+            return [self._at(t) for t in range(first, last)]
+        start = max(first, 2)  # the first iteration has a shorter history
+        alone = [self._at(t) for t in range(first, min(start, last))]
+        return alone if start >= last else [*alone, *self._at_once(start, last)]
+
+    def _at_once(self, first: int, last: int) -> Iterator[tuple[Tangent, Tangent]]:
+        """Differentiate the maps of blocks of columns, of which each iteration is one."""
+        path = self.path
+        before = slice(first - 2, last - 2), slice(first - 1, last - 1)
+        u, b, eta = (
+            [history[times, :].T for times in before]
+            for history in (path.duals, path.iterates, path.etas)
+        )
+        v = [path.residual(times).T for times in before]
+        times = like(np.arange(first, last), path.y)
+        dual = path.maps.dual_tangent(times, u, v)
+        primal = path.maps.primal_tangent(times, b, [*eta, path.etas[first:last, :].T])
+        iterations = range(first, last)
+        return zip(dual.columns(iterations), primal.columns(iterations), strict=True)
+
     def _at(self, t: int) -> tuple[Tangent, Tangent]:
-        if self._known is not None and t in self._known:
-            return self._known[t]
         path, low = self.path, 0 if self.memory is None else max(0, t - self.memory)
         u, b, eta = (rows(history[low:t, :]) for history in (path.duals, path.iterates, path.etas))
         if self.memory is None and self._residuals is None:
@@ -105,8 +133,6 @@ class Linearization:
         v = self._residuals[:t] if self._residuals else [path.residual(s) for s in range(low, t)]
         dual = path.maps.dual_tangent(t, u, v)
         primal = path.maps.primal_tangent(t, b, [*eta, path.etas[t, ...]])
-        if self._known is not None:
-            self._known[t] = dual, primal
         return dual, primal
 
     def _window(

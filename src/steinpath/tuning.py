@@ -369,13 +369,14 @@ def choose(
     paths: Sequence[Path],
     lams: np.ndarray,
     *,
-    rule: str,
-    iterate: int | None,
-    audit: int | str,
-    rng: Any,
+    test_loss: TestLoss,
     method: str,
     row_scale: Any,
-    **how: Any,
+    audit: int | str,
+    rng: Any,
+    rule: str,
+    iterate: int | None,
+    covariance: Any = None,
 ) -> Tuning:
     """Estimate the risk of paths with different penalties, and choose; see `tune`."""
     check_choice("rule", rule, ("min", "one_se"))
@@ -389,25 +390,21 @@ def choose(
     seed = int(check_rng(rng).integers(2**63))
 
     def estimate(path: Path, audit: int | str, probe_tol: float | None) -> Risk:
+        scale = None if not audit and is_automatic(row_scale) else row_scale
         return estimate_risk(
-            path,
-            method=method,
-            row_scale=None if not audit and is_automatic(row_scale) else row_scale,
-            audit=audit,
-            rng=seed,
-            probe_tol=probe_tol,
-            **how,
+            path, test_loss, covariance, method, scale, audit, seed, probe_tol=probe_tol
         )
 
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
     # those that would be chosen: an estimate that is too small by chance does not survive that
     efforts = [(0, _ANY_NOISE), (audit, _ANY_NOISE), (audit, None)]
-    made = np.zeros(len(paths), dtype=int)
-    if method == "auto" and how.get("covariance") is None and folds_pay(paths[0], len(paths)):
-        risks = estimate_by_folds(paths, how.get("test_loss"), seed)
+    pays = method == "folds" or (method == "auto" and folds_pay(paths[0], len(paths)))
+    if pays and covariance is None:
+        risks = estimate_by_folds(paths, test_loss, seed)
     else:
         risks = [estimate(path, *efforts[0]) for path in paths]
-        made[[risk.method in ("loo", "folds") for risk in risks]] = 2
+    nothing_to_add = [risk.method == "loo" or (method == "folds" and not audit) for risk in risks]
+    made = np.where(nothing_to_add, 2, 0)
     while True:
         best = _best(risks, rule, iterate)
         k, enough = best[0], made[best[0]] == 2

@@ -1,0 +1,196 @@
+"""Plots of the risk over iterations and penalties."""
+
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Lasso
+from sklearn.pipeline import make_pipeline
+
+import steinpath as sp
+
+ALPHAS = [0.1, 0.5, 0.02]  # in no order
+KINDS = ("path", "surface")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return sp.simulate.paper_model(20, noise="t2").sample(100, rng=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return sp.LADLasso(alpha=ALPHAS, n_iter=60, random_state=0).fit(*data)
+
+
+@pytest.fixture(scope="module")
+def tuning(data):
+    return sp.tune(*data, sp.LAD(), sp.Lasso, lams=5, n_iter=60, rng=0)
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def lines(ax):
+    return {line.get_label(): line.get_xydata() for line in ax.get_lines()}
+
+
+def assert_surface(ax, risk, strengths, best):
+    """Every risk is drawn in its place, the largest penalty on top, and the choice marked."""
+    (mesh,) = [each for each in ax.collections if hasattr(each, "get_coordinates")]
+    corners = mesh.get_coordinates()
+    assert (np.diff(corners[:, 0, 1]) > 0).all()
+    assert_allclose(np.asarray(mesh.get_array()).reshape(risk.shape), risk[np.argsort(strengths)])
+    ((t, place),) = ax.get_lines()[0].get_xydata()
+    row = int(np.searchsorted(corners[:, 0, 1], place)) - 1
+    column = int(np.searchsorted(corners[0, :, 0], t)) - 1
+    assert np.sort(strengths)[row] == strengths[best[0]]
+    assert column == t == best[1]
+    # the whole of it can be seen
+    assert ax.get_ylim()[0] <= corners[0, 0, 1] < corners[-1, 0, 1] <= ax.get_ylim()[1]
+    assert ax.get_xlim()[0] <= 0 < risk.shape[1] - 1 <= ax.get_xlim()[1]
+    assert mesh.norm.vmin == risk.min()
+    assert labels(ax) == [f"iterate {best[1]} at {strengths[best[0]]:.3g}"]
+    assert ax.get_xlabel() == "iteration"
+    assert mesh.colorbar is not None
+    ticks = [float(label.get_text()) for label in ax.get_yticklabels()]
+    assert (np.diff(ticks) > 0).all()
+    ax.figure.canvas.draw()
+
+
+def assert_path(ax, values, stderr, train, best):
+    drawn = lines(ax)
+    t = np.arange(len(values))
+    assert_allclose(drawn["estimated risk"], np.column_stack([t, values]))
+    assert_allclose(drawn["training error"], np.column_stack([t, train]))
+    assert_allclose(drawn[f"chosen iterate {best}"], [[best, values[best]]])
+    (band,) = ax.collections
+    edges = band.get_paths()[0].vertices
+    for at in (0, best, t[-1]):
+        mine = edges[edges[:, 0] == at, 1]
+        assert_allclose([mine.min(), mine.max()], values[at] + [-2 * stderr[at], 2 * stderr[at]])
+    assert ax.get_xlabel() == "iteration"
+    assert ax.get_ylabel()
+    assert len(labels(ax)) == 4
+    ax.figure.canvas.draw()
+
+
+def test_path_of_an_estimator(model):
+    display = sp.RiskPathDisplay.from_estimator(model)
+    k = ALPHAS.index(pytest.approx(model.alpha_))
+    assert display.best == (k, model.best_iter_)
+    curves = (model.risk_path_[k], model.risk_stderr_[k], model.train_path_[k])
+    assert_path(display.ax_, *curves, model.best_iter_)
+    assert f"{model.alpha_:.3g}" in display.ax_.get_title()
+    assert display.figure_ is display.ax_.figure
+
+
+def test_surface_of_an_estimator(model):
+    display = sp.RiskPathDisplay.from_estimator(model, kind="surface")
+    assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
+    assert "α" in display.ax_.get_ylabel()
+
+
+@pytest.mark.parametrize("n_alphas", [1, 2, 12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_penalties(n_alphas, kind, data):
+    model = sp.SqrtRidge(n_alphas=n_alphas, n_iter=60, random_state=0).fit(*data)
+    display = sp.RiskPathDisplay.from_estimator(model, kind=kind)
+    k, t = display.best
+    if kind == "surface":
+        assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
+    else:
+        curves = (model.risk_path_[k], model.risk_stderr_[k], model.train_path_[k])
+        assert_path(display.ax_, *curves, t)
+
+
+@pytest.mark.parametrize("select", ["last", 5])
+def test_the_selected_iterate_is_marked(select, data):
+    model = sp.LADLasso(select=select, n_alphas=3, n_iter=30, tol=1e6, random_state=0).fit(*data)
+    display = sp.RiskPathDisplay.from_estimator(model)
+    assert display.best == (model.best_index_, 30 if select == "last" else 5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_given_axes(kind, model):
+    figure = Figure()
+    axes = figure.subplots(1, 2)
+    display = sp.RiskPathDisplay.from_estimator(model, kind=kind, ax=axes[1])
+    assert display.ax_ is axes[1]
+    assert display.figure_ is figure
+    assert not axes[0].has_data()
+    part = Figure().subfigures(1, 2)[0]  # the figure is then that of all parts
+    inner = sp.RiskPathDisplay.from_estimator(model, kind=kind, ax=part.subplots())
+    assert inner.figure_ is part.figure
+
+
+def test_plot_again(model):
+    display = sp.RiskPathDisplay.from_estimator(model)
+    first = display.ax_
+    assert display.plot(kind="surface") is display
+    assert display.ax_ is not first
+    assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_risk_no_plot(kind, data, model):
+    with pytest.raises(NotFittedError):
+        sp.RiskPathDisplay.from_estimator(sp.LADLasso(), kind=kind)
+    weighted = sp.LADLasso(alpha=0.1, select="last", n_iter=20, tol=1e6)
+    weighted.fit(*data, sample_weight=np.linspace(1, 2, 100))
+    with pytest.raises(ValueError, match="sample_weight"):
+        sp.RiskPathDisplay.from_estimator(weighted, kind=kind)
+
+
+def test_weights_after_a_fit_without(data):
+    model = sp.LADLasso(alpha=0.1, select="last", n_iter=20, tol=1e6, random_state=0).fit(*data)
+    model.fit(*data, sample_weight=np.linspace(1, 2, 100))
+    with pytest.raises(ValueError, match="sample_weight"):
+        sp.RiskPathDisplay.from_estimator(model)
+
+
+# Rows that are written out as often as they count are near copies of each other, and said to be.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_integer_weights(data):
+    model = sp.LADLasso(n_alphas=3, n_iter=60, random_state=0)
+    model.fit(*data, sample_weight=np.arange(100) % 3)
+    display = sp.RiskPathDisplay.from_estimator(model, kind="surface")
+    assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
+
+
+def test_other_estimators_are_not_said_to_have_had_weights(data, model):
+    for other in (Lasso().fit(*data), make_pipeline(model)):
+        with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+            sp.RiskPathDisplay.from_estimator(other)
+        assert "sample_weight" not in str(caught.value)
+
+
+def test_wrong_kind(model):
+    with pytest.raises(ValueError, match="kind must be one of 'path', 'surface'; got 'curve'"):
+        sp.RiskPathDisplay.from_estimator(model, kind="curve")
+
+
+def test_without_matplotlib(model, tuning, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for draw in (lambda: sp.RiskPathDisplay.from_estimator(model), tuning.plot):
+        with pytest.raises(ImportError, match=r"pip install 'steinpath\[plot\]'"):
+            draw()
+
+
+def test_tuning(tuning):
+    ax = tuning.plot()
+    assert_surface(ax, tuning.risk, tuning.lams, tuning.best)
+    assert "λ" in ax.get_ylabel()
+    assert "absolute" in ax.get_title()
+
+
+@pytest.mark.parametrize("lams", [[0.5], [0.2, 2.0, 1.0]], ids=["one", "three"])
+def test_tuning_on_given_axes(lams, data):
+    tuning = sp.tune(*data, sp.LAD(), sp.Lasso, lams=lams, n_iter=30, rng=0)
+    ax = Figure().subplots()
+    assert tuning.plot(ax) is ax
+    assert_surface(ax, tuning.risk, tuning.lams, tuning.best)

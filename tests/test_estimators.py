@@ -1,0 +1,1043 @@
+"""The estimators: what they minimise, scikit-learn's conventions, weights, warm starts."""
+
+import copy
+import functools
+import io
+import pickle
+import subprocess
+import sys
+import warnings
+
+import cvxpy as cp
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.estimator_checks import check_estimator
+
+import steinpath as sp
+
+# Name: the loss ρ as cvxpy knows it, and the penalty.
+NAMES = {
+    "PathRegressor": ("lad", "lasso"),
+    "LADLasso": ("lad", "lasso"),
+    "LADRidge": ("lad", "ridge"),
+    "LADElasticNet": ("lad", "elastic_net"),
+    "SqrtLasso": ("square_root", "lasso"),
+    "SqrtRidge": ("square_root", "ridge"),
+    "QuantileLasso": ("quantile", "lasso"),
+    "QuantileRidge": ("quantile", "ridge"),
+    "HuberLasso": ("huber", "lasso"),
+    "HuberRidge": ("huber", "ridge"),
+}
+every_estimator = pytest.mark.parametrize("name", NAMES)
+# Every loss and every penalty once.
+some_estimators = pytest.mark.parametrize(
+    "name", ["LADElasticNet", "SqrtLasso", "QuantileRidge", "HuberLasso"]
+)
+N, P = 100, 8
+# Few iterations are not meant to converge: ConvergenceWarning is tested on its own.
+unconverged = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# Rows that are written out as often as they count are near copies of each other, and said to be.
+copies = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def make(name, **parameters):
+    """An estimator with few iterations and penalties."""
+    return getattr(sp, name)(**{"n_iter": 40, "n_alphas": 4, "random_state": 0} | parameters)
+
+
+def fixed(name, **parameters):
+    """An estimator that needs no risk, and does not say whether it has converged."""
+    return make(name, **{"alpha": 0.05, "select": "last", "tol": 1e6} | parameters)
+
+
+def draw(n=N, p=P, seed=0):
+    """Columns of different means and sizes, an intercept, heavy-tailed noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) * np.linspace(0.5, 2, p) + np.linspace(-1, 1, p)
+    return X, X[:, :3] @ [2.0, -1.0, 1.0] + rng.standard_t(3, size=n) + 3
+
+
+@pytest.fixture(scope="module")
+def data():
+    return draw()
+
+
+def assert_same(one, other, rtol=1e-9):
+    """Same model, chosen alike; and the same risks, if any."""
+    scale = 1 + np.abs(other.coef_).max()
+    assert_allclose(one.coef_, other.coef_, rtol=rtol, atol=rtol * scale)
+    assert_allclose(one.intercept_, other.intercept_, rtol=rtol, atol=rtol * scale)
+    assert_allclose(one.alphas_, other.alphas_, rtol=rtol)
+    assert_allclose(one.alpha_, other.alpha_, rtol=rtol)
+    assert (one.best_iter_, one.n_iter_) == (other.best_iter_, other.n_iter_)
+    if hasattr(one, "risk_path_") and hasattr(other, "risk_path_"):
+        for attribute in ("risk_path_", "risk_stderr_", "train_path_"):
+            assert_allclose(getattr(one, attribute), getattr(other, attribute), rtol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------
+# scikit-learn's own checks
+# ------------------------------------------------------------------------------------------------
+
+
+def run_checks(estimator):
+    results = check_estimator(estimator, on_skip=None)  # raises at the first failure
+    others = {each["check_name"] for each in results if each["status"] != "passed"}
+    # not run unless SCIPY_ARRAY_API is set before SciPy is imported
+    assert others <= {"check_array_api_input"}
+
+
+# The checks fit handfuls of rows, and rows that are repeated: the estimators say so.
+@every_estimator
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_check_estimator(name):
+    run_checks(getattr(sp, name)(n_iter=40, n_alphas=4))
+
+
+@every_estimator
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # as above
+def test_check_estimator_with_default_settings(name):
+    run_checks(getattr(sp, name)())
+
+
+# ------------------------------------------------------------------------------------------------
+# What is minimised
+# ------------------------------------------------------------------------------------------------
+
+
+def objective(name, X, y, w, alpha, b, c, atoms, q=0.5, delta=1.35, l1_ratio=0.5):
+    """The docstring's objective; ``atoms`` is cvxpy, or `Numbers` for values."""
+    loss, penalty = NAMES[name]
+    r, w = y - X @ b - c, w / w.sum()
+    if loss == "square_root":
+        value = atoms.norm(atoms.multiply(np.sqrt(w), r), 2)
+    else:
+        rho = {
+            "lad": lambda: atoms.abs(r),
+            "quantile": lambda: atoms.maximum(q * r, (q - 1) * r),
+            "huber": lambda: atoms.huber(r, delta) / 2,  # r² / 2 near 0
+        }[loss]()
+        value = atoms.sum(atoms.multiply(w, rho))
+    l1, l2 = atoms.norm(b, 1), atoms.sum(atoms.square(b)) / 2
+    ratio = {"lasso": 1.0, "ridge": 0.0, "elastic_net": l1_ratio}[penalty]
+    return value + alpha * (ratio * l1 + (1 - ratio) * l2)
+
+
+class Numbers:
+    """cvxpy's atoms, on arrays."""
+
+    abs, maximum, multiply, sum, square = np.abs, np.maximum, np.multiply, np.sum, np.square
+    norm = staticmethod(np.linalg.norm)
+
+    @staticmethod
+    def huber(r, delta):
+        return np.where(np.abs(r) < delta, r**2, delta * (2 * np.abs(r) - delta))
+
+
+PARAMETERS = {"Quantile": {"q": 0.3}, "Huber": {"delta": 0.7}, "LADElastic": {"l1_ratio": 0.3}}
+
+
+def own_parameters(name):
+    return next((own for start, own in PARAMETERS.items() if name.startswith(start)), {})
+
+
+@every_estimator
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
+def test_minimum_of_the_objective(name, intercept, data):
+    X, y = data
+    w = np.random.default_rng(1).uniform(0.2, 2, N)  # fractional: no risk, and so quick
+    own, alpha = own_parameters(name), 0.1
+    b, c = cp.Variable(P), cp.Variable() if intercept else 0.0
+    best = cp.Problem(cp.Minimize(objective(name, X, y, w, alpha, b, c, cp, **own)))
+    best.solve(solver=cp.CLARABEL)
+    model = fixed(
+        name, alpha=alpha, fit_intercept=intercept, standardize=False, n_iter=2000, **own
+    ).fit(X, y, sample_weight=w)
+    reached = objective(name, X, y, w, alpha, model.coef_, model.intercept_, Numbers, **own)
+    assert best.value * (1 - 1e-6) <= reached <= best.value * (1 + 3e-4)
+
+
+@pytest.mark.parametrize(
+    ("q", "weighted"), [(0.5, False), (0.5, True), (0.9, True)], ids=["median", "weighted", "upper"]
+)
+def test_same_alpha_as_quantile_regressor(q, weighted, data):
+    X, y = data
+    w = np.random.default_rng(1).uniform(0.5, 2, N) if weighted else np.ones(N)
+    truth = QuantileRegressor(quantile=q, alpha=0.05).fit(X, y, sample_weight=w)
+    model = fixed("QuantileLasso", q=q, standardize=False, n_iter=3000)
+    model.fit(X, y, sample_weight=w)
+    values = [
+        objective("QuantileLasso", X, y, w, 0.05, m.coef_, m.intercept_, Numbers, q=q)
+        for m in (truth, model)
+    ]
+    assert_allclose(values[1], values[0], rtol=3e-4)
+    zero = np.abs(truth.coef_) < 1e-8
+    assert np.abs(model.coef_[zero]).max(initial=0) < 0.02
+
+
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
+@pytest.mark.parametrize(
+    ("penalty", "truth"),
+    [
+        ("lasso", Lasso(alpha=0.1, tol=1e-10, max_iter=100_000)),
+        ("elastic_net", ElasticNet(alpha=0.1, l1_ratio=0.5, tol=1e-10, max_iter=100_000)),
+        ("ridge", Ridge(alpha=0.1 * N)),  # which minimises a sum
+    ],
+)
+def test_same_alpha_as_least_squares(penalty, truth, intercept, data):
+    truth = clone(truth).set_params(fit_intercept=intercept).fit(*data)
+    model = fixed(
+        "PathRegressor",
+        loss="squared",
+        penalty=penalty,
+        alpha=0.1,
+        fit_intercept=intercept,
+        standardize=False,
+        algorithm=sp.FISTA(),
+        n_iter=500,
+    ).fit(*data)
+    assert_allclose(model.coef_, truth.coef_, atol=1e-5)
+    assert_allclose(model.intercept_, truth.intercept_, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "least_squares"),
+    [
+        ("SqrtLasso", lambda alpha: Lasso(alpha=alpha, tol=1e-10)),
+        ("SqrtRidge", lambda alpha: Ridge(alpha=alpha * N)),
+    ],
+)
+def test_square_root_is_least_squares_with_alpha_times_sigma(name, least_squares, data):
+    X, y = data
+    w = np.random.default_rng(1).uniform(0.2, 2, N)
+    w /= w.mean()
+    model = fixed(name, alpha=0.1, standardize=False, n_iter=2000).fit(X, y, sample_weight=w)
+    sigma = np.sqrt(np.mean(w * (y - model.predict(X)) ** 2))
+    truth = least_squares(0.1 * sigma).fit(X, y, sample_weight=w)
+    assert_allclose(model.coef_, truth.coef_, atol=1e-4)
+
+
+# The estimate's own standard error is what it is allowed to be off by.
+@unconverged
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("LADLasso", np.abs),
+        ("SqrtRidge", np.square),
+        ("HuberLasso", lambda r: Numbers.huber(r, 1.35) / 2),
+    ],
+)
+def test_risk_at_the_choice_is_the_error_on_new_rows(name, loss):
+    z = []
+    for seed in range(4):
+        X, y = draw(150, 60, seed)
+        X_new, y_new = draw(50_000, 60, seed + 1000)
+        model = make(name, n_iter=80, n_alphas=6).fit(X, y)
+        error = loss(y_new - model.predict(X_new)).mean()
+        z.append((model.best_risk_ - error) / model.best_risk_stderr_)
+        train = model.train_path_[model.best_index_, model.best_iter_]
+        assert_allclose(train, loss(y - model.predict(X)).mean(), rtol=1e-6)
+    assert np.abs(z).max() < 3.5
+    assert np.sqrt(np.mean(np.square(z))) < 2
+
+
+# ------------------------------------------------------------------------------------------------
+# Attributes, parameters
+# ------------------------------------------------------------------------------------------------
+
+
+@every_estimator
+@unconverged
+def test_attributes(name, data):
+    X, y = data
+    model = make(name)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert model.fit(X, y) is model
+    assert model.coef_.shape == (P,)
+    assert model.alphas_.shape == (4,)
+    assert (np.diff(model.alphas_) < 0).all()
+    assert model.risk_path_.shape == model.risk_stderr_.shape == model.train_path_.shape == (4, 41)
+    assert isinstance(model.intercept_, float)
+    assert isinstance(model.alpha_, float)
+    assert isinstance(model.best_iter_, int)
+    assert (model.n_iter_, model.n_features_in_) == (40, P)
+    assert not hasattr(model, "feature_names_in_")
+    k, t = np.unravel_index(np.argmin(model.risk_path_), model.risk_path_.shape)
+    assert (model.best_index_, model.best_iter_) == (k, t)
+    assert model.alpha_ == model.alphas_[k]
+    assert model.best_risk_ == model.risk_path_[k, t] == model.risk_path_.min()
+    assert model.best_risk_stderr_ == model.risk_stderr_[k, t]
+    assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+    assert_allclose(model.score(X, y), r2_score(y, X @ model.coef_ + model.intercept_))
+    # the chosen model is that of its penalty alone, stopped where it says
+    alone = make(name, alpha=model.alpha_, select=model.best_iter_).fit(X, y)
+    assert_allclose(alone.coef_, model.coef_, atol=1e-9)
+
+
+@every_estimator
+def test_named_estimators_are_path_regressors(name, data):
+    loss, penalty = NAMES[name]
+    general = fixed("PathRegressor", loss=loss, penalty=penalty).fit(*data)
+    assert_same(fixed(name).fit(*data), general)
+
+
+def test_parameters_of_losses_and_penalties(data):
+    losses = {"QuantileLasso": (sp.Quantile, "q", 0.8), "HuberLasso": (sp.Huber, "delta", 0.4)}
+    for name, (kind, parameter, value) in losses.items():
+        general = fixed("PathRegressor", loss=kind(value)).fit(*data)
+        assert_same(fixed(name, **{parameter: value}).fit(*data), general)
+    for ratio, name in ((0.0, "LADRidge"), (1.0, "LADLasso")):
+        assert_same(fixed("LADElasticNet", l1_ratio=ratio).fit(*data), fixed(name).fit(*data))
+    free = functools.partial(sp.Lasso, weights=[0, *[1] * (P - 1)])
+    model = fixed("PathRegressor", penalty=free, alpha=1e3).fit(*data)
+    assert_array_equal(model.coef_ != 0, [True] + [False] * (P - 1))
+
+
+def test_positional_parameters_and_repr():
+    assert (
+        repr(sp.PathRegressor("huber", "ridge")) == "PathRegressor(loss='huber', penalty='ridge')"
+    )
+    assert repr(sp.QuantileRidge(q=0.9, n_iter=7)) == "QuantileRidge(n_iter=7, q=0.9)"
+    assert "LADLasso" in estimator_html_repr(sp.LADLasso())
+
+
+def test_alpha_grid(data):
+    grid = [0.02, 0.5, 0.1]  # in any order
+    model = make("LADLasso", alpha=grid, select="last", tol=1e6).fit(*data)
+    assert_allclose(model.alphas_, grid)
+    k = int(np.argmin(model.risk_path_[:, -1]))
+    assert (model.alpha_, model.best_iter_) == (pytest.approx(grid[k]), 40)
+    assert_allclose(model.coef_, fixed("LADLasso", alpha=grid[k]).fit(*data).coef_, atol=1e-9)
+    for other in (np.array(grid), tuple(grid), pd.Series(grid)):
+        assert_same(clone(model).set_params(alpha=other).fit(*data), model)
+
+
+def test_alphas_are_those_given():
+    grid = [0.05, 0.1, 0.2, 0.3]
+    model = make("LADLasso", alpha=grid, select="last", tol=1e6).fit(*draw(101))
+    assert_array_equal(model.alphas_, grid)
+    assert model.alpha_ in grid
+
+
+@pytest.mark.parametrize("name", ["LADLasso", "SqrtLasso", "QuantileLasso", "HuberLasso"])
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
+def test_auto_starts_where_coefficients_vanish(name, intercept, data):
+    settings = {"select": 0, "n_iter": 1, "n_alphas": 2, "fit_intercept": intercept}
+    largest = make(name, **settings).fit(*data).alphas_[0]
+    for factor, zero in ((1.01, True), (0.97, False)):
+        last = {"alpha": factor * largest, "n_iter": 500, "fit_intercept": intercept}
+        assert (fixed(name, **last).fit(*data).coef_ == 0).all() == zero
+
+
+@unconverged
+def test_select(data):
+    model = make("LADLasso", alpha=0.05)
+    risks = model.fit(*data).risk_path_[0]
+    assert model.best_iter_ == np.argmin(risks)
+    null = clone(model).set_params(select=0).fit(*data)
+    assert (null.coef_ == 0).all()
+    assert null.intercept_ == np.median(data[1])
+    for iterate in (1, np.int64(17), 40):
+        stopped = clone(model).set_params(select=iterate).fit(*data)
+        # what comes after the iterate does not matter
+        shorter = fixed("LADLasso", n_iter=int(iterate)).fit(*data)
+        assert_allclose(stopped.coef_, shorter.coef_, atol=1e-12)
+        assert (stopped.best_iter_, stopped.n_iter_) == (iterate, 40)
+        assert_allclose(stopped.risk_path_[0], risks)
+    several = make("LADLasso", select=5).fit(*data)
+    assert several.alpha_ == several.alphas_[np.argmin(several.risk_path_[:, 5])]
+
+
+@unconverged
+def test_rule_and_test_loss(data):
+    least = make("LADLasso", n_alphas=8).fit(*data)
+    careful = make("LADLasso", n_alphas=8, rule="one_se").fit(*data)
+    assert careful.alpha_ > least.alpha_
+    X, y = data
+    for test_loss in ("squared", lambda y, prediction: (y - prediction) ** 2):
+        model = make("LADLasso", test_loss=test_loss).fit(X, y)
+        assert model.train_path_[0, 0] == pytest.approx(np.mean((y - np.median(y)) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("loss", "algorithm"),
+    [
+        ("lad", sp.LinearizedADMM()),
+        ("lad", sp.ChambollePock(relaxation=1.5)),
+        ("huber", sp.ProximalGradient()),
+        ("huber", sp.FISTA()),
+    ],
+    ids=repr,
+)
+def test_algorithms_agree(loss, algorithm, data):
+    w = np.linspace(0.5, 2, N)
+    models = [
+        fixed("PathRegressor", loss=loss, alpha=0.2, algorithm=each, n_iter=2000)
+        for each in (None, algorithm)
+    ]
+    coefs = [model.fit(*data, sample_weight=w).coef_ for model in models]
+    assert_allclose(coefs[1], coefs[0], atol=0.01)
+
+
+@unconverged
+def test_random_state(data):
+    X, y = draw(400, 40)  # large enough for folds and probes to be drawn
+    fits = [make("LADLasso", random_state=seed).fit(X, y).risk_path_ for seed in (0, 0, 1)]
+    assert_array_equal(fits[0], fits[1])
+    assert not np.array_equal(fits[0], fits[2])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"alpha": -1.0}, ValueError, "alpha must be a finite number in"),
+        ({"alpha": "best"}, ValueError, "alpha must be 'auto', a number or several, got 'best'"),
+        ({"alpha": []}, ValueError, "alpha is empty"),
+        ({"alpha": [0.1, -0.1]}, ValueError, "alpha must be nonnegative, got -0.1"),
+        ({"alpha": True}, TypeError, "alpha must be a real number"),
+        ({"n_alphas": 0}, ValueError, "n_alphas must be at least 1"),
+        ({"n_iter": 0}, ValueError, "n_iter must be at least 1"),
+        ({"n_iter": 1.5}, TypeError, "n_iter must be an integer"),
+        ({"select": "best"}, ValueError, "select must be 'risk', 'last' or an iterate"),
+        ({"select": 41}, ValueError, "select must be at most 40"),
+        ({"select": -1}, ValueError, "select must be at least 0"),
+        ({"fit_intercept": "no"}, TypeError, "fit_intercept must be True or False"),
+        ({"standardize": None}, TypeError, "standardize must be True or False"),
+        ({"tol": -1}, ValueError, "tol must be"),
+        ({"rule": "1se"}, ValueError, "rule must be one of 'min', 'one_se'"),
+        ({"method": "cv"}, ValueError, "method must be one of 'auto'"),
+        ({"algorithm": sp.FISTA}, TypeError, "pass an instance"),
+        ({"algorithm": sp.FISTA()}, ValueError, "FISTA needs a loss with a Lipschitz gradient"),
+        ({"loss": "l1"}, ValueError, "loss must be one of 'lad'"),
+        ({"loss": sp.LAD}, TypeError, "pass an instance"),
+        ({"penalty": "l1"}, ValueError, "penalty must be one of 'lasso'"),
+        ({"penalty": sp.Lasso(0.1)}, TypeError, "a function of lam, such as sp.Lasso itself"),
+        ({"penalty": "group_lasso"}, ValueError, "needs groups: pass functools.partial"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(parameters, error, message, data):
+    with pytest.raises(error, match=message):
+        make("PathRegressor", **parameters).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "wrong"),
+    [(None, "impute"), ([[0.1, 0.2]], "y.ravel")],
+    ids=["None", "two-dimensional"],
+)
+def test_errors_about_alpha_do_not_talk_of_data(alpha, wrong, data):
+    with pytest.raises((TypeError, ValueError), match="alpha") as caught:
+        make("LADLasso", alpha=alpha).fit(*data)
+    assert wrong not in str(caught.value)
+
+
+def test_all_values_of_row_scale_are_named(data):
+    with pytest.raises(ValueError, match=r"row_scale must be .*'auto'"):
+        make("LADLasso", row_scale="no").fit(*data)
+
+
+# ------------------------------------------------------------------------------------------------
+# Data
+# ------------------------------------------------------------------------------------------------
+
+
+@every_estimator
+@unconverged
+def test_equivariance(name, data):
+    X, y = data
+    plain = make(name).fit(X, y)
+    if name != "LADElasticNet":  # whose two parts do not scale alike
+        own = {"delta": 1.35 * 4} if name.startswith("Huber") else {}
+        scaled = make(name, **own).fit(X, 4 * y + 100)
+        assert scaled.best_iter_ == plain.best_iter_
+        assert_allclose(scaled.coef_, 4 * plain.coef_, atol=1e-8)
+        assert_allclose(scaled.predict(X), 4 * plain.predict(X) + 100, atol=1e-7)
+    units, shift = np.geomspace(1e-3, 1e3, P), np.linspace(-50, 100, P)
+    moved = make(name).fit(X * units + shift, y)
+    assert moved.best_iter_ == plain.best_iter_
+    assert_allclose(moved.alphas_, plain.alphas_)
+    assert_allclose(moved.coef_ * units, plain.coef_, atol=1e-7)
+    assert_allclose(moved.predict(X * units + shift), plain.predict(X), atol=1e-6)
+    assert_allclose(moved.risk_path_, plain.risk_path_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
+def test_standardize(intercept, data):
+    X, y = data
+    sizes = X.std(axis=0) if intercept else np.sqrt(np.mean(X**2, axis=0))
+    model = fixed("LADElasticNet", fit_intercept=intercept).fit(X, y)
+    by_hand = fixed("LADElasticNet", fit_intercept=intercept, standardize=False).fit(X / sizes, y)
+    assert_allclose(model.coef_, by_hand.coef_ / sizes, atol=1e-12)
+    assert_allclose(model.intercept_, by_hand.intercept_, atol=1e-12)
+    assert intercept or model.intercept_ == 0
+
+
+@unconverged
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_data_frames(library, data):
+    X, y = data
+    names = [f"feature {j}" for j in range(P)]
+    frame = library.DataFrame(dict(zip(names, X.T, strict=True)))
+    model = make("LADLasso").fit(frame, library.Series(y))
+    assert list(model.feature_names_in_) == names
+    assert_same(model, make("LADLasso").fit(X, y))
+    assert_allclose(model.predict(frame), X @ model.coef_ + model.intercept_)
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(frame[names[::-1]])
+    other = library.DataFrame(dict(zip([*names[1:], "other"], X.T, strict=True)))
+    with pytest.raises(ValueError, match=r"(?s)unseen at fit time.*other"):
+        model.predict(other)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        model.predict(X)
+    assert not hasattr(model.fit(X, y), "feature_names_in_")
+
+
+# Rows with few entries point in few directions, and are said to be near copies of each other.
+@some_estimators
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("p", [P, 50])
+def test_sparse_is_dense(name, p):
+    X, y = draw(60, p)
+    X[np.random.default_rng(2).random(X.shape) < 0.7] = 0
+    X[:, 0] = 0
+    for model in (make(name), fixed(name)):
+        dense = clone(model).fit(X, y)
+        assert_same(clone(model).fit(sparse.csr_array(X), y), dense, rtol=1e-7)
+    w = np.random.default_rng(3).uniform(0, 2, 60)
+    dense = fixed(name).fit(X, y, sample_weight=w)
+    assert_same(fixed(name).fit(sparse.csc_matrix(X), y, sample_weight=w), dense, rtol=1e-7)
+    assert_allclose(dense.predict(sparse.csr_matrix(X)), dense.predict(X))
+
+
+@pytest.mark.parametrize("format", [sparse.coo_array, sparse.lil_matrix, sparse.dok_array])
+def test_sparse_formats(format, data):
+    X, y = data
+    X = np.round(X)
+    model = fixed("LADLasso").fit(format(X), y)
+    assert_same(model, fixed("LADLasso").fit(X.astype(int), y))
+    assert_allclose(model.predict(format(X)), model.predict(X))
+
+
+@some_estimators
+@unconverged
+def test_single_precision(name, data):
+    X, y = data
+    single = make(name).fit(X.astype(np.float32), y)
+    assert single.coef_.dtype == single.predict(X.astype(np.float32)).dtype == np.float32
+    assert_allclose(single.predict(X), make(name).fit(X, y).predict(X), atol=2e-3)
+
+
+# So few rows are said to be too few.
+@some_estimators
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_few_rows(name, n):
+    model = make(name).fit(*draw(n))
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.risk_path_).all()
+
+
+@some_estimators
+@unconverged
+def test_constant_response(name, data):
+    model = make(name).fit(data[0], np.full(N, 7.0))
+    assert_allclose(model.predict(data[0]), 7, atol=1e-6)
+
+
+@some_estimators
+@unconverged
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_constant_columns_count_for_nothing(name, kind, data):
+    X, y = data
+    model = make(name).fit(kind(np.column_stack([X, np.full(N, 0.1), np.zeros(N)])), y)
+    assert_allclose(model.coef_[-2:], 0, atol=1e-12)
+    assert (model.coef_[:3] != 0).all()
+
+
+# A fold of a cross-validation may have nothing but constant columns, and scikit-learn's own
+# regressions then predict a constant.
+@unconverged
+@pytest.mark.parametrize("name", ["LADLasso", "SqrtRidge"])
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_nothing_but_constant_columns(name, value, data):
+    X, y = np.full((N, 2), value), data[1]
+    model = make(name).fit(X, y)
+    assert_allclose(model.predict(X), model.intercept_, rtol=1e-9)
+    assert np.quantile(y, 0.3) < model.intercept_ < np.quantile(y, 0.7)
+
+
+# ------------------------------------------------------------------------------------------------
+# Weights
+# ------------------------------------------------------------------------------------------------
+
+
+@copies
+@every_estimator
+def test_integer_weights_are_repeated_rows(name, data):
+    X, y = data
+    w = np.random.default_rng(1).integers(0, 4, N)
+    rows = np.repeat(np.arange(N), w)
+    for model in (make(name), fixed(name), make(name, alpha=[0.1, 0.02], select=7)):
+        repeated = clone(model).fit(X[rows], y[rows])
+        assert_same(clone(model).fit(X, y, sample_weight=w), repeated)
+
+
+@every_estimator
+def test_fractional_weights(name, data):
+    X, y = data
+    w = np.random.default_rng(1).uniform(0.1, 3, N)
+    model = fixed(name).fit(X, y, sample_weight=w)
+    assert not hasattr(model, "risk_path_")
+    assert_same(fixed(name).fit(X, y, sample_weight=7.3 * w), model)
+    assert np.abs(model.coef_ - fixed(name).fit(X, y).coef_).max() > 1e-3
+    w[:20] = 0
+    model = fixed(name, select=11).fit(X, y, sample_weight=w)
+    assert_same(fixed(name, select=11).fit(X[20:], y[20:], sample_weight=w[20:]), model)
+    for choice in ({"alpha": "auto"}, {"select": "risk"}, {"alpha": [0.1, 0.2]}):
+        with pytest.raises(ValueError, match=r"use integers for sample_weight .* or a number for"):
+            fixed(name, **choice).fit(X, y, sample_weight=w)
+
+
+@unconverged
+@some_estimators
+def test_weights_that_say_nothing(name, data):
+    X, y = data
+    plain = make(name).fit(X, y)
+    for w in (np.ones(N), np.full(N, 0.3), 2.0):
+        assert_same(make(name).fit(X, y, sample_weight=w), plain)
+    w = np.where(np.arange(N) < 30, 0, 0.7)
+    assert_same(make(name).fit(X, y, sample_weight=w), make(name).fit(X[30:], y[30:]))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.full(N, -1.0), "Negative values"),
+        (np.zeros(N), "at least one non-zero"),
+        (np.eye(N)[0], "two at least must count"),
+        (np.ones(N - 1), r"sample_weight.shape == \(99,\)"),
+        (np.full(N, np.nan), "NaN"),
+        (np.where(np.arange(N) > 0, 1, 10**9), "too many to be written out"),
+    ],
+    ids=["negative", "zero", "one row", "too few", "nan", "huge"],
+)
+def test_wrong_weights(weights, message, data):
+    with pytest.raises(ValueError, match=message):
+        make("LADLasso").fit(*data, sample_weight=weights)
+
+
+def test_risk_of_an_earlier_fit_is_forgotten(data):
+    model = fixed("LADLasso").fit(*data)
+    model.fit(*data, sample_weight=np.random.default_rng(1).uniform(0.5, 2, N))
+    known = {name for name in vars(model) if "risk" in name or name in ("train_path_", "warnings_")}
+    assert not known
+
+
+@unconverged
+def test_score_with_weights(data):
+    X, y = data
+    w = np.random.default_rng(1).uniform(0.5, 2, N)
+    model = make("LADLasso").fit(X, y)
+    assert model.score(X, y, sample_weight=w) == r2_score(y, model.predict(X), sample_weight=w)
+
+
+# ------------------------------------------------------------------------------------------------
+# Warm starts
+# ------------------------------------------------------------------------------------------------
+
+
+class Counter:
+    """Counts tasks; ends the run after so many iterations."""
+
+    def __init__(self, stop_after=None):
+        self.stop_after, self.hooks, self.models = stop_after, [], []
+
+    def setup(self, estimator, context):
+        self.hooks.append("setup")
+
+    def teardown(self, estimator, context):
+        self.hooks.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.hooks.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X, y, metadata, fitted_estimator):
+        self.hooks.append(f"end {context.task_name}")
+        self.models.append((fitted_estimator, X, y, metadata))
+        return context.task_name == "iteration" and self.iterations == self.stop_after
+
+    @property
+    def iterations(self):
+        return self.hooks.count("end iteration")
+
+
+@unconverged
+@pytest.mark.parametrize("name", ["LADLasso", "LADElasticNet", "SqrtRidge", "HuberLasso"])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_warm_start_goes_on(name, kind, data):
+    X, y = kind(data[0]), data[1]
+    counter = Counter()
+    model = make(name, n_iter=25, warm_start=True).set_callbacks(counter).fit(X, y)
+    for n_iter, new in ((40, 15), (41, 1), (41, 0)):
+        counter.hooks.clear()
+        model.set_params(n_iter=n_iter).fit(X.copy(), y.copy())
+        assert counter.iterations == new
+        assert_same(model, make(name, n_iter=n_iter).fit(X, y))
+    # what does not touch the run may change
+    counter.hooks.clear()
+    model.set_params(select="last", tol=1e6, test_loss="squared").fit(X, y)
+    assert counter.iterations == 0
+    fresh = make(name, n_iter=41, select="last", tol=1e6, test_loss="squared").fit(X, y)
+    assert_same(model, fresh)
+
+
+def test_warm_start_with_weights_and_algorithms(data):
+    w = np.random.default_rng(1).uniform(0.5, 2, N)
+    for algorithm in (sp.FISTA(), sp.LinearizedADMM(), sp.ProximalGradient()):  # with memory
+        counter = Counter()
+        model = fixed("HuberRidge", n_iter=25, algorithm=algorithm, warm_start=True)
+        model.set_callbacks(counter).fit(*data, sample_weight=w)
+        model.set_params(n_iter=40).fit(*data, sample_weight=w)
+        assert counter.iterations == 40
+        fresh = fixed("HuberRidge", algorithm=algorithm).fit(*data, sample_weight=w)
+        assert_same(model, fresh)
+
+
+@unconverged
+@copies
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"alpha": 0.04},
+        {"n_alphas": 3},
+        {"l1_ratio": 0.4},
+        {"fit_intercept": False},
+        {"standardize": False},
+        {"algorithm": sp.LinearizedADMM()},
+        {"n_iter": 20},
+        {"warm_start": False},
+        {"X": lambda X: X[:, ::-1]},
+        {"X": sparse.csr_array},
+        {"X": lambda X: np.column_stack([X, X[:, 0] ** 2])},
+        {"y": lambda y: -y},
+        {"sample_weight": lambda w: np.arange(N) % 2 + 1},
+    ],
+    ids=str,
+)
+def test_anything_else_starts_afresh(change, data):
+    arrays = dict(zip("Xy", data, strict=True))
+    counter = Counter()
+    model = make("LADElasticNet", n_iter=25, warm_start=True).set_callbacks(counter).fit(**arrays)
+    changes = {"n_iter": 30} | change
+    for part in set(change) & {"X", "y", "sample_weight"}:
+        arrays[part] = changes.pop(part)(arrays.get(part))
+    counter.hooks.clear()
+    model.set_params(**changes).fit(**arrays)
+    assert counter.iterations == changes["n_iter"]
+    assert_same(model, make("LADElasticNet", **changes).fit(**arrays))
+
+
+@unconverged
+@pytest.mark.parametrize("what", ["X", "y", "sample_weight"])
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array], ids=["dense", "sparse"])
+def test_data_that_changed_in_place_start_afresh(what, kind, data):
+    arrays = {"X": kind(data[0]), "y": data[1].copy(), "sample_weight": np.linspace(1, 2, N)}
+    model = fixed("LADLasso", n_iter=25, warm_start=True, standardize=False).fit(**arrays)
+    values = arrays[what].data if sparse.issparse(arrays[what]) else arrays[what]
+    values[: len(values) // 2] *= 3
+    model.set_params(n_iter=30).fit(**arrays)
+    assert_same(model, fixed("LADLasso", n_iter=30, standardize=False).fit(**arrays))
+
+
+# ------------------------------------------------------------------------------------------------
+# Warnings
+# ------------------------------------------------------------------------------------------------
+
+
+def test_convergence_warnings(data):
+    with pytest.warns(ConvergenceWarning, match="still move .* raise n_iter, or use select='risk'"):
+        make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
+    with pytest.warns(ConvergenceWarning, match="risk still falls .* raise n_iter"):
+        make("LADLasso", alpha=0.01, n_iter=3).fit(*data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make("LADLasso", alpha=0.3, select="last", n_iter=1000).fit(*data)
+        make("LADLasso", alpha=0.3, select="last", n_iter=10, tol=10).fit(*data)
+        make("LADLasso", alpha=0.01, select=3, n_iter=3).fit(*data)  # what was asked for
+
+
+def test_warnings_point_to_the_caller(data):
+    with pytest.warns(ConvergenceWarning) as caught:
+        make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
+    assert [each.filename for each in caught] == [__file__]
+
+
+def test_doubts_are_kept_and_issued(data):
+    X, y = (np.repeat(each, 2, axis=0) for each in data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = make("LADLasso", n_iter=150).fit(X, y)
+    assert [str(each.message) for each in caught] == list(model.warnings_)
+    assert any("near copy" in message for message in model.warnings_)
+    assert make("LADLasso", n_iter=150).fit(*data).warnings_ == ()
+
+
+# ------------------------------------------------------------------------------------------------
+# scikit-learn's tools
+# ------------------------------------------------------------------------------------------------
+
+
+@every_estimator
+@unconverged
+def test_clone_and_persistence(name, data):
+    X, y = data
+    model = make(name, warm_start=True, **own_parameters(name)).fit(X, y)
+    unfitted = clone(model)
+    assert unfitted.get_params() == model.get_params()
+    assert not hasattr(unfitted, "coef_")
+    stream = io.BytesIO()
+    joblib.dump(model, stream)
+    stream.seek(0)
+    copies_ = (
+        pickle.loads(pickle.dumps(model)),
+        joblib.load(stream),
+        copy.copy(model),
+        copy.deepcopy(model),
+    )
+    fresh = clone(model).set_params(n_iter=50).fit(X, y)
+    for other in copies_:
+        assert_array_equal(other.predict(X), model.predict(X))
+        assert_same(other.set_params(n_iter=50).fit(X, y), fresh)
+    assert model.n_iter_ == 40
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # products of features are not Gaussian
+def test_pipeline(data):
+    X, y = data
+    model = make("SqrtRidge")
+    pipeline = make_pipeline(StandardScaler(), PolynomialFeatures(include_bias=False), model)
+    pipeline.fit(X, y)
+    by_hand = pipeline[:-1].transform(X)
+    assert_allclose(pipeline.predict(X), clone(model).fit(by_hand, y).predict(by_hand))
+    assert cross_val_score(pipeline, X, y, cv=3).shape == (3,)
+    pipeline.set_params(sqrtridge__alpha=0.3).fit(X, y)
+    assert pipeline[-1].alpha_ == pytest.approx(0.3)
+
+
+@unconverged
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (
+            make("PathRegressor", n_alphas=2, n_iter=15),
+            {
+                "loss": ["lad", sp.Quantile(0.4), sp.Huber(2.0)],
+                "penalty": ["ridge", sp.Lasso, functools.partial(sp.MCP, gamma=2.5)],
+            },
+        ),
+        (make("QuantileLasso", n_iter=15), {"q": [0.1, 0.5], "alpha": [0.1, [0.2, 0.4], "auto"]}),
+        (make("HuberRidge", alpha=0.1), {"delta": [0.5, 2.0], "select": ["last", 3], "tol": [1e6]}),
+        (make("LADElasticNet"), {"l1_ratio": np.array([0.2, 0.9]), "alpha": np.array([0.1, 0.3])}),
+    ],
+    ids=["objects", "quantiles", "select", "numpy"],
+)
+def test_grid_search(model, grid, data):
+    search = GridSearchCV(model, grid, cv=3, error_score="raise").fit(*data)
+    best = clone(model).set_params(**search.best_params_)
+    assert_same(search.best_estimator_, best.fit(*data))
+    assert search.best_score_ == pytest.approx(cross_val_score(best, *data, cv=3).mean())
+
+
+@pytest.mark.slow  # to start the processes
+@unconverged
+def test_parallel_grid_search(data):
+    # nothing but pickles goes to other processes; warnings there are not this process's
+    grid = {"loss": ["lad", sp.Quantile(0.4)], "penalty": [functools.partial(sp.MCP, gamma=2.5)]}
+    model = make("PathRegressor", alpha=0.1)
+    searches = [GridSearchCV(model, grid, cv=2, n_jobs=n_jobs).fit(*data) for n_jobs in (1, 2)]
+    scores = [search.cv_results_["mean_test_score"] for search in searches]
+    assert_allclose(*scores)
+
+
+@copies
+def test_metadata_routing(data):
+    X, y = data
+    w = np.random.default_rng(1).integers(0, 3, N)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make("LADLasso").set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+        pipeline.fit(X, y, sample_weight=w)
+        scaled = pipeline[0].transform(X)
+        assert_same(pipeline[-1], make("LADLasso").fit(scaled, y, sample_weight=w))
+        model.set_score_request(sample_weight=False)
+        scores = cross_validate(
+            model, X, y, params={"sample_weight": w}, cv=[(range(70), range(70, N))]
+        )
+        expected = make("LADLasso").fit(X[:70], y[:70], sample_weight=w[:70]).score(X[70:], y[70:])
+        assert_allclose(scores["test_score"], expected)
+
+
+# ------------------------------------------------------------------------------------------------
+# Callbacks
+# ------------------------------------------------------------------------------------------------
+
+callback = pytest.importorskip("sklearn.callback")
+
+
+@unconverged
+@pytest.mark.parametrize("alpha", [0.1, "auto"])
+def test_callback_sees_every_iteration(alpha, data):
+    counter = Counter()
+    model = make("LADLasso", alpha=alpha).set_callbacks(counter).fit(*data)
+    iterations = ["begin iteration", "end iteration"] * 40
+    assert counter.hooks == ["setup", "begin fit", *iterations, "end fit", "teardown"]
+    assert_same(model, make("LADLasso", alpha=alpha).fit(*data))
+    final, X, y, _ = counter.models[-1]
+    assert_array_equal(final.predict(X), model.predict(data[0]))
+    assert_array_equal(y, data[1])
+
+
+@pytest.mark.parametrize("settings", [{}, {"standardize": False}, {"fit_intercept": False}])
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_callback_is_shown_the_model_of_the_iterate(settings, weighted, data):
+    w = np.linspace(0.5, 2, N) if weighted else None
+    counter = Counter()
+    fixed("LADRidge", n_iter=6, **settings).set_callbacks(counter).fit(*data, sample_weight=w)
+    for t, (shown, X, y, metadata) in enumerate(counter.models[:-1], start=1):
+        stopped = fixed("LADRidge", n_iter=t, **settings).fit(*data, sample_weight=w)
+        assert_allclose(shown.predict(X), stopped.predict(data[0]), atol=1e-10)
+        assert len(y) == N
+        assert metadata is None if w is None else (metadata["sample_weight"] == w).all()
+
+
+@unconverged
+@pytest.mark.parametrize("alpha", [0.1, "auto"])
+def test_callback_stops_the_run(alpha, data):
+    counter = Counter(stop_after=7)
+    model = make("LADLasso", alpha=alpha, warm_start=True).set_callbacks(counter).fit(*data)
+    assert counter.iterations == model.n_iter_ == 7
+    assert counter.hooks[-2:] == ["end fit", "teardown"]
+    assert_same(model, make("LADLasso", alpha=alpha, n_iter=7).fit(*data))
+    # and goes on, once nobody stops it
+    model.set_callbacks().fit(*data)
+    assert_same(model, make("LADLasso", alpha=alpha).fit(*data))
+
+
+def test_callback_may_stop_before_the_selected_iterate(data):
+    model = make("LADLasso", select=20).set_callbacks(Counter(stop_after=7)).fit(*data)
+    assert model.best_iter_ == model.n_iter_ == 7
+
+
+@unconverged
+def test_every_task_that_begins_ends(data):
+    counter = Counter()
+    model = make("LADLasso", warm_start=True).set_callbacks(counter).fit(*data)
+    counter.hooks.clear()
+    model.fit(*data)  # nothing is left to do
+    begun, ended = (
+        [hook.split()[1] for hook in counter.hooks if hook.startswith(start)]
+        for start in ("begin", "end")
+    )
+    assert sorted(begun) == sorted(ended)
+
+
+def test_callbacks_are_torn_down_after_an_error(data):
+    counter = Counter()
+    model = make("LADLasso", alpha="wrong").set_callbacks(counter)
+    with pytest.raises(ValueError, match="alpha must be"):
+        model.fit(*data)
+    assert counter.hooks.count("setup") == counter.hooks.count("teardown")
+    with pytest.raises(TypeError, match="FitCallback protocol"):
+        model.set_callbacks("progress")
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_scoring_monitor(weighted, data):
+    w = np.linspace(0.5, 2, N) if weighted else None
+    monitor = callback.ScoringMonitor(scoring="r2")
+    model = fixed("HuberLasso", n_iter=5).set_callbacks(monitor)
+    model.fit(*data, sample_weight=w)
+    log = monitor.get_logs().data_as_pandas
+    scores = log.loc[log.task_name == "iteration", "r2"]
+    expected = [
+        fixed("HuberLasso", n_iter=t).fit(*data, sample_weight=w).score(*data, sample_weight=w)
+        for t in range(1, 6)
+    ]
+    assert_allclose(scores, expected)
+    assert_allclose(log.loc[log.task_name == "fit", "r2"], expected[-1])
+
+
+@unconverged
+def test_callbacks_in_a_pipeline(data, capsys):
+    counter, stopper = Counter(), Counter(stop_after=9)
+    model = make("LADLasso").set_callbacks(counter, stopper)
+    pipeline = make_pipeline(StandardScaler(), model).set_callbacks(callback.ProgressBar())
+    pipeline.fit(*data)
+    assert counter.iterations == stopper.iterations == pipeline[-1].n_iter_ == 9
+    shown = capsys.readouterr().out
+    assert "LADLasso" in shown
+    assert "100%" in shown
+    assert_same(
+        pipeline[-1], make("LADLasso", n_iter=9).fit(pipeline[0].transform(data[0]), data[1])
+    )
+
+
+@unconverged
+def test_propagated_callbacks_in_a_search(data):
+    class Propagated(Counter):
+        max_propagation_depth = None
+
+    counter = Propagated()
+    pipeline = make_pipeline(StandardScaler(), make("LADLasso"))
+    search = GridSearchCV(pipeline, {"ladlasso__alpha": [0.1, 0.2]}, cv=2, refit=False)
+    search.set_callbacks(counter).fit(*data)
+    assert counter.iterations == 2 * 2 * 40
+    assert (counter.hooks.count("setup"), counter.hooks.count("teardown")) == (1, 1)
+
+
+@unconverged
+def test_without_callbacks(data):
+    code = """
+import sys, warnings
+import joblib
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+there = sys.modules["sklearn.callback"]
+sys.modules["sklearn.callback"] = None
+import steinpath as sp
+sys.modules["sklearn.callback"] = there
+X, y = joblib.load(sys.stdin.buffer)
+model = sp.LADLasso(n_iter=40, n_alphas=4, random_state=0)
+assert not hasattr(model, "set_callbacks")
+warnings.simplefilter("ignore")
+make_pipeline(StandardScaler(), clone(model)).fit(X, y)
+GridSearchCV(model, {"alpha": [0.1, 0.2]}, cv=2, error_score="raise").fit(X, y)
+print(repr(model.fit(X, y).coef_.tolist()), end="")
+"""
+    stream = io.BytesIO()
+    joblib.dump(data, stream)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=stream.getvalue(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    expected = make("LADLasso").fit(*data).coef_
+    assert_allclose([float(each) for each in done.stdout.decode()[1:-1].split(",")], expected)
