@@ -55,7 +55,7 @@ def test_plot_shows_what_an_audit_repaired():
 
 
 def test_plots_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     X, y, _ = draw(60, 30)
     risk = sp.estimate_risk(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3))
     with pytest.raises(ImportError, match=r"pip install 'steinpath\[plot\]'"):

@@ -223,7 +223,7 @@ def test_callables():
         ({"covariance": np.triu(np.ones((30, 30)))}, "not symmetric"),
         ({"covariance": -np.eye(30)}, "not positive semidefinite"),
         ({"covariance": np.full((30, 30), np.nan)}, "NaN"),
-        ({"row_scale": "leverage"}, "row_scale must be None, 'norm' or an array"),
+        ({"row_scale": "leverage"}, "row_scale must be None, 'norm', 'auto' or an array"),
         ({"row_scale": np.ones(59)}, "one nonnegative size for each of the 60 rows"),
         ({"row_scale": -np.ones(60)}, "nonnegative"),
         ({"row_scale": np.zeros(60)}, "all sizes are zero"),
