@@ -507,6 +507,7 @@ def main() -> None:
     parser.add_argument("--n-iter", type=int, help="iterations; 300 by default")
     parser.add_argument("--lams", type=int, default=20, help="number of penalties")
     parser.add_argument("--seeds", type=int, help="replications; 10 by default")
+    parser.add_argument("--first-seed", type=int, default=0, help="to go on from earlier ones")
     parser.add_argument(
         "--full-seeds", type=int, default=1, help="replications with a whole grid search"
     )
@@ -549,9 +550,10 @@ def main() -> None:
                 found[part]["compile_seconds"] = skglm_compile()
                 print(f"skglm: {found[part]['compile_seconds']:.1f} s to import and compile")
             found[part]["check"] = check(Data.draw(case, n, p, seed=0))
-            for seed in range(seeds):
+            for i in range(seeds):
+                seed = args.first_seed + i
                 data = Data.draw(case, n, p, seed)
-                search_jobs = args.search_jobs if seed < args.full_seeds else 0
+                search_jobs = args.search_jobs if i < args.full_seeds else 0
                 records.append(replicate(data, args.lams, n_iter, search_jobs))
                 print(f"  sample {seed}: done", flush=True)
                 save()

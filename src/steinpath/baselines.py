@@ -339,10 +339,12 @@ def cross_validate_path(
     n, xp = path.n_samples, namespace(path.y)
     train, test = np.zeros((n, len(splits)), dtype=bool), np.zeros((n, len(splits)))
     for k, (trained, tested) in enumerate(splits):
-        train[trained, k] = True
-        test[:, k] = np.bincount(tested, minlength=n)
-    if not train.any(axis=0).all() or not test.any(axis=0).all():
-        raise ValueError("every split needs a row to train on, and one to test on")
+        train[:, k] = _counts(trained, n) > 0
+        test[:, k] = _counts(tested, n)
+    if not splits or not train.any(axis=0).all() or not test.any(axis=0).all():
+        raise ValueError("cv must have a split, and each a row to train on and one to test on")
+    if (train & (test > 0)).any():
+        raise ValueError("cv has a split that tests rows which it trains on")
     counts, total = path.design.array(test), float(test.sum())
     shares = path.design.array(test.sum(axis=0) / total)
     losses = path.design.zeros(path.n_iter + 1, n)  # of each row, summed over its tests
@@ -417,6 +419,19 @@ def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> list[tuple[np.ndarray
         cv = KFold(cv, shuffle=True, random_state=int(check_rng(rng).integers(2**31)))
     y = to_numpy(path.y)
     return list(check_cv(cv).split(np.zeros((len(y), 1)), y, groups))
+
+
+def _counts(rows: Any, n: int) -> np.ndarray:
+    """How often each of n rows is among some, given by their indices or a mask."""
+    rows = np.asarray(rows)
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    integers = rows.ndim == 1 and rows.dtype.kind in "iu"
+    if not integers or np.any(rows < 0) or np.any(rows >= n):
+        raise ValueError(
+            f"cv must give indices from 0 to {n - 1}, or masks of {n} rows; got {rows!r:.60}"
+        )
+    return np.bincount(rows, minlength=n)
 
 
 def _mean_and_error(losses: Array, counts: Array) -> tuple[Array, Array]:

@@ -291,6 +291,7 @@ class WeightedDesign(Design):
         if not xp.all(weights > 0):
             raise ValueError("sample_weight must be positive; leave out the rows that do not count")
         self.weights = weights / xp.mean(weights)
+        self.all_alike = bool(xp.all(weights == weights[0]))
 
     def matmat(self, block: Array) -> Array:
         return self.rows.matmat(block)
@@ -315,13 +316,16 @@ class SparseDesign(Design):
     def __init__(self, X: Any):
         if X.ndim != 2:
             raise ValueError(f"X must have 2 dimensions, got shape {X.shape}")
+        if 0 in X.shape:
+            raise ValueError(f"X is empty: its shape is {X.shape}")
         self._X = X.tocsr()
-        if self._X.nnz:  # otherwise there is nothing to check, and no entry to check it on
+        if not self._X.has_canonical_format:  # entries may be there in several parts
+            self._X = self._X.copy()
+            self._X.sum_duplicates()
+        if self._X.nnz:
             self._X = self._with(check_array("X", self._X.data, ndim=1))
             check_magnitude("X", self._X.data)
-        elif 0 in X.shape:
-            raise ValueError(f"X is empty: its shape is {X.shape}")
-        else:
+        elif self._X.dtype not in (np.float32, np.float64):
             self._X = self._X.astype(float)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.example = np.zeros(1, dtype=self._X.dtype)
@@ -336,10 +340,13 @@ class SparseDesign(Design):
         return self if dtype == self._X.dtype else SparseDesign(self._X.astype(dtype))
 
     def row_squares(self, center: Array | None = None) -> Array:
-        squares = np.asarray(self._with(self._X.data**2).sum(axis=1)).ravel()
-        if center is None:
-            return squares
-        return squares - 2 * (self._X @ center) + center @ center
+        squares = np.asarray(self._with(self._X.data.astype(float) ** 2).sum(axis=1)).ravel()
+        if center is not None:
+            center = center.astype(float)
+            size = squares + center @ center
+            squares = size - 2 * (self._X @ center)
+            squares[squares < 1e-12 * size] = 0.0  # what is left of equal numbers is rounding
+        return squares.astype(self._X.dtype)
 
     def _with(self, data: np.ndarray) -> Any:
         """Return the matrix with other entries in the same places."""

@@ -114,47 +114,19 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         progress = Progress(self, X, y, sample_weight)
         for name in _OF_THE_RISK:  # nothing of an earlier fit may stay
             self.__dict__.pop(name, None)
-        unpenalised = isinstance(make_penalty(self._penalty(), 1.0), NoPenalty)
-        needs_risk = self.select == "risk" or not (isinstance(self.alpha, Real) or unpenalised)
-        if needs_risk and self.method is None:
-            raise ValueError(
-                "method=None estimates no risk, by which to choose: use a number for alpha, and "
-                "select='last' or an iterate"
-            )
         rows, scale = prepare_rows(
-            X, y, sample_weight, needs_risk, self.standardize, about_mean=self.fit_intercept
+            X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
         )
         paths, self.alphas_ = self._run(rows, scale, progress)
-        last = paths[0].n_iter
-        iterate = None if self.select == "risk" else last
-        if self.select not in ("risk", "last"):
-            iterate = min(int(self.select), last)
-        if rows.weights is None and self.method is not None:
-            tuning = choose(
-                paths,
-                self.alphas_ * math.sqrt(paths[0].n_samples),
-                rule=self.rule,
-                iterate=iterate,
-                test_loss=self.test_loss,
-                method=self.method,
-                row_scale=self.row_scale,
-                audit=self.audit,
-                rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
-            )
-            self._keep_risk(tuning)
-            k, t = tuning.best
-        else:
-            assert iterate is not None  # or this had been refused
-            k, t = 0, iterate
-
+        k, t = self._select(paths)
         path = paths[k]
-        self.best_index_, self.best_iter_, self.n_iter_ = k, t, last
+        self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / scale, float(path.intercept[t])
         if self.select == "last" and _movement(path) > self.tol:
             warn(
                 f"the fitted values still move by {_movement(path):.2g} of the spread of y in the "
-                f"last tenth of {last} iterations (tol={self.tol:g}): raise n_iter, or "
+                f"last tenth of {path.n_iter} iterations (tol={self.tol:g}): raise n_iter, or "
                 "use select='risk', which needs no convergence",
                 ConvergenceWarning,
             )
@@ -195,6 +167,42 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             check_count("select", self.select, low=0, high=self.n_iter)
         elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
             raise ValueError(f"select must be 'risk', 'last' or an iterate, got {self.select!r}")
+
+    def _needs_risk(self) -> bool:
+        """Whether anything is to be chosen by its risk; refuse that where none is estimated."""
+        fixed = isinstance(self.alpha, Real) or isinstance(
+            make_penalty(self._penalty(), 1.0), NoPenalty
+        )
+        needed = self.select == "risk" or not fixed
+        if needed and self.method is None:
+            raise ValueError(
+                "method=None estimates no risk, by which to choose: use a number for alpha, and "
+                "select='last' or an iterate"
+            )
+        return needed
+
+    def _select(self, paths: list[Path]) -> tuple[int, int]:
+        """Return which path and which iterate to take."""
+        last = paths[0].n_iter
+        iterate = None
+        if self.select != "risk":
+            iterate = last if self.select == "last" else min(int(self.select), last)
+        if self.method is None or paths[0].design.weights is not None:
+            assert iterate is not None  # or this had been refused
+            return 0, iterate
+        tuning = choose(
+            paths,
+            self.alphas_ * math.sqrt(paths[0].n_samples),
+            rule=self.rule,
+            iterate=iterate,
+            test_loss=self.test_loss,
+            method=self.method,
+            row_scale=self.row_scale,
+            audit=self.audit,
+            rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+        )
+        self._keep_risk(tuning)
+        return tuning.best
 
     def _run(
         self, rows: Rows, scale: np.ndarray, progress: Progress

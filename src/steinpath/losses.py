@@ -113,13 +113,13 @@ class SeparableLoss(Loss):
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
-        xp = namespace(y)
-        weights = xp.ones_like(y) if weights is None else weights
-        low, high = float(xp.min(y)), float(xp.max(y))
+        values, weights, slack = _on_host(y, weights)
+        low, high = float(values.min()), float(values.max())
         for _ in range(60):
             middle = low / 2 + high / 2
-            total = float(xp.sum(weights * self.score(y - middle, 0.0)))
-            if total == 0:
+            scores = weights * self.score(values - middle, 0.0)
+            total = float(scores.sum())
+            if abs(total) <= slack * float(np.abs(scores).sum()):
                 return middle
             low, high = (middle, high) if total > 0 else (low, middle)
         return low / 2 + high / 2
@@ -156,6 +156,9 @@ class WeightedSum(Loss):
     def smoothness(self) -> float | None:  # type: ignore[override]
         """Of a single copy of a row."""
         return self.loss.smoothness
+
+    def __repr__(self) -> str:
+        return repr(self.loss)  # in messages, the loss that the user chose
 
     def value(self, r: Array) -> Array:
         total = namespace(r).sum(along_rows(self.weights, r) * self.loss.rho(r), axis=0)
@@ -377,6 +380,9 @@ class WeightedNorm(Loss):
 
     roots: Array
 
+    def __repr__(self) -> str:
+        return repr(SquareRoot())
+
     def value(self, r: Array) -> Array:
         return SquareRoot().value(along_rows(self.roots, r) * r)
 
@@ -395,13 +401,24 @@ def _mean(y: Array, weights: Array | None) -> float:
     return float(namespace(y).mean(y if weights is None else weights * y))
 
 
+def _on_host(y: Array, weights: Array | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return responses and weights in double precision, and how well the weights are known.
+
+    Where a minimum is not unique, rounding of the weights must not decide which one is taken.
+    """
+    values = to_numpy(y).astype(float)
+    if weights is None:
+        return values, np.ones(len(values)), 0.0
+    slack = 64 * float(namespace(weights).finfo(weights.dtype).eps)
+    return values, to_numpy(weights).astype(float), slack
+
+
 def _quantile(y: Array, q: float, weights: Array | None) -> float:
     """Sample quantile: the middle of the interval of minimisers of the quantile loss."""
-    values = to_numpy(y)
+    values, weights, slack = _on_host(y, weights)
     order = np.argsort(values)
-    reached = np.cumsum(np.ones(len(values)) if weights is None else to_numpy(weights)[order])
-    # weights add up with rounding errors, which must not decide where the quantile lies between
-    aim, slack = q * reached[-1], 1e-9 * reached[-1]
+    reached = np.cumsum(weights[order])
+    aim, slack = q * reached[-1], slack * reached[-1]
     below = np.searchsorted(reached, aim - slack, side="left")
     above = min(np.searchsorted(reached, aim + slack, side="right"), len(values) - 1)
     return float(values[order[below]]) / 2 + float(values[order[above]]) / 2

@@ -39,6 +39,7 @@ class Problem(NamedTuple):
     row_squares: Array | None = None
     n_probes: int | None = None
     probe_tol: float | None = None
+    near: int | None = None
     precision: str = "float32"
 
 
@@ -190,7 +191,7 @@ def _compressed(problem: Problem) -> Found:
     while True:
         predictions = Compressed(path, compression.corrections())
         found = score(problem, predictions)
-        best = int(xp.argmin(found.values))
+        best = int(xp.argmin(found.values)) if problem.near is None else problem.near
         noise = noise_near(best, found.probe_stderr)
         tol = problem.probe_tol or noise_allowed(found.stderr[best])
         if noise <= tol or compression.n_probes >= most:
@@ -316,6 +317,8 @@ def folds_pay(path: Path, n_paths: int) -> bool:
     That is where the time goes into calls rather than products. At rates measured on two cores.
     """
     n, p = path.design.shape
+    if n < 2:
+        return False
     together = 2e-4 + _FOLDS * n_paths * (6e-11 * n * p + 8e-9 * (n + p))  # per step
     return 2 * together < n_paths * (2.5e-4 + 4e-10 * n * p)
 

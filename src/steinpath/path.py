@@ -218,8 +218,9 @@ def run(
     stop : StopOnRisk, optional
         A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate.
     sample_weight : array-like of shape (n,), optional
-        How often each row counts: integers are as good as rows repeated so many times. Positive;
-        only their proportions matter. There is no risk estimate for rows that count unequally.
+        How often each row counts; positive. Only their proportions matter: integers are as good as
+        rows repeated so many times, with a penalty that is larger by the root of their mean. There
+        is no risk estimate for rows that count unequally.
 
     Returns
     -------
@@ -319,7 +320,8 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     design = as_design(X)
     y = check_response(y, design)
     if sample_weight is not None:
-        design = WeightedDesign(design, sample_weight)
+        weighted = WeightedDesign(design, sample_weight)
+        design = design if weighted.all_alike else weighted
     offset = 0.0
     if fit_intercept:
         design, offset = InterceptDesign(design), loss.location(y, design.weights)
@@ -370,6 +372,8 @@ def start_side_by_side(
 
     All take the same step sizes: those of the penalty that allows the least.
     """
+    for penalty in penalties:
+        setting.own(penalty).check_size(setting.design.shape[1])
     strictest = min(penalties, key=lambda penalty: penalty.max_step)
     bound, _ = setting.bind(algorithm, strictest)
     assert isinstance(bound, ProximalAlgorithm)

@@ -172,7 +172,8 @@ class SeparablePenalty(Penalty):
         return np.asarray(self._weights(p) == 0)
 
     def __repr__(self) -> str:
-        rest = [f"{k}={v:g}" for k, v in vars(self).items() if k != "weights"]
+        shown = ((k, v) for k, v in vars(self).items() if k != "weights" and k[0] != "_")
+        rest = [f"{k}={v:g}" for k, v in shown]
         return (
             f"{type(self).__name__}({', '.join(rest)}{', weights=…' * (self.weights is not None)})"
         )
@@ -528,6 +529,10 @@ class SideBySide(Penalty):
 
     def null_lam(self, gradient: Array) -> float:
         return max(each.null_lam(gradient) for each in self.columns)
+
+    @property
+    def max_step(self) -> float:
+        return min(each.max_step for each in self.columns)
 
 
 def _check_weights(weights: Any) -> np.ndarray:

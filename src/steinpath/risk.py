@@ -179,6 +179,7 @@ def estimate_risk(
     *,
     n_probes: int | None = None,
     probe_tol: float | None = None,
+    near: int | None = None,
     precision: str = "float32",
     centered: bool = False,
 ) -> Risk:
@@ -232,6 +233,8 @@ def estimate_risk(
         iterates from half to twice the best one. "compressed" adds probes until it is no larger,
         up to 16 times as many as at first, and warns if that is not enough. A quarter of the
         sampling standard error at the minimum by default.
+    near : int, optional
+        The iterate near which the noise of the probes is to be small, in place of the minimum.
     precision : {"float32", "float64"}, default="float32"
         Precision of the tangents of "compressed"; the path and all else stay in their own.
     centered : bool, default=False
@@ -263,6 +266,8 @@ def estimate_risk(
         n_probes = check_count("n_probes", n_probes)
     if probe_tol is not None:
         check_number("probe_tol", probe_tol, low=0, open_low=True)
+    if near is not None:
+        near = check_count("near", near, low=0, high=path.n_iter)
     audit = check_audit(audit, row_scale)
     automatic = is_automatic(row_scale)
     problem = Problem(
@@ -274,6 +279,7 @@ def estimate_risk(
         row_squares=row_squares_of(path, None if automatic else row_scale),
         n_probes=n_probes,
         probe_tol=probe_tol,
+        near=near,
         precision=precision,
     )
     if method == "auto":

@@ -392,7 +392,15 @@ def choose(
     def estimate(path: Path, audit: int | str, probe_tol: float | None) -> Risk:
         scale = None if not audit and is_automatic(row_scale) else row_scale
         return estimate_risk(
-            path, test_loss, covariance, method, scale, audit, seed, probe_tol=probe_tol
+            path,
+            test_loss,
+            covariance,
+            method,
+            scale,
+            audit,
+            seed,
+            probe_tol=probe_tol,
+            near=iterate,
         )
 
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
@@ -406,31 +414,36 @@ def choose(
     nothing_to_add = [risk.method == "loo" or (method == "folds" and not audit) for risk in risks]
     made = np.where(nothing_to_add, 2, 0)
     while True:
-        best = _best(risks, rule, iterate)
-        k, enough = best[0], made[best[0]] == 2
-        if enough or (made[k] == 1 and _quiet(risks[k])):
-            return Tuning(lams, tuple(risks), made > 0, rule, best)
+        iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
+        lowest, chosen = _lowest_and_chosen(risks, iterates, rule)
+        for k in (lowest, chosen):
+            if made[k] == 1 and _is_quiet(risks[k], iterates[k]):
+                made[k] = 2
+        unsettled = [k for k in (lowest, chosen) if made[k] < 2]
+        if not unsettled:
+            return Tuning(lams, tuple(risks), made > 0, rule, (chosen, iterates[chosen]))
+        k = unsettled[0]
         made[k] += 1
         risks[k] = estimate(paths[k], *efforts[made[k]])
 
 
-def _quiet(risk: Risk) -> bool:
+def _is_quiet(risk: Risk, t: int) -> bool:
     """Whether the noise of the probes is as small as `estimate_risk` wants it by default."""
-    best = risk.best_iter
-    return noise_near(best, risk.probe_stderr) <= noise_allowed(risk.stderr[best])
+    return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
 
 
-def _best(risks: Sequence[Risk], rule: str, iterate: int | None) -> tuple[int, int]:
-    """Index of the penalty and iterate to choose."""
-    iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
-    values = [float(risk.values[t]) for risk, t in zip(risks, iterates, strict=True)]
-    best = int(np.argmin(values))
+def _lowest_and_chosen(
+    risks: Sequence[Risk], iterates: Sequence[int], rule: str
+) -> tuple[int, int]:
+    """Return which penalty has the smallest risk, and which one the rule takes."""
+    places = list(zip(risks, iterates, strict=True))
+    lowest = int(np.argmin([float(risk.values[t]) for risk, t in places]))
     if rule == "one_se":
-        for k, (risk, t) in enumerate(zip(risks, iterates, strict=True)):
-            difference, stderr = compare_risks(risk, t, risks[best], iterates[best])
+        for k, (risk, t) in enumerate(places):
+            difference, stderr = compare_risks(risk, t, *places[lowest])
             if difference <= stderr:
-                return k, t
-    return best, iterates[best]
+                return lowest, k
+    return lowest, lowest
 
 
 def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:
@@ -453,7 +466,10 @@ def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
             "penalty must be a function of lam, such as sp.Lasso itself or "
             f"functools.partial(sp.MCP, gamma=2.5); got {penalty!r:.60}"
         )
-    made = penalty(float(lam))
+    try:
+        made = penalty(float(lam))
+    except TypeError as error:
+        raise TypeError(f"penalty must be a function of lam alone: {error}") from None
     if not isinstance(made, Penalty):
         raise TypeError(
             f"penalty(lam) must return a Penalty such as sp.Lasso(lam), got {made!r:.60}"
