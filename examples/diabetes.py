@@ -1,8 +1,8 @@
 """Diabetes with interactions: one fit knows its own test error.
 
-442 patients, ten measurements, and all their squares and products: 65 features. Twenty penalties run
-side by side; the penalty and the iterate are chosen by their estimated risk. A quarter of the patients
-is held out, only to see whether the estimate was right.
+442 patients, ten measurements, and all their squares and products: 65 features. Twenty penalties
+run side by side; the penalty and the iterate are chosen by their estimated risk. A quarter of the
+patients is held out, only to see whether the estimate was right.
 """
 
 from sklearn.datasets import load_diabetes

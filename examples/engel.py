@@ -1,7 +1,7 @@
 """Engel's households: how much of its income a household spends on food, at several quantiles.
 
-235 Belgian households of 1857 (Koenker and Bassett, 1982). The richer, the more they differ: the lines
-fan out.
+235 Belgian households of 1857 (Koenker and Bassett, 1982). The richer, the more they differ: the
+lines fan out.
 """
 
 import numpy as np

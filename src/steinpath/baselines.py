@@ -342,7 +342,7 @@ def cross_validate_path(
         train[:, k] = _counts(trained, n) > 0
         test[:, k] = _counts(tested, n)
     if not splits or not train.any(axis=0).all() or not test.any(axis=0).all():
-        raise ValueError("cv must have a split, and each a row to train on and one to test on")
+        raise ValueError("cv must have splits, each with a row to train on, and one to test on")
     if (train & (test > 0)).any():
         raise ValueError("cv has a split that tests rows which it trains on")
     counts, total = path.design.array(test), float(test.sum())
@@ -426,6 +426,8 @@ def _counts(rows: Any, n: int) -> np.ndarray:
     rows = np.asarray(rows)
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
+    if not rows.size:
+        return np.zeros(n)
     integers = rows.ndim == 1 and rows.dtype.kind in "iu"
     if not integers or np.any(rows < 0) or np.any(rows >= n):
         raise ValueError(

@@ -290,7 +290,7 @@ class WeightedDesign(Design):
             )
         if not xp.all(weights > 0):
             raise ValueError("sample_weight must be positive; leave out the rows that do not count")
-        self.weights = weights / xp.mean(weights)
+        self.given, self.weights = weights, weights / xp.mean(weights)
         self.all_alike = bool(xp.all(weights == weights[0]))
 
     def matmat(self, block: Array) -> Array:

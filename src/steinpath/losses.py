@@ -26,6 +26,9 @@ from steinpath._arrays import Array, along_rows, clip, namespace, norm_of_column
 from steinpath._validation import store_number
 from steinpath.jacobians import Diagonal, Jacobian, RankOne
 
+# Where a minimum is not unique, rounding must not decide which one is taken.
+_ROUNDING = 16 * float(np.finfo(float).eps)
+
 
 class Loss(ABC):
     """A convex function of the residual ``y - X b``."""
@@ -53,7 +56,10 @@ class Loss(ABC):
 
     @abstractmethod
     def location(self, y: Array, weights: Array | None = None) -> float:
-        """Constant fit with the smallest loss: where an intercept starts."""
+        """Constant fit with the smallest loss: where an intercept starts.
+
+        The weights are best as they were given: integers are exact.
+        """
 
     def weighted(self, weights: Array) -> Loss:
         """Return the loss of rows that count unequally, ``weights`` having the mean 1.
@@ -113,13 +119,13 @@ class SeparableLoss(Loss):
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
-        values, weights, slack = _on_host(y, weights)
+        values, weights = _on_host(y, weights)
         low, high = float(values.min()), float(values.max())
         for _ in range(60):
             middle = low / 2 + high / 2
             scores = weights * self.score(values - middle, 0.0)
             total = float(scores.sum())
-            if abs(total) <= slack * float(np.abs(scores).sum()):
+            if abs(total) <= _ROUNDING * float(np.abs(scores).sum()):
                 return middle
             low, high = (middle, high) if total > 0 else (low, middle)
         return low / 2 + high / 2
@@ -398,27 +404,22 @@ class WeightedNorm(Loss):
 
 
 def _mean(y: Array, weights: Array | None) -> float:
-    return float(namespace(y).mean(y if weights is None else weights * y))
+    xp = namespace(y)
+    return float(xp.mean(y) if weights is None else xp.sum(weights * y) / xp.sum(weights))
 
 
-def _on_host(y: Array, weights: Array | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return responses and weights in double precision, and how well the weights are known.
-
-    Where a minimum is not unique, rounding of the weights must not decide which one is taken.
-    """
+def _on_host(y: Array, weights: Array | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return responses and weights in double precision."""
     values = to_numpy(y).astype(float)
-    if weights is None:
-        return values, np.ones(len(values)), 0.0
-    slack = 64 * float(namespace(weights).finfo(weights.dtype).eps)
-    return values, to_numpy(weights).astype(float), slack
+    return values, np.ones(len(values)) if weights is None else to_numpy(weights).astype(float)
 
 
 def _quantile(y: Array, q: float, weights: Array | None) -> float:
     """Sample quantile: the middle of the interval of minimisers of the quantile loss."""
-    values, weights, slack = _on_host(y, weights)
+    values, weights = _on_host(y, weights)
     order = np.argsort(values)
     reached = np.cumsum(weights[order])
-    aim, slack = q * reached[-1], slack * reached[-1]
+    aim, slack = q * reached[-1], _ROUNDING * reached[-1]
     below = np.searchsorted(reached, aim - slack, side="left")
     above = min(np.searchsorted(reached, aim + slack, side="right"), len(values) - 1)
     return float(values[order[below]]) / 2 + float(values[order[above]]) / 2

@@ -319,12 +319,14 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     check_flag("fit_intercept", fit_intercept)
     design = as_design(X)
     y = check_response(y, design)
+    counts = None
     if sample_weight is not None:
         weighted = WeightedDesign(design, sample_weight)
-        design = design if weighted.all_alike else weighted
+        if not weighted.all_alike:
+            design, counts = weighted, weighted.given
     offset = 0.0
     if fit_intercept:
-        design, offset = InterceptDesign(design), loss.location(y, design.weights)
+        design, offset = InterceptDesign(design), loss.location(y, counts)
     return Setting(y, loss, design, offset)
 
 
