@@ -429,7 +429,6 @@ def test_comparing_what_is_not_there():
     tuning, _, _ = tuned()
     for bad, error in (
         (3, TypeError),
-        ([1, 2], TypeError),
         ((1, 2, 3), TypeError),
         ((1.0, 2), TypeError),
         ((1, 2.0), TypeError),

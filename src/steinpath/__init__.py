@@ -17,7 +17,12 @@ from steinpath.algorithms import (
     LinearizedADMM,
     ProximalGradient,
 )
-from steinpath.baselines import cross_validate_path, hold_out_path, leave_one_out_path
+from steinpath.baselines import (
+    Validation,
+    cross_validate_path,
+    hold_out_path,
+    leave_one_out_path,
+)
 from steinpath.corrections import correction_matrices
 from steinpath.estimators import (
     HuberLasso,
@@ -75,6 +80,7 @@ __all__ = [
     "Squared",
     "StopOnRisk",
     "Tuning",
+    "Validation",
     "correction_matrices",
     "cross_validate_path",
     "estimate_risk",

@@ -1,4 +1,4 @@
-"""Rows as the engine wants them: each of them once, their columns of unit size."""
+"""Rows as the engine wants them: counts written out, columns of unit size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Rows(NamedTuple):
 
     def equal(self, other: Rows) -> bool:
         """Whether the data are the same."""
-        if _is_sparse(self.X) != _is_sparse(other.X) or self.X.shape != other.X.shape:
+        kinds = [(_is_sparse(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
+        if kinds[0] != kinds[1]:
             return False
         if _is_sparse(self.X):
             same_X = (self.X != other.X).nnz == 0

@@ -281,6 +281,13 @@ class Validation:
         """Shape of `values`."""
         return tuple(self.values.shape)
 
+    def __repr__(self) -> str:
+        best = self.best_iter
+        return (
+            f"<Validation of {self.shape[0]} iterates by {self.n_splits} runs: best is {best} with "
+            f"{float(self.values[best]):.4g} ± {float(self.stderr[best]):.2g}>"
+        )
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
 
@@ -353,7 +360,8 @@ def cross_validate_path(
         for columns, t, fitted in _replay_all([path], ~train):
             each = observation_losses(criterion, path.y, check_finite(fitted).T)
             losses[t, :] += xp.sum(take(counts, columns, axis=1).T * each, axis=0)
-            optimism[t] -= xp.sum(take(shares, columns) * xp.mean(each, axis=1))
+            if burman:
+                optimism[t] -= xp.sum(take(shares, columns) * xp.mean(each, axis=1))
         values, stderr = _mean_and_error(losses, path.design.array(test.sum(axis=1)))
         if burman:
             values = values + optimism + _training_error(path, criterion)

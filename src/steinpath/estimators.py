@@ -16,11 +16,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from steinpath._arrays import to_numpy
 from steinpath._callbacks import CallbackSupportMixin, Progress, with_callbacks
 from steinpath._rows import Rows, prepare_rows
 from steinpath._validation import (
-    check_array,
     check_choice,
     check_count,
     check_flag,
@@ -32,7 +30,14 @@ from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_side_by_side
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
-from steinpath.tuning import PenaltyOf, Tuning, choose, lam_grid, make_penalty
+from steinpath.tuning import (
+    PenaltyOf,
+    Tuning,
+    check_strengths,
+    choose,
+    lam_grid,
+    make_penalty,
+)
 
 # Attributes that only a fit with a risk estimate has.
 _OF_THE_RISK = (
@@ -92,10 +97,10 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         y : array-like of shape (n_samples,)
             The responses.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each row counts. Integers are counts of observations: fit and choice are
-            those of rows repeated so many times. Other weights need a fixed ``alpha``, and
-            ``select`` an iterate or "last": the risk of a fit to rows that count unequally is
-            not known.
+            How often each row counts; equal weights are no weights. Integers are counts of
+            separate observations: fit and choice are those of rows repeated so many times. Other
+            weights need a fixed ``alpha``, and ``select`` an iterate or "last": the risk of a fit
+            to rows that count unequally is not known.
 
         Returns
         -------
@@ -236,9 +241,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             lams = lam_grid(setting, example, self.n_alphas)
             return lams / root_n, lams
         else:
-            alphas = to_numpy(check_array("alpha", self.alpha, ndim=1)).astype(float)
-            if (alphas < 0).any():
-                raise ValueError(f"alpha must be nonnegative, got {alphas.min():g}")
+            alphas = check_strengths("alpha", self.alpha)
         return alphas, alphas * root_n
 
     def _known(
@@ -291,13 +294,15 @@ def _movement(path: Path) -> float:
 class PathRegressor(PathEstimator):
     r"""Robust linear regression whose penalty and iterate are chosen by estimated risk.
 
-    An algorithm is run once for every penalty, all of them side by side, and the out-of-sample
-    risk of every iterate is estimated from the run itself: no folds, no hold-out, one fit. What
-    is minimised is
+    An algorithm is run for every penalty, all of them side by side, and the out-of-sample risk of
+    every iterate is estimated from the runs themselves; the choice is checked against ten folds,
+    which run side by side, too. What is minimised is
 
     .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
 
-    and for the square root :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`.
+    and for the square root :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
+    SCAD are what their classes say for ``lam = alpha * √n``; their ``gamma`` and ``a`` are not
+    scaled.
 
     Parameters
     ----------
@@ -306,11 +311,11 @@ class PathRegressor(PathEstimator):
         parameters, such as ``sp.Quantile(0.9)``.
     penalty : str or callable, default="lasso"
         "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``, such as
-        ``functools.partial(sp.MCP, gamma=2.5)``.
+        ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
     alpha : "auto", float or array-like, default="auto"
         Strength of the penalty, or several to choose from; "auto" tries `n_alphas` in equal
-        ratios from the smallest with all coefficients zero down. The ``lam`` of the penalty
-        classes is ``alpha * √n``.
+        ratios from the smallest with all coefficients zero down (for ridge, from one that
+        shrinks everything tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
     n_alphas : int, default=20
         Number of penalties that "auto" tries.
     n_iter : int, default=300
@@ -331,7 +336,7 @@ class PathRegressor(PathEstimator):
         How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
         ``alpha`` and iterate.
     rule : {"min", "one_se"}, default="min"
-        "one_se" takes the first penalty whose risk is within one standard error of the minimum;
+        "one_se" takes the largest penalty whose risk is within one standard error of the minimum;
         see `steinpath.tune`.
     tol : float, default=1e-3
         With ``select="last"``, warn if the fitted values moved by more than this in the last
@@ -362,8 +367,9 @@ class PathRegressor(PathEstimator):
     alphas_ : ndarray of shape (n_alphas,)
         All penalties.
     risk_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
-        Estimated risk of every iterate for every penalty. Where no risk is estimated, this is not
-        there, nor are the next three, nor `best_risk_`.
+        Estimated risk of every iterate for every penalty; not for all in the same way, see
+        `steinpath.tune`. Where no risk is estimated, this is not there, nor are the next three,
+        nor `best_risk_`.
     risk_stderr_ : ndarray of shape (n_alphas, n_iter_ + 1)
         Its standard errors.
     train_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
@@ -458,12 +464,12 @@ class LADRidge(NamedEstimator):
 class LADElasticNet(NamedEstimator):
     """Least absolute deviations with the elastic net.
 
+    Other parameters and attributes are those of `PathRegressor`.
+
     Parameters
     ----------
     l1_ratio : float, default=0.5
         Share of the lasso, between 0 (ridge) and 1 (lasso).
-
-    Other parameters and attributes are those of `PathRegressor`.
     """
 
     l1_ratio: float = 0.5
@@ -493,12 +499,12 @@ class SqrtRidge(NamedEstimator):
 class QuantileLasso(NamedEstimator):
     """Quantile regression with the lasso.
 
+    Other parameters and attributes are those of `PathRegressor`.
+
     Parameters
     ----------
     q : float, default=0.5
         The quantile aimed at.
-
-    Other parameters and attributes are those of `PathRegressor`.
     """
 
     q: float = 0.5
@@ -511,12 +517,12 @@ class QuantileLasso(NamedEstimator):
 class HuberLasso(NamedEstimator):
     """Huber regression with the lasso.
 
+    Other parameters and attributes are those of `PathRegressor`.
+
     Parameters
     ----------
     delta : float, default=1.35
         Where the loss turns from quadratic to linear, in units of y.
-
-    Other parameters and attributes are those of `PathRegressor`.
     """
 
     delta: float = 1.35

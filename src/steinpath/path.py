@@ -140,8 +140,7 @@ class Path:
     @cached_property
     def objective(self) -> Array:
         """Loss plus penalty of each iterate."""
-        weights = self.design.weights
-        loss = self.loss if weights is None else self.loss.weighted(weights)
+        loss = self.setting.working_loss
         values = [
             loss.value(self.y - fitted) + self.penalty.value(b)
             for fitted, b in zip(rows(self.fitted), rows(self.coef), strict=True)
@@ -156,6 +155,11 @@ class Path:
         if not self.fit_intercept:
             return self.dual
         return self.dual - namespace(self.y).mean(self.dual, axis=1, keepdims=True)
+
+    @property
+    def setting(self) -> Setting:
+        """What it has in common with other paths on the same data."""
+        return Setting(self.y, self.loss, self.design, self.offset)
 
     @property
     def states(self) -> State:
@@ -390,6 +394,7 @@ def start_side_by_side(
 def maps_side_by_side(paths: Sequence[Path], columns: int = 1) -> ProximalMaps:
     """Return maps for blocks of columns: so many for each path, those of the first one first."""
     each = [path.maps for path in paths if isinstance(path.maps, ProximalMaps)]
+    assert len(each) == len(paths)
     first, *others = (maps.primal_map.penalty for maps in each for _ in range(columns))
     primal_map = replace(each[0].primal_map, penalty=first.beside(others))
     return replace(each[0], primal_map=primal_map)
@@ -411,8 +416,7 @@ def extend_side_by_side(
         returns True.
     """
     first, known = paths[0], paths[0].n_iter
-    setting = Setting(first.y, first.loss, first.design, first.offset)
-    maps = maps_side_by_side(paths)
+    setting, maps = first.setting, maps_side_by_side(paths)
 
     # one array for all paths, of which each then has its own part
     xp = namespace(first.y)

@@ -503,6 +503,7 @@ class FreeIntercept(Penalty):
 
     def beside(self, others: Sequence[Penalty]) -> Penalty:
         features = [other.features for other in others if isinstance(other, FreeIntercept)]
+        assert len(features) == len(others)
         return FreeIntercept(self.features.beside(features))
 
     def __repr__(self) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -314,7 +313,8 @@ def estimate_by_folds(paths: Sequence[Path], test_loss: TestLoss, rng: Any) -> l
     problems = [Problem(path, criterion, rng) for path in paths]
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         results = by_folds(problems)
-        return [_assemble(*each) for each in zip(problems, repeat("folds"), results, strict=False)]
+        both = zip(problems, results, strict=True)
+        return [_assemble(problem, "folds", found) for problem, found in both]
 
 
 def _assemble(

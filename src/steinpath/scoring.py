@@ -142,7 +142,7 @@ def check_finite(predictions: Array) -> Array:
     xp = namespace(predictions)
     if not xp.all(xp.isfinite(predictions)):
         raise FloatingPointError(
-            "the corrections are not finite, though the iterates are: the algorithm diverges when "
+            "the predictions are not finite, though the iterates are: the algorithm diverges when "
             "linearised, or with fewer rows; use smaller step sizes, or None for safe ones"
         )
     return predictions

@@ -157,10 +157,14 @@ class Tuning:
         Estimated risk of each iterate of each path.
     stderr, train : Array of shape (L, n_iter + 1)
         Their standard errors, and the training error.
+    best : tuple of int
+        Index of the chosen penalty, and the chosen iterate.
     best_lam : float
         The chosen penalty.
     best_iter : int
         The chosen iterate.
+    path : Path
+        The path of the chosen penalty.
     coef : Array of shape (p,)
         Its coefficients.
     intercept : float
@@ -168,8 +172,8 @@ class Tuning:
     risks : tuple of Risk
         One for each penalty, with its path.
     settled : ndarray of bool of shape (L,)
-        For which penalties the estimate is as good as it gets: those that contended for the
-        minimum were given all the probes they need, and were audited.
+        Which penalties contended for the minimum, and were looked at closely: audited, the chosen
+        one also with all the probes it needs. The others have had a first look alone.
     rule : {"min", "one_se"}
         How the choice was made.
     warnings : tuple of str
@@ -237,7 +241,7 @@ class Tuning:
         """
         indices = []
         for name, pair in (("first", first), ("second", second)):
-            if not isinstance(pair, tuple) or len(pair) != 2:
+            if not hasattr(pair, "__len__") or len(pair) != 2:
                 raise TypeError(f"{name} must be a pair (penalty, iterate), got {pair!r:.60}")
             indices.append(check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1))
         return compare_risks(self.risks[indices[0]], first[1], self.risks[indices[1]], second[1])
@@ -295,9 +299,11 @@ def tune(
     """Choose the penalty and the iterate with the smallest estimated risk.
 
     All penalties advance together, as columns of the same products with X. The risk of every
-    iterate of every path is then estimated with few probes and without an audit. The penalty that
-    has the minimum is given more probes and is audited, which may raise its risk above that of
-    another; and so on, until the minimum is where this has been done.
+    iterate of every path is then estimated without an audit; on small problems, where calls cost
+    more than products, by ten folds of all paths at once. The penalty that has the minimum is then
+    estimated with an audit and as many probes as it needs (on small problems by leave-one-out),
+    which may raise its risk above that of another; and so on, until the minimum is where this has
+    been done. So rows of `Tuning.risk` may come from different methods: see ``risks[k].method``.
 
     Parameters
     ----------
@@ -319,9 +325,8 @@ def tune(
     rng : None, int or numpy.random.Generator
         Randomness of the probes and of the folds, which are the same for all penalties.
     rule : {"min", "one_se"}, default="min"
-        "one_se" takes the first of the penalties, in the order of `lams`, whose best iterate has
-        a risk within one standard error of the minimum: that of their difference, which is
-        much smaller than those of the risks.
+        "one_se" takes the largest penalty whose best iterate has a risk within one standard error
+        of the minimum: that of their difference, which is much smaller than those of the risks.
     iterate : int, optional
         Choose the penalty for this iterate (-1 for the last one) instead of choosing both.
     lam_ratio : float, optional
@@ -334,7 +339,9 @@ def tune(
 
     Notes
     -----
-    The paths of all penalties stay in memory, ``16 L N (n + p)`` bytes in double precision.
+    The paths of all penalties stay in memory, ``16 L N (n + p)`` bytes in double precision, and on
+    small problems the predictions of the folds. Rows that count unequally have no risk estimate,
+    so that there are no sample weights.
 
     Examples
     --------
@@ -405,26 +412,26 @@ def choose(
 
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
     # those that would be chosen: an estimate that is too small by chance does not survive that
-    efforts = [(0, _ANY_NOISE), (audit, _ANY_NOISE), (audit, None)]
+    efforts: list[tuple[int | str, float | None]] = [(audit, _ANY_NOISE), (audit, None)]
     pays = method == "folds" or (method == "auto" and folds_pay(paths[0], len(paths)))
     if pays and covariance is None:
         risks = estimate_by_folds(paths, test_loss, seed)
     else:
-        risks = [estimate(path, *efforts[0]) for path in paths]
-    nothing_to_add = [risk.method == "loo" or (method == "folds" and not audit) for risk in risks]
-    made = np.where(nothing_to_add, 2, 0)
+        risks = [estimate(path, 0, _ANY_NOISE) for path in paths]
+        efforts = efforts if audit else efforts[1:]
+    left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
+    looked_at = np.array([not efforts for efforts in left])
     while True:
         iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
-        lowest, chosen = _lowest_and_chosen(risks, iterates, rule)
-        for k in (lowest, chosen):
-            if made[k] == 1 and _is_quiet(risks[k], iterates[k]):
-                made[k] = 2
-        unsettled = [k for k in (lowest, chosen) if made[k] < 2]
+        lowest, chosen = _lowest_and_chosen(risks, iterates, rule, lams)
+        unsettled = [k for k in (lowest, chosen) if left[k]]
         if not unsettled:
-            return Tuning(lams, tuple(risks), made > 0, rule, (chosen, iterates[chosen]))
+            return Tuning(lams, tuple(risks), looked_at, rule, (chosen, iterates[chosen]))
         k = unsettled[0]
-        made[k] += 1
-        risks[k] = estimate(paths[k], *efforts[made[k]])
+        effort = left[k].pop(0)
+        if left[k] or not _is_quiet(risks[k], iterates[k]):
+            risks[k] = estimate(paths[k], *effort)
+        looked_at[k] = True
 
 
 def _is_quiet(risk: Risk, t: int) -> bool:
@@ -432,17 +439,23 @@ def _is_quiet(risk: Risk, t: int) -> bool:
     return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
 
 
+def _is_exact(risk: Risk, method: str, audit: int | str) -> bool:
+    """Whether nothing can be added to the first estimate."""
+    return risk.method == "loo" or (method == "folds" and not audit)
+
+
 def _lowest_and_chosen(
-    risks: Sequence[Risk], iterates: Sequence[int], rule: str
+    risks: Sequence[Risk], iterates: Sequence[int], rule: str, lams: np.ndarray
 ) -> tuple[int, int]:
     """Return which penalty has the smallest risk, and which one the rule takes."""
     places = list(zip(risks, iterates, strict=True))
     lowest = int(np.argmin([float(risk.values[t]) for risk, t in places]))
     if rule == "one_se":
-        for k, (risk, t) in enumerate(places):
+        for k in np.argsort(-lams, kind="stable"):
+            risk, t = places[k]
             difference, stderr = compare_risks(risk, t, *places[lowest])
             if difference <= stderr:
-                return lowest, k
+                return lowest, int(k)
     return lowest, lowest
 
 
@@ -453,10 +466,15 @@ def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | N
     if isinstance(lams, Integral):
         count = check_count("lams", lams)
         return lam_grid(setting, make_penalty(penalty, 1.0), count, ratio)
-    values = to_numpy(check_array("lams", lams, ndim=1)).astype(float)
-    if (values < 0).any():
-        raise ValueError(f"lams must be nonnegative, got {values.min():g}")
-    return values
+    return check_strengths("lams", lams)
+
+
+def check_strengths(name: str, values: Any) -> np.ndarray:
+    """Return penalties that are not negative."""
+    strengths = to_numpy(check_array(name, values, ndim=1)).astype(float)
+    if (strengths < 0).any():
+        raise ValueError(f"{name} must be nonnegative, got {strengths.min():g}")
+    return strengths
 
 
 def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
@@ -469,7 +487,7 @@ def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
     try:
         made = penalty(float(lam))
     except TypeError as error:
-        raise TypeError(f"penalty must be a function of lam alone: {error}") from None
+        raise TypeError(f"penalty must be a function of lam alone: {error}") from error
     if not isinstance(made, Penalty):
         raise TypeError(
             f"penalty(lam) must return a Penalty such as sp.Lasso(lam), got {made!r:.60}"
