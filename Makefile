@@ -19,7 +19,8 @@ types: .venv/ready
 unit: .venv/ready
 	$(BIN)/python -m pytest -q
 
-# Accuracy on the paper's model at its size, and how far to trust it: some twenty minutes.
+# Accuracy on the paper's model at its size, how far to trust it, and scikit-learn's checks of every
+# estimator at its defaults: half an hour.
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
 
