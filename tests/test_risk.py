@@ -147,7 +147,7 @@ def test_a_linearisation_that_diverges_says_so():
         primal_jvp=lambda t, b, eta, db, deta: db[-1] - 0.1 * deta[-1],
     )
     path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), steep, n_iter=5)
-    with pytest.raises(FloatingPointError, match="corrections are not finite"):
+    with pytest.raises(FloatingPointError, match="predictions are not finite"):
         sp.estimate_risk(path)
 
 
