@@ -43,7 +43,8 @@ from steinpath.plots import RiskPathDisplay
 from steinpath.recursion import Recursion
 from steinpath.risk import Risk, estimate_risk
 from steinpath.stopping import StopOnRisk
-from steinpath.tuning import Tuning, lam_max, tune
+from steinpath.strengths import lam_max
+from steinpath.tuning import Tuning, tune
 
 __all__ = [
     "FISTA",

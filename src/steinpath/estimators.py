@@ -30,14 +30,8 @@ from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_side_by_side
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
-from steinpath.tuning import (
-    PenaltyOf,
-    Tuning,
-    check_strengths,
-    choose,
-    lam_grid,
-    make_penalty,
-)
+from steinpath.strengths import PenaltyOf, check_strengths, lam_grid, make_penalty
+from steinpath.tuning import Tuning, choose
 
 # Attributes that only a fit with a risk estimate has.
 _OF_THE_RISK = (
@@ -128,9 +122,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / scale, float(path.intercept[t])
-        if self.select == "last" and _movement(path) > self.tol:
+        if self.select == "last" and (movement := _movement(path)) > self.tol:
             warn(
-                f"the fitted values still move by {_movement(path):.2g} of the spread of y in the "
+                f"the fitted values still move by {movement:.2g} of the spread of y in the "
                 f"last tenth of {path.n_iter} iterations (tol={self.tol:g}): raise n_iter, or "
                 "use select='risk', which needs no convergence",
                 ConvergenceWarning,

@@ -177,7 +177,7 @@ class WeightedSum(Loss):
         return self.loss.hessian(r, step)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
-        return self.loss.location(y, self.weights)
+        return self.loss.location(y, weights)
 
 
 def _clipped_ratio(r: Array, s: float, low: float, high: float) -> Array:
@@ -400,7 +400,7 @@ class WeightedNorm(Loss):
         raise NotImplementedError("there are no tangents for rows that count unequally")
 
     def location(self, y: Array, weights: Array | None = None) -> float:
-        return _mean(y, self.roots**2)
+        return _mean(y, weights)
 
 
 def _mean(y: Array, weights: Array | None) -> float:
