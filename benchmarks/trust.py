@@ -31,7 +31,7 @@ import numpy as np
 from bench import machine, seconds
 from challenges import CHALLENGES
 from competitors import LOSSES, PENALTIES, Problem, plain, rms
-from joblib import Parallel, delayed  # type: ignore[import-untyped]
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import steinpath as sp

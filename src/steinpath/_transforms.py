@@ -60,13 +60,21 @@ def uniform(spread: np.ndarray) -> Transform:
     relative = a / largest[:, None] / math.pi
     sums = np.stack([np.sum(relative ** (2 * k), axis=1) for k in order], axis=1)
     terms = special.zeta(2 * order) * sums
+    # Beyond it |sin x / x| is at most exp(-min(x², 6) / 6), so that most products are nothing, and
+    # need not be formed: for x of 1, 2, 4, …, minus their logarithms are at least
+    decay = np.stack(
+        [np.sum(np.minimum((2**k * math.pi * relative) ** 2, 6), axis=1) / 6 for k in range(8)]
+    )
 
     def transform(s: np.ndarray) -> Factor:
         x = s * largest
         powers = terms * np.minimum(x, 1.0)[:, None] ** (2 * order)
         phi = np.exp(-np.sum(powers / order, axis=1))
         slope = phi * np.sum(2 * powers, axis=1) / s**2
-        direct = x > 1
+        beyond = x > 1
+        phi[beyond], slope[beyond] = 0.0, 0.0
+        level = np.clip(np.log2(np.maximum(x, 1.0)), 0, len(decay) - 1).astype(int)
+        direct = beyond & (decay[level, np.arange(len(x))] < 60)
         if np.any(direct):
             phi[direct], slope[direct] = _product_of_sincs(s[direct, None], a[direct])
         return Factor(phi, slope)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from steinpath import demo as demonstration
@@ -53,3 +59,123 @@ def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
 
         save(plot_risk(risk, true_risk=truth), plot)
         console.print(f"Plot saved to {plot}")
+
+
+class _StudyName(click.ParamType[str]):
+    """The name of a study, "all" or "list"; the studies are imported when one is named."""
+
+    name = "name"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "NAME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        from steinpath.study import STUDIES
+
+        known = ("list", "all", *STUDIES)
+        if value not in known:
+            self.fail(f"{value!r} is no study; there are {', '.join(known)}", param, ctx)
+        return str(value)
+
+
+@main.command()
+@click.argument("name", type=_StudyName())
+@click.option(
+    "--out",
+    default="studies",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="Folder of replications, tables and figures; what is finished there is not done again.",
+)
+@click.option("--reps", type=click.IntRange(2), help="Replications of each setting.")
+@click.option("--n", type=click.IntRange(20), multiple=True, help="Observations (may be repeated).")
+@click.option("--p", type=click.IntRange(2), multiple=True, help="Features (may be repeated).")
+@click.option("--iters", type=click.IntRange(2), help="Iterations.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Processes on this machine; as many as cores by default."
+)
+@click.option(
+    "--cluster",
+    help="Use a Dask cluster: tcp://host:port, a scheduler file (.json), or a number of workers "
+    "to start on this machine.",
+)
+@click.option(
+    "--backend", default="numpy", show_default=True, type=click.Choice(["numpy", "torch"])
+)
+@click.option("--device", default="cpu", show_default=True, help="Device of torch's arrays.")
+@click.option("--quick", is_flag=True, help="Small sizes, to try it out; two minutes at most.")
+@click.option("--redraw", is_flag=True, help="Only write tables and figures of what is there.")
+def study(
+    name: str,
+    out: str,
+    jobs: int | None,
+    quick: bool,
+    reps: int | None,
+    n: tuple[int, ...],
+    p: tuple[int, ...],
+    iters: int | None,
+    **options: Any,
+) -> None:
+    """Run a Monte Carlo study (`steinpath study list` says which there are).
+
+    Interrupted, by whatever it may be, it goes on where it was when the same command is given
+    again.
+    """
+    from joblib import cpu_count
+
+    from steinpath.study import STUDIES, StudyError, run_study
+
+    console = Console()
+    if name == "list":
+        console.print(_described(STUDIES.values()))
+        return
+    options["jobs"] = jobs or cpu_count()
+    # end as Ctrl-C does, which gives workers their notice
+    with suppress(ValueError):  # not in the main thread, as in a test
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    unfinished = False
+    for each in STUDIES.values() if name == "all" else [STUDIES[name]]:
+        given = {"n": n, "p": () if name == "all" and not each.full.p else p}
+        try:
+            sizes = each.sizes(quick=quick, reps=reps, iters=iters, **given)
+            each.plan(sizes)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        try:
+            report = run_study(each, out, sizes, console=console, **options)
+        except StudyError as error:
+            raise click.ClickException(str(error)) from None
+        except KeyboardInterrupt:
+            console.print(f"\nStopped. What is finished is in {out}; the same command goes on.")
+            sys.exit(130)
+        _show(console, each.name, report)
+        unfinished |= bool(report.failures)
+    if unfinished:
+        sys.exit(1)
+
+
+def _described(studies: Any) -> Table:
+    table = Table("study", "question", "replications", "settings", show_lines=True)
+    for each in studies:
+        settings = len(each.plan(each.full))
+        table.add_row(each.name, each.question, str(each.full.reps), str(settings))
+    return table
+
+
+def _show(console: Console, name: str, report: Any) -> None:
+    """Print what a study found, as people read it: settings as rows, or as columns if too wide."""
+    from steinpath.study.output import cell
+
+    if report.summary:
+        table = Table(*(escape(column) for column in report.summary[0]), title=name)
+        for row in report.summary:
+            table.add_row(*(cell(value) for value in row.values()))
+        console.print(table)
+        console.print("\n".join(str(file) for file in report.files), highlight=False)
+    if report.finished < report.total:
+        console.print(
+            f"{report.finished} of {report.total} replications are finished.", style="yellow"
+        )
+    for failure in report.failures:
+        console.print(f"Failed: {escape(failure)}", style="red")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -208,6 +208,12 @@ class LinearModel:
         """Symmetric square root of the covariance."""
         values, vectors = np.linalg.eigh(self.covariance)
         return np.asarray((vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T)
+
+    def under(self, *, noise: str | Noise, design: str) -> LinearModel:
+        """Return the same model under other laws, without another root of its covariance."""
+        other = replace(self, noise=noise, design=design)
+        other.__dict__["root"] = self.root  # where a cached property keeps its value
+        return other
 
     def sample(self, n: int, rng: Any = None) -> Data:
         """Draw ``n`` observations.

@@ -1,0 +1,40 @@
+"""Monte Carlo studies: the paper's numerical section, and what its theory suggests besides.
+
+>>> import tempfile
+>>> from steinpath.study import STUDIES, Sizes, run_study
+>>> sizes = Sizes(reps=2, n=(40,), p=(20,), iters=5)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     report = run_study(STUDIES["risk"], folder, sizes)
+>>> report.finished, len(report.summary)
+(16, 8)
+
+A study is a plan of settings, and what to make of their replications (`base`). A replication draws
+data, runs a path and estimates its risk (`replicate`), and is kept as a file of its own (`store`).
+The runner does those that are missing (`runner`), here or on a cluster (`parallel`).
+"""
+
+from steinpath.study.base import Exhibit, Sizes, Study
+from steinpath.study.coverage import COVERAGE
+from steinpath.study.curves import RISK, UNIVERSALITY
+from steinpath.study.misspecified import MISSPECIFIED
+from steinpath.study.rates import RATES
+from steinpath.study.runner import Report, run_study
+from steinpath.study.settings import Setting
+from steinpath.study.stopping import STOPPING
+from steinpath.study.store import StudyError
+
+#: All studies by name.
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED)
+}
+
+__all__ = [
+    "STUDIES",
+    "Exhibit",
+    "Report",
+    "Setting",
+    "Sizes",
+    "Study",
+    "StudyError",
+    "run_study",
+]

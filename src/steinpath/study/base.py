@@ -1,0 +1,119 @@
+"""What a study is: a plan of settings, and what to make of their replications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from steinpath._validation import check_count
+from steinpath.study.replicate import Columns
+from steinpath.study.settings import Setting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Columns of all finished replications of each setting, each of shape (replications, iterates).
+Results = dict[Setting, Columns]
+
+#: Rows of a table, by the names of its columns.
+Table = list[dict[str, Any]]
+
+
+class Exhibit(NamedTuple):
+    """A figure and the table of the numbers it shows; it is drawn from the table alone."""
+
+    name: str
+    table: Table
+    draw: Callable[[Table], Figure]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a study is.
+
+    Attributes
+    ----------
+    reps : int
+        Replications of each setting.
+    n, p : tuple of int
+        Observations, features: every n with every p. No p where a study derives it from n.
+    iters : int
+        Iterations.
+    """
+
+    reps: int
+    n: tuple[int, ...]
+    p: tuple[int, ...]
+    iters: int
+
+    def __post_init__(self) -> None:
+        # a Monte Carlo standard error needs two; some rows, columns and iterations are needed
+        # for the methods that are compared to make sense
+        check_count("reps", self.reps, low=2)
+        check_count("iters", self.iters, low=2)
+        for n in self.n:
+            check_count("n", n, low=20)
+        for p in self.p:
+            check_count("p", p, low=2)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A Monte Carlo study.
+
+    Attributes
+    ----------
+    name : str
+        What it is called on the command line.
+    question : str
+        What it asks, in a sentence.
+    plan : callable
+        Sizes in, settings out.
+    exhibits : callable
+        Results in, figures with their tables out.
+    summary : callable
+        Results in, a short table out.
+    full, quick : Sizes
+        How large it is by default, and to try it out.
+    """
+
+    name: str
+    question: str
+    plan: Callable[[Sizes], list[Setting]]
+    exhibits: Callable[[Results], list[Exhibit]]
+    summary: Callable[[Results], Table]
+    full: Sizes
+    quick: Sizes
+
+    def sizes(self, *, quick: bool = False, **changes: Any) -> Sizes:
+        """Sizes by default, or quick ones, but for those that are given (not None or empty)."""
+        given = {name: value for name, value in changes.items() if value not in (None, ())}
+        base = self.quick if quick else self.full
+        if "p" in given and not base.p:
+            raise ValueError(f"the study {self.name!r} derives p from n; leave out p")
+        return replace(base, **given)
+
+
+# ------------------------------------------------------------------------------------------------
+# Monte Carlo means
+# ------------------------------------------------------------------------------------------------
+
+
+def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over the replications, and its standard error."""
+    reps = len(values)
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(reps)
+
+
+def centered(values: np.ndarray) -> np.ndarray:
+    """Risks less that of the first iterate, the zero prediction, in each replication."""
+    return np.asarray(values - values[:, :1])
+
+
+def inside(values: np.ndarray) -> np.ndarray:
+    """Whether zero is within two standard errors of the mean over the replications."""
+    mean, error = mean_and_error(values)
+    return np.asarray(np.abs(mean) <= 2 * error)

@@ -1,0 +1,63 @@
+"""Tables as CSV and Markdown, figures as PDF and PNG."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from steinpath.study.base import Exhibit, Table
+from steinpath.study.store import write_text, written
+
+
+def write_summary(folder: Path, table: Table) -> list[Path]:
+    """Write a short table, for machines and for people."""
+    files = [folder / "summary.csv", folder / "summary.md"]
+    write_text(files[0], as_csv(table))
+    write_text(files[1], as_markdown(table))
+    return files
+
+
+def write_exhibits(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
+    """Write figures, and beside each the table of its numbers."""
+    files = []
+    for name, table, draw in exhibits:
+        base = folder / name
+        write_text(base.with_suffix(".csv"), as_csv(table))
+        figure = draw(table)
+        for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
+            with written(base.with_suffix(f".{kind}")) as partial:
+                figure.savefig(partial, format=kind, **options)
+        _close(figure)
+        files += [base.with_suffix(f".{kind}") for kind in ("csv", "pdf", "png")]
+    return files
+
+
+def _close(figure: Any) -> None:
+    from matplotlib import pyplot
+
+    pyplot.close(figure)
+
+
+def as_csv(table: Table) -> str:
+    """Return a table as CSV, with all digits that are worth having."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(table[0]), lineterminator="\n")
+    writer.writeheader()
+    for row in table:
+        writer.writerow({k: f"{v:.10g}" if isinstance(v, float) else v for k, v in row.items()})
+    return text.getvalue()
+
+
+def as_markdown(table: Table) -> str:
+    """Return a table as Markdown, rounded for reading."""
+    head = list(table[0])
+    lines = [head, ["---"] * len(head), *([cell(row[name]) for name in head] for row in table)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def cell(value: Any) -> str:
+    """Return a value as people like to read it."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,142 @@
+"""Replications in parallel: processes on this machine by joblib, or the workers of a Dask cluster.
+
+Each replication runs on one thread, wherever it runs, so that its result does not depend on how
+many run beside it: sums come out the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from steinpath.study.replicate import Columns, replicate
+from steinpath.study.settings import Setting
+from steinpath.study.store import StudyError
+
+
+class Task(NamedTuple):
+    """A replication to do."""
+
+    setting: Setting
+    seed: int
+
+
+class Outcome(NamedTuple):
+    """A replication that was done, with what it took, or why it was not."""
+
+    task: Task
+    columns: Columns | None
+    seconds: float = 0.0
+    error: str = ""
+
+
+class WorkersLost(Exception):
+    """Workers died, and took replications with them that may well succeed the next time."""
+
+
+def attempt(task: Task) -> Outcome:
+    """Do a replication; an error in it is an outcome like any other."""
+    start = time.perf_counter()
+    try:
+        columns = replicate(*task)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
+        return Outcome(task, None, error=f"{type(error).__name__}: {error} (in {where})")
+    return Outcome(task, columns, time.perf_counter() - start)
+
+
+@lru_cache(maxsize=1)
+def _pin_threads() -> None:
+    """Limit this process, a worker, to one thread for good: its threads may share the setting."""
+    threadpool_limits(1)
+
+
+def in_worker(task: Task) -> Outcome:
+    """Do a replication in a process that does nothing else."""
+    _pin_threads()
+    return attempt(task)
+
+
+def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
+    """Do replications on this machine, in so many processes; yield them as they are done."""
+    if jobs == 1:
+        with threadpool_limits(1):
+            yield from map(attempt, tasks)
+        return
+    from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import (
+        BrokenProcessPool,
+    )
+
+    # two per process under way, so that no process waits and little is lost
+    parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
+    try:
+        yield from parallel(delayed(in_worker)(task) for task in tasks)
+    except BrokenProcessPool as error:
+        raise WorkersLost(
+            "a worker process died (of memory, perhaps: fewer --jobs need less)"
+        ) from error
+
+
+def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
+    """Do replications on a Dask cluster; yield them as they are done.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to do.
+    cluster : str
+        Address of a scheduler, as "tcp://host:8786"; a scheduler file, ending in ".json"; or a
+        number of workers, for a cluster on this machine.
+    """
+    with connected(cluster) as client:
+        from distributed import as_completed
+
+        # a replication that took its worker down with it is tried elsewhere by the scheduler,
+        # `distributed.scheduler.allowed-failures` times
+        futures = client.map(in_worker, tasks, pure=False, batch_size=1000)
+        keys = {future.key: task for future, task in zip(futures, tasks, strict=True)}
+        waiting = as_completed(futures)
+        del futures  # so that each is forgotten, here and there, when it has been used
+        for future in waiting:
+            if future.status == "finished":
+                yield future.result()
+            elif future.status == "error":
+                error = future.exception()
+                text = f"{type(error).__name__}: {error}"
+                yield Outcome(keys[future.key], None, error=text)
+            else:
+                raise WorkersLost(f"the connection to the cluster {cluster} was lost")
+
+
+@contextmanager
+def connected(cluster: str) -> Iterator[Any]:
+    """Connect to a cluster that is there, or start one on this machine for the while."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise StudyError("clusters need Dask: pip install 'steinpath[cluster]'") from None
+
+    workers: Any = nullcontext()
+    try:
+        if cluster.isdigit():
+            workers = LocalCluster(
+                n_workers=int(cluster), threads_per_worker=1, dashboard_address=None
+            )
+            client = Client(workers)
+        elif cluster.endswith(".json"):
+            client = Client(scheduler_file=cluster)
+        else:
+            client = Client(cluster)
+        client.wait_for_workers(1, timeout=60)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise StudyError(f"no workers at {cluster}: {error}") from None
+    with workers, client:
+        yield client

@@ -1,0 +1,158 @@
+"""Run a study: do what is missing, keep what is done, then write tables and figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from steinpath._validation import check_choice, check_count
+from steinpath.study.base import Results, Sizes, Study, Table
+from steinpath.study.manifest import Manifest
+from steinpath.study.output import write_exhibits, write_summary
+from steinpath.study.parallel import Task, WorkersLost, locally, on_cluster
+from steinpath.study.progress import progress
+from steinpath.study.settings import Setting
+from steinpath.study.store import Store
+
+# Workers may die of what has nothing to do with what they did; but not again and again.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a study.
+
+    Attributes
+    ----------
+    summary : list of dict
+        The study's short table, of the replications that all settings have; empty if those are
+        fewer than two.
+    files : list of Path
+        Tables and figures that were written.
+    finished, total : int
+        Replications that are there, and that were asked for.
+    failures : list of str
+        Why the others are not: each reason, and how many it stopped.
+    """
+
+    summary: Table
+    files: list[Path]
+    finished: int
+    total: int
+    failures: list[str]
+
+
+def run_study(
+    study: Study,
+    folder: str | Path,
+    sizes: Sizes | None = None,
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    cluster: str | None = None,
+    backend: str = "numpy",
+    device: str = "cpu",
+    redraw: bool = False,
+    console: Console | None = None,
+) -> Report:
+    """Run a study, or what is missing of it, and write its tables and figures.
+
+    Parameters
+    ----------
+    study : Study
+        One of `steinpath.study.STUDIES`.
+    folder : str or Path
+        Where replications, tables and figures go. Replications that are there already, from
+        this study or another that shares settings with it, are not done again.
+    sizes : Sizes, optional
+        How large it is; the study's full size by default.
+    seed : int, default=0
+        Of the first replication; those of the others follow.
+    jobs : int, default=1
+        Processes on this machine.
+    cluster : str, optional
+        Do it on a Dask cluster instead: see `steinpath.study.parallel.on_cluster`.
+    backend : {"numpy", "torch"}, default="numpy"
+        Array library.
+    device : str, default="cpu"
+        Device of its arrays.
+    redraw : bool, default=False
+        Only write tables and figures, of the replications that are there.
+    console : rich.console.Console, optional
+        Where to show progress; nowhere by default.
+
+    Returns
+    -------
+    Report
+    """
+    check_choice("backend", backend, ("numpy", "torch"))
+    seed, jobs = check_count("seed", seed, low=0), check_count("jobs", jobs)
+    sizes, console = sizes or study.full, console or Console(quiet=True)
+    plan = [replace(s, backend=backend, device=device) for s in study.plan(sizes)]
+    # all settings once before any twice: a study that is stopped is a smaller study
+    tasks = [Task(setting, seed + r) for r in range(sizes.reps) for setting in plan]
+    store = Store(folder)
+    out = store.folder / study.name
+    failures: list[str] = []
+    with store.alone():
+        missing = [task for task in tasks if not store.has(*task)]
+        if missing and not redraw:
+            with Manifest.of(out, study, sizes, seed, plan).run(console):
+                failures = _compute(store, missing, len(tasks), study.name, jobs, cluster, console)
+            missing = [task for task in missing if not store.has(*task)]
+        results = _read(store, plan, set(tasks) - set(missing))
+        summary = study.summary(results) if results else []
+        files = []
+        if results:
+            files = [*write_summary(out, summary), *write_exhibits(out, study.exhibits(results))]
+    return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
+
+
+def _compute(
+    store: Store,
+    tasks: Sequence[Task],
+    total: int,
+    title: str,
+    jobs: int,
+    cluster: str | None,
+    console: Console,
+) -> list[str]:
+    """Do and keep replications; return why some failed."""
+    reasons: Counter[str] = Counter()
+    left = dict.fromkeys(tasks)
+    with progress(title, total - len(tasks), total, console) as advance:
+        for attempt in range(1, _ATTEMPTS + 1):
+            todo = list(left)
+            source = on_cluster(todo, cluster) if cluster else locally(todo, jobs)
+            try:
+                with closing(source):
+                    for outcome in source:
+                        if outcome.columns is None:
+                            reasons[outcome.error] += 1
+                        else:
+                            seconds = f"{outcome.seconds:.3f}"
+                            store.write(*outcome.task, outcome.columns, seconds=seconds)
+                        del left[outcome.task]
+                        advance()
+                break
+            except WorkersLost as error:
+                console.print(
+                    f"{title}: {error}; {len(left)} replications are left", style="yellow"
+                )
+                if attempt == _ATTEMPTS:
+                    reasons[str(error)] += len(left)
+    return [f"{count} × {reason}" for reason, count in reasons.items()]
+
+
+def _read(store: Store, plan: Sequence[Setting], finished: Iterable[Task]) -> Results:
+    """Read the replications that all settings have, if two or more: else nothing compares."""
+    seeds: dict[Setting, set[int]] = {setting: set() for setting in plan}
+    for setting, seed in finished:
+        seeds[setting].add(seed)
+    common = sorted(set.intersection(*seeds.values()))
+    return {setting: store.read(setting, common) for setting in plan} if len(common) > 1 else {}

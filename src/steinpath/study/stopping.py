@@ -1,0 +1,103 @@
+"""Study ``stopping``: how good the iterate is that an estimate chooses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, mean_and_error
+from steinpath.study.figures import PLAIN, STYLES, distinct, panels, select
+from steinpath.study.replicate import Columns
+from steinpath.study.settings import PAIRS, PAPER_NOISE, Setting, pair_title
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WAYS = ("hat", "audited", "tilde", "five", "ten", "loo")
+LAST = "last"  # no choice at all
+
+
+def _plan(sizes: Sizes) -> list[Setting]:
+    return [
+        Setting(loss, penalty, n, p, sizes.iters, WAYS, "gaussian", PAPER_NOISE[loss])
+        for n in sizes.n
+        for p in sizes.p
+        for loss, penalty in PAIRS
+    ]
+
+
+def _regret(columns: Columns, way: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the relative excess of the chosen iterate's true risk, and which it was."""
+    truth = columns["truth"]
+    chosen = np.full(len(truth), truth.shape[1] - 1)
+    if way != LAST:
+        chosen = np.argmin(columns[way], axis=1)
+    risk = np.take_along_axis(truth, chosen[:, None], axis=1)[:, 0]
+    return risk / truth.min(axis=1) - 1, chosen
+
+
+def _table(results: Results) -> Table:
+    """All replications, one row for each and each way to choose."""
+    table = []
+    for s, columns in results.items():
+        best = np.argmin(columns["truth"], axis=1)
+        for way in (*WAYS, LAST):
+            for r, (regret, chosen) in enumerate(zip(*_regret(columns, way), strict=True)):
+                row: dict[str, Any] = {"n": s.n, "p": s.p, "loss": s.loss, "penalty": s.penalty}
+                row |= {"replication": r, "way": way, "regret": float(regret)}
+                table.append(row | {"chosen": int(chosen), "best": int(best[r])})
+    return table
+
+
+def _exhibits(results: Results) -> list[Exhibit]:
+    table = _table(results)
+    return [
+        Exhibit(f"stopping-n{n}-p{p}", select(table, n=n, p=p), _draw)
+        for n, p in distinct(table, "n", "p")
+    ]
+
+
+def _draw(table: Table) -> Figure:
+    losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
+    figure, axes = panels(len(losses), len(penalties), sharey="row", sharex=True)
+    jitter = np.random.default_rng(0)
+    for row, loss in zip(axes, losses, strict=True):
+        for ax, penalty in zip(row, penalties, strict=True):
+            for k, way in enumerate(WAYS):  # the last iterate's would leave no room for theirs
+                rows = select(table, loss=loss, penalty=penalty, way=way)
+                regret = 100 * np.array([r["regret"] for r in rows])
+                mean, error = mean_and_error(regret)
+                colour = STYLES[way]["color"]
+                place = k + jitter.uniform(-0.25, 0.25, len(regret))
+                ax.plot(place, regret, ".", color=colour, ms=3, alpha=0.35, mew=0)
+                ax.errorbar(k, mean, 2 * error, fmt="D", color=colour, ms=4, mec="black", mew=0.5)
+            ax.set_title(pair_title(loss, penalty), fontsize="small")
+            ax.set_xticks(range(len(WAYS)), [STYLES[way]["label"] for way in WAYS], rotation=90)
+            ax.set_ylim(bottom=0)
+        row[0].set_ylabel("regret, %", fontsize="small")
+    return figure
+
+
+def _summary(results: Results) -> Table:
+    """Mean regret in percent."""
+    summary = []
+    for s, columns in results.items():
+        row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(columns["truth"])}
+        row["best iterate"] = float(np.median(np.argmin(columns["truth"], axis=1)))
+        for way in (*WAYS, LAST):
+            row[PLAIN.get(way, way)] = 100 * float(_regret(columns, way)[0].mean())
+        summary.append(row)
+    return summary
+
+
+STOPPING = Study(
+    name="stopping",
+    question="How much worse than the best is the iterate that is chosen? (against folds and "
+    "leave-one-out)",
+    plan=_plan,
+    exhibits=_exhibits,
+    summary=_summary,
+    full=Sizes(reps=50, n=(1000,), p=(500, 1200), iters=300),
+    quick=Sizes(reps=6, n=(200,), p=(100,), iters=100),
+)

@@ -1,0 +1,153 @@
+"""Replications on disk: one Parquet part each, whole or not there at all.
+
+A folder holds ``parts/<hash of the setting>-<seed>.parquet``, which any study may use, and a
+subfolder for each study with its manifest, tables and figures. Nothing else has to be kept to go on
+after an interruption: what is finished is what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steinpath.study.replicate import Columns
+from steinpath.study.settings import Setting
+
+_PARTIAL = ".partial"
+
+
+class StudyError(Exception):
+    """A study could not go on; the message says why, and what to do."""
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise StudyError("studies need pyarrow: pip install 'steinpath[study]'") from None
+    return pyarrow
+
+
+class Store:
+    """The replications in a folder.
+
+    Parameters
+    ----------
+    folder : str or path
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        self.parts = self.folder / "parts"
+        _parquet()
+        with _explained(f"cannot write to {self.folder}"):
+            self.parts.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other runners out of the folder, and sweep up what killed ones left."""
+        with _explained(f"cannot write to {self.folder}"):
+            lock = open(self.folder / "lock", "w")  # noqa: SIM115
+        with lock:
+            _lock(lock, self.folder)
+            for left in self.folder.rglob(f"*{_PARTIAL}"):
+                left.unlink(missing_ok=True)
+            yield
+
+    def part(self, setting: Setting, seed: int) -> Path:
+        """File of a replication."""
+        return self.parts / f"{setting.key}-{seed}.parquet"
+
+    def has(self, setting: Setting, seed: int) -> bool:
+        """Whether a replication is there, and is what its name says."""
+        file = self.part(setting, seed)
+        if not file.exists():
+            return False
+        try:
+            found = _parquet().parquet.read_schema(file).metadata or {}
+        except (OSError, ValueError):  # a copy that broke off, say: as good as not there
+            return False
+        return found.get(b"setting") == _described(setting) and found.get(b"seed") == b"%d" % seed
+
+    def write(self, setting: Setting, seed: int, columns: Columns, **about: Any) -> None:
+        """Keep a replication, and notes about how it was made."""
+        arrow = _parquet()
+        notes = {b"setting": _described(setting), b"seed": b"%d" % seed}
+        notes |= {name.encode(): str(value).encode() for name, value in about.items()}
+        table = arrow.table(columns).replace_schema_metadata(notes)
+        with written(self.part(setting, seed)) as partial:
+            arrow.parquet.write_table(table, partial, write_page_checksum=True)
+
+    def read(self, setting: Setting, seeds: Iterable[int]) -> Columns:
+        """Columns of several replications that are there, stacked: (replications, iterates)."""
+        parts = [self._read(self.part(setting, seed)) for seed in seeds]
+        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+    def _read(self, file: Path) -> Columns:
+        try:
+            table = _parquet().parquet.read_table(file, page_checksum_verification=True)
+        except (OSError, ValueError) as error:
+            raise StudyError(
+                f"{file} is damaged ({error}); delete it and run the same command again"
+            ) from None
+        return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _described(setting: Setting) -> bytes:
+    return json.dumps(setting.describe(), sort_keys=True).encode()
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file that is there as a whole, or not at all."""
+    with written(file) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def written(file: Path) -> Iterator[Path]:
+    """Name a file to write to; it takes its final name once it is complete, on disk."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}{_PARTIAL}")
+    with _explained(f"cannot write {file}"):
+        try:
+            yield partial
+            with open(partial, "r+b") as written:
+                os.fsync(written.fileno())
+            os.replace(partial, file)
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Turn errors of the file system into ones that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StudyError(
+            f"{what}: {reason}. What is finished is kept: once there is room and permission to "
+            "write, run the same command again"
+        ) from error
+
+
+def _lock(file: Any, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not POSIX
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StudyError(
+            f"another study is running in {folder}; wait for it, or use another folder"
+        ) from None
+    except OSError:  # a file system without locks: do without
+        return
