@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -164,15 +165,18 @@ def _described(studies: Any) -> Table:
 
 
 def _show(console: Console, name: str, report: Any) -> None:
-    """Print what a study found, as people read it: settings as rows, or as columns if too wide."""
-    from steinpath.study.output import cell
+    """Print what a study found."""
+    from steinpath.study.output import as_markdown, cell
 
-    if report.summary:
-        table = Table(*(escape(column) for column in report.summary[0]), title=name)
+    if report.summary and console.is_terminal:
+        table = Table(*map(escape, report.summary[0]), title=name, box=box.SIMPLE, padding=(0, 1))
         for row in report.summary:
-            table.add_row(*(cell(value) for value in row.values()))
+            table.add_row(*(escape(cell(value)) for value in row.values()))
         console.print(table)
-        console.print("\n".join(str(file) for file in report.files), highlight=False)
+    elif report.summary:  # a file has no width to fit into
+        click.echo(as_markdown(report.summary))
+    for file in report.files:
+        click.echo(file)
     if report.finished < report.total:
         console.print(
             f"{report.finished} of {report.total} replications are finished.", style="yellow"

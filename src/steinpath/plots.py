@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
-def new_axes(ax: Axes | None = None) -> Axes:
-    """Return ``ax``, or the axes of a new figure."""
-    if ax is not None:
-        return ax
+def import_pyplot() -> Any:
+    """Return ``matplotlib.pyplot``, or say how to get it."""
     try:
         from matplotlib import pyplot
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'steinpath[plot]'") from None
-    return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+    return pyplot
+
+
+def new_axes(ax: Axes | None = None) -> Axes:
+    """Return ``ax``, or the axes of a new figure."""
+    if ax is not None:
+        return ax
+    return import_pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")[1]
 
 
 def save(ax: Axes, file: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath.plots import BLUE, GREEN, GREY, ORANGE
+from steinpath.plots import BLUE, GREEN, GREY, ORANGE, import_pyplot
 from steinpath.study.base import Table
 
 if TYPE_CHECKING:
@@ -65,10 +65,8 @@ def panels(
     rows: int, columns: int, *, width: float = 2.7, height: float = 2.2, **options: Any
 ) -> tuple[Figure, np.ndarray]:
     """Make a figure of panels, and return their axes as a matrix."""
-    from matplotlib import pyplot
-
     size = (width * columns, height * rows + 0.4)
-    figure, axes = pyplot.subplots(
+    figure, axes = import_pyplot().subplots(
         rows, columns, figsize=size, layout="constrained", squeeze=False, **options
     )
     for ax in axes.flat:

@@ -65,7 +65,7 @@ class Manifest:
         """Note a run: at its start, and once more when it has ended, however it did."""
         before = self.content["runs"][-1:]
         entry: dict[str, Any] = {
-            "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            "command": shlex.join(["steinpath", *sys.argv[1:]]),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": f"{platform.machine()}, {platform.system()}",
             "versions": versions(),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from steinpath.plots import import_pyplot
 from steinpath.study.base import Exhibit, Table
 from steinpath.study.store import write_text, written
 
@@ -20,25 +21,27 @@ def write_summary(folder: Path, table: Table) -> list[Path]:
     return files
 
 
-def write_exhibits(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
-    """Write figures, and beside each the table of its numbers."""
+def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
+    """Write the numbers that the figures show."""
     files = []
-    for name, table, draw in exhibits:
-        base = folder / name
-        write_text(base.with_suffix(".csv"), as_csv(table))
-        figure = draw(table)
-        for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
-            with written(base.with_suffix(f".{kind}")) as partial:
-                figure.savefig(partial, format=kind, **options)
-        _close(figure)
-        files += [base.with_suffix(f".{kind}") for kind in ("csv", "pdf", "png")]
+    for exhibit in exhibits:
+        files.append(folder / f"{exhibit.name}.csv")
+        write_text(files[-1], as_csv(exhibit.table))
     return files
 
 
-def _close(figure: Any) -> None:
-    from matplotlib import pyplot
-
-    pyplot.close(figure)
+def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
+    """Draw the figures, for print and for the screen."""
+    pyplot = import_pyplot()
+    files = []
+    for name, table, draw in exhibits:
+        figure = draw(table)
+        for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
+            files.append(folder / f"{name}.{kind}")
+            with written(files[-1]) as partial:
+                figure.savefig(partial, format=kind, **options)
+        pyplot.close(figure)
+    return files
 
 
 def as_csv(table: Table) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from steinpath._validation import check_choice, check_count
 from steinpath.study.base import Results, Sizes, Study, Table
 from steinpath.study.manifest import Manifest
-from steinpath.study.output import write_exhibits, write_summary
+from steinpath.study.output import write_figures, write_summary, write_tables
 from steinpath.study.parallel import Task, WorkersLost, locally, on_cluster
 from steinpath.study.progress import progress
 from steinpath.study.settings import Setting
@@ -106,10 +106,14 @@ def run_study(
                 failures = _compute(store, missing, len(tasks), study.name, jobs, cluster, console)
             missing = [task for task in missing if not store.has(*task)]
         results = _read(store, plan, set(tasks) - set(missing))
-        summary = study.summary(results) if results else []
-        files = []
+        summary, files = [], []
         if results:
-            files = [*write_summary(out, summary), *write_exhibits(out, study.exhibits(results))]
+            summary, exhibits = study.summary(results), study.exhibits(results)
+            files = [*write_summary(out, summary), *write_tables(out, exhibits)]
+            try:
+                files += write_figures(out, exhibits)
+            except ImportError as error:  # a cluster's head node, say: draw elsewhere
+                console.print(f"No figures: {error}", style="yellow", highlight=False)
     return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
 
 

@@ -1,0 +1,5 @@
+"""``python -m steinpath``: the command, where it is not on the path."""
+
+from steinpath.cli import main
+
+main(prog_name="steinpath")
