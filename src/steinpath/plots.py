@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -33,7 +33,8 @@ def new_axes(ax: Axes | None = None) -> Axes:
     """Return ``ax``, or the axes of a new figure."""
     if ax is not None:
         return ax
-    return import_pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")[1]
+    _, axes = import_pyplot().subplots(figsize=(6.4, 4.0), layout="constrained")
+    return cast("Axes", axes)
 
 
 def save(ax: Axes, file: str) -> None:

@@ -57,8 +57,8 @@ def as_csv(table: Table) -> str:
 def as_markdown(table: Table) -> str:
     """Return a table as Markdown, rounded for reading."""
     head = list(table[0])
-    lines = [head, ["---"] * len(head), *([cell(row[name]) for name in head] for row in table)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    body = [[cell(row[name]).replace("|", "\\|") for name in head] for row in table]
+    return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *body])
 
 
 def cell(value: Any) -> str:
