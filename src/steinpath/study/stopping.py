@@ -98,6 +98,6 @@ STOPPING = Study(
     plan=_plan,
     exhibits=_exhibits,
     summary=_summary,
-    full=Sizes(reps=50, n=(1000,), p=(500, 1200), iters=300),
+    full=Sizes(reps=50, n=(500,), p=(250, 600), iters=300),
     quick=Sizes(reps=6, n=(200,), p=(100,), iters=100),
 )
