@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from competitors import LOSSES, PENALTIES, Problem, rms
+from competitors import Problem, rms
 
 import steinpath as sp
-
-PAIRS = [(loss, penalty) for loss in LOSSES for penalty in PENALTIES]
+from steinpath.study.settings import PAIRS
 
 
 def measure(

@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import lfilter
 
 import steinpath as sp
 from steinpath.scoring import resolve_test_loss
-
-Risk = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Data, and the risk of rows of coefficients on new ones."""
-
-    X: np.ndarray
-    y: np.ndarray
-    risk: Risk
+from steinpath.study.scenarios import Drawn, near_copies, time_series
 
 
 def _of_model(model: sp.simulate.LinearModel, X: np.ndarray, y: np.ndarray, loss: sp.LAD) -> Drawn:
-    return Drawn(X, y, lambda coef: model.risk(coef, loss))
+    return Drawn(X, y, model.covariance, lambda coef: model.risk(coef, loss))
 
 
 def gaussian(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator) -> Drawn:
@@ -62,37 +50,16 @@ def one_hot(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator) 
         return X, X @ coef + errors.sample(size, rng).y
 
     X, y = draw(n)
+    one = np.diag(frequency) - np.outer(frequency, frequency)
+    covariance = np.kron(np.eye(factors), one)
     X_new, y_new = draw(20_000)
     criterion = resolve_test_loss(None, loss)
     return Drawn(
-        X, y, lambda b: np.array([criterion(y_new, X_new @ row).mean() for row in np.atleast_2d(b)])
+        X,
+        y,
+        covariance,
+        lambda b: np.array([criterion(y_new, X_new @ row).mean() for row in np.atleast_2d(b)]),
     )
-
-
-def near_copies(
-    n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator, copies: int = 4
-) -> Drawn:
-    """Each row measured four times, nearly alike, with the same error."""
-    model = sp.simulate.paper_model(p, noise)
-    own = model.sample(n, rng).X
-    X, y = model.sample(-(-n // copies), rng)
-    shared = np.arange(n) % len(y)
-    error = (y - X @ model.coef)[shared]
-    # weights whose squares sum to 1: the law of a single row stays what it was
-    X = math.sqrt(1 - 0.05**2) * X[shared] + 0.05 * own
-    return _of_model(model, X, X @ model.coef + error, loss)
-
-
-def time_series(
-    n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator, memory: float = 0.9
-) -> Drawn:
-    """Rows and errors that remember the ones before (normal errors, whatever was asked for)."""
-    model = sp.simulate.paper_model(p, "normal")
-    X, y = model.sample(n + 100, rng)
-    innovations = np.column_stack([X, y - X @ model.coef]) * math.sqrt(1 - memory**2)
-    series = lfilter([1.0], [1.0, -memory], innovations, axis=0)[100:]
-    X, error = series[:, :-1], series[:, -1]
-    return _of_model(model, X, X @ model.coef + error, loss)
 
 
 CHALLENGES: dict[str, Callable[..., Drawn]] = {

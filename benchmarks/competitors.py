@@ -16,12 +16,9 @@ import numpy as np
 import steinpath as sp
 from steinpath.baselines import cross_validate, leave_one_out
 from steinpath.scoring import observation_losses, resolve_test_loss
+from steinpath.study.settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 
-# The paper's step sizes and penalty.
-SIGMA, TAU, THETA, LAM = 0.1, 0.1, 0.5, 0.5
-
-LOSSES = {"lad": (sp.LAD(), "t2"), "square_root": (sp.SquareRoot(), "normal")}
-PENALTIES = {"ridge": sp.Ridge, "lasso": sp.Lasso, "mcp": sp.MCP, "scad": sp.SCAD}
+SIGMA, TAU, THETA = 0.1, 0.1, 0.5  # the paper's, as in `ALGORITHM`
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +35,9 @@ class Problem:
     @classmethod
     def draw(cls, loss: str, penalty: str, n: int, p: int, n_iter: int, seed: int) -> Problem:
         """Draw data and run the path."""
-        criterion, noise = LOSSES[loss]
-        model = sp.simulate.paper_model(p, noise)
+        model = sp.simulate.paper_model(p, PAPER_NOISE[loss])
         X, y = model.sample(n, rng=np.random.default_rng([seed, n, p]))
-        algorithm = sp.ChambollePock(SIGMA, TAU, THETA)
-        path = sp.run(X, y, criterion, PENALTIES[penalty](LAM), algorithm, n_iter)
+        path = sp.run(X, y, LOSSES[loss], PENALTIES[penalty], ALGORITHM, n_iter)
         return cls(loss, penalty, X, y, path, model)
 
     def truth(self) -> np.ndarray:

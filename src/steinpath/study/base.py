@@ -10,7 +10,7 @@ import numpy as np
 
 from steinpath._validation import check_count
 from steinpath.study.replicate import Columns
-from steinpath.study.settings import Setting
+from steinpath.study.settings import PAIRS, PAPER_NOISE, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,6 +95,22 @@ class Study:
         if "p" in given and not base.p:
             raise ValueError(f"the study {self.name!r} derives p from n; leave out p")
         return replace(base, **given)
+
+
+def all_pairs(
+    sizes: Sizes,
+    ways: tuple[str, ...],
+    noise: dict[str, str] = PAPER_NOISE,
+    designs: tuple[str, ...] = ("gaussian",),
+) -> list[Setting]:
+    """Plan every n with every p, each design, and all loss–penalty pairs."""
+    return [
+        Setting(loss, penalty, n, p, sizes.iters, ways, design, noise[loss])
+        for n in sizes.n
+        for p in sizes.p
+        for design in designs
+        for loss, penalty in PAIRS
+    ]
 
 
 # ------------------------------------------------------------------------------------------------

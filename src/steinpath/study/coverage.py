@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
-from steinpath.study.base import Exhibit, Results, Sizes, Study, Table
-from steinpath.study.figures import PLAIN, STYLES, column, distinct, panels, select, share_legend
+from steinpath.plots import GREY
+from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, all_pairs
+from steinpath.study.figures import (
+    PLAIN,
+    STYLES,
+    column,
+    label_iterations,
+    pair_panels,
+    share_legend,
+)
 from steinpath.study.replicate import Columns
-from steinpath.study.settings import PAIRS, Setting, pair_title
+from steinpath.study.settings import LIGHTER_NOISE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WAYS = ("tilde", "hat", "audited")
 
-#: A standard error of mean absolute losses needs their variance, which Student's t₂, the paper's,
-#: does not have.
-NOISE = {"lad": "laplace", "square_root": "normal"}
 NOMINAL = float(1 - 2 * stats.norm.sf(2))
-
-
-def _plan(sizes: Sizes) -> list[Setting]:
-    return [
-        Setting(loss, penalty, n, p, sizes.iters, WAYS, "gaussian", NOISE[loss])
-        for n in sizes.n
-        for p in sizes.p
-        for loss, penalty in PAIRS
-    ]
 
 
 def _covered(columns: Columns, way: str) -> np.ndarray:
@@ -50,26 +47,18 @@ def _exhibits(results: Results) -> list[Exhibit]:
 
 
 def _draw(table: Table) -> Figure:
-    losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
-    figure, axes = panels(len(losses), len(penalties), sharey=True, sharex=True)
-    chance = 2 * np.sqrt(NOMINAL * (1 - NOMINAL) / table[0]["reps"])
-    for row, loss in zip(axes, losses, strict=True):
-        for ax, penalty in zip(row, penalties, strict=True):
-            rows = select(table, loss=loss, penalty=penalty)
-            for way in WAYS:
-                ax.plot(column(rows, "iterate"), column(rows, way), lw=1.3, **STYLES[way])
-            ax.axhspan(
-                NOMINAL - chance,
-                min(1.0, NOMINAL + chance),
-                color="#777777",
-                alpha=0.15,
-                lw=0,
-                label=f"{NOMINAL:.1%}, ± 2 s.e. of {rows[0]['reps']} replications",
-            )
-            ax.set_title(pair_title(loss, penalty), fontsize="small")
+    figure, axes, found = pair_panels(table, sharey=True)
+    reps = table[0]["reps"]
+    chance = 2 * np.sqrt(NOMINAL * (1 - NOMINAL) / reps)
+    band = (NOMINAL - chance, min(1.0, NOMINAL + chance))
+    label = f"{NOMINAL:.1%}, ± 2 s.e. of {reps} replications"
+    for ax, rows in found:
+        for way in WAYS:
+            ax.plot(column(rows, "iterate"), column(rows, way), lw=1.3, **STYLES[way])
+        ax.axhspan(*band, color=GREY, alpha=0.15, lw=0, label=label)
+    for row in axes:
         row[0].set_ylabel("share covered", fontsize="small")
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize="small")
+    label_iterations(axes)
     share_legend(figure, axes)
     return figure
 
@@ -91,7 +80,7 @@ def _summary(results: Results) -> Table:
 COVERAGE = Study(
     name="coverage",
     question="How often does the band of ± 2 standard errors cover the true risk?",
-    plan=_plan,
+    plan=partial(all_pairs, ways=WAYS, noise=LIGHTER_NOISE),
     exhibits=_exhibits,
     summary=_summary,
     full=Sizes(reps=200, n=(500,), p=(250,), iters=200),

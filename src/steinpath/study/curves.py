@@ -13,13 +13,24 @@ from steinpath.study.base import (
     Sizes,
     Study,
     Table,
+    all_pairs,
     centered,
     inside,
     mean_and_error,
 )
-from steinpath.study.figures import PLAIN, distinct, draw_curve, panels, select, share_legend
+from steinpath.study.figures import (
+    BLACK,
+    PLAIN,
+    distinct,
+    draw_curve,
+    label_iterations,
+    pair_panels,
+    panels,
+    select,
+    share_legend,
+)
 from steinpath.study.replicate import Columns
-from steinpath.study.settings import PAIRS, PAPER_NOISE, Setting, pair_title
+from steinpath.study.settings import Setting, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,16 +39,6 @@ WAYS = ("tilde", "hat")
 NAMES = ("truth", *WAYS)
 FULL = Sizes(reps=100, n=(2000,), p=(1000, 2400), iters=300)
 QUICK = Sizes(reps=8, n=(400,), p=(200, 480), iters=100)
-
-
-def _plan(sizes: Sizes, designs: tuple[str, ...]) -> list[Setting]:
-    return [
-        Setting(loss, penalty, n, p, sizes.iters, WAYS, design, PAPER_NOISE[loss])
-        for n in sizes.n
-        for p in sizes.p
-        for design in designs
-        for loss, penalty in PAIRS
-    ]
 
 
 def _sizes(results: Results) -> list[tuple[int, int]]:
@@ -64,27 +65,37 @@ def mean_curves(columns: Columns, names: tuple[str, ...], **labels: Any) -> Tabl
 def _risk_exhibits(results: Results) -> list[Exhibit]:
     exhibits = []
     for n, p in _sizes(results):
-        table = []
+        curves, errors = [], []
         for s, columns in results.items():
-            if (s.n, s.p) == (n, p):
-                table += mean_curves(columns, (*NAMES, "train"), loss=s.loss, penalty=s.penalty)
-        exhibits.append(Exhibit(f"risk-n{n}-p{p}", table, _draw_risk))
+            if (s.n, s.p) != (n, p):
+                continue
+            pair = {"loss": s.loss, "penalty": s.penalty}
+            curves += mean_curves(columns, (*NAMES, "train"), **pair)
+            away = {way: centered(columns[way] - columns["truth"]) for way in WAYS}
+            errors += mean_curves(away, WAYS, **pair)
+        exhibits.append(Exhibit(f"risk-n{n}-p{p}", curves, partial(_draw_pairs, names=NAMES)))
+        exhibits.append(Exhibit(f"risk-errors-n{n}-p{p}", errors, _draw_errors))
     return exhibits
 
 
-def _draw_risk(table: Table) -> Figure:
-    losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
-    figure, axes = panels(len(losses), len(penalties), sharey="row", sharex=True)
-    for row, loss in zip(axes, losses, strict=True):
-        for ax, penalty in zip(row, penalties, strict=True):
-            rows = select(table, loss=loss, penalty=penalty)
-            for name in NAMES:
-                draw_curve(ax, rows, name)
-            ax.set_title(pair_title(loss, penalty), fontsize="small")
+def _draw_pairs(table: Table, names: tuple[str, ...]) -> Figure:
+    figure, axes, found = pair_panels(table)
+    for ax, rows in found:
+        for name in names:
+            draw_curve(ax, rows, name)
+    for row, loss in zip(axes, distinct(table, "loss"), strict=True):
         row[0].set_ylabel("absolute risk" if loss == "lad" else "squared risk", fontsize="small")
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize="small")
+    label_iterations(axes)
     share_legend(figure, axes)
+    return figure
+
+
+def _draw_errors(table: Table) -> Figure:
+    """Draw mean errors, each in a band that holds zero unless there is a bias."""
+    figure = _draw_pairs(table, WAYS)
+    for ax in figure.axes:
+        ax.axhline(0, color=BLACK, lw=1)
+        ax.set_ylabel(ax.get_ylabel().replace("risk", "loss, error"), fontsize="small")
     return figure
 
 
@@ -108,7 +119,7 @@ def _risk_summary(results: Results) -> Table:
 RISK = Study(
     name="risk",
     question="Do both estimates follow the true risk along the path? (the paper's Figures 1 and 3)",
-    plan=partial(_plan, designs=("gaussian",)),
+    plan=partial(all_pairs, ways=WAYS),
     exhibits=_risk_exhibits,
     summary=_risk_summary,
     full=FULL,
@@ -161,8 +172,7 @@ def _draw_universality(table: Table) -> Figure:
         row[0].set_ylabel(pair_title(loss, penalty), fontsize="small")
     for ax, name in zip(axes[0], NAMES, strict=True):
         ax.set_title(titles[name], fontsize="small")
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize="small")
+    label_iterations(axes)
     share_legend(figure, axes)
     return figure
 
@@ -187,7 +197,7 @@ def _universality_summary(results: Results) -> Table:
 UNIVERSALITY = Study(
     name="universality",
     question="Does a uniform design give what a Gaussian one does? (Figures 2 and 4–11)",
-    plan=partial(_plan, designs=DESIGNS),
+    plan=partial(all_pairs, ways=WAYS, designs=DESIGNS),
     exhibits=_universality_exhibits,
     summary=_universality_summary,
     full=FULL,

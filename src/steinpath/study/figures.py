@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from steinpath.plots import BLUE, GREEN, GREY, ORANGE, import_pyplot
 from steinpath.study.base import Table
+from steinpath.study.settings import pair_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +46,13 @@ PLAIN = {
 }
 
 
+class Panel(NamedTuple):
+    """A panel, and what is to be drawn in it."""
+
+    ax: Axes
+    rows: Table
+
+
 def select(table: Table, **values: Any) -> Table:
     """Rows of a table that have these values."""
     return [row for row in table if all(row[name] == value for name, value in values.items())]
@@ -75,12 +83,30 @@ def panels(
     return figure, axes
 
 
+def pair_panels(table: Table, **options: Any) -> tuple[Figure, np.ndarray, list[Panel]]:
+    """Make panels by loss (down) and penalty (across), each with its rows of the table."""
+    losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
+    figure, axes = panels(len(losses), len(penalties), sharex=True, **options)
+    found = []
+    for row, loss in zip(axes, losses, strict=True):
+        for ax, penalty in zip(row, penalties, strict=True):
+            ax.set_title(pair_title(loss, penalty), fontsize="small")
+            found.append(Panel(ax, select(table, loss=loss, penalty=penalty)))
+    return figure, axes, found
+
+
 def draw_curve(ax: Axes, rows: Table, name: str, **changes: Any) -> None:
     """Draw a mean over replications against the iteration, with its band of ± 2 s.e."""
     style = {"lw": 1.3, **STYLES.get(name, {}), **changes}
     t, mean, error = (column(rows, key) for key in ("iterate", name, f"{name}_se"))
     ax.plot(t, mean, **style)
     ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.2, lw=0)
+
+
+def label_iterations(axes: np.ndarray) -> None:
+    """Say below the lowest panels that iterations run to the right."""
+    for ax in axes[-1]:
+        ax.set_xlabel("iteration", fontsize="small")
 
 
 def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5) -> None:

@@ -13,11 +13,12 @@ from steinpath.study.figures import (
     around,
     distinct,
     draw_curve,
+    label_iterations,
     panels,
     select,
     share_legend,
 )
-from steinpath.study.settings import Setting, pair_title
+from steinpath.study.settings import LIGHTER_NOISE, Setting, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 WAYS = ("hat", "scaled", "safe")
 NAMES = ("truth", *WAYS)
 PAIRS = (("lad", "lasso"), ("square_root", "ridge"))
-NOISE = {"lad": "laplace", "square_root": "normal"}
 DATA = (
     "gaussian",
     "elliptical",
@@ -43,7 +43,7 @@ def _plan(sizes: Sizes) -> list[Setting]:
     usual = (sizes.n[0], sizes.p[0], sizes.iters)
     few = (max(20, usual[0] // 10), max(2, usual[1] // 10), 5 * sizes.iters)
     return [
-        Setting(loss, penalty, *size, WAYS, data, NOISE[loss])
+        Setting(loss, penalty, *size, WAYS, data, LIGHTER_NOISE[loss])
         for data, size in [*((data, usual) for data in DATA), (FEW, few)]
         for loss, penalty in PAIRS
     ]
@@ -73,8 +73,7 @@ def _draw(table: Table) -> Figure:
                 f"{kind}: {pair_title(loss, penalty)}, {size}; {rows[0]['warned']:.0%} warn",
                 fontsize="small",
             )
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize="small")
+    label_iterations(axes)
     share_legend(figure, axes, columns=4)
     return figure
 

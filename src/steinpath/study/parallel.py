@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
@@ -78,7 +79,10 @@ def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     # two per process under way, so that no process waits and little is lost
     parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
     try:
-        yield from parallel(delayed(in_worker)(task) for task in tasks)
+        with warnings.catch_warnings():
+            # it starts another in its place
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
+            yield from parallel(delayed(in_worker)(task) for task in tasks)
     except BrokenProcessPool as error:
         raise WorkersLost(
             "a worker process died (of memory, perhaps: fewer --jobs need less)"

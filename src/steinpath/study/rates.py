@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steinpath.plots import BLUE, GREEN, GREY, ORANGE
 from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, centered, mean_and_error
-from steinpath.study.figures import PLAIN, STYLES, column, distinct, panels, select, share_legend
+from steinpath.study.figures import PLAIN, column, distinct, panels, select, share_legend
 from steinpath.study.settings import PAPER_NOISE, Setting, pair_title
 
 if TYPE_CHECKING:
@@ -71,41 +72,37 @@ def _slopes(table: Table) -> Table:
 
 def _draw(table: Table) -> Figure:
     pairs = distinct(table, "loss", "penalty")
-    styles = {
-        "tilde": {"label": r"$|\tilde R - R|$", "marker": "o", "color": STYLES["tilde"]["color"]},
-        "hat": {"label": r"$|\hat R - R|$", "marker": "s", "color": STYLES["hat"]["color"]},
-        "gap": {"label": r"$|\hat R - \tilde R|$", "marker": "^", "color": "#009E73"},
+    styles: dict[str, Any] = {
+        "tilde": {"label": r"$|\tilde R - R|$", "marker": "o", "color": BLUE},
+        "hat": {"label": r"$|\hat R - R|$", "marker": "s", "color": ORANGE},
+        "gap": {"label": r"$|\hat R - \tilde R|$", "marker": "^", "color": GREEN},
     }
-    figure, axes = panels(1, len(pairs), height=2.6, sharey=True)
+    figure, axes = panels(1, len(pairs), height=3.0, sharey=True)
     for ax, (loss, penalty) in zip(axes[0], pairs, strict=True):
         rows = select(table, loss=loss, penalty=penalty)
         n = column(rows, "n")
-        for name, style in styles.items():
+        for k, (name, style) in enumerate(styles.items()):
             error, spread = column(rows, name), column(rows, f"{name}_se")
-            found, _ = slope(n, error, spread)
-            ax.errorbar(n, error, 2 * spread, ls="none", ms=4, **style)
-            level = np.exp(np.log(error).mean())
-            fit = level * (n / np.exp(np.log(n).mean())) ** found
-            ax.plot(n, fit, color=style["color"], lw=1)
-            ax.annotate(
-                f"{found:.2f}",
-                (n[-1], fit[-1]),
-                xytext=(4, -3),
-                textcoords="offset points",
-                fontsize="x-small",
-                color=style["color"],
-                annotation_clip=False,
-            )
-        start = 1.6 * column(rows, "tilde")[0]
+            found, uncertain = slope(n, error, spread)
+            beside = n * 1.06 ** (k - 1)  # so that none hides another
+            ax.errorbar(beside, error, 2 * spread, ls="none", ms=4, **style)
+            fit = np.exp(np.log(error).mean()) * (n / np.exp(np.log(n).mean())) ** found
+            ax.plot(beside, fit, color=style["color"], lw=1)
+            text = f"{style['label']}: {found:.2f} ± {2 * uncertain:.2f}".replace("-", "−")
+            place = {"x": 0.04, "y": 0.17 - 0.065 * k, "transform": ax.transAxes}
+            ax.text(s=text, fontsize="x-small", color=style["color"], **place)
+        start = 1.8 * column(rows, "tilde")[0]
         for exponent, ls in ((-0.5, "--"), (-0.25, ":")):
             label = f"slope {exponent:g}".replace("-", "−")
-            ax.plot(n, start * (n / n[0]) ** exponent, color="#777777", ls=ls, lw=1, label=label)
+            ax.plot(n, start * (n / n[0]) ** exponent, color=GREY, ls=ls, lw=1, label=label)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
         ax.set_xticks(n, [str(k) for k in n], rotation=45)
         ax.minorticks_off()
-        ax.set(xlabel="n", title=pair_title(loss, penalty))
-        ax.title.set_fontsize("small")
+        ax.set_xlabel("n", fontsize="small")
+        ax.set_title(pair_title(loss, penalty), fontsize="small")
+    low, high = axes[0, 0].get_ylim()
+    axes[0, 0].set_ylim(low / 3, high)  # room for the slopes
     axes[0, 0].set_ylabel("mean absolute error", fontsize="small")
     share_legend(figure, axes)
     return figure

@@ -22,6 +22,8 @@ PENALTIES: dict[str, Penalty] = {
     "scad": SCAD(LAM),
 }
 PAPER_NOISE = {"lad": "t2", "square_root": "normal"}
+#: A standard error of mean absolute losses needs their variance, which Student's t₂ does not have.
+LIGHTER_NOISE = {"lad": "laplace", "square_root": "normal"}
 PAIRS = tuple((loss, penalty) for loss in LOSSES for penalty in PENALTIES)
 
 #: Raised when replications of the same settings would come out differently.

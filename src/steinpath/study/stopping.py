@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, mean_and_error
-from steinpath.study.figures import PLAIN, STYLES, distinct, panels, select
+from steinpath.study.base import (
+    Exhibit,
+    Results,
+    Sizes,
+    Study,
+    Table,
+    all_pairs,
+    mean_and_error,
+)
+from steinpath.study.figures import PLAIN, STYLES, column, distinct, pair_panels, select
 from steinpath.study.replicate import Columns
-from steinpath.study.settings import PAIRS, PAPER_NOISE, Setting, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WAYS = ("hat", "audited", "tilde", "five", "ten", "loo")
 LAST = "last"  # no choice at all
-
-
-def _plan(sizes: Sizes) -> list[Setting]:
-    return [
-        Setting(loss, penalty, n, p, sizes.iters, WAYS, "gaussian", PAPER_NOISE[loss])
-        for n in sizes.n
-        for p in sizes.p
-        for loss, penalty in PAIRS
-    ]
 
 
 def _regret(columns: Columns, way: str) -> tuple[np.ndarray, np.ndarray]:
@@ -59,23 +58,21 @@ def _exhibits(results: Results) -> list[Exhibit]:
 
 
 def _draw(table: Table) -> Figure:
-    losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
-    figure, axes = panels(len(losses), len(penalties), sharey="row", sharex=True)
+    figure, axes, found = pair_panels(table, sharey="row")
     jitter = np.random.default_rng(0)
-    for row, loss in zip(axes, losses, strict=True):
-        for ax, penalty in zip(row, penalties, strict=True):
-            for k, way in enumerate(WAYS):  # the last iterate's would leave no room for theirs
-                rows = select(table, loss=loss, penalty=penalty, way=way)
-                regret = 100 * np.array([r["regret"] for r in rows])
-                mean, error = mean_and_error(regret)
-                colour = STYLES[way]["color"]
-                place = k + jitter.uniform(-0.25, 0.25, len(regret))
-                ax.plot(place, regret, ".", color=colour, ms=3, alpha=0.35, mew=0)
-                ax.errorbar(k, mean, 2 * error, fmt="D", color=colour, ms=4, mec="black", mew=0.5)
-            ax.set_title(pair_title(loss, penalty), fontsize="small")
-            ax.set_xticks(range(len(WAYS)), [STYLES[way]["label"] for way in WAYS], rotation=90)
-            ax.set_ylim(bottom=0)
+    for ax, rows in found:
+        for k, way in enumerate(WAYS):  # the last iterate's would leave no room for theirs
+            regret = 100 * column(select(rows, way=way), "regret")
+            mean, error = mean_and_error(regret)
+            colour = STYLES[way]["color"]
+            place = k + jitter.uniform(-0.25, 0.25, len(regret))
+            ax.plot(place, regret, "o", color=colour, ms=2.5, alpha=0.4, mew=0)
+            ax.errorbar(k, mean, 2 * error, fmt="D", color=colour, ms=4, mec="black", mew=0.5)
+        labels = [STYLES[way]["label"].removesuffix(", covariance known") for way in WAYS]
+        ax.set_xticks(range(len(WAYS)), labels, rotation=60, ha="right")
+    for row in axes:
         row[0].set_ylabel("regret, %", fontsize="small")
+        row[0].set_ylim(bottom=0)
     return figure
 
 
@@ -95,7 +92,7 @@ STOPPING = Study(
     name="stopping",
     question="How much worse than the best is the iterate that is chosen? (against folds and "
     "leave-one-out)",
-    plan=_plan,
+    plan=partial(all_pairs, ways=WAYS),
     exhibits=_exhibits,
     summary=_summary,
     full=Sizes(reps=50, n=(500,), p=(250, 600), iters=300),
