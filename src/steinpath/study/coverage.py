@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from steinpath.plots import GREY
-from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, all_pairs
+from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, all_pairs, mean_and_error
 from steinpath.study.figures import (
     PLAIN,
     STYLES,
@@ -70,7 +70,8 @@ def _summary(results: Results) -> Table:
             covered = _covered(columns, way)
             chosen = np.argmin(columns[way], axis=1)[:, None]
             row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(covered)}
-            row |= {"estimate": PLAIN[way], "all iterates": float(covered.mean())}
+            share, spread = mean_and_error(covered.mean(axis=1))
+            row |= {"estimate": PLAIN[way], "all iterates": float(share), "s.e.": float(spread)}
             row["last"] = float(covered[:, -1].mean())
             row["chosen"] = float(np.take_along_axis(covered, chosen, axis=1).mean())
             summary.append(row)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath.study.base import Exhibit, Results, Sizes, Study, Table
+from steinpath.study.base import Exhibit, Results, Sizes, Study, Table, mean_and_error
 from steinpath.study.curves import mean_curves
 from steinpath.study.figures import (
     PLAIN,
@@ -43,10 +43,14 @@ def _plan(sizes: Sizes) -> list[Setting]:
     usual = (sizes.n[0], sizes.p[0], sizes.iters)
     few = (max(20, usual[0] // 10), max(2, usual[1] // 10), 5 * sizes.iters)
     return [
-        Setting(loss, penalty, *size, WAYS, data, LIGHTER_NOISE[loss])
+        Setting(loss, penalty, *size, WAYS, data, _noise(data, loss))
         for data, size in [*((data, usual) for data in DATA), (FEW, few)]
         for loss, penalty in PAIRS
     ]
+
+
+def _noise(data: str, loss: str) -> str:
+    return "normal" if data in ("correlated noise", "time series") else LIGHTER_NOISE[loss]
 
 
 def _exhibits(results: Results) -> list[Exhibit]:
@@ -55,7 +59,8 @@ def _exhibits(results: Results) -> list[Exhibit]:
         labels = {"data": s.rows, "loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
         warned = float(columns["safe_warned"][:, 0].mean())
         curves = mean_curves(columns, NAMES, **labels, warned=warned)
-        table += curves[:: max(1, s.iters // 300)]  # enough for any figure
+        shown = np.unique(np.linspace(0, s.iters, 301).round().astype(int))  # enough for any figure
+        table += [curves[t] for t in shown]
     return [Exhibit("mis-specified", table, _draw)]
 
 
@@ -85,10 +90,12 @@ def _summary(results: Results) -> Table:
         for way in WAYS:
             row: dict[str, Any] = {"data": s.rows, "pair": s.pair, "n": s.n, "p": s.p}
             row |= {"reps": len(truth), "estimate": PLAIN[way]}
-            last = columns[way][:, -1].mean() / truth[:, -1].mean() - 1
-            error = np.abs(columns[way] - truth)[:, 1:]
-            row["bias at the end, %"] = 100 * float(last)
-            row["± 2 s.e. covers"] = float(np.mean(error <= 2 * columns[f"{way}_stderr"][:, 1:]))
+            error = columns[way] - truth
+            bias, spread = mean_and_error(100 * error[:, -1] / truth[:, -1].mean())
+            row |= {"bias at the end, %": float(bias), "its s.e.": float(spread)}
+            row["± 2 s.e. covers"] = float(
+                np.mean(np.abs(error[:, 1:]) <= 2 * columns[f"{way}_stderr"][:, 1:])
+            )
             warned = columns.get(f"{way}_warned")
             row["warned"] = "" if warned is None else float(warned[:, 0].mean())
             summary.append(row)

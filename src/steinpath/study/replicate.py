@@ -52,15 +52,14 @@ def replicate(setting: Setting, seed: int) -> Columns:
     setting : Setting
         What to do.
     seed : int
-        Of all its randomness. With the same seed, n and p, the data differ between settings only
-        in what these say of them: all penalties see the same.
+        Of all its randomness. With the same seed, n and p, all penalties see the same data.
 
     Returns
     -------
     dict of ndarray
-        For every iterate: ``truth``, ``train``, and for each way its estimate under the way's
-        name, and the standard error under the name with ``_stderr`` appended; ``_warned``, where
-        warnings are counted, is 1 if there was one.
+        For every iterate: ``truth``; for each way its estimate under the way's name, and the
+        standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
+        counted, is 1 if there was one; ``train``, where a way knows the training error.
     """
     loss = LOSSES[setting.loss]
     data, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(1 + len(WAYS))

@@ -15,7 +15,7 @@ from scipy.signal import lfilter
 
 from steinpath._validation import spawned
 from steinpath.losses import Loss
-from steinpath.scoring import resolve_test_loss
+from steinpath.scoring import Criterion, resolve_test_loss
 from steinpath.simulate import LinearModel, Noise, paper_model
 
 Generator = np.random.Generator
@@ -65,9 +65,13 @@ def heavy_features(
         z = rng.standard_t(df, (size, p)) * math.sqrt((df - 2) / df)
         return z @ model.root, law.sample(size, rng)
 
-    drawn = _of(model, *rows(n), loss)
-    fresh = _of(model, *rows(20_000), loss)  # no formula for their risk: a large test set
+    drawn = _of(model.under(noise=noise, design="gaussian"), *rows(n), loss)
     criterion = resolve_test_loss(None, loss)
+    if (
+        isinstance(criterion, Criterion) and criterion.name == "squared"
+    ):  # then the covariance is all that counts
+        return drawn
+    fresh = _of(model, *rows(20_000), loss)  # no formula for their risk: a large test set
     return drawn._replace(
         risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef])
     )
@@ -76,7 +80,7 @@ def heavy_features(
 def correlated_noise(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, memory: float = 0.95
 ) -> Drawn:
-    """Errors that remember the ones before, on rows that do not."""
+    """Errors that remember the ones before, on rows that do not (normal errors in any case)."""
     model = _model(p).under(noise="normal", design="gaussian")
     error = _remembering(rng.standard_normal((n + 200, 1)), memory)[200:, 0]
     return _of(model, model.sample(n, rng).X, error, loss)
@@ -85,7 +89,7 @@ def correlated_noise(
 def time_series(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, memory: float = 0.9
 ) -> Drawn:
-    """Rows and errors that remember the ones before (normal errors, whatever was asked for)."""
+    """Rows and errors that remember the ones before (normal errors in any case)."""
     model = _model(p).under(noise="normal", design="gaussian")
     X, y = model.sample(n + 100, rng)
     series = _remembering(np.column_stack([X, y - X @ model.coef]), memory)[100:]
@@ -102,14 +106,14 @@ def near_copies(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, copies: int = 4
 ) -> Drawn:
     """Each row measured four times, nearly alike, with the same error."""
+    errors = spawned(rng)
     model = _model(p).under(noise=noise, design="gaussian")
-    own = model.sample(n, rng).X
-    X, y = model.sample(-(-n // copies), rng)
-    shared = np.arange(n) % len(y)
-    error = (y - X @ model.coef)[shared]
+    bare = model.under(noise="none", design="gaussian")
+    own, common = bare.sample(n, rng).X, bare.sample(-(-n // copies), rng).X
+    shared = np.arange(n) % len(common)
     # weights whose squares sum to 1: the law of a single row stays what it was
-    X = math.sqrt(1 - 0.05**2) * X[shared] + 0.05 * own
-    return _of(model, X, error, loss)
+    X = math.sqrt(1 - 0.05**2) * common[shared] + 0.05 * own
+    return _of(model, X, Noise(noise).sample(len(common), errors)[shared], loss)
 
 
 SCENARIOS: dict[str, Scenario] = {

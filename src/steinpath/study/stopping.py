@@ -77,14 +77,15 @@ def _draw(table: Table) -> Figure:
 
 
 def _summary(results: Results) -> Table:
-    """Mean regret in percent."""
+    """Return mean regrets in percent."""
     summary = []
     for s, columns in results.items():
         row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(columns["truth"])}
         row["best iterate"] = float(np.median(np.argmin(columns["truth"], axis=1)))
-        for way in (*WAYS, LAST):
-            row[PLAIN.get(way, way)] = 100 * float(_regret(columns, way)[0].mean())
-        summary.append(row)
+        regrets = {way: 100 * _regret(columns, way)[0] for way in (*WAYS, LAST)}
+        row |= {PLAIN.get(way, way): float(regret.mean()) for way, regret in regrets.items()}
+        gain, spread = mean_and_error(regrets["hat"] - regrets["ten"])
+        summary.append(row | {"R̂ − 10-fold": float(gain), "its s.e.": float(spread)})
     return summary
 
 

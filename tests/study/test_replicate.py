@@ -1,0 +1,207 @@
+"""One replication, against the same done by hand with what a user calls."""
+
+import json
+import sys
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from steinpath.study import replicate as module
+from steinpath.study.replicate import WAYS, _on_backend, replicate
+from steinpath.study.settings import LOSSES, PAIRS, PENALTIES, Setting
+
+SETTING = Setting("lad", "lasso", 50, 20, 8, tuple(WAYS), "gaussian", "t2")
+HAND_LOSSES = {"lad": sp.LAD(), "square_root": sp.SquareRoot()}
+HAND_PENALTIES = {
+    "ridge": sp.Ridge(0.5),
+    "lasso": sp.Lasso(0.5),
+    "mcp": sp.MCP(0.5, gamma=3.0),
+    "scad": sp.SCAD(0.5, a=3.7),
+}
+CRITERIA = {"lad": np.abs, "square_root": np.square}
+
+
+def streams(setting, seed):
+    """Randomness of the data, and of each way."""
+    sequence = np.random.SeedSequence([seed, setting.n, setting.p])
+    data, *others = map(np.random.default_rng, sequence.spawn(1 + len(WAYS)))
+    return data, dict(zip(WAYS, others, strict=True))
+
+
+def data_by_hand(setting, seed):
+    rng, _ = streams(setting, seed)
+    errors = rng.spawn(1)[0]
+    model = sp.simulate.paper_model(setting.p, setting.noise)
+    values, vectors = np.linalg.eigh(model.covariance)
+    X = rng.standard_normal((setting.n, setting.p)) @ (vectors * np.sqrt(values)) @ vectors.T
+    draw = {
+        "t2": lambda: errors.standard_t(2, setting.n),
+        "normal": lambda: errors.standard_normal(setting.n),
+        "laplace": lambda: errors.laplace(size=setting.n),
+    }
+    return X, X @ model.coef + draw[setting.noise](), model
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The data of all runs."""
+    found = []
+
+    def run(X, y, *others):
+        found.append((X, y))
+        return sp.run(X, y, *others)
+
+    monkeypatch.setattr(module, "run", run)
+    return found
+
+
+@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
+def test_a_replication_is_what_a_user_would_do(loss, penalty):
+    noise = {"lad": "t2", "square_root": "normal"}[loss]
+    setting = replace(SETTING, loss=loss, penalty=penalty, noise=noise)
+    found = replicate(setting, 3)
+    X, y, model = data_by_hand(setting, 3)
+    _, rng = streams(setting, 3)
+    algorithm = sp.ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
+    path = sp.run(X, y, HAND_LOSSES[loss], HAND_PENALTIES[penalty], algorithm, n_iter=8)
+
+    def estimate(way, **options):
+        return sp.estimate_risk(path, method="compressed", rng=rng[way], **options)
+
+    by_hand = {
+        "tilde": estimate("tilde", covariance=model.covariance),
+        "hat": estimate("hat"),
+        "scaled": estimate("scaled", row_scale="norm"),
+        "audited": estimate("audited", audit=32),
+        "safe": estimate("safe", audit=32, row_scale="auto"),
+        "five": sp.cross_validate_path(path, 5, rng=rng["five"]),
+        "ten": sp.cross_validate_path(path, 10, rng=rng["ten"]),
+        "loo": sp.leave_one_out_path(path),
+    }
+    for way, risk in by_hand.items():
+        np.testing.assert_allclose(found[way], risk.values, rtol=1e-5, err_msg=way)
+        np.testing.assert_allclose(found[f"{way}_stderr"], risk.stderr, rtol=1e-4, err_msg=way)
+    assert by_hand["tilde"].covariance_known
+    assert not by_hand["hat"].covariance_known
+    assert (found["safe_warned"] == bool(by_hand["safe"].warnings)).all()
+    test_loss = {"lad": "absolute", "square_root": "squared"}[loss]
+    np.testing.assert_allclose(found["truth"], model.risk(path.coef, test_loss), rtol=1e-9)
+    train = CRITERIA[loss](y - path.coef @ X.T).mean(axis=1)
+    np.testing.assert_allclose(found["train"], train, rtol=1e-9)
+    names = {*by_hand, *(f"{way}_stderr" for way in by_hand), "truth", "train", "safe_warned"}
+    assert set(found) == names
+    assert all(column.shape == (9,) and column.dtype == float for column in found.values())
+
+
+def test_the_papers_settings():
+    assert {name: repr(loss) for name, loss in LOSSES.items()} == {
+        name: repr(loss) for name, loss in HAND_LOSSES.items()
+    }
+    assert {name: repr(penalty) for name, penalty in PENALTIES.items()} == {
+        name: repr(penalty) for name, penalty in HAND_PENALTIES.items()
+    }
+    assert len(set(PAIRS)) == 8
+
+
+def test_all_penalties_see_the_same_data(seen):
+    for penalty in PENALTIES:
+        replicate(replace(SETTING, penalty=penalty, ways=("hat",)), 5)
+    replicate(replace(SETTING, ways=("loo", "five"), iters=3), 5)
+    first, *others = seen
+    np.testing.assert_allclose(first[0], data_by_hand(SETTING, 5)[0], atol=1e-12)
+    for other in others:
+        np.testing.assert_array_equal(other[0], first[0])
+        np.testing.assert_array_equal(other[1], first[1])
+
+
+def test_designs_share_noise_and_losses_share_rows(seen):
+    setting = replace(SETTING, ways=())
+    model = sp.simulate.paper_model(setting.p)
+    for rows, noise in (("gaussian", "t2"), ("uniform", "t2"), ("gaussian", "normal")):
+        replicate(replace(setting, rows=rows, noise=noise), 5)
+    gaussian, uniform, normal = seen
+    noises = [y - X @ model.coef for X, y in seen]
+    np.testing.assert_allclose(noises[1], noises[0], atol=1e-12)
+    assert np.abs(uniform[0] - gaussian[0]).max() > 1
+    np.testing.assert_array_equal(normal[0], gaussian[0])
+    assert not np.allclose(noises[2], noises[0])
+
+
+@pytest.mark.parametrize("other", [{"seed": 6}, {"n": 51}, {"p": 21}])
+def test_other_seeds_and_sizes_have_data_of_their_own(seen, other):
+    setting = replace(SETTING, ways=())
+    replicate(setting, 5)
+    seed = other.pop("seed", 5)
+    replicate(replace(setting, **other), seed)
+    (first, _), (second, _) = seen
+    assert not np.isin(np.round(second, 9), np.round(first, 9)).any()
+
+
+def test_a_way_does_not_depend_on_the_others():
+    together = replicate(SETTING, 1)
+    for way in WAYS:
+        alone = replicate(replace(SETTING, ways=(way,)), 1)
+        for name, values in alone.items():
+            np.testing.assert_array_equal(together[name], values)
+
+
+def test_a_replication_is_the_same_every_time():
+    setting = replace(SETTING, rows="heavy-tailed features", noise="laplace")
+    first, again = replicate(setting, 2), replicate(setting, 2)
+    other = replicate(setting, 3)
+    for name in first:
+        np.testing.assert_array_equal(first[name], again[name])
+    assert not np.any(first["hat"] == other["hat"])
+
+
+@pytest.mark.parametrize(("rows", "warned"), [("gaussian", 0.0), ("near copies", 1.0)])
+def test_warnings_are_counted_and_not_heard(rows, warned):
+    setting = Setting("square_root", "ridge", 120, 40, 20, ("safe",), rows, "normal")
+    found = replicate(setting, 0)
+    np.testing.assert_array_equal(found["safe_warned"], np.full(21, warned))
+
+
+@pytest.mark.parametrize("rows", module.SCENARIOS)
+def test_the_truth_of_the_zero_prediction_is_known(rows):
+    """Signal and noise have variances 2 and 1, whatever the law of the rows."""
+    setting = Setting("square_root", "ridge", 30, 20, 2, (), rows, "normal")
+    assert replicate(setting, 0)["truth"][0] == pytest.approx(3, rel=1e-9)
+
+
+def test_numpy_arrays_are_left_alone(monkeypatch):
+    X = np.ones((3, 2))
+    monkeypatch.setitem(sys.modules, "torch", None)  # importing it would fail
+    assert _on_backend(X, SETTING) is X
+    with pytest.raises(ImportError):
+        _on_backend(X, replace(SETTING, backend="torch"))
+
+
+def test_other_arrays_go_where_the_setting_says(monkeypatch):
+    torch = SimpleNamespace(asarray=lambda X, device: (X, device))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    X = np.ones((3, 2))
+    assert _on_backend(X, replace(SETTING, backend="torch", device="cuda")) == (X, "cuda")
+
+
+def test_torch_gives_what_numpy_does():
+    pytest.importorskip("torch")
+    expected = replicate(SETTING, 0)
+    found = replicate(replace(SETTING, backend="torch"), 0)
+    for name, values in expected.items():
+        assert isinstance(found[name], np.ndarray)
+        np.testing.assert_allclose(found[name], values, rtol=1e-3, err_msg=name)
+
+
+def test_settings_differ_in_their_keys_if_in_anything():
+    changes = {"loss": "square_root", "penalty": "ridge", "ways": ("hat",), "rows": "uniform"}
+    changes |= {"n": 51, "p": 21, "iters": 9, "noise": "t3", "backend": "torch", "device": "cuda"}
+    assert set(changes) == {field.name for field in fields(Setting)}
+    keys = {replace(SETTING, **{name: value}).key for name, value in changes.items()}
+    assert len(keys | {SETTING.key}) == len(changes) + 1
+    assert replace(SETTING).key == SETTING.key
+    described = json.loads(json.dumps(SETTING.describe()))
+    assert described == SETTING.describe()
+    assert described["ways"] == list(WAYS)

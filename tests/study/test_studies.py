@@ -1,0 +1,723 @@
+"""What studies make of their replications, computed another way or from columns made by hand."""
+
+import json
+import math
+from dataclasses import replace
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from scipy import stats
+
+from steinpath.study import STUDIES, Sizes
+from steinpath.study.base import centered, inside, mean_and_error
+from steinpath.study.rates import slope
+from steinpath.study.replicate import WATCHED, replicate
+from steinpath.study.scenarios import SCENARIOS
+from steinpath.study.settings import ALGORITHM, PAIRS, Setting, pair_title
+
+mpl.use("agg")
+
+SMALL = {
+    "risk": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
+    "universality": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
+    "rates": Sizes(reps=5, n=(20, 40, 80), p=(), iters=4),
+    "stopping": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
+    "coverage": Sizes(reps=5, n=(40,), p=(8,), iters=6),
+    "mis-specified": Sizes(reps=5, n=(40,), p=(8,), iters=6),
+}
+EVERY = pytest.mark.parametrize("name", SMALL)
+TITLES = {
+    ("lad", "ridge"): "LAD–ridge",
+    ("lad", "lasso"): "LAD–lasso",
+    ("lad", "mcp"): "LAD–MCP",
+    ("lad", "scad"): "LAD–SCAD",
+    ("square_root", "ridge"): "square root–ridge",
+    ("square_root", "lasso"): "square root–lasso",
+    ("square_root", "mcp"): "square root–MCP",
+    ("square_root", "scad"): "square root–SCAD",
+}
+NAMES = {"truth": "R", "tilde": "R̃", "hat": "R̂", "audited": "R̂ audited"}
+NAMES |= {"scaled": "R̂, rows scaled", "safe": "R̂ audited, auto"}
+NAMES |= {"five": "5-fold", "ten": "10-fold", "loo": "leave-one-out", "last": "last"}
+
+
+def made_up(setting, reps, rng):
+    """Columns such as replications have, with errors that no two iterates share."""
+    shape = (reps, setting.iters + 1)
+    columns = {"truth": 2 + rng.uniform(size=shape), "train": rng.uniform(size=shape)}
+    for way in setting.ways:
+        columns[way] = columns["truth"] + 0.1 * rng.standard_normal(shape)
+        columns[f"{way}_stderr"] = rng.uniform(0.05, 0.15, shape)
+        if way in WATCHED:
+            columns[f"{way}_warned"] = np.repeat(rng.integers(0, 2, (reps, 1)), shape[1], axis=1)
+    return columns
+
+
+def results_of(name, sizes=None):
+    sizes, rng = sizes or SMALL[name], np.random.default_rng(0)
+    return {s: made_up(s, sizes.reps, rng) for s in STUDIES[name].plan(sizes)}
+
+
+def exhibits_of(name, results):
+    return {exhibit.name: exhibit for exhibit in STUDIES[name].exhibits(results)}
+
+
+def drawn(exhibit):
+    """Draw an exhibit from what is left of its table in a file."""
+    return exhibit.draw(json.loads(json.dumps(exhibit.table)))
+
+
+def rows_of(table, **values):
+    return [row for row in table if all(row[k] == v for k, v in values.items())]
+
+
+def column(table, name):
+    return np.array([row[name] for row in table])
+
+
+def lines(ax):
+    return [np.asarray(line.get_xydata()) for line in ax.lines]
+
+
+def has_curve(ax, x, y):
+    return any(xy.shape == (len(x), 2) and np.allclose(xy.T, [x, y]) for xy in lines(ax))
+
+
+def has_band(ax, x, low, high):
+    expected = {
+        (float(t), float(round(v, 9))) for t, v in zip([*x, *x], [*low, *high], strict=True)
+    }
+    for collection in ax.collections:
+        found = np.round(np.concatenate([path.vertices for path in collection.get_paths()]), 9)
+        if expected <= set(map(tuple, found.tolist())):
+            return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------------
+# Means over replications
+# ------------------------------------------------------------------------------------------------
+
+
+def test_means_and_standard_errors():
+    mean, error = mean_and_error(np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]]))
+    np.testing.assert_allclose(mean, [3, 5])
+    np.testing.assert_allclose(error, [math.sqrt(7 / 3), 0])  # variance 7 with 2 degrees of freedom
+
+
+def test_centred_columns_lose_their_first():
+    np.testing.assert_array_equal(
+        centered(np.array([[1.0, 3.0, 0.0], [2.0, 2.0, 5.0]])), [[0, 2, -1], [0, 0, 3]]
+    )
+
+
+def test_inside_is_a_t_test():
+    np.testing.assert_array_equal(
+        inside(np.array([[0.0, 1.0, 1.0, -1.0], [0.0, 1.0, 9.0, -1.1]])), [True, False, True, False]
+    )
+    values = np.random.default_rng(0).standard_normal((12, 20_000))
+    expected = 1 - 2 * stats.t.sf(2, df=11)
+    tolerance = 4.5 * math.sqrt(expected * (1 - expected) / 20_000)
+    assert inside(values).mean() == pytest.approx(expected, abs=tolerance)
+
+
+# ------------------------------------------------------------------------------------------------
+# Plans
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_algorithm_and_sizes():
+    assert (ALGORITHM.sigma, ALGORITHM.tau, ALGORITHM.theta) == (0.1, 0.1, 0.5)
+    for name in ("risk", "universality"):
+        full = STUDIES[name].full
+        assert (full.reps, full.n, full.p, full.iters) == (100, (2000,), (1000, 2400), 300)
+
+
+def test_titles_for_people():
+    assert {pair: pair_title(*pair) for pair in PAIRS} == TITLES
+
+
+@pytest.mark.parametrize(("name", "designs"), [("risk", 1), ("universality", 2)])
+def test_plans_of_the_papers_figures(name, designs):
+    plan = STUDIES[name].plan(STUDIES[name].full)
+    found = {(s.loss, s.penalty, s.p, s.rows) for s in plan}
+    rows = ("gaussian", "uniform")[:designs]
+    assert found == {(*pair, p, r) for pair in TITLES for p in (1000, 2400) for r in rows}
+    assert len(plan) == 16 * designs
+    for s in plan:
+        assert s.noise == ("t2" if s.loss == "lad" else "normal")
+        assert {"tilde", "hat"} <= set(s.ways)
+
+
+def test_the_gaussian_half_of_universality_is_the_study_of_risk():
+    half = [s for s in STUDIES["universality"].plan(SMALL["risk"]) if s.rows == "gaussian"]
+    assert [s.key for s in half] == [s.key for s in STUDIES["risk"].plan(SMALL["risk"])]
+
+
+def test_plan_of_rates():
+    plan = STUDIES["rates"].plan(STUDIES["rates"].full)
+    assert {s.n for s in plan} == {250, 500, 1000, 2000, 4000, 8000}
+    assert all(s.p == s.n / 2 for s in plan)
+    assert len({s.iters for s in plan}) == 1
+    with pytest.raises(ValueError, match="derives p from n"):
+        STUDIES["rates"].sizes(p=(100,))
+
+
+def test_rates_need_two_sizes():
+    with pytest.raises(ValueError, match="two"):
+        STUDIES["rates"].plan(Sizes(reps=2, n=(40,), p=(), iters=3))
+
+
+def test_plans_of_stopping_and_coverage():
+    for name, ways in (("stopping", {"hat", "five", "ten", "loo"}), ("coverage", {"tilde", "hat"})):
+        plan = STUDIES[name].plan(STUDIES[name].full)
+        assert {(s.loss, s.penalty) for s in plan} == set(TITLES)
+        assert all(ways <= set(s.ways) and s.rows == "gaussian" for s in plan)
+    # the band needs losses of finite variance
+    assert {s.noise for s in plan} == {"laplace", "normal"}
+
+
+def test_plan_of_mis_specified():
+    study = STUDIES["mis-specified"]
+    plan = study.plan(study.full)
+    assert {s.rows for s in plan} == set(SCENARIOS) - {"uniform"}
+    few = [s for s in plan if s.rows == "few rows"]
+    assert {(s.n, s.p, s.iters) for s in few} == {(50, 25, 1000)}
+    with pytest.raises(ValueError, match="one n and one p"):
+        study.plan(replace(study.full, n=(100, 200)))
+
+
+@EVERY
+def test_settings_of_a_plan_differ(name):
+    for sizes in (STUDIES[name].full, STUDIES[name].quick, SMALL[name]):
+        plan = STUDIES[name].plan(sizes)
+        assert len({s.key for s in plan}) == len(plan)
+
+
+# ------------------------------------------------------------------------------------------------
+# Risk
+# ------------------------------------------------------------------------------------------------
+
+
+def check_curves(table, columns, names):
+    """Means and standard errors of the columns, one iterate after the other."""
+    for t, row in enumerate(table):
+        assert row["iterate"] == t
+        for name in names:
+            values = columns[name][:, t]
+            assert row[name] == pytest.approx(sum(values) / len(values))
+            assert row[f"{name}_se"] == pytest.approx(stats.sem(values))
+
+
+def test_curves_of_risk():
+    results = results_of("risk")
+    exhibits = exhibits_of("risk", results)
+    for s, columns in results.items():
+        table = rows_of(exhibits[f"risk-n{s.n}-p{s.p}"].table, loss=s.loss, penalty=s.penalty)
+        assert len(table) == s.iters + 1
+        check_curves(table, columns, ("truth", "tilde", "hat", "train"))
+
+
+def test_errors_of_risk():
+    results = results_of("risk")
+    exhibits = exhibits_of("risk", results)
+    for s, columns in results.items():
+        exhibit = exhibits[f"risk-errors-n{s.n}-p{s.p}"]
+        table = rows_of(exhibit.table, loss=s.loss, penalty=s.penalty)
+        away = {}
+        for way in ("tilde", "hat"):
+            error = columns[way] - columns["truth"]
+            away[way] = np.array([e - e[0] for e in error])
+        check_curves(table, away, away)
+
+
+def test_summary_of_risk():
+    results = results_of("risk")
+    summary = STUDIES["risk"].summary(results)
+    assert len(summary) == 2 * len(results)
+    for s, columns in results.items():
+        for way in ("tilde", "hat"):
+            (row,) = rows_of(summary, pair=s.pair, p=s.p, estimate=NAMES[way])
+            error = columns[way] - columns["truth"]
+            p_values = stats.ttest_1samp(error, 0).pvalue
+            limit = 2 * stats.t.sf(2, df=4)  # two standard errors, with five replications
+            assert row["within 2 s.e."] == pytest.approx(np.mean(p_values >= limit))
+            error = (error.T - error[:, 0])[1:]
+            p_values = stats.ttest_1samp(error, 0, axis=1).pvalue
+            assert row["centred"] == pytest.approx(np.mean(p_values >= limit))
+            at = row["at"]
+            assert abs(row["worst bias"]) == pytest.approx(max(abs(error.mean(axis=1))))
+            assert row["worst bias"] == pytest.approx(error[at - 1].mean())
+            assert row["its s.e."] == pytest.approx(stats.sem(error[at - 1]))
+            assert row["risk"] == pytest.approx(columns["truth"][:, at].mean())
+            assert row["reps"] == 5
+
+
+def test_an_error_that_all_iterates_share_is_not_one_between_them():
+    setting = Setting("lad", "ridge", 40, 8, 3, ("tilde", "hat"), "gaussian", "t2")
+    truth = np.arange(8.0).reshape(2, 4)
+    columns = {
+        "truth": truth,
+        "train": truth,
+        "tilde": truth + 1,
+        "hat": truth + np.array([0, 1, -2, 0]),
+    }
+    shared, own = STUDIES["risk"].summary({setting: columns})
+    assert (shared["within 2 s.e."], shared["centred"], shared["worst bias"]) == (0, 1, 0)
+    assert own["within 2 s.e."] == 1 / 2
+    assert own["centred"] == 1 / 3
+    assert (own["worst bias"], own["at"], own["its s.e."]) == (-2, 2, 0)
+
+
+# ------------------------------------------------------------------------------------------------
+# Universality
+# ------------------------------------------------------------------------------------------------
+
+
+def test_curves_of_universality():
+    results = results_of("universality")
+    exhibits = exhibits_of("universality", results)
+    assert len(exhibits) == 4
+    for s, columns in results.items():
+        exhibit = exhibits[f"universality-{s.loss.replace('_', '-')}-n{s.n}-p{s.p}"]
+        table = rows_of(exhibit.table, penalty=s.penalty, design=s.rows)
+        assert len(table) == s.iters + 1
+        check_curves(table, columns, ("truth", "tilde", "hat"))
+
+
+def test_summary_of_universality():
+    results = results_of("universality")
+    summary = STUDIES["universality"].summary(results)
+    assert len(summary) == 3 * len(results) / 2
+    for s, gaussian in results.items():
+        if s.rows != "gaussian":
+            continue
+        uniform = results[replace(s, rows="uniform")]
+        for name in ("truth", "tilde", "hat"):
+            (row,) = rows_of(summary, pair=s.pair, p=s.p, curve=NAMES[name])
+            a, b = gaussian[name], uniform[name]
+            overlap = [
+                max(
+                    a[:, t].mean() - 2 * stats.sem(a[:, t]), b[:, t].mean() - 2 * stats.sem(b[:, t])
+                )
+                <= min(
+                    a[:, t].mean() + 2 * stats.sem(a[:, t]), b[:, t].mean() + 2 * stats.sem(b[:, t])
+                )
+                for t in range(1, s.iters + 1)
+            ]
+            assert row["bands overlap"] == pytest.approx(np.mean(overlap))
+            paired = np.abs(stats.ttest_rel(a, b).statistic[1:]) <= 2
+            assert row["paired difference within 2 s.e."] == pytest.approx(paired.mean())
+            relative = np.abs(b.mean(axis=0) / a.mean(axis=0) - 1).max()
+            assert row["largest, %"] == pytest.approx(100 * relative)
+
+
+def test_pairs_show_what_bands_cannot():
+    gaussian = Setting("lad", "ridge", 40, 8, 4, ("tilde", "hat"), "gaussian", "t2")
+    rng = np.random.default_rng(0)
+    shared = 10 + rng.standard_normal((50, 1)) + np.zeros(5)
+    little = 0.01 * rng.standard_normal((50, 5))
+    results = {
+        gaussian: dict.fromkeys(("truth", "tilde", "hat"), shared),
+        replace(gaussian, rows="uniform"): {
+            "truth": shared + 0.05 + little,
+            "tilde": shared + little - little.mean(axis=0),
+            "hat": 3 * shared,
+        },
+    }
+    truth, tilde, hat = STUDIES["universality"].summary(results)
+    key = "paired difference within 2 s.e."
+    assert (truth["bands overlap"], truth[key]) == (1, 0)
+    assert (tilde["bands overlap"], tilde[key]) == (1, 1)
+    assert (hat["bands overlap"], hat[key]) == (0, 0)
+    assert hat["largest, %"] == pytest.approx(200)
+
+
+# ------------------------------------------------------------------------------------------------
+# Rates
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exponent", [-0.5, -0.25, 0.0, -1.3])
+def test_the_slope_of_a_power_law_is_its_exponent(exponent):
+    n = np.array([250, 500, 1000, 4000])
+    found, error = slope(n, 3.0 * n**exponent, 0 * n)
+    assert found == pytest.approx(exponent)
+    assert error == 0
+
+
+def test_the_standard_error_of_a_slope_is_that_of_simulation():
+    n, reps = np.array([250, 500, 1000, 2000, 8000]), 60
+    rng = np.random.default_rng(0)
+    slopes, errors = [], []
+    for _ in range(1500):
+        # means of |N(0, n^-1)|, more uncertain for some n than for others
+        sample = np.abs(rng.standard_normal((reps, len(n)))) ** [1, 1, 2, 1, 3] * n**-0.5
+        found, error = slope(n, sample.mean(axis=0), stats.sem(sample))
+        slopes.append(found)
+        errors.append(error)
+    assert np.mean(errors) == pytest.approx(np.std(slopes), rel=0.1)
+    expected = np.polyfit(np.log(n), np.log(sample.mean(axis=0)), 1)[0]
+    assert slopes[-1] == pytest.approx(expected)
+
+
+def power_laws(sizes, exponents, noise=0.0):
+    """Results with errors of known sizes and random signs, beside one that iterates share."""
+    rng = np.random.default_rng(0)
+    results = {}
+    for s in STUDIES["rates"].plan(sizes):
+        shape = (sizes.reps, s.iters + 1)
+        truth = rng.uniform(1, 2, shape)
+        tilde = rng.choice([-1, 1], shape) * s.n ** exponents[0]
+        gap = np.sign(tilde) * s.n ** exponents[1]  # of the same sign, so that sizes add up
+        tilde[:, 0] = gap[:, 0] = 0
+        spread = np.exp(noise * rng.standard_normal((sizes.reps, 1)))
+        shared = rng.standard_cauchy((sizes.reps, 1))
+        columns = {"truth": truth, "tilde": truth + shared + tilde * spread}
+        results[s] = columns | {"hat": columns["tilde"] + gap * spread}
+    return results
+
+
+def test_rates_of_power_laws():
+    sizes = Sizes(reps=6, n=(100, 200, 400, 3200), p=(), iters=5)
+    summary = STUDIES["rates"].summary(power_laws(sizes, (-0.7, -0.2)))
+    assert len(summary) == 2 * 4
+    for pair in ("LAD–ridge", "LAD–lasso", "square root–ridge", "square root–lasso"):
+        tilde, hat = rows_of(summary, pair=pair)
+        assert [row["error"] for row in (tilde, hat)] == ["|R̃ − R|", "|R̂ − R|"]
+        assert [row["theorem"] for row in (tilde, hat)] == [-0.5, -0.25]
+        assert tilde["slope"] == pytest.approx(-0.7)
+        assert -0.7 < hat["slope"] < -0.2
+        for row in (tilde, hat):
+            assert row["s.e."] == pytest.approx(0, abs=1e-9)
+            assert row["n"] == "100…3200"
+
+
+def test_table_and_slopes_of_rates():
+    sizes = Sizes(reps=6, n=(100, 200, 400, 3200), p=(), iters=5)
+    results = power_laws(sizes, (-0.5, -0.25), noise=0.3)
+    (exhibit,) = STUDIES["rates"].exhibits(results)
+    assert len(exhibit.table) == len(results)
+    for s, columns in results.items():
+        (row,) = rows_of(exhibit.table, loss=s.loss, penalty=s.penalty, n=s.n, p=s.p)
+        for name, one, other in (
+            ("tilde", "tilde", "truth"),
+            ("hat", "hat", "truth"),
+            ("gap", "hat", "tilde"),
+        ):
+            error = [
+                np.mean([abs((a[t] - a[0]) - (b[t] - b[0])) for t in range(1, s.iters + 1)])
+                for a, b in zip(columns[one], columns[other], strict=True)
+            ]
+            assert row[name] == pytest.approx(np.mean(error))
+            assert row[f"{name}_se"] == pytest.approx(stats.sem(error))
+    for found in STUDIES["rates"].summary(results):
+        name = {"|R̃ − R|": "tilde", "|R̂ − R|": "hat", "|R̂ − R̃|": "gap"}[found["error"]]
+        rows = [r for r in exhibit.table if TITLES[r["loss"], r["penalty"]] == found["pair"]]
+        n, mean, error = (column(rows, key) for key in ("n", name, f"{name}_se"))
+        fit = np.polyfit(np.log(n), np.log(mean), 1)
+        assert found["slope"] == pytest.approx(fit[0])
+        # linear in the logarithms, whose standard errors are relative ones
+        moved = [np.polyfit(np.log(n), np.eye(4)[k] * error[k] / mean[k], 1)[0] for k in range(4)]
+        assert found["s.e."] == pytest.approx(math.hypot(*moved))
+
+
+# ------------------------------------------------------------------------------------------------
+# Stopping
+# ------------------------------------------------------------------------------------------------
+
+
+def test_regret_by_hand():
+    ways = ("hat", "audited", "tilde", "five", "ten", "loo")
+    setting = Setting("lad", "ridge", 40, 8, 3, ways, "gaussian", "t2")
+    truth = np.array([[4.0, 2.0, 3.0, 5.0], [4.0, 3.0, 2.0, 2.5]])
+    columns = {"truth": truth, "hat": truth + 7}  # chooses the best
+    columns["tilde"] = np.array([[0.0, 1.0, 1.0, 1.0]] * 2)  # 4 in place of 2, twice
+    columns["five"] = np.array([[1.0, 1.0, 0.0, 0.0]] * 2)  # the first of two: 3 and 2
+    columns["ten"] = np.array([[1.0, 0.0, 1.0, 1.0]] * 2)  # 2 and 3
+    columns["loo"] = columns["audited"] = -truth  # the worst: 5 and 4
+    (row,) = STUDIES["stopping"].summary({setting: columns})
+    expected = {"hat": 0, "tilde": 100, "five": 25, "ten": 25, "loo": 125, "audited": 125}
+    for way, percent in (expected | {"last": 87.5}).items():
+        assert row[NAMES[way]] == pytest.approx(percent)
+    assert (row["pair"], row["reps"], row["best iterate"]) == ("LAD–ridge", 2, 1.5)
+    (exhibit,) = STUDIES["stopping"].exhibits({setting: columns})
+    found = {(r["way"], r["replication"]): r for r in exhibit.table}
+    assert len(found) == len(exhibit.table) == 2 * 7
+    assert [
+        (r["chosen"], r["best"], r["regret"]) for r in (found["five", 0], found["five", 1])
+    ] == [
+        (2, 1, 0.5),
+        (2, 2, 0.0),
+    ]
+    assert found["last", 1]["regret"] == pytest.approx(0.25)
+    assert found["last", 1]["chosen"] == 3
+
+
+def test_regret_of_random_choices():
+    results = results_of("stopping")
+    summary = STUDIES["stopping"].summary(results)
+    for s, columns in results.items():
+        (row,) = rows_of(summary, pair=s.pair, p=s.p)
+        for way in s.ways:
+            regret = [
+                t[list(e).index(min(e))] / min(t) - 1
+                for t, e in zip(columns["truth"], columns[way], strict=True)
+            ]
+            assert row[NAMES[way]] == pytest.approx(100 * np.mean(regret))
+
+
+# ------------------------------------------------------------------------------------------------
+# Coverage
+# ------------------------------------------------------------------------------------------------
+
+
+def test_coverage_of_exactly_normal_errors():
+    sizes = Sizes(reps=400, n=(40,), p=(8,), iters=100)
+    setting = STUDIES["coverage"].plan(sizes)[0]
+    rng = np.random.default_rng(0)
+    columns = made_up(setting, sizes.reps, rng)
+    nominal = math.erf(math.sqrt(2))
+    scales = {"tilde": 1.0, "hat": 2.0, "audited": 0.0}
+    for way, scale in scales.items():
+        error = rng.standard_normal(columns["truth"].shape) * columns[f"{way}_stderr"]
+        columns[way] = columns["truth"] + scale * error
+    summary = STUDIES["coverage"].summary({setting: columns})
+    draws = columns["truth"].size
+    expected = {"tilde": nominal, "hat": math.erf(1 / math.sqrt(2)), "audited": 1.0}
+    for way, share in expected.items():
+        (row,) = rows_of(summary, estimate=NAMES[way])
+        tolerance = 4.5 * math.sqrt(share * (1 - share) / draws)
+        assert row["all iterates"] == pytest.approx(share, abs=tolerance + 1e-12)
+    (exhibit,) = STUDIES["coverage"].exhibits({setting: columns})
+    share = column(exhibit.table, "tilde")
+    assert share.mean() == pytest.approx(rows_of(summary, estimate="R̃")[0]["all iterates"])
+    assert share.std() == pytest.approx(math.sqrt(nominal * (1 - nominal) / 400), rel=0.3)
+
+
+def test_coverage_one_by_one():
+    results = results_of("coverage")
+    summary = STUDIES["coverage"].summary(results)
+    (exhibit,) = STUDIES["coverage"].exhibits(results)
+    for s, columns in results.items():
+        table = rows_of(exhibit.table, loss=s.loss, penalty=s.penalty)
+        for way in ("tilde", "hat", "audited"):
+            low = columns[way] - 2 * columns[f"{way}_stderr"]
+            high = columns[way] + 2 * columns[f"{way}_stderr"]
+            covered = (low <= columns["truth"]) & (columns["truth"] <= high)
+            np.testing.assert_allclose(column(table, way), covered.mean(axis=0))
+            (row,) = rows_of(summary, pair=s.pair, estimate=NAMES[way])
+            assert row["all iterates"] == pytest.approx(covered.mean())
+            assert row["last"] == pytest.approx(np.mean([c[-1] for c in covered]))
+            chosen = [list(e).index(min(e)) for e in columns[way]]
+            assert row["chosen"] == pytest.approx(
+                np.mean([c[t] for c, t in zip(covered, chosen, strict=True)])
+            )
+            assert row["reps"] == 5
+
+
+# ------------------------------------------------------------------------------------------------
+# Mis-specified
+# ------------------------------------------------------------------------------------------------
+
+
+def test_summary_of_mis_specified():
+    results = results_of("mis-specified")
+    summary = STUDIES["mis-specified"].summary(results)
+    assert len(summary) == 3 * len(results)
+    for s, columns in results.items():
+        for way in ("hat", "scaled", "safe"):
+            (row,) = rows_of(summary, data=s.rows, pair=s.pair, estimate=NAMES[way])
+            ends = [sum(columns[name][:, -1]) for name in (way, "truth")]
+            assert row["bias at the end, %"] == pytest.approx(100 * (ends[0] - ends[1]) / ends[1])
+            z = (columns[way] - columns["truth"]) / columns[f"{way}_stderr"]
+            assert row["± 2 s.e. covers"] == pytest.approx(np.mean(np.abs(z[:, 1:]) <= 2))
+            if way == "safe":
+                assert row["warned"] == pytest.approx(columns["safe_warned"].mean())
+            else:
+                assert row["warned"] == ""
+
+
+def test_curves_of_mis_specified():
+    results = results_of("mis-specified")
+    (exhibit,) = STUDIES["mis-specified"].exhibits(results)
+    for s, columns in results.items():
+        table = rows_of(exhibit.table, data=s.rows, loss=s.loss, penalty=s.penalty)
+        assert len(table) == s.iters + 1
+        check_curves(table, columns, ("truth", "hat", "scaled", "safe"))
+        assert {(r["n"], r["p"]) for r in table} == {(s.n, s.p)}
+        assert {r["warned"] for r in table} == {columns["safe_warned"][:, 0].mean()}
+
+
+@pytest.mark.parametrize("iters", [200, 250])
+def test_long_curves_are_thinned_but_keep_their_ends(iters):
+    results = results_of("mis-specified", Sizes(reps=2, n=(40,), p=(8,), iters=iters))
+    (exhibit,) = STUDIES["mis-specified"].exhibits(results)
+    few = next(s for s in results if s.rows == "few rows")
+    table = rows_of(exhibit.table, data="few rows", loss=few.loss)
+    found = column(table, "iterate")
+    assert len(found) < 700
+    np.testing.assert_allclose(column(table, "hat"), results[few]["hat"].mean(axis=0)[found])
+    assert (found[0], found[-1]) == (0, few.iters)
+
+
+# ------------------------------------------------------------------------------------------------
+# Figures
+# ------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_tables_are_plain(name):
+    """They are all that a figure is drawn from, and go into files."""
+    results = results_of(name)
+    tables = [exhibit.table for exhibit in STUDIES[name].exhibits(results)]
+    for table in (*tables, STUDIES[name].summary(results)):
+        assert len({tuple(row) for row in table}) == 1
+        assert json.loads(json.dumps(table)) == table
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [("risk-n", ("truth", "tilde", "hat")), ("risk-errors-n", ("tilde", "hat"))]
+)
+def test_figures_of_risk(kind, names):
+    exhibits = exhibits_of("risk", results_of("risk"))
+    found = [exhibit for name, exhibit in exhibits.items() if name.startswith(kind)]
+    assert len(found) == 2
+    for exhibit in found:
+        figure = drawn(exhibit)
+        assert [ax.get_title() for ax in figure.axes] == list(TITLES.values())
+        for ax, (loss, penalty) in zip(figure.axes, TITLES, strict=True):
+            rows = rows_of(exhibit.table, loss=loss, penalty=penalty)
+            t = column(rows, "iterate")
+            for name in names:
+                mean, error = column(rows, name), column(rows, f"{name}_se")
+                assert has_curve(ax, t, mean)
+                assert has_band(ax, t, mean - 2 * error, mean + 2 * error)
+        assert len(figure.legends) == 1
+        assert len(figure.legends[0].get_texts()) == len(names)
+        labels = {ax.get_ylabel().split()[0] for ax in figure.axes if ax.get_ylabel()}
+        assert labels == {"absolute", "squared"}
+
+
+def test_figures_of_universality():
+    for exhibit in exhibits_of("universality", results_of("universality")).values():
+        figure = drawn(exhibit)
+        axes = np.array(figure.axes).reshape(4, 3)
+        assert [ax.get_title() for ax in axes[0]] == ["true risk $R$", r"$\tilde R$", r"$\hat R$"]
+        pairs = list(dict.fromkeys((r["loss"], r["penalty"]) for r in exhibit.table))
+        assert [ax.get_ylabel() for ax in axes[:, 0]] == [TITLES[pair] for pair in pairs]
+        for row, (loss, penalty) in zip(axes, pairs, strict=True):
+            for ax, name in zip(row, ("truth", "tilde", "hat"), strict=True):
+                assert len(ax.lines) == 2
+                for line, design in zip(ax.lines, ("gaussian", "uniform"), strict=True):
+                    rows = rows_of(exhibit.table, loss=loss, penalty=penalty, design=design)
+                    t, mean, error = (column(rows, k) for k in ("iterate", name, f"{name}_se"))
+                    np.testing.assert_allclose(line.get_xydata().T, [t, mean])
+                    assert line.get_label().lower().startswith(design)
+                    assert has_band(ax, t, mean - 2 * error, mean + 2 * error)
+
+
+def test_figure_of_rates():
+    sizes = Sizes(reps=6, n=(100, 200, 400, 3200), p=(), iters=5)
+    results = power_laws(sizes, (-0.5, -0.25), noise=0.3)
+    (exhibit,) = STUDIES["rates"].exhibits(results)
+    figure = drawn(exhibit)
+    summary = STUDIES["rates"].summary(results)
+    titles = ["LAD–ridge", "LAD–lasso", "square root–ridge", "square root–lasso"]
+    assert [ax.get_title() for ax in figure.axes] == titles
+    for ax, pair in zip(figure.axes, titles, strict=True):
+        rows = [r for r in exhibit.table if TITLES[r["loss"], r["penalty"]] == pair]
+        slopes = {row["error"]: row["slope"] for row in rows_of(summary, pair=pair)}
+        assert len(ax.containers) == 3
+        for name, container in zip(("tilde", "hat", "gap"), ax.containers, strict=True):
+            points, _, (bars,) = container.lines
+            mean, error = column(rows, name), column(rows, f"{name}_se")
+            np.testing.assert_allclose(points.get_ydata(), mean)
+            ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+            np.testing.assert_allclose(ends, np.transpose([mean - 2 * error, mean + 2 * error]))
+        fits = [
+            np.polyfit(*np.log(np.transpose(xy)), 1)[0]
+            for xy, line in zip(lines(ax), ax.lines, strict=True)
+            if line.get_linestyle() != "None"
+        ]
+        for expected in (*slopes.values(), -0.5, -0.25):
+            assert np.min(np.abs(np.array(fits) - expected)) < 1e-9
+        texts = " ".join(text.get_text() for text in ax.texts).replace("−", "-")
+        assert all(f"{value:.2f}" in texts for value in slopes.values())
+
+
+def test_figures_of_stopping():
+    exhibits = exhibits_of("stopping", results_of("stopping"))
+    assert set(exhibits) == {"stopping-n40-p8", "stopping-n40-p12"}
+    for exhibit in exhibits.values():
+        figure = drawn(exhibit)
+        assert [ax.get_title() for ax in figure.axes] == list(TITLES.values())
+        for ax, (loss, penalty) in zip(figure.axes, TITLES, strict=True):
+            assert len(ax.containers) == 6
+            ways = ("hat", "audited", "tilde", "five", "ten", "loo")
+            for way, container in zip(ways, ax.containers, strict=True):
+                rows = rows_of(exhibit.table, loss=loss, penalty=penalty, way=way)
+                regret = 100 * column(rows, "regret")
+                assert container.lines[0].get_ydata() == pytest.approx([regret.mean()])
+                (segment,) = container.lines[2][0].get_segments()
+                assert np.ptp(segment[:, 1]) == pytest.approx(4 * stats.sem(regret))
+                assert any(
+                    len(xy) == len(regret) and np.allclose(xy[:, 1], regret) for xy in lines(ax)
+                )
+
+
+def test_figures_of_coverage():
+    (exhibit,) = STUDIES["coverage"].exhibits(results_of("coverage"))
+    figure = drawn(exhibit)
+    assert [ax.get_title() for ax in figure.axes] == list(TITLES.values())
+    for ax, (loss, penalty) in zip(figure.axes, TITLES, strict=True):
+        rows = rows_of(exhibit.table, loss=loss, penalty=penalty)
+        for way in ("tilde", "hat", "audited"):
+            assert has_curve(ax, column(rows, "iterate"), column(rows, way))
+    nominal = math.erf(math.sqrt(2))
+    (band,) = figure.axes[0].patches
+    low = nominal - 2 * math.sqrt(nominal * (1 - nominal) / 5)
+    assert band.get_extents().transformed(figure.axes[0].transData.inverted()).y0 == pytest.approx(
+        low, abs=1e-6
+    )
+    assert "95.4%" in figure.legends[0].get_texts()[-1].get_text()
+
+
+def test_figure_of_mis_specified():
+    (exhibit,) = STUDIES["mis-specified"].exhibits(results_of("mis-specified"))
+    figure = drawn(exhibit)
+    kinds = list(dict.fromkeys((r["data"], r["loss"], r["penalty"]) for r in exhibit.table))
+    assert len(kinds) == 14
+    panels = {ax.get_title(): ax for ax in figure.axes}
+    assert len(panels) == len(kinds)
+    for data, loss, penalty in kinds:
+        rows = rows_of(exhibit.table, data=data, loss=loss, penalty=penalty)
+        start = f"{data}: {TITLES[loss, penalty]}, n={rows[0]['n']}, p={rows[0]['p']}; "
+        (title,) = [title for title in panels if title.startswith(start)]
+        assert title.removeprefix(start) == f"{100 * rows[0]['warned']:.0f}% warn"
+        ax, t = panels[title], column(rows, "iterate")
+        for name in ("truth", "hat", "scaled", "safe"):
+            assert has_curve(ax, t, column(rows, name))
+        low, high = ax.get_ylim()
+        ends = [rows[-1][name] for name in ("truth", "hat", "scaled", "safe")]
+        assert low < min(ends) <= max(ends) < high
+
+
+# ------------------------------------------------------------------------------------------------
+# All together
+# ------------------------------------------------------------------------------------------------
+
+
+@EVERY
+def test_replications_are_what_a_study_expects(name):
+    study = STUDIES[name]
+    sizes = replace(SMALL[name], reps=2, n=SMALL[name].n[:2], p=SMALL[name].p[:1], iters=3)
+    results = {}
+    for setting in study.plan(sizes):
+        parts = [replicate(setting, seed) for seed in range(2)]
+        results[setting] = {key: np.stack([part[key] for part in parts]) for key in parts[0]}
+    for row in study.summary(results):
+        assert all(math.isfinite(v) for v in row.values() if isinstance(v, float))
+    for exhibit in study.exhibits(results):
+        assert drawn(exhibit).axes
