@@ -126,6 +126,7 @@ def study(
     from joblib import cpu_count
 
     from steinpath.study import STUDIES, StudyError, run_study
+    from steinpath.study.replicate import check_backend
 
     console = Console()
     if name == "list":
@@ -135,24 +136,30 @@ def study(
     # end as Ctrl-C does, which gives workers their notice
     with suppress(ValueError):  # not in the main thread, as in a test
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    unfinished = False
-    for each in STUDIES.values() if name == "all" else [STUDIES[name]]:
-        given = {"n": n, "p": () if name == "all" and not each.full.p else p}
+    chosen = STUDIES.values() if name == "all" else [STUDIES[name]]
+    try:
+        if options["cluster"] is None:
+            check_backend(options["backend"], options["device"])
+        sizes = []
+        for each in chosen:
+            # one that derives p from n has sizes of another kind: together with others, its own
+            given = {} if name == "all" and not each.full.p else {"n": n, "p": p}
+            sizes.append(each.sizes(quick=quick, reps=reps, iters=iters, **given))
+            each.plan(sizes[-1])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    failed = False
+    for each, size in zip(chosen, sizes, strict=True):
         try:
-            sizes = each.sizes(quick=quick, reps=reps, iters=iters, **given)
-            each.plan(sizes)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        try:
-            report = run_study(each, out, sizes, console=console, **options)
+            report = run_study(each, out, size, console=console, **options)
         except StudyError as error:
             raise click.ClickException(str(error)) from None
         except KeyboardInterrupt:
             console.print(f"\nStopped. What is finished is in {out}; the same command goes on.")
             sys.exit(130)
         _show(console, each.name, report)
-        unfinished |= bool(report.failures)
-    if unfinished:
+        failed |= bool(report.failures)
+    if failed:
         sys.exit(1)
 
 

@@ -54,10 +54,9 @@ class Sizes:
         # for the methods that are compared to make sense
         check_count("reps", self.reps, low=2)
         check_count("iters", self.iters, low=2)
-        for n in self.n:
-            check_count("n", n, low=20)
-        for p in self.p:
-            check_count("p", p, low=2)
+        for name, low in (("n", 20), ("p", 2)):
+            values = [check_count(name, value, low=low) for value in getattr(self, name)]
+            object.__setattr__(self, name, tuple(dict.fromkeys(values)))  # each once
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -72,9 +72,7 @@ def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
             yield from map(attempt, tasks)
         return
     from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import (
-        BrokenProcessPool,
-    )
+    from joblib.externals.loky.process_executor import BrokenProcessPool
 
     # two per process under way, so that no process waits and little is lost
     parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
@@ -101,7 +99,7 @@ def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
         number of workers, for a cluster on this machine.
     """
     with connected(cluster) as client:
-        from distributed import as_completed
+        from distributed import KilledWorker, as_completed
 
         # a replication that took its worker down with it is tried elsewhere by the scheduler,
         # `distributed.scheduler.allowed-failures` times
@@ -115,6 +113,8 @@ def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
             elif future.status == "error":
                 error = future.exception()
                 text = f"{type(error).__name__}: {error}"
+                if isinstance(error, KilledWorker):
+                    text = "its worker died, and so did those that tried it next (of memory?)"
                 yield Outcome(keys[future.key], None, error=text)
             else:
                 raise WorkersLost(f"the connection to the cluster {cluster} was lost")
@@ -127,20 +127,20 @@ def connected(cluster: str) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise StudyError("clusters need Dask: pip install 'steinpath[cluster]'") from None
-
-    workers: Any = nullcontext()
-    try:
-        if cluster.isdigit():
-            workers = LocalCluster(
-                n_workers=int(cluster), threads_per_worker=1, dashboard_address=None
-            )
-            client = Client(workers)
-        elif cluster.endswith(".json"):
-            client = Client(scheduler_file=cluster)
-        else:
-            client = Client(cluster)
-        client.wait_for_workers(1, timeout=60)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise StudyError(f"no workers at {cluster}: {error}") from None
-    with workers, client:
+    if cluster.isdigit() and int(cluster) == 0:
+        raise StudyError("a cluster needs one worker at least")
+    with ExitStack() as stack:
+        try:
+            if cluster.isdigit():
+                where = {"n_workers": int(cluster), "threads_per_worker": 1}
+                workers = stack.enter_context(LocalCluster(dashboard_address=None, **where))
+                client = Client(workers)
+            elif cluster.endswith(".json"):
+                client = Client(scheduler_file=cluster)
+            else:
+                client = Client(cluster)
+            stack.enter_context(client)
+            client.wait_for_workers(1, timeout=60)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise StudyError(f"no workers at {cluster}: {error}") from None
         yield client

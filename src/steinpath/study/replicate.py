@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._arrays import to_numpy
+from steinpath._validation import check_choice
 from steinpath.baselines import cross_validate_path, leave_one_out_path
 from steinpath.path import Path, run
 from steinpath.risk import estimate_risk
@@ -87,4 +88,22 @@ def _on_backend(X: np.ndarray, setting: Setting) -> Any:
         return X
     import torch
 
+    torch.set_num_threads(1)  # as for all that replications do: see `parallel`
     return torch.asarray(X, device=setting.device)
+
+
+def check_backend(backend: str, device: str) -> None:
+    """Refuse a backend or a device that this machine does not have."""
+    check_choice("backend", backend, ("numpy", "torch"))
+    if backend == "numpy":
+        if device != "cpu":
+            raise ValueError(f"NumPy's arrays are on the device 'cpu', not on {device!r}")
+        return
+    try:
+        import torch
+
+        torch.zeros(1, device=device)
+    except ImportError:
+        raise ValueError("the backend 'torch' needs torch: pip install torch") from None
+    except (RuntimeError, AssertionError) as error:  # torch says either of a missing device
+        raise ValueError(f"torch cannot use the device {device!r}: {error}") from None

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from steinpath._validation import check_choice, check_count
+from steinpath._validation import check_count
 from steinpath.study.base import Results, Sizes, Study, Table
 from steinpath.study.manifest import Manifest
 from steinpath.study.output import write_figures, write_summary, write_tables
 from steinpath.study.parallel import Task, WorkersLost, locally, on_cluster
 from steinpath.study.progress import progress
+from steinpath.study.replicate import check_backend
 from steinpath.study.settings import Setting
 from steinpath.study.store import Store
 
@@ -90,7 +91,8 @@ def run_study(
     -------
     Report
     """
-    check_choice("backend", backend, ("numpy", "torch"))
+    if cluster is None:
+        check_backend(backend, device)
     seed, jobs = check_count("seed", seed, low=0), check_count("jobs", jobs)
     sizes, console = sizes or study.full, console or Console(quiet=True)
     plan = [replace(s, backend=backend, device=device) for s in study.plan(sizes)]

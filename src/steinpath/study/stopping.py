@@ -96,6 +96,6 @@ STOPPING = Study(
     plan=partial(all_pairs, ways=WAYS),
     exhibits=_exhibits,
     summary=_summary,
-    full=Sizes(reps=50, n=(500,), p=(250, 600), iters=300),
+    full=Sizes(reps=50, n=(400,), p=(200, 480), iters=200),
     quick=Sizes(reps=6, n=(200,), p=(100,), iters=100),
 )
