@@ -689,13 +689,17 @@ def test_figure_of_mis_specified():
     figure = drawn(exhibit)
     kinds = list(dict.fromkeys((r["data"], r["loss"], r["penalty"]) for r in exhibit.table))
     assert len(kinds) == 14
-    panels = {ax.get_title(): ax for ax in figure.axes}
+    panels = {(ax.get_title(), ax.get_ylabel()): ax for ax in figure.axes}
     assert len(panels) == len(kinds)
     for data, loss, penalty in kinds:
         rows = rows_of(exhibit.table, data=data, loss=loss, penalty=penalty)
-        start = f"{data}: {TITLES[loss, penalty]}, n={rows[0]['n']}, p={rows[0]['p']}; "
-        (title,) = [title for title in panels if title.startswith(start)]
-        assert title.removeprefix(start) == f"{100 * rows[0]['warned']:.0f}% warn"
+        start = f"{data}, n={rows[0]['n']}, p={rows[0]['p']}: "
+        (title,) = [
+            title
+            for title in panels
+            if title[0].startswith(start) and title[1] == TITLES[loss, penalty]
+        ]
+        assert title[0].removeprefix(start) == f"{100 * rows[0]['warned']:.0f}% warn"
         ax, t = panels[title], column(rows, "iterate")
         for name in ("truth", "hat", "scaled", "safe"):
             assert has_curve(ax, t, column(rows, name))

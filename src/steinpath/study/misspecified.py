@@ -74,10 +74,9 @@ def _draw(table: Table) -> Figure:
                 draw_curve(ax, rows, name)
             around(ax, rows, NAMES)
             size = f"n={rows[0]['n']}, p={rows[0]['p']}"
-            ax.set_title(
-                f"{kind}: {pair_title(loss, penalty)}, {size}; {rows[0]['warned']:.0%} warn",
-                fontsize="small",
-            )
+            title = f"{kind}, {size}: {rows[0]['warned']:.0%} warn"
+            ax.set_title(title, fontsize="small")
+            ax.set_ylabel(pair_title(loss, penalty), fontsize="small")
     label_iterations(axes)
     share_legend(figure, axes, columns=4)
     return figure
