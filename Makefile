@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types unit slow bench bench-full clean
+.PHONY: demo test lint types unit slow bench bench-full studies clean
 
 demo: .venv/ready
 	$(BIN)/steinpath demo --plot demo.png
@@ -30,6 +30,10 @@ bench: .venv/ready
 
 bench-full: .venv/ready
 	$(BIN)/python benchmarks/bench.py --full --json benchmarks/results/bench.json
+
+# The paper's experiments and more, small: each study in two minutes at most.
+studies: .venv/ready
+	$(BIN)/steinpath study all --quick
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
