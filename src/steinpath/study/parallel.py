@@ -6,6 +6,7 @@ many run beside it: sums come out the same to the last bit.
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 import warnings
@@ -129,6 +130,7 @@ def connected(cluster: str) -> Iterator[Any]:
         raise StudyError("clusters need Dask: pip install 'steinpath[cluster]'") from None
     if cluster.isdigit() and int(cluster) == 0:
         raise StudyError("a cluster needs one worker at least")
+    problem = ""
     with ExitStack() as stack:
         try:
             if cluster.isdigit():
@@ -142,5 +144,11 @@ def connected(cluster: str) -> Iterator[Any]:
             stack.enter_context(client)
             client.wait_for_workers(1, timeout=60)
         except (OSError, TimeoutError, ValueError) as error:
-            raise StudyError(f"no workers at {cluster}: {error}") from None
+            problem = str(error)
+        if problem:
+            # A client that could not connect closes when it is collected. Here, where nothing
+            # holds on to it, that is safe; while another is being made, they would wait for each
+            # other for ever.
+            gc.collect()
+            raise StudyError(f"no workers at {cluster}: {problem}")
         yield client
