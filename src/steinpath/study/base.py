@@ -50,10 +50,10 @@ class Sizes:
     iters: int
 
     def __post_init__(self) -> None:
-        # a Monte Carlo standard error needs two; some rows, columns and iterations are needed
-        # for the methods that are compared to make sense
-        check_count("reps", self.reps, low=2)
-        check_count("iters", self.iters, low=2)
+        # a Monte Carlo standard error needs two replications; what is compared, some rows,
+        # columns and iterations
+        for name in ("reps", "iters"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name), low=2))
         for name, low in (("n", 20), ("p", 2)):
             values = [check_count(name, value, low=low) for value in getattr(self, name)]
             object.__setattr__(self, name, tuple(dict.fromkeys(values)))  # each once

@@ -78,7 +78,7 @@ class Manifest:
                 style="yellow",
             )
         self.content["runs"].append(entry)
-        self._write()
+        self.write()
         start = time.monotonic()
         try:
             yield
@@ -88,8 +88,8 @@ class Manifest:
             raise
         finally:
             entry["seconds"] = round(time.monotonic() - start, 1)
-            self._write()
+            self.write()
 
-    def _write(self) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+    def write(self) -> None:
+        """Write the file."""
         write_text(self.file, json.dumps(self.content, indent=1) + "\n")

@@ -7,12 +7,15 @@ many run beside it: sums come out the same to the last bit.
 from __future__ import annotations
 
 import gc
+import os
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
@@ -39,7 +42,10 @@ class Outcome(NamedTuple):
 
 
 class WorkersLost(Exception):
-    """Workers died, and took replications with them that may well succeed the next time."""
+    """Workers were lost, with replications that may well succeed the next time."""
+
+
+_DIED = "its process died each time (of memory, perhaps: with fewer at once there is more for each)"
 
 
 def attempt(task: Task) -> Outcome:
@@ -66,6 +72,24 @@ def in_worker(task: Task) -> Outcome:
     return attempt(task)
 
 
+@lru_cache(maxsize=1)
+def _leave_with_parent() -> None:
+    """End this process soon after the one that started it, which may have been killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _in_process(do: Callable[[Task], Outcome], task: Task) -> Outcome:
+    _leave_with_parent()
+    return do(task)
+
+
 def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     """Do replications on this machine, in so many processes; yield them as they are done."""
     if jobs == 1:
@@ -76,16 +100,35 @@ def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     # two per process under way, so that no process waits and little is lost
-    parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=2 * jobs)
-    try:
-        with warnings.catch_warnings():
-            # it starts another in its place
-            warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
-            yield from parallel(delayed(in_worker)(task) for task in tasks)
-    except BrokenProcessPool as error:
-        raise WorkersLost(
-            "a worker process died (of memory, perhaps: fewer --jobs need less)"
-        ) from error
+    ahead = 2 * jobs
+    left = dict.fromkeys(tasks)
+    while left:
+        parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)
+        calls = (delayed(_in_process)(in_worker, task) for task in list(left))
+        try:
+            with warnings.catch_warnings():
+                # it starts another worker in its place; and if we end early, that is meant
+                for told in ("A worker stopped while some jobs were given", r"\d+ tasks "):
+                    warnings.filterwarnings("ignore", told)
+                for outcome in parallel(calls):
+                    del left[outcome.task]
+                    yield outcome
+        except BrokenProcessPool:  # by one of those that were under way
+            for task in list(left)[:ahead]:
+                del left[task]
+                yield _by_itself(task)
+
+
+def _by_itself(task: Task) -> Outcome:
+    """Do a replication in a process of its own, which it may take down with it."""
+    from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
+
+    with ProcessPoolExecutor(max_workers=1) as process:
+        try:
+            outcome: Outcome = process.submit(_in_process, in_worker, task).result()
+            return outcome
+        except BrokenProcessPool:
+            return Outcome(task, None, error=_DIED)
 
 
 def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
@@ -107,35 +150,45 @@ def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
         futures = client.map(in_worker, tasks, pure=False, batch_size=1000)
         keys = {future.key: task for future, task in zip(futures, tasks, strict=True)}
         waiting = as_completed(futures)
+        lost = WorkersLost(f"the connection to the cluster {cluster} was lost")
         del futures  # so that each is forgotten, here and there, when it has been used
         for future in waiting:
             if future.status == "finished":
-                yield future.result()
+                try:
+                    outcome = future.result()
+                except OSError:  # the connection broke
+                    raise lost from None
+                yield outcome
             elif future.status == "error":
                 error = future.exception()
                 text = f"{type(error).__name__}: {error}"
-                if isinstance(error, KilledWorker):
-                    text = "its worker died, and so did those that tried it next (of memory?)"
+                text = _DIED if isinstance(error, KilledWorker) else text
                 yield Outcome(keys[future.key], None, error=text)
             else:
-                raise WorkersLost(f"the connection to the cluster {cluster} was lost")
+                raise lost
 
 
 @contextmanager
 def connected(cluster: str) -> Iterator[Any]:
     """Connect to a cluster that is there, or start one on this machine for the while."""
     try:
+        from dask import config
         from distributed import Client, LocalCluster
     except ImportError:
         raise StudyError("clusters need Dask: pip install 'steinpath[cluster]'") from None
     if cluster.isdigit() and int(cluster) == 0:
         raise StudyError("a cluster needs one worker at least")
+    if cluster.endswith(".json") and not Path(cluster).exists():
+        raise StudyError(f"no workers at {cluster}: there is no such scheduler file yet")
     problem = ""
     with ExitStack() as stack:
         try:
             if cluster.isdigit():
+                # a worker that is lost comes back, however long that takes on a busy machine
+                patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}
+                stack.enter_context(config.set(patience))
                 where = {"n_workers": int(cluster), "threads_per_worker": 1}
-                workers = stack.enter_context(LocalCluster(dashboard_address=None, **where))
+                workers = stack.enter_context(LocalCluster(dashboard_address=":0", **where))
                 client = Client(workers)
             elif cluster.endswith(".json"):
                 client = Client(scheduler_file=cluster)

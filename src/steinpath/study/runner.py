@@ -96,6 +96,8 @@ def run_study(
     seed, jobs = check_count("seed", seed, low=0), check_count("jobs", jobs)
     sizes, console = sizes or study.full, console or Console(quiet=True)
     plan = [replace(s, backend=backend, device=device) for s in study.plan(sizes)]
+    if not plan:
+        raise ValueError(f"the study {study.name!r} needs a value of n and of p at least")
     # all settings once before any twice: a study that is stopped is a smaller study
     tasks = [Task(setting, seed + r) for r in range(sizes.reps) for setting in plan]
     store = Store(folder)
@@ -103,10 +105,13 @@ def run_study(
     failures: list[str] = []
     with store.alone():
         missing = [task for task in tasks if not store.has(*task)]
+        manifest = Manifest.of(out, study, sizes, seed, plan)
         if missing and not redraw:
-            with Manifest.of(out, study, sizes, seed, plan).run(console):
+            with manifest.run(console):
                 failures = _compute(store, missing, len(tasks), study.name, jobs, cluster, console)
             missing = [task for task in missing if not store.has(*task)]
+        elif not redraw:
+            manifest.write()
         results = _read(store, plan, set(tasks) - set(missing))
         summary, files = [], []
         if results:

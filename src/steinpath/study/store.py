@@ -19,7 +19,7 @@ import numpy as np
 from steinpath.study.replicate import Columns
 from steinpath.study.settings import Setting
 
-_PARTIAL = ".partial"
+_PARTIAL = ".steinpath-partial"
 
 
 class StudyError(Exception):
@@ -57,7 +57,7 @@ class Store:
             lock = open(self.folder / "lock", "w")  # noqa: SIM115
         with lock:
             _lock(lock, self.folder)
-            for left in self.folder.rglob(f"*{_PARTIAL}"):
+            for left in self.folder.glob(f"*/*{_PARTIAL}"):
                 left.unlink(missing_ok=True)
             yield
 
@@ -87,17 +87,22 @@ class Store:
 
     def read(self, setting: Setting, seeds: Iterable[int]) -> Columns:
         """Columns of several replications that are there, stacked: (replications, iterates)."""
-        parts = [self._read(self.part(setting, seed)) for seed in seeds]
-        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+        parts = [self._read(setting, seed) for seed in seeds]
+        names = [name for name in parts[0] if all(name in part for part in parts)]
+        return {name: np.stack([part[name] for part in parts]) for name in names}
 
-    def _read(self, file: Path) -> Columns:
+    def _read(self, setting: Setting, seed: int) -> Columns:
+        file = self.part(setting, seed)
         try:
             table = _parquet().parquet.read_table(file, page_checksum_verification=True)
+            columns = {name: table[name].to_numpy() for name in table.column_names}
+            if not {"truth", *setting.ways} <= columns.keys() or len(table) != setting.iters + 1:
+                raise ValueError("its columns are not those of its setting")
         except (OSError, ValueError) as error:
             raise StudyError(
                 f"{file} is damaged ({error}); delete it and run the same command again"
             ) from None
-        return {name: table[name].to_numpy() for name in table.column_names}
+        return columns
 
 
 def _described(setting: Setting) -> bytes:
@@ -115,6 +120,7 @@ def written(file: Path) -> Iterator[Path]:
     """Name a file to write to; it takes its final name once it is complete, on disk."""
     partial = file.with_name(f"{file.name}.{os.getpid()}{_PARTIAL}")
     with _explained(f"cannot write {file}"):
+        file.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield partial
             with open(partial, "r+b") as written:

@@ -1,0 +1,106 @@
+"""Tiny studies, and workers that misbehave: importable, so that they reach other processes."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from steinpath.study import STUDIES, Sizes, parallel
+from steinpath.study.store import Store
+
+SIZES = Sizes(reps=2, n=(40,), p=(20,), iters=5)
+
+#: Two settings, whose tables are those of the study ``risk``.
+TINY = replace(
+    STUDIES["risk"],
+    name="tiny",
+    plan=lambda sizes: [
+        setting
+        for setting in STUDIES["risk"].plan(sizes)
+        if (setting.loss, setting.penalty) in (("lad", "lasso"), ("square_root", "ridge"))
+    ],
+)
+
+
+def part_files(folder):
+    return sorted(Path(folder, "parts").iterdir())
+
+
+def tables(folder):
+    """Texts of all tables of all studies, by name."""
+    return {str(file.relative_to(folder)): file.read_text() for file in Path(folder).rglob("*.csv")}
+
+
+def assert_same_parts(one, other):
+    import pyarrow.parquet
+
+    names = [file.name for file in part_files(one)]
+    assert names == [file.name for file in part_files(other)]
+    for name in names:
+        a, b = (pyarrow.parquet.read_table(Path(each, "parts", name)) for each in (one, other))
+        assert a.column_names == b.column_names
+        for column in a.column_names:
+            assert a[column].to_numpy().tobytes() == b[column].to_numpy().tobytes(), (name, column)
+
+
+def same_columns(one, other):
+    return list(one) == list(other) and all(
+        np.array_equal(one[name], other[name], equal_nan=True) for name in one
+    )
+
+
+class Calls:
+    """A `replicate` that notes what it is asked to do."""
+
+    def __init__(self, monkeypatch, fail=lambda task: None):
+        self.tasks, self.fail = [], fail
+        self._really = parallel.replicate
+        monkeypatch.setattr(parallel, "replicate", self)
+
+    def __call__(self, setting, seed):
+        task = parallel.Task(setting, seed)
+        self.tasks.append(task)
+        self.fail(task)
+        return self._really(setting, seed)
+
+
+def has_parts(folder, study, sizes, seeds):
+    store = Store(folder)
+    return all(store.has(setting, seed) for setting in study.plan(sizes) for seed in seeds)
+
+
+# ------------------------------------------------------------------------------------------------
+# What workers run in place of `in_worker`
+# ------------------------------------------------------------------------------------------------
+
+_really = parallel.in_worker
+
+
+def die_once(folder, task):
+    """Kill the process that is the first to come to a second replication."""
+    if task.seed == 1:
+        try:
+            Path(folder, "died").touch(exist_ok=False)
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return _really(task)
+
+
+def die_always(task):
+    """Kill every process that comes to one of the replications, the first in a plan."""
+    if task.seed == 0 and task.setting.loss == "lad":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _really(task)
+
+
+def note_threads(folder, task):
+    """Note how many threads each library may use while a replication is under way."""
+    outcome = _really(task)
+    counts = {library["num_threads"] for library in threadpool_info()}
+    Path(folder, f"{task.setting.key}-{task.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
+    return outcome

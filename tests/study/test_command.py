@@ -1,0 +1,300 @@
+"""The command ``steinpath study``: what it says, how it ends, and that killing it does no harm."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+from studies import Calls, assert_same_parts, part_files, tables
+
+from steinpath.cli import main
+from steinpath.study import STUDIES, Sizes, run_study, runner
+
+TINY = ["--n", "40", "--p", "20", "--iters", "5", "--reps", "2"]
+
+
+@pytest.fixture(autouse=True)
+def _signals():
+    """The command ends on SIGTERM as it does on Ctrl-C; the tests should not."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def study(*arguments):
+    return CliRunner().invoke(main, ["study", *map(str, arguments)])
+
+
+# ------------------------------------------------------------------------------------------------
+# What it says
+# ------------------------------------------------------------------------------------------------
+
+
+def test_help_and_list_name_what_there_is(monkeypatch):
+    command = [sys.executable, "-m", "steinpath", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: steinpath ")
+    assert {"demo", "study"} <= set(done.stdout.split())
+    monkeypatch.setenv("COLUMNS", "120")
+    result = study("list")
+    assert result.exit_code == 0, result.output
+    for name, each in STUDIES.items():
+        assert name in result.output
+        assert str(each.full.reps) in result.output
+    assert study("--help").exit_code == 0
+
+
+def test_unknown_studies_are_refused_with_those_that_are_known(tmp_path):
+    result = study("risks", "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "'risks' is no study; there are list, all, risk, universality" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["rates", "--p", 20], "the study 'rates' derives p from n; leave out p"),
+        (["rates", "--n", 40], "the study 'rates' needs two values of n at least"),
+        (["mis-specified", "--n", 40, "--n", 60], "takes one n and one p"),
+        (["mis-specified", "--p", 20, "--p", 30], "takes one n and one p"),
+        (["all", "--quick", "--n", 40, "--n", 60], "takes one n and one p"),
+        (["risk", "--reps", 1], "--reps"),
+        (["risk", "--n", 19], "--n"),
+        (["risk", "--jobs", 0], "--jobs"),
+        (["risk", "--backend", "jax"], "--backend"),
+        (["risk", "--device", "cuda"], "not on 'cuda'"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_is_done(tmp_path, monkeypatch, arguments, reason):
+    calls = Calls(monkeypatch)
+    sizes = ["--reps", 2, "--iters", 5, "--jobs", 1]
+    result = study(arguments[0], *sizes, *arguments[1:], "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert reason in result.output
+    assert not calls.tasks
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_the_table_and_the_files_are_printed(tmp_path):
+    result = study("risk", *TINY, "--jobs", 1, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    shown = [line for line in lines if re.fullmatch(r"risk: \d+ of 16, .+ left", line)]
+    assert len(shown) == 15
+    assert any(re.fullmatch(r"risk: 16 of 16, done in \d+ s", line) for line in lines)
+    assert sum(line.startswith("| ") for line in lines) == 18
+    files = [Path(line) for line in lines if line.startswith(str(tmp_path))]
+    assert {file.suffix for file in files} == {".csv", ".md", ".pdf", ".png"}
+    assert all(file.stat().st_size for file in files)
+
+
+def test_failures_are_printed_and_the_exit_code_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+
+    def fail(task):
+        if task.seed == 1 and task.setting.penalty == "mcp":
+            raise ValueError("[not] today")
+
+    with monkeypatch.context() as patch:
+        Calls(patch, fail)
+        result = study("risk", *TINY, "--jobs", 1, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "14 of 16 replications are finished." in result.output
+    assert "Failed: 2 × ValueError: [not] today (in fail, line " in result.output
+    calls = Calls(monkeypatch)
+    assert study("risk", *TINY, "--jobs", 1, "--out", tmp_path).exit_code == 0
+    assert len(calls.tasks) == 2
+
+
+def test_all_studies_run_at_tiny_sizes(tmp_path):
+    result = study("all", "--quick", *TINY, "--jobs", 1, "--out", tmp_path)
+    assert result.exit_code == 0, (result.output[-2000:], result.exception)
+    for name in STUDIES:
+        assert (tmp_path / name / "summary.csv").stat().st_size, name
+        assert (tmp_path / name / "manifest.json").exists(), name
+        assert list((tmp_path / name).glob("*.pdf")), name
+
+
+def test_redraw_does_nothing_else(tmp_path, monkeypatch):
+    calls = Calls(monkeypatch)
+    result = study("risk", *TINY, "--redraw", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "0 of 16 replications are finished." in result.output
+    assert not calls.tasks
+
+
+def test_errors_take_a_line_and_no_traceback(tmp_path):
+    (tmp_path / "risk").write_text("mine")
+    result = study("risk", *TINY, "--jobs", 1, "--out", tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert result.output.startswith("Error: cannot write ")
+
+
+def test_a_cluster_where_nobody_listens(tmp_path):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
+        result = study("risk", *TINY, "--cluster", "tcp://127.0.0.1:9", "--out", tmp_path)
+    assert result.exit_code == 1
+    [line] = [line for line in result.output.splitlines() if line]
+    assert line.startswith("Error: no workers at tcp://127.0.0.1:9: ")
+
+
+# ------------------------------------------------------------------------------------------------
+# Processes of their own
+# ------------------------------------------------------------------------------------------------
+
+
+class Commands:
+    """Starts the command, each time in a process group of its own, and knows what it left."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.processes = []
+        self.mark = f"STEINPATH_TEST={folder}"
+
+    def start(self, *arguments, reps, out):
+        """Start a study of the given size."""
+        size = ["--n", "60", "--p", "30", "--iters", "20", "--reps", str(reps)]
+        command = [sys.executable, "-m", "steinpath", "study", "risk", *size, "--out", str(out)]
+        name, value = self.mark.split("=", 1)
+        with open(self.folder / "stdout", "w") as one, open(self.folder / "stderr", "w") as other:
+            process = subprocess.Popen(
+                [*command, *arguments],
+                stdout=one,
+                stderr=other,
+                start_new_session=True,
+                env={**os.environ, name: value},
+            )
+        self.processes.append(process)
+        return process
+
+    def said(self):
+        """Return what the latest has written to its output, and to its errors."""
+        return (self.folder / "stdout").read_text(), (self.folder / "stderr").read_text()
+
+    def alive(self):
+        """Return processes of any of them that are still there."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (place / "environ").read_bytes().split(b"\0")
+            except OSError:  # gone, or none of ours
+                continue
+            if self.mark.encode() in environment:
+                found.append(int(place.name))
+        return found
+
+
+@pytest.fixture
+def commands(tmp_path):
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("needs /proc")
+    found = Commands(tmp_path)
+    yield found
+    for pid in found.alive():  # all of which it has started
+        os.kill(pid, signal.SIGKILL)
+    for process in found.processes:
+        process.wait()
+
+
+def wait_for_parts(process, out, count):
+    """Wait until there are some parts, or the process has ended."""
+    while process.poll() is None:
+        with_parts = (out / "parts").exists()
+        if with_parts and sum(1 for _ in (out / "parts").glob("*.parquet")) >= count:
+            return
+        time.sleep(0.01)
+
+
+def wait_until_gone(commands, seconds):
+    end = time.monotonic() + seconds
+    while (left := commands.alive()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
+
+
+def test_killed_ten_times_a_study_comes_to_the_same_end(tmp_path, monkeypatch, commands):
+    out, reference = tmp_path / "out", tmp_path / "reference"
+    rng = random.Random(0)
+    done = interrupted = 0
+    for start in range(10):
+        process = commands.start("--jobs", "2", reps=6, out=out)
+        if start % 3 == 1:  # in the midst of it
+            wait_for_parts(process, out, done + 1)
+            time.sleep(rng.uniform(0, 0.05))
+        else:  # whenever
+            time.sleep(rng.uniform(0, 3))
+        if start == 4:
+            os.kill(process.pid, signal.SIGKILL)
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        parts = [*out.glob("parts/*.parquet")]
+        assert all(pyarrow.parquet.read_table(file).num_rows == 21 for file in parts)
+        assert len(parts) >= done
+        done = len(parts)
+        interrupted += 0 < done < 48
+    assert interrupted
+    process = commands.start("--jobs", "2", reps=6, out=out)
+    assert process.wait() == 0, commands.said()
+    assert commands.said()[1] == ""
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+    run_study(STUDIES["risk"], reference, Sizes(reps=6, n=(60,), p=(30,), iters=20))
+    assert_same_parts(out, reference)
+    assert tables(out) == tables(reference)
+    assert [*out.rglob("*-partial")] == []
+    runs = json.loads((out / "risk" / "manifest.json").read_text())["runs"]
+    assert None in {run["ended"] for run in runs}  # what a killed run leaves of itself
+    assert runs[-1]["ended"] == "complete"
+
+
+def test_a_killed_study_leaves_no_workers_behind(tmp_path, commands):
+    process = commands.start("--jobs", "2", reps=6, out=tmp_path / "out")
+    wait_for_parts(process, tmp_path / "out", 6)  # all workers are at work
+    assert len(commands.alive()) >= 3
+    os.kill(process.pid, signal.SIGKILL)  # it alone, as the kernel does when memory runs out
+    process.wait()
+    assert wait_until_gone(commands, 10) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [(signal.SIGTERM, os.kill), (signal.SIGINT, os.killpg)],  # as a queue does, as Ctrl-C does
+    ids=["SIGTERM", "SIGINT"],
+)
+def test_stopped_it_says_that_what_is_finished_is_kept(tmp_path, commands, number, send):
+    out = tmp_path / "out"
+    process = commands.start("--jobs", "2", reps=100, out=out)
+    wait_for_parts(process, out, 1)
+    send(process.pid, number)
+    assert process.wait() == 130
+    output, errors = commands.said()
+    assert f"Stopped. What is finished is in {out}; the same command goes on." in " ".join(
+        output.split()
+    )
+    assert "Traceback" not in errors
+    assert wait_until_gone(commands, 10) == []
+    assert list(out.rglob("*-partial")) == []
+    assert 1 <= len(part_files(out)) < 800
+    [run] = json.loads((out / "risk" / "manifest.json").read_text())["runs"]
+    assert run["ended"].startswith("KeyboardInterrupt")
+
+
+def test_a_scheduler_file_that_is_not_there_is_not_waited_for(tmp_path, commands):
+    pytest.importorskip("distributed")
+    process = commands.start(
+        "--cluster", str(tmp_path / "scheduler.json"), reps=2, out=tmp_path / "out"
+    )
+    assert process.wait(timeout=30) == 1
+    assert "Error: no workers at" in commands.said()[1]

@@ -1,0 +1,236 @@
+"""Whoever does the replications, and whatever becomes of them: the same bits."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import studies
+from studies import SIZES, TINY, Calls, part_files, tables
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from steinpath.study import STUDIES, StudyError, parallel, run_study, runner
+from steinpath.study.store import Store
+
+RISK = STUDIES["risk"]
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch):
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Address of a cluster of two processes, of two threads each."""
+    distributed = pytest.importorskip("distributed")
+    options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=2, **options) as workers:
+        yield workers.scheduler_address
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """Folder of a study that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("reference")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+        report = run_study(RISK, folder, SIZES)
+        run_study(TINY, folder, replace(SIZES, reps=4))
+    assert report.finished == report.total == 16
+    return folder
+
+
+def assert_same_study(folder, reference, study, seeds):
+    found, expected = tables(folder), tables(reference)
+    assert found == {name: expected[name] for name in expected if name.startswith(study.name)}
+    one, other = Store(folder), Store(reference)
+    for setting in study.plan(SIZES):
+        for seed in seeds:
+            a, b = one.read(setting, [seed]), other.read(setting, [seed])
+            assert list(a) == list(b)
+            for name in a:
+                assert np.array_equal(a[name], b[name], equal_nan=True), (setting, seed, name)
+
+
+# ------------------------------------------------------------------------------------------------
+# The same bits
+# ------------------------------------------------------------------------------------------------
+
+
+def test_processes_find_the_same_to_the_last_bit(tmp_path, reference):
+    report = run_study(RISK, tmp_path, SIZES, jobs=2)
+    assert report.finished == report.total == 16
+    assert_same_study(tmp_path, reference, RISK, (0, 1))
+
+
+def test_a_cluster_finds_the_same_to_the_last_bit(tmp_path, reference, cluster):
+    report = run_study(RISK, tmp_path, SIZES, cluster=cluster)
+    assert report.finished == report.total == 16
+    assert_same_study(tmp_path, reference, RISK, (0, 1))
+
+
+def test_some_here_some_there(tmp_path, reference, cluster):
+    run_study(TINY, tmp_path, SIZES, jobs=2)
+    run_study(TINY, tmp_path, replace(SIZES, reps=3), cluster=cluster)
+    run_study(TINY, tmp_path, replace(SIZES, reps=4))
+    assert_same_study(tmp_path, reference, TINY, range(4))
+
+
+def test_a_replication_here_has_one_thread_for_the_while(tmp_path, monkeypatch):
+    def note(task):
+        found.append({library["num_threads"] for library in threadpool_info()})
+
+    found = []
+    Calls(monkeypatch, note)
+    with threadpool_limits(2):
+        run_study(TINY, tmp_path, SIZES)
+        note(None)
+    assert found == [{1}, {1}, {1}, {1}, {2}]
+
+
+@pytest.mark.parametrize("where", ["processes", "cluster"])
+def test_a_replication_elsewhere_has_one_thread(tmp_path, monkeypatch, request, where):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    monkeypatch.setattr(parallel, "in_worker", partial(studies.note_threads, notes))
+    address = request.getfixturevalue("cluster") if where == "cluster" else None
+    run_study(TINY, tmp_path, SIZES, jobs=2, cluster=address)
+    found = [file.read_text().split(" ", 1) for file in notes.iterdir()]
+    assert len(found) == 4
+    assert {counts for _, counts in found} == {"[1]"}
+    assert str(os.getpid()) not in {pid for pid, _ in found}
+
+
+# ------------------------------------------------------------------------------------------------
+# Replications that fail, and workers that die
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["processes", "cluster"])
+def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, request, where):
+    address = request.getfixturevalue("cluster") if where == "cluster" else None
+    unknown = replace(TINY.plan(SIZES)[0], rows="no such law")
+    study = replace(TINY, plan=lambda sizes: [*TINY.plan(sizes), unknown])
+    report = run_study(study, tmp_path, SIZES, jobs=2, cluster=address)
+    assert (report.finished, report.total) == (4, 6)
+    [failure] = report.failures
+    assert failure.startswith("2 × KeyError: 'no such law' (in replicate, line ")
+
+
+def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
+    marks, out = tmp_path / "marks", tmp_path / "out"
+    marks.mkdir()
+    monkeypatch.setattr(parallel, "in_worker", partial(studies.die_once, marks))
+    report = run_study(TINY, out, replace(SIZES, reps=4), jobs=2)
+    assert list(marks.iterdir())
+    assert (report.finished, report.total, report.failures) == (8, 8, [])
+    assert_same_study(out, reference, TINY, range(4))
+
+
+def test_a_replication_that_kills_its_process_costs_no_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "in_worker", studies.die_always)
+    report = run_study(TINY, tmp_path, replace(SIZES, reps=40), jobs=2)
+    assert (report.finished, report.total) == (79, 80)
+    [failure] = report.failures
+    assert failure.startswith("1 × ")
+    assert "died" in failure
+
+
+def test_a_worker_of_a_cluster_that_dies_is_replaced(tmp_path, monkeypatch, reference, cluster):
+    marks, out = tmp_path / "marks", tmp_path / "out"
+    marks.mkdir()
+    monkeypatch.setattr(parallel, "in_worker", partial(studies.die_once, marks))
+    report = run_study(TINY, out, replace(SIZES, reps=4), cluster=cluster)
+    assert list(marks.iterdir())
+    assert (report.finished, report.total, report.failures) == (8, 8, [])
+    assert_same_study(out, reference, TINY, range(4))
+
+
+def test_a_connection_that_breaks_while_a_result_is_fetched(tmp_path, monkeypatch, cluster):
+    from distributed import Future
+    from distributed.comm import CommClosedError
+
+    really, broken = Future.result, []
+
+    def result(self, *args, **options):
+        if not broken:
+            broken.append(self.key)
+            raise CommClosedError("in <TCP (closed)>: Stream is closed")
+        return really(self, *args, **options)
+
+    monkeypatch.setattr(Future, "result", result)
+    report = run_study(TINY, tmp_path, SIZES, cluster=cluster)
+    assert broken
+    assert (report.finished, report.failures) == (4, [])
+
+
+# ------------------------------------------------------------------------------------------------
+# Clusters on this machine, and none at all
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, reference):
+    pytest.importorskip("distributed")
+    with socket.socket() as taken, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with suppress(OSError):  # someone else's dashboard is there already
+            taken.bind(("", 8787))
+            taken.listen()
+        report = run_study(TINY, tmp_path, replace(SIZES, reps=4), cluster="1")
+    assert report.finished == report.total == 8
+    assert_same_study(tmp_path, reference, TINY, range(4))
+    assert [str(each.message) for each in caught if "8787" in str(each.message)] == []
+
+
+def test_a_cluster_on_this_machine_that_loses_its_only_worker_goes_on(tmp_path):
+    pytest.importorskip("distributed")
+    script = f"""
+from functools import partial
+from steinpath.study import parallel, run_study, runner
+import studies
+parallel.in_worker = partial(studies.die_once, {str(tmp_path)!r})
+runner.write_figures = lambda folder, exhibits: []
+report = run_study(studies.TINY, {str(tmp_path / "out")!r}, studies.SIZES, cluster="1")
+print("finished", report.finished, report.failures)
+"""
+    # a machine so busy that a worker takes longer to come back than Dask is patient
+    patience = {"DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "100ms"}
+    env = {**os.environ, **patience, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=45, check=False)
+    assert "finished 4 []" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://127.0.0.1"])
+def test_a_cluster_that_is_not_there(tmp_path, address):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "500ms"}),
+        pytest.raises(StudyError, match=re.escape(f"no workers at {address}: ")),
+    ):
+        run_study(TINY, tmp_path, SIZES, cluster=address)
+    assert part_files(tmp_path) == []
+
+
+def test_a_cluster_of_no_workers_is_refused(tmp_path):
+    pytest.importorskip("distributed")
+    with pytest.raises(StudyError, match="one worker at least"):
+        run_study(TINY, tmp_path, SIZES, cluster="0")
+
+
+def test_a_missing_library_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(StudyError, match=r"pip install 'steinpath\[cluster\]'"):
+        run_study(TINY, tmp_path, SIZES, cluster="2")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(StudyError, match=r"pip install 'steinpath\[study\]'"):
+        run_study(TINY, tmp_path, SIZES)

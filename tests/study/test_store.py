@@ -1,0 +1,405 @@
+"""Replications on disk: whole or not there, and no trouble that is not explained."""
+
+import errno
+import os
+import shutil
+import subprocess
+from dataclasses import fields, replace
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from studies import (
+    SIZES,
+    TINY,
+    Calls,
+    assert_same_parts,
+    has_parts,
+    part_files,
+    same_columns,
+    tables,
+)
+
+from steinpath.study import Setting, StudyError, parallel, run_study, runner, settings
+from steinpath.study.replicate import replicate
+from steinpath.study.store import Store, write_text, written
+
+SETTING = Setting("lad", "lasso", 40, 20, 5, ("tilde", "hat"), "gaussian", "t2")
+ODD = np.array([0.0, -0.0, np.nan, np.inf, 1e-310, 1])
+COLUMNS = {"truth": np.linspace(0, 1, 6), "tilde": ODD, "hat": -ODD}
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch):
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+
+
+def leftovers(folder):
+    return list(folder.rglob("*-partial"))
+
+
+# ------------------------------------------------------------------------------------------------
+# Names
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_hash_of_a_setting_stays_what_it_is():
+    # parts of earlier runs are found by it: if it must change, so must REVISION
+    assert SETTING.key == "ca27862e4f377e4c"
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Setting)])
+def test_the_hash_knows_every_field(name):
+    value = getattr(SETTING, name)
+    other = {int: lambda: value + 1, str: lambda: value + "x", tuple: lambda: value[::-1]}
+    assert replace(SETTING, **{name: other[type(value)]()}).key != SETTING.key
+    assert replace(SETTING, **{name: value}).key == SETTING.key
+
+
+def test_the_hash_knows_the_revision(monkeypatch):
+    before = SETTING.key
+    monkeypatch.setattr(settings, "REVISION", settings.REVISION + 1)
+    assert SETTING.key != before
+
+
+# ------------------------------------------------------------------------------------------------
+# Whole or not there
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_part_comes_back_to_the_last_bit(tmp_path):
+    store = Store(tmp_path)
+    assert not store.has(SETTING, 7)
+    store.write(SETTING, 7, COLUMNS, seconds="0.5")
+    assert store.has(SETTING, 7)
+    assert not store.has(SETTING, 8)
+    assert not store.has(replace(SETTING, iters=6), 7)
+    found = store.read(SETTING, [7, 7])
+    for name, values in COLUMNS.items():
+        assert found[name].shape == (2, 6)
+        assert found[name][1].tobytes() == values.tobytes()
+    assert [file.name for file in part_files(tmp_path)] == [f"{SETTING.key}-7.parquet"]
+    notes = pyarrow.parquet.read_schema(store.part(SETTING, 7)).metadata
+    assert notes[b"seconds"] == b"0.5"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(RuntimeError, RuntimeError), (OSError, StudyError), (KeyboardInterrupt, KeyboardInterrupt)],
+)
+def test_a_writer_that_fails_midway_leaves_nothing(tmp_path, monkeypatch, error, raised):
+    def broken(table, file, **options):
+        file.write_bytes(b"PAR1 and so on")
+        raise error("midway")
+
+    store = Store(tmp_path)
+    store.write(SETTING, 0, COLUMNS)
+    before = store.part(SETTING, 0).read_bytes()
+    monkeypatch.setattr(pyarrow.parquet, "write_table", broken)
+    for seed in (0, 1):
+        with pytest.raises(raised, match="midway"):
+            store.write(SETTING, seed, COLUMNS)
+    assert part_files(tmp_path) == [store.part(SETTING, 0)]
+    assert store.part(SETTING, 0).read_bytes() == before
+
+
+def test_texts_are_written_as_a_whole_too(tmp_path):
+    file = tmp_path / "table.csv"
+    write_text(file, "one\n")
+
+    def half_written():
+        with written(file) as partial:
+            partial.write_text("tw")
+            assert file.read_text() == "one\n"
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half_written()
+    assert file.read_text() == "one\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def _truncated(store):
+    file = store.part(SETTING, 0)
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def _without_end(store):
+    file = store.part(SETTING, 0)
+    os.truncate(file, file.stat().st_size - 1)
+
+
+def _empty(store):
+    os.truncate(store.part(SETTING, 0), 0)
+
+
+def _zeros(store):
+    file = store.part(SETTING, 0)
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def _of_another_setting(store):
+    other = replace(SETTING, penalty="ridge")
+    store.write(other, 0, COLUMNS)
+    store.part(other, 0).rename(store.part(SETTING, 0))
+
+
+def _of_another_seed(store):
+    shutil.copy(store.part(SETTING, 1), store.part(SETTING, 0))
+
+
+def _without_notes(store):
+    pyarrow.parquet.write_table(pyarrow.table(COLUMNS), store.part(SETTING, 0))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _truncated,
+        _without_end,
+        _empty,
+        _zeros,
+        _of_another_setting,
+        _of_another_seed,
+        _without_notes,
+    ],
+)
+def test_a_part_that_is_not_what_its_name_says_is_done_again(tmp_path, monkeypatch, spoil):
+    once, again = tmp_path / "once", tmp_path / "again"
+    run_study(TINY, once, SIZES)
+    shutil.copytree(once, again)
+    store = Store(again)
+    spoil(store)
+    assert not store.has(SETTING, 0)
+    calls = Calls(monkeypatch)
+    report = run_study(TINY, again, SIZES)
+    assert calls.tasks == [(SETTING, 0)]
+    assert report.finished == report.total
+    assert_same_parts(once, again)
+    assert tables(once) == tables(again)
+
+
+def data_of(file):
+    """Where in a part the data are, which come before its footer."""
+    content = file.read_bytes()
+    return range(4, len(content) - 8 - int.from_bytes(content[-8:-4], "little"))
+
+
+def test_damage_to_the_data_of_a_part_is_noticed(tmp_path):
+    store = Store(tmp_path)
+    store.write(SETTING, 0, replicate(SETTING, 0))
+    good, file = store.read(SETTING, [0]), store.part(SETTING, 0)
+    intact = file.read_bytes()
+    rng = np.random.default_rng(0)
+    noticed = 0
+    for place in data_of(file)[::4]:
+        spoilt = bytearray(intact)
+        spoilt[place] ^= 1 << rng.integers(8)
+        file.write_bytes(spoilt)
+        assert store.has(SETTING, 0)
+        try:
+            found = store.read(SETTING, [0])
+        except StudyError:
+            noticed += 1
+        else:  # a bit that says nothing of interest, as there are some in the headers of pages
+            assert same_columns(found, good), place
+    assert noticed > 0.5 * len(data_of(file)) / 4
+
+
+def test_a_damaged_part_is_named_and_once_deleted_done_again(tmp_path):
+    run_study(TINY, tmp_path, SIZES)
+    before = tables(tmp_path)
+    file = Store(tmp_path).part(SETTING, 0)
+    content, data = bytearray(file.read_bytes()), data_of(file)
+    for place in data:
+        content[place] ^= 0x10
+    file.write_bytes(content)
+    assert Store(tmp_path).has(SETTING, 0)
+    for redraw in (False, True):
+        with pytest.raises(StudyError, match="is damaged") as error:
+            run_study(TINY, tmp_path, SIZES, redraw=redraw)
+        assert str(file) in str(error.value)
+        assert "delete it and run the same command again" in str(error.value)
+    file.unlink()
+    run_study(TINY, tmp_path, SIZES)
+    assert tables(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", [b"truth", b"train", b"hat_stderr"])
+def test_a_damaged_column_name_is_noticed(tmp_path, name):
+    run_study(TINY, tmp_path, SIZES)
+    store = Store(tmp_path)
+    file = store.part(SETTING, 0)
+    content = file.read_bytes()
+    file.write_bytes(content.replace(name, name[:-1] + name[-1:].upper(), 1))
+    assert file.read_bytes() != content
+    if store.has(SETTING, 0):
+        with pytest.raises(StudyError, match=file.name):
+            run_study(TINY, tmp_path, SIZES)
+
+
+# ------------------------------------------------------------------------------------------------
+# Others in the folder
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_second_runner_is_kept_out(tmp_path):
+    run_study(TINY, tmp_path, SIZES)
+    with Store(tmp_path).alone():
+        for redraw in (False, True):
+            with pytest.raises(StudyError, match="another study is running in") as error:
+                run_study(TINY, tmp_path, SIZES, redraw=redraw)
+            assert str(tmp_path) in str(error.value)
+    run_study(TINY, tmp_path, SIZES)
+
+
+def test_the_folder_is_free_after_an_error(tmp_path, monkeypatch):
+    def interrupted(task):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        Calls(patch, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_study(TINY, tmp_path, SIZES)
+    run_study(TINY, tmp_path, SIZES)
+
+
+def test_what_killed_runners_left_is_swept_up(tmp_path):
+    run_study(TINY, tmp_path, SIZES)
+    part = Store(tmp_path).part(SETTING, 0)
+    left = [
+        part.with_name(f"{part.name}.12345.steinpath-partial"),
+        tmp_path / "tiny/a.csv.12345.steinpath-partial",
+    ]
+    for file in left:
+        file.write_text("half")
+    run_study(TINY, tmp_path, SIZES)
+    assert leftovers(tmp_path) == []
+
+
+def test_files_of_others_are_not_swept_up(tmp_path):
+    # the folder of a study may be a home folder, where browsers leave such files
+    theirs = [tmp_path / "download.iso.partial", tmp_path / "Downloads" / "film.partial"]
+    theirs[1].parent.mkdir()
+    for file in theirs:
+        file.write_text("half")
+    run_study(TINY, tmp_path, SIZES)
+    assert all(file.exists() for file in theirs)
+
+
+def test_a_folder_whose_name_looks_like_a_leftover_does_no_harm(tmp_path):
+    (tmp_path / "data.partial").mkdir()
+    report = run_study(TINY, tmp_path, SIZES)
+    assert report.finished == report.total
+
+
+# ------------------------------------------------------------------------------------------------
+# No room, no permission
+# ------------------------------------------------------------------------------------------------
+
+
+def no_room_after(count, monkeypatch):
+    """Let a number of parts be written, and no more."""
+    really, seen = pyarrow.parquet.write_table, []
+
+    def write_table(table, file, **options):
+        seen.append(file)
+        if len(seen) > count:
+            file.write_bytes(b"PAR1")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        really(table, file, **options)
+
+    monkeypatch.setattr(pyarrow.parquet, "write_table", write_table)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_full_disk_costs_nothing_that_was_finished(tmp_path, monkeypatch, jobs):
+    once, again = tmp_path / "once", tmp_path / "again"
+    run_study(TINY, once, replace(SIZES, reps=3))
+    with monkeypatch.context() as patch:
+        no_room_after(2, patch)
+        with pytest.raises(StudyError, match="No space left on device") as error:
+            run_study(TINY, again, replace(SIZES, reps=3), jobs=jobs)
+    assert "What is finished is kept" in str(error.value)
+    assert "run the same command again" in str(error.value)
+    assert len(part_files(again)) == 2
+    assert leftovers(again) == []
+    calls = Calls(monkeypatch)
+    report = run_study(TINY, again, replace(SIZES, reps=3))
+    assert len(calls.tasks) == 4
+    assert report.finished == report.total == 6
+    assert_same_parts(once, again)
+    assert tables(once) == tables(again)
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mount a file system of some size, or change one that is there."""
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root may mount")
+    place = tmp_path / "mounted"
+    place.mkdir()
+    there = []
+
+    def mount(options):
+        options = ",".join(["remount"] * len(there) + [options])
+        command = ["mount", "-t", "tmpfs", "-o", options, "steinpath-test", str(place)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("may not mount here")
+        there.append(place)
+        return place
+
+    yield mount
+    if there:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_disk_that_is_really_full(tmp_path, mounted):
+    sizes = replace(SIZES, reps=12)
+    run_study(TINY, tmp_path, sizes)
+    folder = mounted("size=80k") / "again"
+    with pytest.raises(StudyError, match="No space left on device"):
+        run_study(TINY, folder, sizes)
+    assert 0 < len(part_files(folder)) < 24
+    assert leftovers(folder) == []
+    assert all(pyarrow.parquet.read_table(file).num_rows == 6 for file in part_files(folder))
+    mounted("size=16m")
+    report = run_study(TINY, folder, sizes)
+    assert report.finished == report.total == 24
+    assert_same_parts(tmp_path, folder)
+
+
+def test_a_folder_that_is_really_read_only(mounted):
+    folder = mounted("size=1m")
+    run_study(TINY, folder, SIZES)
+    mounted("ro")
+    with pytest.raises(StudyError, match=f"cannot write to {folder}: Read-only file system"):
+        run_study(TINY, folder, replace(SIZES, reps=3))
+
+
+@pytest.mark.parametrize("inside", ["", "deeper/still"])
+def test_a_file_in_place_of_the_folder(tmp_path, inside):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StudyError, match="cannot write to"):
+        run_study(TINY, tmp_path / "file" / inside, SIZES)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["lock", "tiny"])
+def test_a_folder_without_permission_to_write(tmp_path, name):
+    # something that cannot be written to in place of what is needed: root may do anything else
+    Store(tmp_path)
+    if name == "lock":
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(StudyError, match="cannot write"):
+        run_study(TINY, tmp_path, SIZES)
+
+
+def test_parts_are_those_of_the_replications(tmp_path):
+    run_study(TINY, tmp_path, SIZES)
+    assert has_parts(tmp_path, TINY, SIZES, (0, 1))
+    found = Store(tmp_path).read(SETTING, [1])
+    expected = parallel.attempt(parallel.Task(SETTING, 1)).columns
+    assert same_columns({name: values[0] for name, values in found.items()}, expected)
