@@ -180,7 +180,7 @@ def test_numpy_arrays_are_left_alone(monkeypatch):
 
 
 def test_other_arrays_go_where_the_setting_says(monkeypatch):
-    torch = SimpleNamespace(asarray=lambda X, device: (X, device))
+    torch = SimpleNamespace(asarray=lambda X, device: (X, device), set_num_threads=lambda n: None)
     monkeypatch.setitem(sys.modules, "torch", torch)
     X = np.ones((3, 2))
     assert _on_backend(X, replace(SETTING, backend="torch", device="cuda")) == (X, "cuda")

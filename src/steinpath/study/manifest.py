@@ -61,8 +61,14 @@ class Manifest:
         return cls(file, content)
 
     @contextmanager
-    def run(self, console: Console) -> Iterator[None]:
-        """Note a run: at its start, and once more when it has ended, however it did."""
+    def run(self, console: Console) -> Iterator[dict[str, Any]]:
+        """Note a run: at its start, and once more when it has ended, however it did.
+
+        Yields
+        ------
+        dict
+            What is noted; more may be added.
+        """
         before = self.content["runs"][-1:]
         entry: dict[str, Any] = {
             "command": shlex.join(["steinpath", *sys.argv[1:]]),
@@ -81,7 +87,7 @@ class Manifest:
         self.write()
         start = time.monotonic()
         try:
-            yield
+            yield entry
             entry["ended"] = "complete"
         except BaseException as error:
             entry["ended"] = f"{type(error).__name__}: {error}"

@@ -12,7 +12,8 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -72,10 +73,8 @@ def in_worker(task: Task) -> Outcome:
     return attempt(task)
 
 
-@lru_cache(maxsize=1)
-def _leave_with_parent() -> None:
+def _leave_with(parent: int) -> None:
     """End this process soon after the one that started it, which may have been killed."""
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -83,11 +82,6 @@ def _leave_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _in_process(do: Callable[[Task], Outcome], task: Task) -> Outcome:
-    _leave_with_parent()
-    return do(task)
 
 
 def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
@@ -103,8 +97,15 @@ def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     ahead = 2 * jobs
     left = dict.fromkeys(tasks)
     while left:
-        parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=ahead)
-        calls = (delayed(_in_process)(in_worker, task) for task in list(left))
+        parallel = Parallel(
+            jobs,
+            return_as="generator_unordered",
+            batch_size=1,
+            pre_dispatch=ahead,
+            initializer=_leave_with,
+            initargs=(os.getpid(),),
+        )
+        calls = (delayed(in_worker)(task) for task in list(left))
         try:
             with warnings.catch_warnings():
                 # it starts another worker in its place; and if we end early, that is meant
@@ -123,9 +124,10 @@ def _by_itself(task: Task) -> Outcome:
     """Do a replication in a process of its own, which it may take down with it."""
     from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
-    with ProcessPoolExecutor(max_workers=1) as process:
+    follow = {"initializer": _leave_with, "initargs": (os.getpid(),)}
+    with ProcessPoolExecutor(max_workers=1, **follow) as process:
         try:
-            outcome: Outcome = process.submit(_in_process, in_worker, task).result()
+            outcome: Outcome = process.submit(in_worker, task).result()
             return outcome
         except BrokenProcessPool:
             return Outcome(task, None, error=_DIED)
@@ -156,7 +158,7 @@ def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
             if future.status == "finished":
                 try:
                     outcome = future.result()
-                except OSError:  # the connection broke
+                except (OSError, CancelledError):  # the connection broke
                     raise lost from None
                 yield outcome
             elif future.status == "error":

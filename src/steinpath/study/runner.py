@@ -20,7 +20,7 @@ from steinpath.study.replicate import check_backend
 from steinpath.study.settings import Setting
 from steinpath.study.store import Store
 
-# Workers may die of what has nothing to do with what they did; but not again and again.
+# Times in a row that a cluster may be lost without a replication done in between.
 _ATTEMPTS = 3
 
 
@@ -107,8 +107,9 @@ def run_study(
         missing = [task for task in tasks if not store.has(*task)]
         manifest = Manifest.of(out, study, sizes, seed, plan)
         if missing and not redraw:
-            with manifest.run(console):
+            with manifest.run(console) as entry:
                 failures = _compute(store, missing, len(tasks), study.name, jobs, cluster, console)
+                entry["failures"] = failures
             missing = [task for task in missing if not store.has(*task)]
         elif not redraw:
             manifest.write()
@@ -137,7 +138,8 @@ def _compute(
     reasons: Counter[str] = Counter()
     left = dict.fromkeys(tasks)
     with progress(title, total - len(tasks), total, console) as advance:
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempts = 0  # in vain
+        while left and attempts < _ATTEMPTS:
             todo = list(left)
             source = on_cluster(todo, cluster) if cluster else locally(todo, jobs)
             try:
@@ -150,12 +152,12 @@ def _compute(
                             store.write(*outcome.task, outcome.columns, seconds=seconds)
                         del left[outcome.task]
                         advance()
-                break
             except WorkersLost as error:
+                attempts = attempts + 1 if len(left) == len(todo) else 0
                 console.print(
                     f"{title}: {error}; {len(left)} replications are left", style="yellow"
                 )
-                if attempt == _ATTEMPTS:
+                if attempts == _ATTEMPTS:
                     reasons[str(error)] += len(left)
     return [f"{count} × {reason}" for reason, count in reasons.items()]
 

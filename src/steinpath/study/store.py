@@ -80,6 +80,7 @@ class Store:
         """Keep a replication, and notes about how it was made."""
         arrow = _parquet()
         notes = {b"setting": _described(setting), b"seed": b"%d" % seed}
+        notes[b"columns"] = " ".join(columns).encode()
         notes |= {name.encode(): str(value).encode() for name, value in about.items()}
         table = arrow.table(columns).replace_schema_metadata(notes)
         with written(self.part(setting, seed)) as partial:
@@ -88,21 +89,20 @@ class Store:
     def read(self, setting: Setting, seeds: Iterable[int]) -> Columns:
         """Columns of several replications that are there, stacked: (replications, iterates)."""
         parts = [self._read(setting, seed) for seed in seeds]
-        names = [name for name in parts[0] if all(name in part for part in parts)]
-        return {name: np.stack([part[name] for part in parts]) for name in names}
+        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
     def _read(self, setting: Setting, seed: int) -> Columns:
         file = self.part(setting, seed)
         try:
             table = _parquet().parquet.read_table(file, page_checksum_verification=True)
-            columns = {name: table[name].to_numpy() for name in table.column_names}
-            if not {"truth", *setting.ways} <= columns.keys() or len(table) != setting.iters + 1:
-                raise ValueError("its columns are not those of its setting")
+            names = " ".join(table.column_names).encode()
+            if names != (table.schema.metadata or {}).get(b"columns"):
+                raise ValueError("its columns are not those it was written with")
         except (OSError, ValueError) as error:
             raise StudyError(
                 f"{file} is damaged ({error}); delete it and run the same command again"
             ) from None
-        return columns
+        return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _described(setting: Setting) -> bytes:
