@@ -6,7 +6,7 @@
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     report = run_study(STUDIES["risk"], folder, sizes)
 >>> report.finished, len(report.summary)
-(16, 8)
+(16, 16)
 
 A study is a plan of settings, and what to make of their replications (`base`). A replication draws
 data, runs a path and estimates its risk (`replicate`), and is kept as a file of its own (`store`).
