@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 import traceback
@@ -74,7 +75,11 @@ def in_worker(task: Task) -> Outcome:
 
 
 def _leave_with(parent: int) -> None:
-    """End this process soon after the one that started it, which may have been killed."""
+    """End this process soon after the one that started it, which may have been killed.
+
+    Ctrl-C on a terminal reaches both; what is to be done then, the other one knows.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
