@@ -68,10 +68,14 @@ class Setting:
         return {**asdict(self), "ways": list(self.ways), "revision": REVISION}
 
     @property
+    def text(self) -> bytes:
+        """The description as it is kept with each part."""
+        return json.dumps(self.describe(), sort_keys=True).encode()
+
+    @property
     def key(self) -> str:
         """Hash of the description: two settings share it only if they are the same."""
-        text = json.dumps(self.describe(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(self.text).hexdigest()[:16]
 
     @property
     def pair(self) -> str:

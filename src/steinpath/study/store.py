@@ -7,7 +7,6 @@ after an interruption: what is finished is what is there.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -74,12 +73,12 @@ class Store:
             found = _parquet().parquet.read_schema(file).metadata or {}
         except (OSError, ValueError):  # a copy that broke off, say: as good as not there
             return False
-        return found.get(b"setting") == _described(setting) and found.get(b"seed") == b"%d" % seed
+        return found.get(b"setting") == setting.text and found.get(b"seed") == b"%d" % seed
 
     def write(self, setting: Setting, seed: int, columns: Columns, **about: Any) -> None:
         """Keep a replication, and notes about how it was made."""
         arrow = _parquet()
-        notes = {b"setting": _described(setting), b"seed": b"%d" % seed}
+        notes = {b"setting": setting.text, b"seed": b"%d" % seed}
         notes[b"columns"] = " ".join(columns).encode()
         notes |= {name.encode(): str(value).encode() for name, value in about.items()}
         table = arrow.table(columns).replace_schema_metadata(notes)
@@ -103,10 +102,6 @@ class Store:
                 f"{file} is damaged ({error}); delete it and run the same command again"
             ) from None
         return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _described(setting: Setting) -> bytes:
-    return json.dumps(setting.describe(), sort_keys=True).encode()
 
 
 def write_text(file: Path, text: str) -> None:
