@@ -296,7 +296,7 @@ def _impulse_readings(
         lambda t: impulse("eta", t),
         lambda t: impulse("v", t + 1),
     )
-    results = [zeros(N + 1, feed.width) for _ in feed.readers]
+    results = [zeros(N + 1, *feed.width) for _ in feed.readers]
     for t, readings in responses(linearization, feed, start=first):
         for result, reading in zip(results, readings, strict=True):
             result[t, ...] = reading

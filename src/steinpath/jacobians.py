@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, along_rows, cast, like, namespace, take
+from steinpath._arrays import Array, along_rows, cast, like, namespace, rows_product, take
 
 
 class Jacobian(ABC):
@@ -89,10 +89,11 @@ class RankOne(Jacobian):
     direction: Array
 
     def __call__(self, block: Array) -> Array:
-        # tensordot, because 1-d times 2-d contracts the right axis in every namespace
-        along = namespace(block).tensordot(self.direction, block, axes=1)
-        direction = along_rows(self.direction, block)
-        return self.scale * block + direction * (self.coefficient * along)
+        along = rows_product(self.direction, block)
+        scale, coefficient, direction = (
+            along_rows(field, block) for field in (self.scale, self.coefficient, self.direction)
+        )
+        return scale * block + direction * (coefficient * along)
 
     def affine(self, shift: float, factor: float) -> RankOne:
         return RankOne(shift + factor * self.scale, factor * self.coefficient, self.direction)

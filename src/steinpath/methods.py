@@ -24,8 +24,8 @@ from steinpath.scoring import PerObservation, check_finite, observation_losses
 _MOST_PROBES = 16
 # Random vectors of Hutchinson's method, and folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
-# Iterates that are scored at a time.
-_BLOCK = 16
+# Predictions that are scored at a time: what fits into caches, and on a device what fills it.
+_SCORED, _SCORED_ON_DEVICE = 2**15, 2**24
 
 
 class Problem(NamedTuple):
@@ -106,8 +106,10 @@ def score(problem: Problem, predictions: Fitted) -> Score:
         baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
     T = path.n_iter + 1
     pieces = []
-    for start in range(0, T, _BLOCK):
-        block = slice(start, min(start + _BLOCK, T))
+    most = _SCORED if isinstance(y, np.ndarray) else _SCORED_ON_DEVICE
+    length = max(16, most // n)
+    for start in range(0, T, length):
+        block = slice(start, min(start + length, T))
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
         means = xp.mean(losses, axis=1)
@@ -187,23 +189,47 @@ def _compressed(problem: Problem) -> Found:
         problem.rng,
         getattr(xp, problem.precision),
     )
-    most = _MOST_PROBES * compression.n_probes
+    first = compression.n_probes
     while True:
-        predictions = Compressed(path, compression.corrections())
-        found = score(problem, predictions)
-        best = int(xp.argmin(found.values)) if problem.near is None else problem.near
-        noise = noise_near(best, found.probe_stderr)
-        tol = problem.probe_tol or noise_allowed(found.stderr[best])
-        if noise <= tol or compression.n_probes >= most:
-            break
+        found = scored(problem, compression.corrections(), compression.n_probes)
+        wanted = probes_wanted(problem, found, first)
+        if wanted is None:
+            return found
+        compression.draw(wanted)
+
+
+def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Found:
+    """Score the corrections by so many probes."""
+    predictions = Compressed(problem.path, corrections)
+    return Found(predictions, score(problem, predictions), n_probes)
+
+
+def probes_wanted(problem: Problem, found: Found, first: int) -> int | None:
+    """Return how many probes there should be, or None if there are enough.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be estimated.
+    found : Found
+        With the probes that there are.
+    first : int
+        Number of probes at first.
+    """
+    score, n_probes, most = found.score, found.n_probes, _MOST_PROBES * first
+    near = problem.near
+    best = int(namespace(score.values).argmin(score.values)) if near is None else near
+    noise = noise_near(best, score.probe_stderr)
+    tol = problem.probe_tol or noise_allowed(score.stderr[best])
+    if noise > tol and n_probes < most:
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
-        compression.draw(min(math.ceil(1.2 * compression.n_probes * missing**2), most))
+        return min(math.ceil(1.2 * n_probes * missing**2), most)
     if problem.probe_tol and noise > tol:  # its own aim it may miss; `diagnostics` says by how much
         warn(
-            f"the noise of {compression.n_probes} random probes is {noise:.2g} near the minimum, "
+            f"the noise of {n_probes} random probes is {noise:.2g} near the minimum, "
             f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol"
         )
-    return Found(predictions, found, compression.n_probes)
+    return None
 
 
 def _spectral(problem: Problem) -> Found:
