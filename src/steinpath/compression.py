@@ -388,9 +388,10 @@ class Compression:
 
     def _columns(self, width: int) -> Columns:
         design = self._linearization.design
-        n, p = design.shape
         on_rows = self.moments is None and rows_are_less_noisy(self.path, self.row_squares)
-        signs = design.signs(self._rng, n if on_rows else p, width)
+        signs = design.signs(self._rng, design.n_rows if on_rows else design.shape[1], width)
+        if on_rows:
+            signs = design.here(signs)
         return probe_columns(design, self.moments, self.row_squares, signs, on_rows)
 
 
@@ -406,7 +407,9 @@ def rows_are_less_noisy(path: Path, row_squares: Array | None) -> bool:
     """
     if path.n_samples < path.design.shape[1]:
         return True
-    return row_squares is not None and float(namespace(row_squares).max(row_squares)) > 2
+    if row_squares is None:
+        return False
+    return path.design.largest(float(namespace(row_squares).max(row_squares))) > 2
 
 
 @dataclass(frozen=True, eq=False)

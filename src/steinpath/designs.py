@@ -13,7 +13,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
 from steinpath._arrays import (
     Array,
@@ -58,14 +58,30 @@ class Design(ABC):
     def rmatmat(self, block: Array) -> Array:
         """``Xᵀ @ block`` for a vector or a block of columns: a new array."""
 
+    # A design may hold a share of the rows, and others the rest. Arrays of one entry per row then
+    # have ``shape[0]`` entries, those of its own, and what is said of all goes through these:
+
     @property
     def n_rows(self) -> int:
-        """Number of all rows, of which this may hold a share: then more than ``shape[0]``."""
+        """Number of all rows."""
         return self.shape[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are here."""
+        return self.n_rows == self.shape[0]
 
     def over_rows(self, partial: Array) -> Array:
         """Return a sum over all rows, from the sum over those that are here."""
         return partial
+
+    def largest(self, value: float) -> float:
+        """Return the largest number of all shares."""
+        return value
+
+    def here(self, values: Array) -> Array:
+        """Return the rows that are here of an array that has them all."""
+        return values
 
     def total(self, block: Array) -> Array:
         """Sum over the rows of a vector or block, each as often as it counts."""
@@ -119,6 +135,8 @@ class Design(ABC):
         return self.array(rng.integers(0, 2, shape) * 2.0 - 1.0)
 
     def _largest_singular_value(self, tol: float) -> float:
+        if not self.is_whole:
+            return self._root_of_gram(tol)
         n, p = self.shape
         # of the matrix with rows times the roots of their weights
         roots = np.ones(n) if self.weights is None else np.sqrt(to_numpy(self.weights))
@@ -143,6 +161,24 @@ class Design(ABC):
             return 0.0  # ARPACK refuses the zero matrix
         values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
         return float(values[0])
+
+    def _root_of_gram(self, tol: float) -> float:
+        """Return the same by ``XᵀX``, which never shows rows that are elsewhere."""
+        p = self.shape[1]
+
+        def product(b: np.ndarray) -> np.ndarray:
+            return to_numpy(self.rmatmat(self.matmat(self.array(b)))).astype(float)
+
+        start = np.random.default_rng(0).standard_normal(p)
+        if not np.any(product(start)):
+            return 0.0
+        if p <= _SMALL:
+            return math.sqrt(np.linalg.eigvalsh(product(np.eye(p)))[-1])
+        operator = LinearOperator(
+            dtype=np.float64, shape=(p, p), matvec=lambda b: product(b.ravel())
+        )
+        values = eigsh(operator, k=1, tol=tol, v0=start, return_eigenvectors=False)
+        return math.sqrt(values[0])
 
 
 class DenseDesign(Design):
@@ -255,6 +291,12 @@ class InterceptDesign(Design):
 
     def over_rows(self, partial: Array) -> Array:
         return self.features.over_rows(partial)
+
+    def largest(self, value: float) -> float:
+        return self.features.largest(value)
+
+    def here(self, values: Array) -> Array:
+        return self.features.here(values)
 
     def astype(self, dtype: Any) -> InterceptDesign:
         return InterceptDesign(self.features.astype(dtype), self.means, self.height)
@@ -398,7 +440,7 @@ def as_design(X: Any) -> Design:
 def check_response(y: Any, design: Design) -> Array:
     """Return ``y`` as an array like the design, one entry per row."""
     checked = check_array("y", y, ndim=1, reference=design.example)
-    if checked.shape[0] != design.shape[0]:
-        raise ValueError(f"X has {design.shape[0]} rows, but y has {checked.shape[0]} entries")
+    if checked.shape[0] != design.n_rows:
+        raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
     check_magnitude("y", checked)
     return namespace(checked).asarray(checked, copy=True)

@@ -112,31 +112,34 @@ def score(problem: Problem, predictions: Fitted) -> Score:
         block = slice(start, min(start + length, T))
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
-        means = xp.mean(losses, axis=1)
-        spread = xp.std(losses, axis=1, correction=1.0) if n > 1 else 0 * means + math.inf
+        means = path.design.over_rows(xp.sum(losses, axis=1)) / n
+        squares = path.design.over_rows(xp.sum((losses - means[:, None]) ** 2, axis=1))
+        spread = xp.sqrt(squares / (n - 1)) if n > 1 else 0 * means + math.inf
         noise = 0 * means
         if isinstance(predictions, Compressed):
-            noise = _noise(criterion, y, values, predictions.corrections, block)
+            slopes = _slopes(criterion, y, values, predictions.corrections, block)
+            slopes = path.design.over_rows(slopes) / n
+            variances = predictions.corrections.variances[block, :]
+            noise = xp.sqrt(xp.sum(slopes**2 * variances, axis=1))
         pieces.append((means, spread / math.sqrt(n), noise))
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
 
 
-def _noise(
+def _slopes(
     criterion: PerObservation,
     y: Array,
     predictions: Array,
     corrections: CompressedCorrections,
     block: slice,
 ) -> Array:
-    """Return the standard errors of mean losses, errors of the directions being independent."""
+    """Return how total losses change along each direction, whose errors are independent."""
     xp = namespace(y)
     error = corrections.noise(block)
     # differences over the errors themselves, so that kinks and jumps of the loss are seen
     change = observation_losses(criterion, y, predictions + error)
     change = change - observation_losses(criterion, y, predictions - error)
     slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
-    slopes = slopes @ corrections.directions / y.shape[0]
-    return xp.sqrt(xp.sum(slopes**2 * corrections.variances[block, :], axis=1))
+    return slopes @ corrections.directions
 
 
 # ------------------------------------------------------------------------------------------------

@@ -305,9 +305,11 @@ class Setting(NamedTuple):
 
     @property
     def working_loss(self) -> Loss:
-        """What it minimises: the loss, with the weights of the rows."""
-        weights = self.design.weights
-        return self.loss if weights is None else self.loss.weighted(weights)
+        """What it minimises: the loss, with the weights of the rows, or of those that are here."""
+        design = self.design
+        if design.weights is not None:
+            return self.loss.weighted(design.weights)
+        return self.loss if design.is_whole else self.loss.shared(design)
 
     def own(self, penalty: Penalty) -> Penalty:
         """Return the penalty as the recursion sees it: the intercept goes free."""
@@ -345,7 +347,7 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     offset = 0.0
     if fit_intercept:
         design, offset = InterceptDesign(design), loss.location(y, counts)
-    return Setting(y, loss, design, offset)
+    return Setting(design.here(y), loss, design, offset)
 
 
 def _states(
@@ -363,7 +365,7 @@ def _states(
     design, target = setting.design, along_rows(setting.target, past[-1].b)
     seldom = 1 if isinstance(target, np.ndarray) else _SELDOM
     b, products, u, eta = (list(history) for history in zip(*past, strict=True))
-    root_n = math.sqrt(design.shape[0])
+    root_n = math.sqrt(design.n_rows)
     v = [(target - product) / root_n for product in products]
     unseen: list[State] = []
     for t in range(first, max(horizons) + 1):
@@ -413,7 +415,7 @@ def start_side_by_side(
     strictest = min(penalties, key=lambda penalty: penalty.max_step)
     bound, _ = setting.bind(algorithm, strictest)
     assert isinstance(bound, ProximalAlgorithm)
-    loss, n = setting.working_loss, setting.design.shape[0]
+    loss, n = setting.working_loss, setting.design.n_rows
     start = State(*(array[None, :] for array in setting.start()))
     return [
         setting.path(penalty, bound, bound.maps(loss, setting.own(penalty), n), start)

@@ -29,7 +29,7 @@ def design_in(path: Path, dtype: Any, *rngs: np.random.Generator) -> Design:
     xp = namespace(product)
 
     def size(array: Array) -> float:  # of the largest entry, without a copy
-        return max(float(xp.max(array)), -float(xp.min(array)))
+        return path.design.largest(max(float(xp.max(array)), -float(xp.min(array))))
 
     sizes = [size(array) for array in (product, path.iterates, path.duals)]
     moderate = all(value == 0 or 1e-10 < value < 1e10 for value in sizes)
