@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -99,18 +100,12 @@ def start_batch(setting: Setting, data: BatchData, workers: Executor | None = No
 
 
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
-    rngs = [_copy(each[way]) for each in data.rngs]  # others may use the same data
+    rngs = [deepcopy(each[way]) for each in data.rngs]  # others may use the same data
     covariance = data.drawn[0].covariance
     options = CORRECTIONS[way](covariance) if way in CORRECTIONS else {}
     if way in CORRECTIONS and "audit" not in options:
         return list(estimate_risk_batch(batch, rng=rngs, **options))
     return [WAYS[way](path, covariance, rng) for path, rng in zip(batch, rngs, strict=True)]
-
-
-def _copy(rng: Generator) -> Generator:
-    copied = np.random.default_rng()
-    copied.bit_generator.state = rng.bit_generator.state
-    return copied
 
 
 def _truths(
