@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from steinpath._arrays import Array, along_rows, cast, like, namespace, take, to_numpy
-from steinpath._validation import check_array, check_magnitude
+from steinpath._validation import check_array, check_magnitude, check_shape
 
 # Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
 _PIECE = 512
@@ -149,7 +149,7 @@ class DenseDesign(Design):
 
     def astype(self, dtype: Any) -> DenseDesign:
         values = cast(self.example, dtype)
-        return self if values is self.example else self._of(values)
+        return self if values is self.example else self.of_checked(values)
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign:
         values = self.example
@@ -157,7 +157,7 @@ class DenseDesign(Design):
         kept = [(c, axis) for axis, c in enumerate((rows, columns)) if c is not None]
         for coordinates, axis in sorted(kept, key=lambda part: len(part[0]) / self.shape[part[1]]):
             values = take(values, coordinates, axis=axis)
-        return self._of(values)
+        return self.of_checked(values)
 
     @property
     def has_gram(self) -> bool:
@@ -182,7 +182,7 @@ class DenseDesign(Design):
         return total
 
     @classmethod
-    def _of(cls, values: Array) -> DenseDesign:
+    def of_checked(cls, values: Array) -> DenseDesign:
         """Return a design of entries that were checked before."""
         design = cls.__new__(cls)
         design.example, design.shape = values, tuple(values.shape)
@@ -314,10 +314,7 @@ class SparseDesign(Design):
     """
 
     def __init__(self, X: Any):
-        if X.ndim != 2:
-            raise ValueError(f"X must have 2 dimensions, got shape {X.shape}")
-        if 0 in X.shape:
-            raise ValueError(f"X is empty: its shape is {X.shape}")
+        check_shape("X", X.shape, ndim=2)
         self._X = X.tocsr()
         if not self._X.has_canonical_format:  # entries may be there in several parts
             self._X = self._X.copy()
@@ -357,7 +354,11 @@ def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
     if isinstance(X, Design):
         return X
-    return SparseDesign(X) if issparse(X) else DenseDesign(X)
+    if issparse(X):
+        return SparseDesign(X)
+    from steinpath.blocks import BlockDesign, needs_blocks  # which are built on this module
+
+    return BlockDesign(X) if needs_blocks(X) else DenseDesign(X)
 
 
 def check_response(y: Any, design: Design) -> Array:
