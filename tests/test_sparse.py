@@ -305,3 +305,44 @@ def test_precisions_of_the_design():
     assert single.matmat(np.ones(12, np.float32)).dtype == np.float32
     assert single.example.dtype == np.float32
     np.testing.assert_allclose(single.rmatmat(np.ones((40, 2), np.float32)), X.T @ np.ones((40, 2)))
+
+
+@pytest.mark.parametrize("kind", KINDS[:4], ids=lambda kind: kind.__name__)
+def test_matrices_are_kept_as_they_are(kind):
+    X = kind(problem()[0])
+    design = SparseDesign(X)
+    assert type(design._X) is kind
+    for name in ("data", "indices", "indptr"):
+        assert np.shares_memory(getattr(design._X, name), getattr(X, name))
+
+
+@pytest.mark.parametrize("kind", KINDS[:4], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["single", "double"])
+def test_parts(kind, dtype):
+    X, _ = problem()
+    rows, columns, none = np.arange(1, 40, 3), np.array([0, 5, 7]), np.arange(0)
+    for some_rows in (None, rows, none):
+        for some_columns in (None, columns, none):
+            expected = X if some_rows is None else X[some_rows]
+            expected = expected if some_columns is None else expected[:, some_columns]
+            part = SparseDesign(kind(X.astype(dtype))).part(some_rows, some_columns)
+            assert part.shape == expected.shape
+            b, u = (np.ones((m, 2), dtype) for m in part.shape[::-1])
+            assert part.matmat(b).dtype == dtype
+            np.testing.assert_allclose(part.matmat(b), expected @ b, rtol=1e-6)
+            np.testing.assert_allclose(part.rmatmat(u), expected.T @ u, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e45, 1e-45])
+def test_entries_that_single_precision_cannot_hold(scale):
+    X, y = problem()
+    risks = [
+        sp.estimate_risk(
+            sp.run(data, y, sp.LAD(), sp.Lasso(0.3 * scale), n_iter=10, fit_intercept=True),
+            method="compressed",
+            audit=4,
+            rng=0,
+        )
+        for data in (sparse.csr_array(scale * X), scale * X)
+    ]
+    assert_same(*risks, RISK, rtol=1e-7, atol=1e-7)

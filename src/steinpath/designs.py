@@ -315,7 +315,8 @@ class SparseDesign(Design):
 
     def __init__(self, X: Any):
         check_shape("X", X.shape, ndim=2)
-        self._X = X.tocsr()
+        # either form multiplies as fast from both sides: keeping both would not pay
+        self._X = X if X.format in ("csr", "csc") else X.tocsr()
         if not self._X.has_canonical_format:  # entries may be there in several parts
             self._X = self._X.copy()
             self._X.sum_duplicates()
@@ -327,6 +328,14 @@ class SparseDesign(Design):
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.example = np.zeros(1, dtype=self._X.dtype)
 
+    @classmethod
+    def of_checked(cls, X: Any) -> SparseDesign:
+        """Return a design of a matrix in one of the two forms, whose entries were checked."""
+        design = cls.__new__(cls)
+        design._X, design.shape = X, (int(X.shape[0]), int(X.shape[1]))
+        design.example = np.zeros(1, dtype=X.dtype)
+        return design
+
     def matmat(self, block: Array) -> Array:
         return self._X @ block
 
@@ -334,7 +343,13 @@ class SparseDesign(Design):
         return self._X.T @ block
 
     def astype(self, dtype: Any) -> SparseDesign:
-        return self if dtype == self._X.dtype else SparseDesign(self._X.astype(dtype))
+        if dtype == self._X.dtype:
+            return self
+        return SparseDesign.of_checked(self._with(self._X.data.astype(dtype)))
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> SparseDesign:
+        part = self._X if rows is None else self._X[rows]
+        return SparseDesign.of_checked(part if columns is None else part[:, columns])
 
     def row_squares(self, center: Array | None = None) -> Array:
         squares = np.asarray(self._with(self._X.data.astype(float) ** 2).sum(axis=1)).ravel()
