@@ -54,6 +54,8 @@ class BlockDesign(Design):
         Real and finite, in C or Fortran order (others are read more slowly). float32 and float64
         stay what they are, integers become float64 as they are read. The file must stay as it is
         for as long as the design is used.
+    any_size : bool, default=False
+        Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
 
     Notes
     -----
@@ -61,7 +63,7 @@ class BlockDesign(Design):
     what the other finds in the cache of the system.
     """
 
-    def __init__(self, X: np.ndarray):
+    def __init__(self, X: np.ndarray, any_size: bool = False):
         check_shape("X", X.shape, ndim=2)
         dtype = check_array("X", np.zeros((1, 1), X.dtype), ndim=2).dtype
         self.shape = (int(X.shape[0]), int(X.shape[1]))
@@ -69,7 +71,7 @@ class BlockDesign(Design):
         # X or its transpose, whichever has its rows in one piece
         self._by_rows = _has_rows_in_one_piece(X)
         self._stored = _stored(X if self._by_rows else X.T)
-        self._check_entries()
+        self._check_entries(any_size)
 
     def matmat(self, block: Array) -> Array:
         return self._of_each(block) if self._by_rows else self._of_all(block)
@@ -77,17 +79,44 @@ class BlockDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self._of_all(block, True) if self._by_rows else self._of_each(block, True)
 
-    def row_squares(self, center: Array | None = None) -> Array:
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
         squares = np.zeros(self.shape[0], self.example.dtype)
         for piece, block in self._blocks():
+            # in place: the block is the buffer's, and not needed any more
             if center is not None:
-                block -= center if self._by_rows else center[piece, None]
-            np.square(block, out=block)  # the buffer's, and not needed any more
+                block -= self._of_columns(center, piece)
+            if scale is not None:
+                block /= self._of_columns(scale, piece)
+            np.square(block, out=block)
             if self._by_rows:
                 squares[piece] = block.sum(axis=1)
             else:
                 squares += block.sum(axis=0)
         return squares
+
+    def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of the columns, in double precision.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,), optional
+            How much each row counts.
+        """
+        n, p = self.shape
+        weights = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+        weights = weights / weights.sum()
+        means = self.rmatmat(weights)
+        first, second = np.zeros(p), np.zeros(p)  # moments of what the means leave
+        for piece, block in self._blocks():
+            block -= self._of_columns(means, piece).astype(block.dtype)
+            if self._by_rows:
+                first += weights[piece] @ block
+                second += weights[piece] @ np.square(block, out=block)
+            else:
+                first[piece] = block @ weights
+                second[piece] = np.square(block, out=block) @ weights
+        # a constant leaves the rounding of its mean, and with this no variance
+        return means + first, np.maximum(second - first**2, 0.0)
 
     def astype(self, dtype: Any) -> BlockDesign:
         """Return a design that converts each block as it is read."""
@@ -108,6 +137,10 @@ class BlockDesign(Design):
             low, high = np.searchsorted(along, (piece.start, piece.stop))
             values[low:high] = block[np.ix_(along[low:high] - piece.start, across)]
         return DenseDesign.of_checked(values if self._by_rows else values.T)
+
+    def _of_columns(self, values: np.ndarray, piece: slice) -> np.ndarray:
+        """Return one value for each column as a row or column, to fit a block."""
+        return values if self._by_rows else values[piece, None]
 
     def _of_each(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
         """Multiply what is stored with a vector or a block."""
@@ -157,7 +190,7 @@ class BlockDesign(Design):
                     coming = ahead(k + 1)
                 yield piece, block
 
-    def _check_entries(self) -> None:
+    def _check_entries(self, any_size: bool) -> None:
         """Refuse what `check_array` and `check_magnitude` refuse, block by block."""
         bad, size = 0, 0.0
         with np.errstate(invalid="ignore", over="ignore"):
@@ -168,7 +201,8 @@ class BlockDesign(Design):
                 else:
                     bad += block.size - int(np.count_nonzero(np.isfinite(block)))
         refuse_nonfinite("X", bad)
-        check_size("X", size, self.example.dtype, self.shape)
+        if not any_size:
+            check_size("X", size, self.example.dtype, self.shape)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -54,8 +54,12 @@ class Design(ABC):
         weighted = block if self.weights is None else along_rows(self.weights, block) * block
         return namespace(block).sum(weighted, axis=0)
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        """Squared Euclidean distance of each row's features from their ``center``, or from 0.
+
+        With ``scale``, after dividing each feature's distance by its own; only what a
+        `ScaledDesign` is made of need know that.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not know the sizes of its rows")
 
     def astype(self, dtype: Any) -> Design:
@@ -188,13 +192,14 @@ class DenseDesign(Design):
         design.example, design.shape = values, tuple(values.shape)
         return design
 
-    def row_squares(self, center: Array | None = None) -> Array:
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
         xp = namespace(self.example)
         n, p = self.shape
         center = self.zeros(p) if center is None else center
+        scale = 1.0 if scale is None else scale
         rows = max(1, 2**20 // p)  # in pieces, so as not to hold a second X
         pieces = [
-            xp.sum((self.example[i : min(i + rows, n), :] - center) ** 2, axis=1)
+            xp.sum(((self.example[i : min(i + rows, n), :] - center) / scale) ** 2, axis=1)
             for i in range(0, n, rows)
         ]
         return xp.concat(pieces)
@@ -259,8 +264,8 @@ class InterceptDesign(Design):
         head = self.features.rmatmat(block) - means * total
         return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        return self.features.row_squares(self.means if center is None else center)
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        return self.features.row_squares(self.means if center is None else center, scale)
 
     def intercepts(self, b: Array) -> Array:
         """Return the intercepts in the features' own coordinates, from rows of iterates."""
@@ -299,8 +304,48 @@ class WeightedDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self.rows.rmatmat(along_rows(self.weights, block) * block)
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        return self.rows.row_squares(center)
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        return self.rows.row_squares(center, scale)
+
+
+class ScaledDesign(Design):
+    """Columns divided by a number each, in every product: X itself is never copied.
+
+    Parameters
+    ----------
+    features : Design
+        The columns, none of them with weights.
+    scale : Array of shape (p,)
+        What they are divided by; positive.
+    """
+
+    def __init__(self, features: Design, scale: Array):
+        self.features, self.scale = features, scale
+        self.shape, self.example = features.shape, features.example
+
+    def matmat(self, block: Array) -> Array:
+        return self.features.matmat(block / along_rows(self.scale, block))
+
+    def rmatmat(self, block: Array) -> Array:
+        product = self.features.rmatmat(block)
+        return product / along_rows(self.scale, product)
+
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        center = None if center is None else self.scale * center
+        return self.features.row_squares(center, self.scale * (1.0 if scale is None else scale))
+
+    def astype(self, dtype: Any) -> ScaledDesign:
+        xp, limits = namespace(self.scale), namespace(self.scale).finfo(dtype)
+        low, high = float(limits.smallest_normal), float(limits.max)
+        if not xp.all((self.scale > low) & (self.scale < high)):
+            return self
+        return ScaledDesign(self.features.astype(dtype), cast(self.scale, dtype))
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ScaledDesign | None:
+        features = self.features.part(rows, columns)
+        if features is None:
+            return None
+        return ScaledDesign(features, self.scale if columns is None else take(self.scale, columns))
 
 
 class SparseDesign(Design):
@@ -311,58 +356,64 @@ class SparseDesign(Design):
     X : sparse matrix or array of shape (n, p)
         In any format; real and finite. float32 and float64 stay what they are, integers become
         float64.
+    any_size : bool, default=False
+        Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
     """
 
-    def __init__(self, X: Any):
+    def __init__(self, X: Any, any_size: bool = False):
         check_shape("X", X.shape, ndim=2)
         # either form multiplies as fast from both sides: keeping both would not pay
-        self._X = X if X.format in ("csr", "csc") else X.tocsr()
-        if not self._X.has_canonical_format:  # entries may be there in several parts
-            self._X = self._X.copy()
-            self._X.sum_duplicates()
-        if self._X.nnz:
-            self._X = self._with(check_array("X", self._X.data, ndim=1))
-            check_magnitude("X", self._X.data)
-        elif self._X.dtype not in (np.float32, np.float64):
-            self._X = self._X.astype(float)
+        self.matrix = X if X.format in ("csr", "csc") else X.tocsr()
+        if not self.matrix.has_canonical_format:  # entries may be there in several parts
+            self.matrix = self.matrix.copy()
+            self.matrix.sum_duplicates()
         self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self.example = np.zeros(1, dtype=self._X.dtype)
+        if self.matrix.nnz:
+            self.matrix = self._with(check_array("X", self.matrix.data, ndim=1))
+            if not any_size:
+                check_magnitude("X", self.matrix.data)
+        elif self.matrix.dtype not in (np.float32, np.float64):
+            self.matrix = self.matrix.astype(float)
+        self.example = np.zeros(1, dtype=self.matrix.dtype)
 
     @classmethod
     def of_checked(cls, X: Any) -> SparseDesign:
         """Return a design of a matrix in one of the two forms, whose entries were checked."""
         design = cls.__new__(cls)
-        design._X, design.shape = X, (int(X.shape[0]), int(X.shape[1]))
+        design.matrix, design.shape = X, (int(X.shape[0]), int(X.shape[1]))
         design.example = np.zeros(1, dtype=X.dtype)
         return design
 
     def matmat(self, block: Array) -> Array:
-        return self._X @ block
+        return self.matrix @ block
 
     def rmatmat(self, block: Array) -> Array:
-        return self._X.T @ block
+        return self.matrix.T @ block
 
     def astype(self, dtype: Any) -> SparseDesign:
-        if dtype == self._X.dtype:
+        if dtype == self.matrix.dtype:
             return self
-        return SparseDesign.of_checked(self._with(self._X.data.astype(dtype)))
+        return SparseDesign.of_checked(self._with(self.matrix.data.astype(dtype)))
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> SparseDesign:
-        part = self._X if rows is None else self._X[rows]
+        part = self.matrix if rows is None else self.matrix[rows]
         return SparseDesign.of_checked(part if columns is None else part[:, columns])
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        squares = np.asarray(self._with(self._X.data.astype(float) ** 2).sum(axis=1)).ravel()
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        data = self.matrix.data.astype(float)
+        weights = np.ones(self.shape[1]) if scale is None else 1 / scale.astype(float) ** 2
+        squares = self._with(data**2) @ weights
         if center is not None:
             center = center.astype(float)
-            size = squares + center @ center
-            squares = size - 2 * (self._X @ center)
+            size = squares + weights @ center**2
+            squares = size - 2 * (self._with(data) @ (weights * center))
             squares[squares < 1e-12 * size] = 0.0  # what is left of equal numbers is rounding
-        return squares.astype(self._X.dtype)
+        return squares.astype(self.matrix.dtype)
 
     def _with(self, data: np.ndarray) -> Any:
         """Return the matrix with other entries in the same places."""
-        return type(self._X)((data, self._X.indices, self._X.indptr), shape=self._X.shape)
+        places = self.matrix.indices, self.matrix.indptr
+        return type(self.matrix)((data, *places), shape=self.shape)
 
 
 def as_design(X: Any) -> Design:
