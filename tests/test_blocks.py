@@ -567,7 +567,8 @@ def large_file(tmp_path_factory):
     rng = np.random.default_rng(0)
     with open(path, "wb") as file:
         for _ in range(0, ROWS, 1000):
-            file.write(rng.standard_normal((1000, COLUMNS), dtype="f4").astype(float).tobytes())
+            common = rng.standard_normal((1000, 1))  # makes a norm that is soon found
+            file.write((common + rng.standard_normal((1000, COLUMNS), dtype="f4")).tobytes())
     yield path
     path.unlink()
 

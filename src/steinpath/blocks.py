@@ -63,6 +63,8 @@ class BlockDesign(Design):
     what the other finds in the cache of the system.
     """
 
+    dear = True
+
     def __init__(self, X: np.ndarray, any_size: bool = False):
         check_shape("X", X.shape, ndim=2)
         dtype = check_array("X", np.zeros((1, 1), X.dtype), ndim=2).dtype

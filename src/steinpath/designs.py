@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from steinpath._arrays import Array, along_rows, cast, like, namespace, take, to_numpy
+from steinpath._krylov import norm_in_few_passes
 from steinpath._validation import check_array, check_magnitude, check_shape
 
 # Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
@@ -35,11 +36,14 @@ class Design(ABC):
         Any array of the design's namespace, dtype and device: what new arrays are made like.
     weights : Array of shape (n,) or None
         How much each row counts, with mean 1; None if all count alike. `rmatmat` has them in it.
+    dear : bool
+        Whether a product costs much more than its arithmetic, as where X is read from a file.
     """
 
     shape: tuple[int, int]
     example: Array
     weights: Array | None = None
+    dear: bool = False
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
@@ -83,7 +87,7 @@ class Design(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no Gram matrix")
 
     def norm(self, tol: float = 1e-6) -> float:
-        """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
+        """Largest singular value: to ``tol`` and, unlike random estimates, not low."""
         known = getattr(self, "_norm", None)
         if known is None or known[1] > tol:
             known = (self._largest_singular_value(tol), tol)
@@ -118,6 +122,9 @@ class Design(ABC):
         if min(n, p) <= _SMALL:
             columns = forth(np.eye(p)) if p <= n else back(np.eye(n))
             return float(np.linalg.norm(columns.astype(float), 2))
+        if self.dear:
+            first, second = (forth, back) if p <= n else (back, forth)
+            return norm_in_few_passes(first, second, min(n, p), tol)
         operator = LinearOperator(
             dtype=np.float64,
             shape=self.shape,
@@ -218,7 +225,7 @@ class InterceptDesign(Design):
         n, p = features.shape
         self.features = features
         self.shape = (n, p + 1)
-        self.example, self.weights = features.example, features.weights
+        self.example, self.weights, self.dear = features.example, features.weights, features.dear
         if means is None:
             means = features.rmatmat(self.zeros(n) + 1.0) / n
         self.means = cast(means, self.example.dtype)
@@ -286,7 +293,7 @@ class WeightedDesign(Design):
     """
 
     def __init__(self, rows: Design, weights: Any):
-        self.rows, self.shape, self.example = rows, rows.shape, rows.example
+        self.rows, self.shape, self.example, self.dear = rows, rows.shape, rows.example, rows.dear
         weights = check_array("sample_weight", weights, ndim=1, reference=rows.example)
         xp = namespace(weights)
         if weights.shape[0] != self.shape[0]:
@@ -321,7 +328,7 @@ class ScaledDesign(Design):
 
     def __init__(self, features: Design, scale: Array):
         self.features, self.scale = features, scale
-        self.shape, self.example = features.shape, features.example
+        self.shape, self.example, self.dear = features.shape, features.example, features.dear
 
     def matmat(self, block: Array) -> Array:
         return self.features.matmat(block / along_rows(self.scale, block))
