@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from steinpath._validation import warn
 from steinpath.blocks import BlockDesign, needs_blocks
-from steinpath.designs import DenseDesign, Design, ScaledDesign, SparseDesign
+from steinpath.designs import DenseDesign, Design, ScalableDesign, ScaledDesign, SparseDesign
 
 # Counts are written out as rows up to this many entries of X.
 _MOST_ENTRIES = 2**30
@@ -76,20 +76,23 @@ def prepare_rows(
         Whether to divide columns by their standard deviations, or by their root mean squares.
     """
     X, y, weights = _weighted(X, y, sample_weight, needs_risk)
-    design: Design | None = None
+    lazy: ScalableDesign | None = None
     if _is_sparse(X):
-        design = SparseDesign(X, any_size=standardize)
+        lazy = SparseDesign(X, any_size=standardize)
     elif needs_blocks(X):
-        design = BlockDesign(X, any_size=standardize)
-    dtype = X.dtype if design is None else design.example.dtype
+        lazy = BlockDesign(X, any_size=standardize)
+    elif X.dtype.kind != "f":  # rows taken from a file
+        X = X.astype(float)
+    dtype = X.dtype if lazy is None else lazy.example.dtype
     scale = np.ones(X.shape[1], dtype)
     if standardize:
-        means, variances = _column_moments(X if design is None else design, weights)
+        means, variances = _column_moments(X if lazy is None else lazy, weights)
         scale = _column_sizes(means, variances, about_mean, dtype)
-    if design is None:
+    design: Design
+    if lazy is None:
         design = DenseDesign(X / scale if standardize else X)
-    elif standardize:
-        design = ScaledDesign(design, scale)
+    else:
+        design = ScaledDesign(lazy, scale) if standardize else lazy
     return Rows(X, y.astype(dtype, copy=False), weights, scale), design
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from steinpath._arrays import Array
 from steinpath._validation import check_array, check_shape, check_size, refuse_nonfinite
-from steinpath.designs import DenseDesign, Design
+from steinpath.designs import DenseDesign, ScalableDesign
 
 # Bytes of a block: two of them fit into the cache of a processor, where reading them into memory
 # that was not used just before takes several times longer.
@@ -42,7 +42,7 @@ def needs_blocks(X: Any) -> bool:
     return plain and X.nbytes > LARGEST_BLOCK and _map_of(X) is not None
 
 
-class BlockDesign(Design):
+class BlockDesign(ScalableDesign):
     """A mapped file that is never in memory as a whole.
 
     What is in memory are a few blocks of 8 MiB (64 MiB where rows are very long), copies of parts

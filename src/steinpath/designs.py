@@ -58,12 +58,8 @@ class Design(ABC):
         weighted = block if self.weights is None else along_rows(self.weights, block) * block
         return namespace(block).sum(weighted, axis=0)
 
-    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
-        """Squared Euclidean distance of each row's features from their ``center``, or from 0.
-
-        With ``scale``, after dividing each feature's distance by its own; only what a
-        `ScaledDesign` is made of need know that.
-        """
+    def row_squares(self, center: Array | None = None) -> Array:
+        """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
         raise NotImplementedError(f"{type(self).__name__} does not know the sizes of its rows")
 
     def astype(self, dtype: Any) -> Design:
@@ -138,7 +134,24 @@ class Design(ABC):
         return float(values[0])
 
 
-class DenseDesign(Design):
+class ScalableDesign(Design):
+    """A design that knows the sizes of its rows also after its columns are divided by numbers."""
+
+    @abstractmethod
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        """Squared Euclidean distance of each row's features from their ``center``, or from 0.
+
+        With ``scale``, each feature's distance is divided by its own.
+        """
+
+    def astype(self, dtype: Any) -> ScalableDesign:
+        return self
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ScalableDesign | None:
+        return None
+
+
+class DenseDesign(ScalableDesign):
     """A matrix held in memory, in any array namespace.
 
     Parameters
@@ -271,8 +284,8 @@ class InterceptDesign(Design):
         head = self.features.rmatmat(block) - means * total
         return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
 
-    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
-        return self.features.row_squares(self.means if center is None else center, scale)
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.features.row_squares(self.means if center is None else center)
 
     def intercepts(self, b: Array) -> Array:
         """Return the intercepts in the features' own coordinates, from rows of iterates."""
@@ -311,8 +324,8 @@ class WeightedDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self.rows.rmatmat(along_rows(self.weights, block) * block)
 
-    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
-        return self.rows.row_squares(center, scale)
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.rows.row_squares(center)
 
 
 class ScaledDesign(Design):
@@ -320,13 +333,13 @@ class ScaledDesign(Design):
 
     Parameters
     ----------
-    features : Design
-        The columns, none of them with weights.
+    features : ScalableDesign
+        The columns.
     scale : Array of shape (p,)
         What they are divided by; positive.
     """
 
-    def __init__(self, features: Design, scale: Array):
+    def __init__(self, features: ScalableDesign, scale: Array):
         self.features, self.scale = features, scale
         self.shape, self.example, self.dear = features.shape, features.example, features.dear
 
@@ -337,9 +350,9 @@ class ScaledDesign(Design):
         product = self.features.rmatmat(block)
         return product / along_rows(self.scale, product)
 
-    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+    def row_squares(self, center: Array | None = None) -> Array:
         center = None if center is None else self.scale * center
-        return self.features.row_squares(center, self.scale * (1.0 if scale is None else scale))
+        return self.features.row_squares(center, self.scale)
 
     def astype(self, dtype: Any) -> ScaledDesign:
         xp, limits = namespace(self.scale), namespace(self.scale).finfo(dtype)
@@ -355,7 +368,7 @@ class ScaledDesign(Design):
         return ScaledDesign(features, self.scale if columns is None else take(self.scale, columns))
 
 
-class SparseDesign(Design):
+class SparseDesign(ScalableDesign):
     """A SciPy sparse matrix, which never becomes dense.
 
     Parameters
