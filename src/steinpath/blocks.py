@@ -23,8 +23,8 @@ from steinpath._arrays import Array
 from steinpath._validation import check_array, check_shape, check_size, refuse_nonfinite
 from steinpath.designs import DenseDesign, ScalableDesign
 
-# Bytes of a block: two of them fit into the cache of a processor, where reading them into memory
-# that was not used just before takes several times longer.
+# Bytes of a block: two of them stay in the cache of a processor, and are read several times faster
+# than large ones, which go to memory that is new to the process each time.
 BLOCK = 2**23
 # Where rows are so long that a block has few of them, the sums of their products cost more than
 # the products: then blocks have this many rows, up to so many bytes.
