@@ -16,7 +16,7 @@ def _close_figures():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Of the cases of a test, take a few on other backends than NumPy; see `backends.everywhere`."""
+    """Leave out cases on other backends than NumPy that `backends.everywhere` does not want."""
     met, left_out = Counter(), []
     for item in items:
         mark = item.get_closest_marker("every")
