@@ -4,6 +4,7 @@ In double precision to ten digits, in single precision to three; each in arrays 
 """
 
 import itertools
+from collections import Counter
 
 import array_api_strict
 import numpy as np
@@ -385,3 +386,67 @@ def test_gradients_are_refused():
     with pytest.raises(TypeError, match=r"y requires gradients, .* pass y.detach\(\)"):
         sp.run(X, tracked[:, 0], sp.LAD(), sp.Lasso(0.1))
     sp.run(tracked.detach(), y, sp.LAD(), sp.Lasso(0.1), n_iter=2)
+
+
+# ------------------------------------------------------------------------------------------------
+# What stays where it is
+# ------------------------------------------------------------------------------------------------
+
+TO_THE_HOST = ("__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy", "cpu")
+
+
+@pytest.fixture
+def copies(monkeypatch):
+    """How often each way to copy a tensor to the host was taken."""
+    taken = Counter()
+    for name in TO_THE_HOST:
+
+        def counted(tensor, *args, name=name, real=getattr(torch.Tensor, name), **options):
+            taken[name] += 1
+            return real(tensor, *args, **options)
+
+        monkeypatch.setattr(torch.Tensor, name, counted)
+    return taken
+
+
+def assert_few_per_window(copies, compute):
+    """Over eighty more iterations, copies grow by a few in each window of twenty."""
+    taken = []
+    for n_iter in (40, 120):
+        copies.clear()
+        compute(n_iter)
+        taken.append(Counter(copies))
+    more = taken[1] - taken[0]
+    assert more.total() <= 4 * 8, more
+
+
+@pytest.mark.parametrize(("loss", "penalty", "algorithm", "fit_intercept"), PROBLEMS[::2])
+def test_runs_stay_on_the_device(loss, penalty, algorithm, fit_intercept, copies):
+    X, y = (torch.asarray(a) for a in draw(40, 9)[:2])
+    penalty = penalty(9)
+    assert_few_per_window(
+        copies, lambda n_iter: sp.run(X, y, loss, penalty, algorithm, n_iter, fit_intercept)
+    )
+
+
+@pytest.mark.parametrize("method", ["compressed", "spectral", "loo", "folds"])
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [
+        (sp.LAD(), sp.Lasso(0.3)),
+        (sp.LAD(), PENALTY_EXAMPLES["group_lasso"](9)),
+        (sp.SquareRoot(), sp.Lasso(0.3)),
+        (sp.SquareRoot(), sp.Ridge(0.3)),
+        (sp.Squared(), sp.Ridge(0.3)),
+    ],
+    ids=repr,
+)
+def test_estimates_stay_on_the_device(method, loss, penalty, copies):
+    if method == "spectral" and not (loss.isotropic and penalty.isotropic):
+        pytest.skip("it has no spectrum")
+    X, y = (torch.asarray(a) for a in draw(40, 9)[:2])
+    paths = {n: sp.run(X, y, loss, penalty, n_iter=n, fit_intercept=True) for n in (40, 120)}
+    assert_few_per_window(
+        copies,
+        lambda n_iter: sp.estimate_risk(paths[n_iter], method=method, rng=0, probe_tol=1e9),
+    )
