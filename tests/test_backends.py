@@ -175,7 +175,8 @@ def test_methods(backend, method, fit_intercept):
     for found, expected in zip(*both(backend, estimates), strict=True):
         assert_same_risk(backend, found, expected)
         np.testing.assert_allclose(found.compare(3, 9), expected.compare(3, 9), rtol=backend.tol)
-        assert [d.name for d in found.diagnostics] == [d.name for d in expected.diagnostics]
+        checks = [{d.name: d.warns for d in risk.diagnostics} for risk in (found, expected)]
+        assert checks[0] == checks[1]
 
 
 @EVERY_BACKEND
@@ -399,13 +400,16 @@ TO_THE_HOST = ("__bool__", "__float__", "__int__", "__index__", "item", "tolist"
 def copies(monkeypatch):
     """How often each way to copy a tensor to the host was taken."""
     taken = Counter()
-    for name in TO_THE_HOST:
 
-        def counted(tensor, *args, name=name, real=getattr(torch.Tensor, name), **options):
+    def counting(name, copy):
+        def counted(tensor, *args, **options):
             taken[name] += 1
-            return real(tensor, *args, **options)
+            return copy(tensor, *args, **options)
 
-        monkeypatch.setattr(torch.Tensor, name, counted)
+        return counted
+
+    for name in TO_THE_HOST:
+        monkeypatch.setattr(torch.Tensor, name, counting(name, getattr(torch.Tensor, name)))
     return taken
 
 
@@ -429,24 +433,24 @@ def test_runs_stay_on_the_device(loss, penalty, algorithm, fit_intercept, copies
     )
 
 
-@pytest.mark.parametrize("method", ["compressed", "spectral", "loo", "folds"])
 @pytest.mark.parametrize(
-    ("loss", "penalty"),
+    ("loss", "penalty", "methods"),
     [
-        (sp.LAD(), sp.Lasso(0.3)),
-        (sp.LAD(), PENALTY_EXAMPLES["group_lasso"](9)),
-        (sp.SquareRoot(), sp.Lasso(0.3)),
-        (sp.SquareRoot(), sp.Ridge(0.3)),
-        (sp.Squared(), sp.Ridge(0.3)),
+        (sp.LAD(), sp.Lasso(0.3), ("compressed", "loo", "folds")),
+        (sp.LAD(), PENALTY_EXAMPLES["group_lasso"](9), ("compressed",)),
+        (sp.SquareRoot(), sp.Lasso(0.3), ("compressed",)),
+        (sp.SquareRoot(), sp.Ridge(0.3), ("compressed", "spectral")),
+        (sp.Squared(), sp.Ridge(0.3), ("compressed", "spectral")),
     ],
     ids=repr,
 )
-def test_estimates_stay_on_the_device(method, loss, penalty, copies):
-    if method == "spectral" and not (loss.isotropic and penalty.isotropic):
-        pytest.skip("it has no spectrum")
+def test_estimates_stay_on_the_device(loss, penalty, methods, copies):
     X, y = (torch.asarray(a) for a in draw(40, 9)[:2])
     paths = {n: sp.run(X, y, loss, penalty, n_iter=n, fit_intercept=True) for n in (40, 120)}
-    assert_few_per_window(
-        copies,
-        lambda n_iter: sp.estimate_risk(paths[n_iter], method=method, rng=0, probe_tol=1e9),
-    )
+    for method in methods:
+        assert_few_per_window(
+            copies,
+            lambda n_iter, method=method: sp.estimate_risk(
+                paths[n_iter], method=method, rng=0, probe_tol=1e9
+            ),
+        )

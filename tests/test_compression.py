@@ -16,14 +16,10 @@ Columns, Linearization, GramLinearization = map(
 compress, follow, probe_columns = map(
     on_backend, (compression.compress, compression.follow, compression.probe_columns)
 )
-Stream, responses, second_moments, row_squares_of = map(
-    on_backend,
-    (
-        corrections._Stream,
-        corrections._responses,
-        corrections.second_moments,
-        corrections.row_squares_of,
-    ),
+Feed, responses = map(on_backend, (tangents.Feed, tangents.responses))
+Stream, impulse_responses = map(on_backend, (corrections._Stream, corrections._responses))
+second_moments, row_squares_of = map(
+    on_backend, (corrections.second_moments, corrections.row_squares_of)
 )
 
 
@@ -47,19 +43,34 @@ def by_compression(path, probes, moments=None, row_squares=None):
     trajectory = full_basis(path)
     rank, m = trajectory.rank, probes.shape[1]
     linearization = Linearization(path)
-    columns = probe_columns(linearization.design, moments, row_squares, np.tile(probes, rank))
-    owners = np.repeat(np.arange(rank), m)
-    found = follow(linearization, trajectory.coordinates, columns, owners)
+    columns = probes_of(path, moments, row_squares, np.tile(probes, rank))
+    # a loop for each direction, whose probes are averaged before they are fed back
+    member = np.repeat(np.eye(rank), m, axis=0)
+    found = np.zeros((path.n_iter + 1, rank))
+    feed = Feed(
+        columns.into_eta,
+        columns.into_v,
+        [columns.reader],
+        eta_weights=lambda t: trajectory.coordinates[t - 1] @ member.T,
+        v_weights=lambda t: found[t] @ member.T,
+    )
+    scale = 1.0 if columns.into_v is None else 1 / path.n_samples
+    for t, (reading,) in responses(linearization, feed):
+        found[t] = scale * reading @ member / m
     return found @ trajectory.directions.T
+
+
+def probes_of(path, moments, row_squares, probes):
+    return probe_columns(path.design, moments, row_squares, probes, len(probes) == path.n_samples)
 
 
 def by_hutchinson(path, probes, moments=None, row_squares=None):
     """The same from the paper's matrices: estimated impulse by impulse, averaged, solved."""
-    columns = probe_columns(path.design, moments, row_squares, probes)
+    columns = probes_of(path, moments, row_squares, probes)
     streams = {"eta": Stream(columns.into_eta, [columns.reader])}
     if columns.into_v is not None:
         streams["v"] = Stream(columns.into_v, [columns.reader])
-    found = responses(Linearization(path), streams, sum_layers=False)
+    found = impulse_responses(Linearization(path), streams, sum_layers=False)
     means = [layers.mean(axis=0) for (layers,) in ([f[0]] for f in found)]
     weights, root_n = means[0], np.sqrt(path.n_samples)
     if columns.into_v is not None:
@@ -135,16 +146,15 @@ def test_the_gram_matrix_gives_the_same_tangents(loss, algorithm, penalty):
     for fit_intercept in (False, True):
         path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), algorithm, 10, fit_intercept)
         linearization = Linearization(path)
-        columns = probe_columns(
-            linearization.design, None, rng.uniform(0.5, 1.5, 24), signs(rng, 9 + fit_intercept, 4)
-        )
+        sizes = rng.uniform(0.5, 1.5, 24)
+        columns = probes_of(path, None, sizes, signs(rng, 9 + fit_intercept, 4))
         trajectory = full_basis(path)
         coordinates = trajectory.coordinates[:, :4]
-        expected = follow(linearization, coordinates, columns, np.arange(4))
+        expected = follow(linearization, coordinates, columns)
         span = np.linalg.qr(path.dual.T)[0]
         gram = GramLinearization(path, path.design.gram(), span, columns.into_v)
         reduced = Columns(columns.into_eta, gram.injection(), columns.reader)
-        found = follow(gram, coordinates, reduced, np.arange(4))
+        found = follow(gram, coordinates, reduced)
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 

@@ -23,6 +23,7 @@ from steinpath.baselines import (
     hold_out_path,
     leave_one_out_path,
 )
+from steinpath.batches import Batch, estimate_risk_batch, run_batch
 from steinpath.corrections import correction_matrices
 from steinpath.estimators import (
     HuberLasso,
@@ -51,6 +52,7 @@ __all__ = [
     "LAD",
     "MCP",
     "SCAD",
+    "Batch",
     "ChambollePock",
     "DivergenceError",
     "ElasticNet",
@@ -85,10 +87,12 @@ __all__ = [
     "correction_matrices",
     "cross_validate_path",
     "estimate_risk",
+    "estimate_risk_batch",
     "hold_out_path",
     "lam_max",
     "leave_one_out_path",
     "run",
+    "run_batch",
     "simulate",
     "tune",
 ]

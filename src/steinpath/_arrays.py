@@ -50,10 +50,25 @@ def take(block: Array, where: np.ndarray, axis: int = 0) -> Array:
 
 
 def along_rows(values: Array, block: Array) -> Array:
-    """Shape ``values``, one per row or a scalar, so that it multiplies a vector or a block."""
-    if getattr(values, "ndim", 0) == 1 and block.ndim == 2:
-        return values[:, None]
-    return values
+    """Shape ``values`` so that they multiply a block, whose first axes are theirs.
+
+    They may be one per row, one per row and member of a batch, or a scalar.
+    """
+    missing = block.ndim - getattr(values, "ndim", 0)
+    return values[(..., *(None,) * missing)] if 0 < missing < block.ndim else values
+
+
+def rows_product(first: Array, second: Array) -> Array:
+    """``firstᵀ second`` over their first axis: of a vector with each column of a block.
+
+    Where the vector is a batch, of shape (rows, members), the block has the members' columns, of
+    shape (rows, members, columns), and each member meets its own.
+    """
+    if first.ndim == 1:
+        if second.ndim <= 2:
+            return first @ second
+        return namespace(second).tensordot(first, second, axes=1)
+    return namespace(second).sum(along_rows(first, second) * second, axis=0)
 
 
 def norm_of_columns(block: Array) -> Array:

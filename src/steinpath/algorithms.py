@@ -190,7 +190,7 @@ class ProximalAlgorithm(Algorithm):
                     f"{type(self).__name__} may diverge; leave the step sizes at None for safe "
                     "ones"
                 )
-        return bound, bound.maps(loss, penalty, design.shape[0])
+        return bound, bound.maps(loss, penalty, design.n_rows)
 
     def maps(self, loss: Loss, penalty: Penalty, n: int) -> ProximalMaps:
         """Return the maps for ``n`` observations, all step sizes being fixed."""
@@ -233,7 +233,7 @@ def _balanced_steps(
     The duals are as large as the loss's gradient and the residuals as large as y; moving the one
     by the other's size in a step makes the path indifferent to the units of X and y.
     """
-    n = design.shape[0]
+    n = design.n_rows
     product = 0.99 * n / design.norm() ** 2 if design.norm() else 1.0
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
     if sigma is None and tau is None:
@@ -343,7 +343,7 @@ class LinearizedADMM(ProximalAlgorithm):
     def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> LinearizedADMM:
         if self.rho is not None and self.alpha is not None:
             return self
-        root_n = math.sqrt(design.shape[0])
+        root_n = math.sqrt(design.n_rows)
         sigma = None if self.rho is None else self.rho / root_n
         tau = None if self.alpha is None else self.alpha * root_n
         sigma, tau = _balanced_steps(design, y, loss, penalty, sigma, tau)
@@ -402,8 +402,8 @@ class ProximalGradient(ProximalAlgorithm):
         if self.step is not None:
             return self
         norm = design.norm()
-        step = 0.99 * design.shape[0] / (smoothness * norm**2) if norm else 1.0
-        return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.shape[0])))
+        step = 0.99 * design.n_rows / (smoothness * norm**2) if norm else 1.0
+        return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.n_rows)))
 
     def dual_map(self, loss: Loss, n: int) -> DualMap:
         return DualMap(loss, step=0.0, factor=math.sqrt(n))
@@ -444,7 +444,7 @@ class FISTA(ProximalGradient):
 
 def _curvature(design: Design) -> float:
     """``‖X‖² / n``, as closely as a warning needs it."""
-    return design.norm(tol=1e-3) ** 2 / design.shape[0]
+    return design.norm(tol=1e-3) ** 2 / design.n_rows
 
 
 def _fixed(step: float | None) -> float:

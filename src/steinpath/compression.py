@@ -26,12 +26,13 @@ The noise of a direction is in proportion to its singular value, and so is its n
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, like, namespace, take, to_numpy
+from steinpath._arrays import Array, along_rows, cast, like, namespace, take, to_numpy
 from steinpath.designs import Design
 from steinpath.path import Path
 from steinpath.precision import design_in
@@ -103,36 +104,93 @@ def compress(path: Path, rng: np.random.Generator, tol: float = RANK_TOL) -> Tra
     tol : float
         Smallest singular value that is kept, relative to the largest; 0 keeps a whole basis.
     """
-    xp = namespace(path.y)
-    N, n = path.n_iter, path.n_samples
-    weights = like(1 / np.sqrt(np.arange(1, N + 1)), path.y)[:, None]
-    duals = path.dual
-    means = xp.mean(duals, axis=1)[:, None] if path.fit_intercept else 0 * weights
+    (found,) = compress_all(path, [rng], tol)
+    return found
 
-    # products with the weighted, centred duals, of which no copy is made
 
-    def onto_times(block: Array) -> Array:
-        return weights * (duals @ block - means * xp.sum(block, axis=0))
-
-    def onto_rows(block: Array) -> Array:
-        block = weights * block
-        return duals.T @ block - xp.sum(means * block, axis=0)
-
+def compress_all(
+    path: Path, rngs: Sequence[np.random.Generator], tol: float = RANK_TOL
+) -> list[Trajectory]:
+    """Do as `compress` for all members of a batch, each with its own randomness."""
+    xp, duals = namespace(path.y), path.dual
+    # members first: so that products, and the decompositions of small matrices, are theirs
+    duals = duals[None, ...] if duals.ndim == 2 else xp.permute_dims(duals, (2, 0, 1))
+    found: dict[int, Trajectory] = {}
     width = _SKETCH
-    while True:
-        if tol == 0 or 2 * width >= min(N, n):
-            basis = None
-            left, sizes, right = xp.linalg.svd(weights * (duals - means), full_matrices=False)
+    while left := [k for k in range(len(rngs)) if k not in found]:
+        part = duals if len(left) == len(rngs) else take(duals, np.asarray(left))
+        sketched = _Sketched(part, path)
+        if tol == 0 or (2 * width >= min(part.shape[1:]) and path.n_samples == part.shape[2]):
+            whole, bases = True, sketched.decompose()
         else:
-            sketch = onto_rows(like(rng.standard_normal((N, width)), path.y))
-            basis, _ = xp.linalg.qr(onto_rows(onto_times(xp.linalg.qr(sketch)[0])))
-            left, sizes, right = xp.linalg.svd(onto_times(basis), full_matrices=False)
-        on_host = to_numpy(sizes)
-        if basis is None or on_host[width // 2] <= tol * on_host[0]:
-            break
+            whole = width >= path.n_iter
+            draws = np.stack([rngs[k].standard_normal((path.n_iter, width)) for k in left])
+            bases = sketched.approximate(like(draws, path.y))
+        for place, k in enumerate(left):
+            directions, coordinates, sizes = (each[place, ...] for each in bases)
+            if whole or sizes[width // 2] <= tol * sizes[0]:
+                found[k] = Trajectory(directions, coordinates, sizes).leading(tol)
         width *= 2
-    directions = right.T if basis is None else basis @ right.T
-    return Trajectory(directions, left * sizes / weights, on_host).leading(tol)
+    return [found[k] for k in range(len(rngs))]
+
+
+class _Sketched:
+    """Weighted, centred duals of shape (members, N, n), of which no copy is made."""
+
+    def __init__(self, duals: Array, path: Path):
+        xp = self._xp = namespace(duals)
+        self._design, self._duals = path.design, duals
+        self._weights = like(1 / np.sqrt(np.arange(1, path.n_iter + 1)), duals)[:, None]
+        self._means = 0 * self._weights
+        if path.fit_intercept:
+            sums = self._design.over_rows(xp.sum(duals, axis=2, keepdims=True))
+            self._means = sums / path.n_samples
+
+    def onto_times(self, block: Array) -> Array:
+        sums = self._design.over_rows(self._xp.sum(block, axis=1, keepdims=True))
+        product = self._design.over_rows(self._duals @ block)
+        return self._weights * (product - self._means * sums)
+
+    def onto_rows(self, block: Array) -> Array:
+        xp, block = self._xp, self._weights * block
+        shift = xp.sum(self._means * block, axis=1, keepdims=True)
+        return xp.matrix_transpose(self._duals) @ block - shift
+
+    def approximate(self, sketch: Array) -> tuple[Array, Array, np.ndarray]:
+        """Return directions, coordinates and sizes, of the range that a sketch shows."""
+        basis = self._orthonormal(self.onto_rows(sketch))
+        basis = self._orthonormal(self.onto_rows(self.onto_times(basis)))
+        coordinates = self.onto_times(basis)
+        # singular vectors of a few columns: by their Gram matrix, on the host, where the smallest
+        # matrices are decomposed fastest
+        squares, vectors = np.linalg.eigh(_gram(to_numpy(coordinates).astype(float)))
+        turn = like(vectors[..., ::-1].copy(), basis)
+        sizes = np.sqrt(np.maximum(squares[..., ::-1], 0.0))
+        return basis @ turn, coordinates @ turn / self._weights, sizes
+
+    def decompose(self) -> tuple[Array, Array, np.ndarray]:
+        """Return the same of the whole range."""
+        xp = self._xp
+        left, sizes, right = xp.linalg.svd(
+            self._weights * (self._duals - self._means), full_matrices=False
+        )
+        coordinates = left * sizes[:, None, :] / self._weights
+        return xp.matrix_transpose(right), coordinates, to_numpy(sizes)
+
+    def _orthonormal(self, block: Array) -> Array:
+        """Return an orthonormal basis of columns; zeros in place of those that add nothing."""
+        xp = self._xp
+        for _ in range(2):  # the second time for what the first leaves by rounding
+            gram = self._design.over_rows(_gram(cast(block, xp.float64)))
+            squares, vectors = np.linalg.eigh(to_numpy(gram))
+            least = float(xp.finfo(block.dtype).eps) * block.shape[2] * squares[..., -1:]
+            factors = 1 / np.sqrt(np.where(squares > least, squares, np.inf))
+            block = block @ like(vectors * factors[..., None, :], block)
+        return block
+
+
+def _gram(block: Array) -> Array:
+    return namespace(block).matrix_transpose(block) @ block
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,41 +210,35 @@ class Columns:
         return Columns(cast(self.into_eta, dtype), into_v, cast(self.reader, dtype))
 
 
-def follow(
-    linearization: Linearization, coordinates: Array, columns: Columns, owners: np.ndarray
-) -> Array:
+def follow(linearization: Linearization, coordinates: Array, columns: Columns) -> Array:
     """Coefficients of the corrections, in one pass of the tangents.
 
     Parameters
     ----------
     linearization : Linearization
         The recursion of the tangents.
-    coordinates : Array of shape (N, units)
-        Coordinates of the duals. Each unit has a direction and a loop of its own.
+    coordinates : Array of shape (N, k), or (N, members, k) for a batch
+        Coordinates of the duals, in the direction of each column.
     columns : Columns
         What is injected and read.
-    owners : ndarray of shape (k,)
-        The unit of each column; a unit's readings are averaged.
 
     Returns
     -------
-    Array of shape (N + 1, units)
+    Array of shape (N + 1, k) or (N + 1, members, k)
     """
-    N, units = coordinates.shape
-    member = (owners[:, None] == np.arange(units)).astype(float)
-    average, spread = (like(m, coordinates) for m in (member / member.sum(axis=0), member.T))
     dtype = columns.reader.dtype
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
-    result = like(np.zeros((N + 1, units)), coordinates)
+    N, *width = coordinates.shape
+    result = like(np.zeros((N + 1, *width)), coordinates)
     feed = Feed(
         columns.into_eta,
         columns.into_v,
         [columns.reader],
-        eta_weights=lambda t: cast(coordinates[t - 1, ...] @ spread, dtype),
-        v_weights=lambda t: cast(result[t, ...] @ spread, dtype),
+        eta_weights=lambda t: cast(coordinates[t - 1, ...], dtype),
+        v_weights=lambda t: cast(result[t, ...], dtype),
     )
     for t, (reading,) in responses(linearization, feed):
-        result[t, ...] = scale * (cast(reading, result.dtype) @ average)
+        result[t, ...] = scale * cast(reading, result.dtype)
     return result
 
 
@@ -200,6 +252,68 @@ def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
     for _ in range(n_probes - counts.sum()):
         counts[np.argmax(sizes / counts)] += 1
     return counts
+
+
+class Readings:
+    """The probes of one path: the direction of each, and what was read of it.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        The directions.
+    row_squares : Array of shape (n,), optional
+        Squared sizes of the rows.
+    """
+
+    def __init__(self, trajectory: Trajectory, row_squares: Array | None):
+        self.trajectory, self._row_squares = trajectory, row_squares
+        self._labels = np.zeros(0, dtype=int)
+        self._drawn: list[np.ndarray] = []
+        # all is linear in the duals, whose units may be anything
+        self._unit = float(np.max(trajectory.sizes)) or 1.0
+
+    @property
+    def n_probes(self) -> int:
+        """Number of probes, over all directions."""
+        return len(self._labels)
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return np.bincount(self._labels, minlength=self.trajectory.rank)
+
+    def missing(self, n_probes: int) -> np.ndarray:
+        """Directions of the probes to draw until there are about ``n_probes``."""
+        wanted = np.maximum(allocate(self.trajectory.sizes, n_probes), self._counts)
+        return np.repeat(np.arange(self.trajectory.rank), wanted - self._counts)
+
+    def coordinates(self, labels: np.ndarray) -> Array:
+        """Coordinates of the duals in the directions of some probes, of shape (N, probes)."""
+        return take(self.trajectory.coordinates, labels, axis=1) / self._unit
+
+    def add(self, labels: np.ndarray, found: np.ndarray) -> None:
+        """Keep what `follow` found with these coordinates."""
+        self._labels = np.concatenate([self._labels, labels])
+        self._drawn.append(self._unit * found.astype(float))
+
+    def corrections(self) -> CompressedCorrections:
+        """Return the corrections by all probes drawn so far."""
+        drawn = np.concatenate(self._drawn, axis=1)
+        means, spreads = [], []  # of each direction, over its probes
+        for k in range(self.trajectory.rank):
+            values = drawn[:, self._labels == k]
+            means.append(values.mean(axis=1))
+            spreads.append(np.sum((values - means[-1][:, None]) ** 2, axis=1))
+        # a single probe shows no noise; what the others show is in proportion to their sizes
+        sizes, counts = self.trajectory.sizes, self._counts
+        squares = (sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0)
+        spread = np.stack(spreads, axis=1)
+        pooled = np.sum(spread / squares, axis=1, keepdims=True) / (counts - 1).sum()
+        own = spread / np.maximum(counts - 1, 1)
+        variances = (own + (counts == 1) * squares * pooled) / counts
+        directions = self.trajectory.scaled(self._row_squares)
+        return CompressedCorrections(
+            directions, like(np.stack(means, axis=1), directions), like(variances, directions)
+        )
 
 
 class Compression:
@@ -233,63 +347,38 @@ class Compression:
         self.path, self.moments, self.row_squares = path, moments, row_squares
         self._rng = rng
         self._linearization = Linearization(path, design_in(path, dtype, rng))
-        self._dtype = self._linearization.design.example.dtype
-        usual = _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
+        usual = usual_probes(path)
         reduce = self._gram_pays(n_probes or usual)
         trajectory = compress(path, rng, _SPAN_TOL if reduce else RANK_TOL)
-        self.trajectory = trajectory.leading(RANK_TOL)
         self._gram = self._linearization.design.gram() if reduce else None
         if self._gram is not None:
             self._linearization = Linearization(path)  # a copy of X in another precision can go
             self._span = _with_constant(path, trajectory.directions)
-        self._counts = np.zeros(self.trajectory.rank, dtype=int)
-        self._labels = np.zeros(0, dtype=int)
-        self._drawn: list[Array] = []
+        self._readings = Readings(trajectory.leading(RANK_TOL), row_squares)
         self.draw(n_probes or usual + _MORE_WITH_GRAM * reduce)
 
     @property
     def n_probes(self) -> int:
         """Number of probes, over all directions."""
-        return len(self._labels)
+        return self._readings.n_probes
 
     def draw(self, n_probes: int) -> None:
         """Draw more probes, until there are about ``n_probes``."""
-        wanted = np.maximum(allocate(self.trajectory.sizes, n_probes), self._counts)
-        labels = np.repeat(np.arange(self.trajectory.rank), wanted - self._counts)
+        labels = self._readings.missing(n_probes)
         if not len(labels):
             return
         columns = self._columns(len(labels))
         recursion: Linearization = self._linearization
         if self._gram is not None:
+            columns = columns.astype(self._gram.dtype)
             recursion = GramLinearization(self.path, self._gram, self._span, columns.into_v)
             columns = replace(columns, into_v=recursion.injection())
-        # all is linear in the duals, whose units may be anything
-        unit = float(np.max(self.trajectory.sizes)) or 1.0
-        coordinates = take(self.trajectory.coordinates, labels, axis=1) / unit
-        self._drawn.append(unit * follow(recursion, coordinates, columns, np.arange(len(labels))))
-        self._labels = np.concatenate([self._labels, labels])
-        self._counts = wanted
+        found = follow(recursion, self._readings.coordinates(labels), columns)
+        self._readings.add(labels, to_numpy(found))
 
     def corrections(self) -> CompressedCorrections:
         """Return the corrections by all probes drawn so far."""
-        xp = namespace(self.path.y)
-        drawn = xp.concat(self._drawn, axis=1)
-        means, spreads = [], []  # of each direction, over its probes
-        for k in range(self.trajectory.rank):
-            values = take(drawn, np.flatnonzero(self._labels == k), axis=1)
-            means.append(xp.mean(values, axis=1))
-            spreads.append(xp.sum((values - means[-1][:, None]) ** 2, axis=1))
-        # a single probe shows no noise; what the others show is in proportion to their sizes
-        sizes = self.trajectory.sizes
-        squares = like((sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0), drawn)
-        freedom = self._counts - 1
-        spread = xp.stack(spreads, axis=1)
-        pooled = xp.sum(spread / squares, axis=1, keepdims=True) / int(freedom.sum())
-        single = like(freedom == 0, drawn)
-        own = spread / like(np.maximum(freedom, 1), drawn)
-        variances = (own + single * squares * pooled) / like(self._counts, drawn)
-        directions = self.trajectory.scaled(self.row_squares)
-        return CompressedCorrections(directions, xp.stack(means, axis=1), variances)
+        return self._readings.corrections()
 
     def _gram_pays(self, n_probes: int) -> bool:
         path = self.path
@@ -299,16 +388,28 @@ class Compression:
 
     def _columns(self, width: int) -> Columns:
         design = self._linearization.design
-        n, p = design.shape
-        # signs on the shorter side are less noisy, unless some rows weigh much more than others
-        uneven = (
-            self.row_squares is not None
-            and float(namespace(self.row_squares).max(self.row_squares)) > 2
-        )
-        on_rows = self.moments is None and (n < p or uneven)
-        signs = design.signs(self._rng, n if on_rows else p, width)
-        columns = probe_columns(design, self.moments, self.row_squares, signs)
-        return columns.astype(self._dtype)
+        on_rows = self.moments is None and rows_are_less_noisy(self.path, self.row_squares)
+        signs = design.signs(self._rng, design.n_rows if on_rows else design.shape[1], width)
+        if on_rows:
+            signs = design.here(signs)
+        return probe_columns(design, self.moments, self.row_squares, signs, on_rows)
+
+
+def usual_probes(path: Path) -> int:
+    """How many probes to begin with."""
+    return _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
+
+
+def rows_are_less_noisy(path: Path, row_squares: Array | None) -> bool:
+    """Whether signs on the rows are less noisy than on the columns.
+
+    They are on the shorter side, and where some rows weigh much more than others.
+    """
+    if path.n_samples < path.design.shape[1]:
+        return True
+    if row_squares is None:
+        return False
+    return path.design.largest(float(namespace(row_squares).max(row_squares))) > 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,12 +444,13 @@ class CompressedCorrections:
 
 
 def probe_columns(
-    design: Design, moments: Array | None, row_squares: Array | None, probes: Array
+    design: Design, moments: Array | None, row_squares: Array | None, probes: Array, on_rows: bool
 ) -> Columns:
     """Return the columns that estimate the traces by probes of coefficients, or of rows."""
     if moments is not None:
-        return Columns(probes, None, cast(moments, probes.dtype) @ probes)
-    if probes.shape[0] == design.shape[0]:
+        weighed = namespace(probes).tensordot(cast(moments, probes.dtype), probes, axes=1)
+        return Columns(probes, None, weighed)
+    if on_rows:
         reader = design.rmatmat(probes)
         columns = Columns(reader, probes, reader)
     else:
@@ -356,7 +458,8 @@ def probe_columns(
         columns = Columns(design.rmatmat(into_v), into_v, probes)
     if row_squares is None:
         return columns
-    return replace(columns, into_v=cast(row_squares, probes.dtype)[:, None] * columns.into_v)
+    weights = along_rows(cast(row_squares, probes.dtype), columns.into_v)
+    return replace(columns, into_v=weights * columns.into_v)
 
 
 def _with_constant(path: Path, directions: Array) -> Array:
@@ -384,8 +487,6 @@ def spectral_corrections(
     columns = Columns(
         *(None if f is None else f[:, None] + path.design.zeros(1, width) for f in feeds)
     )
-    coefficients = follow(
-        SpectralLinearization(path, found), trajectory.coordinates, columns, np.arange(width)
-    )
+    coefficients = follow(SpectralLinearization(path, found), trajectory.coordinates, columns)
     directions = trajectory.scaled(row_squares)
     return CompressedCorrections(directions, coefficients, 0 * coefficients)

@@ -296,7 +296,7 @@ def _impulse_readings(
         lambda t: impulse("eta", t),
         lambda t: impulse("v", t + 1),
     )
-    results = [zeros(N + 1, feed.width) for _ in feed.readers]
+    results = [zeros(N + 1, *feed.width) for _ in feed.readers]
     for t, readings in responses(linearization, feed, start=first):
         for result, reading in zip(results, readings, strict=True):
             result[t, ...] = reading
@@ -320,7 +320,7 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
                 f"row_scale must be None, 'norm', 'auto' or an array; got {row_scale!r:.60}"
             )
         squares = path.design.row_squares()
-        if not xp.any(squares > 0):  # constant columns: there is nothing to correct
+        if not path.design.total(squares) > 0:  # constant columns: there is nothing to correct
             return None
     else:
         sizes = check_array("row_scale", row_scale, ndim=1, reference=path.y)
@@ -332,7 +332,7 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
         if not largest:
             raise ValueError("row_scale cannot be used: all sizes are zero")
         squares = (sizes / largest) ** 2
-    return squares / xp.mean(squares)
+    return squares / (path.design.total(squares) / path.n_samples)
 
 
 def _mean_without(layers: Array, skip: int | None = None) -> Array:

@@ -13,9 +13,18 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
-from steinpath._arrays import Array, along_rows, cast, like, namespace, take, to_numpy
+from steinpath._arrays import (
+    Array,
+    along_rows,
+    cast,
+    like,
+    namespace,
+    rows_product,
+    take,
+    to_numpy,
+)
 from steinpath._validation import check_array, check_magnitude
 
 # Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
@@ -49,10 +58,35 @@ class Design(ABC):
     def rmatmat(self, block: Array) -> Array:
         """``Xᵀ @ block`` for a vector or a block of columns: a new array."""
 
+    # A design may hold a share of the rows, and others the rest. Arrays of one entry per row then
+    # have ``shape[0]`` entries, those of its own, and what is said of all goes through these:
+
+    @property
+    def n_rows(self) -> int:
+        """Number of all rows."""
+        return self.shape[0]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are here."""
+        return self.n_rows == self.shape[0]
+
+    def over_rows(self, partial: Array) -> Array:
+        """Return a sum over all rows, from the sum over those that are here."""
+        return partial
+
+    def largest(self, value: float) -> float:
+        """Return the largest number of all shares."""
+        return value
+
+    def here(self, values: Array) -> Array:
+        """Return the rows that are here of an array that has them all."""
+        return values
+
     def total(self, block: Array) -> Array:
         """Sum over the rows of a vector or block, each as often as it counts."""
         weighted = block if self.weights is None else along_rows(self.weights, block) * block
-        return namespace(block).sum(weighted, axis=0)
+        return self.over_rows(namespace(block).sum(weighted, axis=0))
 
     def row_squares(self, center: Array | None = None) -> Array:
         """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
@@ -101,6 +135,8 @@ class Design(ABC):
         return self.array(rng.integers(0, 2, shape) * 2.0 - 1.0)
 
     def _largest_singular_value(self, tol: float) -> float:
+        if not self.is_whole:
+            return self._root_of_gram(tol)
         n, p = self.shape
         # of the matrix with rows times the roots of their weights
         roots = np.ones(n) if self.weights is None else np.sqrt(to_numpy(self.weights))
@@ -126,6 +162,24 @@ class Design(ABC):
         values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
         return float(values[0])
 
+    def _root_of_gram(self, tol: float) -> float:
+        """Return the same by ``XᵀX``, which never shows rows that are elsewhere."""
+        p = self.shape[1]
+
+        def product(b: np.ndarray) -> np.ndarray:
+            return to_numpy(self.rmatmat(self.matmat(self.array(b)))).astype(float)
+
+        start = np.random.default_rng(0).standard_normal(p)
+        if not np.any(product(start)):
+            return 0.0
+        if p <= _SMALL:
+            return math.sqrt(np.linalg.eigvalsh(product(np.eye(p)))[-1])
+        operator = LinearOperator(
+            dtype=np.float64, shape=(p, p), matvec=lambda b: product(b.ravel())
+        )
+        values = eigsh(operator, k=1, tol=tol, v0=start, return_eigenvectors=False)
+        return math.sqrt(values[0])
+
 
 class DenseDesign(Design):
     """A matrix held in memory, in any array namespace.
@@ -149,7 +203,7 @@ class DenseDesign(Design):
 
     def astype(self, dtype: Any) -> DenseDesign:
         values = cast(self.example, dtype)
-        return self if values is self.example else self._of(values)
+        return self if values is self.example else self.of_checked(values)
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign:
         values = self.example
@@ -157,7 +211,7 @@ class DenseDesign(Design):
         kept = [(c, axis) for axis, c in enumerate((rows, columns)) if c is not None]
         for coordinates, axis in sorted(kept, key=lambda part: len(part[0]) / self.shape[part[1]]):
             values = take(values, coordinates, axis=axis)
-        return self._of(values)
+        return self.of_checked(values)
 
     @property
     def has_gram(self) -> bool:
@@ -182,7 +236,7 @@ class DenseDesign(Design):
         return total
 
     @classmethod
-    def _of(cls, values: Array) -> DenseDesign:
+    def of_checked(cls, values: Array) -> DenseDesign:
         """Return a design of entries that were checked before."""
         design = cls.__new__(cls)
         design.example, design.shape = values, tuple(values.shape)
@@ -207,20 +261,42 @@ class InterceptDesign(Design):
     column holds ``height``, the root mean square of the centred entries: 1 for standardised
     features, and in other units what keeps the intercept's speed and the norm of the whole in
     proportion.
+
+    Parameters
+    ----------
+    features : Design
+        The columns.
+    means : Array of shape (p,), or (p, members) for a batch of designs, optional
+        Their means; computed by default.
+    height : float, or Array of shape (members,), optional
+        Entry of the last column; computed by default.
     """
 
-    def __init__(self, features: Design, means: Array | None = None, height: float | None = None):
+    def __init__(self, features: Design, means: Array | None = None, height: Any = None):
         n, p = features.shape
         self.features = features
         self.shape = (n, p + 1)
         self.example, self.weights = features.example, features.weights
         if means is None:
-            means = features.rmatmat(self.zeros(n) + 1.0) / n
+            means = features.rmatmat(self.zeros(n) + 1.0) / self.n_rows
         self.means = cast(means, self.example.dtype)
         if height is None:
-            mean_square = float(self.total(self.row_squares())) / (n * p)
+            mean_square = float(self.total(self.row_squares())) / (self.n_rows * p)
             height = math.sqrt(mean_square) or 1.0
-        self.height = height
+        self.height = height if isinstance(height, float) else cast(height, self.example.dtype)
+
+    @property
+    def n_rows(self) -> int:
+        return self.features.n_rows
+
+    def over_rows(self, partial: Array) -> Array:
+        return self.features.over_rows(partial)
+
+    def largest(self, value: float) -> float:
+        return self.features.largest(value)
+
+    def here(self, values: Array) -> Array:
+        return self.features.here(values)
 
     def astype(self, dtype: Any) -> InterceptDesign:
         return InterceptDesign(self.features.astype(dtype), self.means, self.height)
@@ -251,13 +327,14 @@ class InterceptDesign(Design):
 
     def matmat(self, block: Array) -> Array:
         head, last = block[:-1, ...], block[-1, ...]
-        return self.features.matmat(head) + (self.height * last - self.means @ head)
+        own = along_rows(self.height, last) * last - rows_product(self.means, head)
+        return self.features.matmat(head) + own
 
     def rmatmat(self, block: Array) -> Array:
         xp, total = namespace(block), self.total(block)
-        means = self.means if block.ndim == 1 else self.means[:, None]
-        head = self.features.rmatmat(block) - means * total
-        return xp.concat([head, xp.reshape(self.height * total, (1, *block.shape[1:]))], axis=0)
+        head = self.features.rmatmat(block) - along_rows(self.means, block) * total
+        last = along_rows(self.height, total) * total
+        return xp.concat([head, xp.reshape(last, (1, *block.shape[1:]))], axis=0)
 
     def row_squares(self, center: Array | None = None) -> Array:
         return self.features.row_squares(self.means if center is None else center)
@@ -363,7 +440,7 @@ def as_design(X: Any) -> Design:
 def check_response(y: Any, design: Design) -> Array:
     """Return ``y`` as an array like the design, one entry per row."""
     checked = check_array("y", y, ndim=1, reference=design.example)
-    if checked.shape[0] != design.shape[0]:
-        raise ValueError(f"X has {design.shape[0]} rows, but y has {checked.shape[0]} entries")
+    if checked.shape[0] != design.n_rows:
+        raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
     check_magnitude("y", checked)
     return namespace(checked).asarray(checked, copy=True)

@@ -12,12 +12,13 @@ tangents are zero and need not be computed; where it is a multiple of the identi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, along_rows, cast, like, namespace, take
+from steinpath._arrays import Array, along_rows, cast, like, namespace, rows_product, take
 
 
 class Jacobian(ABC):
@@ -87,15 +88,22 @@ class RankOne(Jacobian):
     scale: Array
     coefficient: Array
     direction: Array
+    #: Completes a sum over coordinates of which some are elsewhere.
+    over_rows: Callable[[Array], Array] | None = None
 
     def __call__(self, block: Array) -> Array:
-        # tensordot, because 1-d times 2-d contracts the right axis in every namespace
-        along = namespace(block).tensordot(self.direction, block, axes=1)
-        direction = along_rows(self.direction, block)
-        return self.scale * block + direction * (self.coefficient * along)
+        along = rows_product(self.direction, block)
+        if self.over_rows is not None:
+            along = self.over_rows(along)
+        scale, coefficient, direction = (
+            along_rows(field, block) for field in (self.scale, self.coefficient, self.direction)
+        )
+        return scale * block + direction * (coefficient * along)
 
     def affine(self, shift: float, factor: float) -> RankOne:
-        return RankOne(shift + factor * self.scale, factor * self.coefficient, self.direction)
+        return replace(
+            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
+        )
 
     def support(self) -> None:
         return None
@@ -103,13 +111,14 @@ class RankOne(Jacobian):
     def columns(self, count: int) -> list[Jacobian]:
         scales, coefficients = self.scale[0, :], self.coefficient[0, :]
         return [
-            RankOne(scales[k], coefficients[k], direction)
+            RankOne(scales[k], coefficients[k], direction, self.over_rows)
             for k, direction in enumerate(_columns(self.direction, count))
         ]
 
     def part(self, coordinates: Array | None, dtype: Any) -> RankOne:
         fields = (self.scale, self.coefficient, self.direction)
-        return RankOne(*(_part(field, coordinates, dtype) for field in fields))
+        scale, coefficient, direction = (_part(field, coordinates, dtype) for field in fields)
+        return RankOne(scale, coefficient, direction, self.over_rows)
 
     def isotropic(self) -> Array | float | None:
         return self.scale

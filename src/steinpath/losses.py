@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -28,6 +28,19 @@ from steinpath.jacobians import Diagonal, Jacobian, RankOne
 
 # Where a minimum is not unique, rounding must not decide which one is taken.
 _ROUNDING = 16 * float(np.finfo(float).eps)
+
+
+class Share(Protocol):
+    """Some of the rows of a design; see `steinpath.designs.Design`."""
+
+    shape: tuple[int, int]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of all rows."""
+
+    def over_rows(self, partial: Array) -> Array:
+        """Return a sum over all rows, from the sum over those that are here."""
 
 
 class Loss(ABC):
@@ -71,6 +84,10 @@ class Loss(ABC):
     def on_part(self, kept: int, total: int) -> Loss:
         """Return the loss of ``kept`` of ``total`` rows, given zeros for the other residuals."""
         return self
+
+    def shared(self, share: Share) -> Loss:
+        """Return the loss of all rows, for residuals of those in a share of them."""
+        raise NotImplementedError(f"{self!r} cannot be shared out")
 
     def prox(self, r: Array, step: float) -> Array:
         """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
@@ -117,6 +134,9 @@ class SeparableLoss(Loss):
     def weighted(self, weights: Array) -> Loss:
         return WeightedSum(self, weights)
 
+    def shared(self, share: Share) -> Loss:
+        return SharedSum(self, math.sqrt(share.shape[0] / share.n_rows), share)
+
     def location(self, y: Array, weights: Array | None = None) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
         values, weights = _on_host(y, weights)
@@ -149,6 +169,24 @@ class ScaledLoss(Loss):
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return self.loss.location(y, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedSum(ScaledLoss):
+    """A separable loss of which some rows are here; the factor makes up for their number."""
+
+    share: Share
+
+    @property
+    def smoothness(self) -> float | None:  # type: ignore[override]
+        """Of the loss of all rows."""
+        return self.loss.smoothness
+
+    def __repr__(self) -> str:
+        return repr(self.loss)  # in messages, the loss that the user chose
+
+    def value(self, r: Array) -> Array:
+        return self.share.over_rows(super().value(r))
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,7 +379,7 @@ class Squared(SeparableLoss):
         return r / (1 + s)
 
     def slope(self, r: Array, s: float) -> Array:
-        return namespace(r).ones_like(r) / (1 + s)
+        return 1 / (1 + s)  # one number: the Hessian is a multiple of the identity
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _mean(y, weights)
@@ -359,25 +397,53 @@ class SquareRoot(Loss):
         return namespace(r).linalg.vector_norm(r, axis=0)
 
     def gradient(self, r: Array, step: float = 0.0) -> Array:
-        return r / self._radius(r, step)
+        return r / _at_least(self._norm(r), step)
 
     def hessian(self, r: Array, step: float = 0.0) -> RankOne:
-        xp = namespace(r)
-        norm = norm_of_columns(r)
-        scale = 1 / self._radius(r, step)
+        xp, norm = namespace(r), self._norm(r)
+        scale = 1 / _at_least(norm, step)
         outside = xp.where(norm > step, scale, xp.zeros_like(scale))
-        return RankOne(scale, -outside, self.gradient(r))
+        return RankOne(scale, -outside, r / _at_least(norm, 0.0))
 
     def weighted(self, weights: Array) -> Loss:
         return WeightedNorm(namespace(weights).sqrt(weights))
 
+    def shared(self, share: Share) -> Loss:
+        return SharedNorm(share)
+
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _mean(y, weights)
 
-    def _radius(self, r: Array, step: float) -> Array:
-        # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
+    def _norm(self, r: Array) -> Array:
+        return norm_of_columns(r)
+
+
+def _at_least(norm: Array, step: float) -> Array:
+    # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
+    xp = namespace(norm)
+    return xp.clip(norm, max(step, float(xp.finfo(norm.dtype).smallest_normal)))
+
+
+@dataclass(frozen=True, eq=False)
+class SharedNorm(SquareRoot):
+    """The square-root loss of which some rows are here."""
+
+    share: Share
+
+    def __repr__(self) -> str:
+        return repr(SquareRoot())
+
+    def value(self, r: Array) -> Array:
+        xp, norm = namespace(r), self._norm(r)
+        return xp.reshape(norm, tuple(r.shape[1:]))
+
+    def hessian(self, r: Array, step: float = 0.0) -> RankOne:
+        return replace(super().hessian(r, step), over_rows=self.share.over_rows)
+
+    def _norm(self, r: Array) -> Array:
         xp = namespace(r)
-        return xp.clip(norm_of_columns(r), max(step, float(xp.finfo(r.dtype).smallest_normal)))
+        squares = xp.sum(r**2, axis=0, keepdims=r.ndim == 2)
+        return xp.sqrt(self.share.over_rows(squares))
 
 
 @dataclass(frozen=True, eq=False)

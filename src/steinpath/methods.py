@@ -24,8 +24,8 @@ from steinpath.scoring import PerObservation, check_finite, observation_losses
 _MOST_PROBES = 16
 # Random vectors of Hutchinson's method, and folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
-# Iterates that are scored at a time.
-_BLOCK = 16
+# Predictions that are scored at a time: what fits into caches, and on a device what fills it.
+_SCORED, _SCORED_ON_DEVICE = 2**15, 2**24
 
 
 class Problem(NamedTuple):
@@ -106,35 +106,40 @@ def score(problem: Problem, predictions: Fitted) -> Score:
         baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
     T = path.n_iter + 1
     pieces = []
-    for start in range(0, T, _BLOCK):
-        block = slice(start, min(start + _BLOCK, T))
+    most = _SCORED if isinstance(y, np.ndarray) else _SCORED_ON_DEVICE
+    length = max(16, most // n)
+    for start in range(0, T, length):
+        block = slice(start, min(start + length, T))
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
-        means = xp.mean(losses, axis=1)
-        spread = xp.std(losses, axis=1, correction=1.0) if n > 1 else 0 * means + math.inf
+        means = path.design.over_rows(xp.sum(losses, axis=1)) / n
+        squares = path.design.over_rows(xp.sum((losses - means[:, None]) ** 2, axis=1))
+        spread = xp.sqrt(squares / (n - 1)) if n > 1 else 0 * means + math.inf
         noise = 0 * means
         if isinstance(predictions, Compressed):
-            noise = _noise(criterion, y, values, predictions.corrections, block)
+            slopes = _slopes(criterion, y, values, predictions.corrections, block)
+            slopes = path.design.over_rows(slopes) / n
+            variances = predictions.corrections.variances[block, :]
+            noise = xp.sqrt(xp.sum(slopes**2 * variances, axis=1))
         pieces.append((means, spread / math.sqrt(n), noise))
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
 
 
-def _noise(
+def _slopes(
     criterion: PerObservation,
     y: Array,
     predictions: Array,
     corrections: CompressedCorrections,
     block: slice,
 ) -> Array:
-    """Return the standard errors of mean losses, errors of the directions being independent."""
+    """Return how total losses change along each direction, whose errors are independent."""
     xp = namespace(y)
     error = corrections.noise(block)
     # differences over the errors themselves, so that kinks and jumps of the loss are seen
     change = observation_losses(criterion, y, predictions + error)
     change = change - observation_losses(criterion, y, predictions - error)
     slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
-    slopes = slopes @ corrections.directions / y.shape[0]
-    return xp.sqrt(xp.sum(slopes**2 * corrections.variances[block, :], axis=1))
+    return slopes @ corrections.directions
 
 
 # ------------------------------------------------------------------------------------------------
@@ -187,23 +192,47 @@ def _compressed(problem: Problem) -> Found:
         problem.rng,
         getattr(xp, problem.precision),
     )
-    most = _MOST_PROBES * compression.n_probes
+    first = compression.n_probes
     while True:
-        predictions = Compressed(path, compression.corrections())
-        found = score(problem, predictions)
-        best = int(xp.argmin(found.values)) if problem.near is None else problem.near
-        noise = noise_near(best, found.probe_stderr)
-        tol = problem.probe_tol or noise_allowed(found.stderr[best])
-        if noise <= tol or compression.n_probes >= most:
-            break
+        found = scored(problem, compression.corrections(), compression.n_probes)
+        wanted = probes_wanted(problem, found, first)
+        if wanted is None:
+            return found
+        compression.draw(wanted)
+
+
+def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Found:
+    """Score the corrections by so many probes."""
+    predictions = Compressed(problem.path, corrections)
+    return Found(predictions, score(problem, predictions), n_probes)
+
+
+def probes_wanted(problem: Problem, found: Found, first: int) -> int | None:
+    """Return how many probes there should be, or None if there are enough.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be estimated.
+    found : Found
+        With the probes that there are.
+    first : int
+        Number of probes at first.
+    """
+    score, n_probes, most = found.score, found.n_probes, _MOST_PROBES * first
+    near = problem.near
+    best = int(namespace(score.values).argmin(score.values)) if near is None else near
+    noise = noise_near(best, score.probe_stderr)
+    tol = problem.probe_tol or noise_allowed(score.stderr[best])
+    if noise > tol and n_probes < most:
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
-        compression.draw(min(math.ceil(1.2 * compression.n_probes * missing**2), most))
+        return min(math.ceil(1.2 * n_probes * missing**2), most)
     if problem.probe_tol and noise > tol:  # its own aim it may miss; `diagnostics` says by how much
         warn(
-            f"the noise of {compression.n_probes} random probes is {noise:.2g} near the minimum, "
+            f"the noise of {n_probes} random probes is {noise:.2g} near the minimum, "
             f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol"
         )
-    return Found(predictions, found, compression.n_probes)
+    return None
 
 
 def _spectral(problem: Problem) -> Found:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import count, islice
+from functools import cached_property, reduce
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from steinpath._arrays import Array, namespace
+from steinpath._arrays import Array, along_rows, namespace
 from steinpath._validation import check_count, check_flag, check_instance
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm, ProximalMaps
 from steinpath.designs import Design, InterceptDesign, WeightedDesign, as_design, check_response
@@ -21,6 +22,9 @@ from steinpath.recursion import Algorithm, Maps
 
 if TYPE_CHECKING:
     from steinpath.risk import Risk
+
+# Iterates on a device are looked at this seldom, since a look waits for it; NumPy's always.
+_SELDOM = 16
 
 
 class StoppingRule(Protocol):
@@ -101,9 +105,14 @@ class Path:
         return int(self.iterates.shape[0]) - 1
 
     @property
+    def is_batch(self) -> bool:
+        """Whether this is all members of a `steinpath.batches.Batch`: members are the last axis."""
+        return bool(self.y.ndim == 2)
+
+    @property
     def n_samples(self) -> int:
         """Number of observations."""
-        return self.design.shape[0]
+        return self.design.n_rows
 
     @property
     def n_features(self) -> int:
@@ -123,7 +132,7 @@ class Path:
     @property
     def dual(self) -> Array:
         """Dual iterates, the first being ``u^1``."""
-        return self.duals[1:, :]
+        return self.duals[1:, ...]
 
     @cached_property
     def fitted(self) -> Array:
@@ -255,8 +264,9 @@ def run(
     setting = prepare(X, y, loss, fit_intercept, sample_weight)
     algorithm, maps = setting.bind(algorithm, penalty)
     kept = [setting.start()]
-    states = _states(setting, algorithm, maps, kept[:], first=1)
-    for horizon in [n_iter] if stop is None else stop.horizons(n_iter):
+    horizons = [n_iter] if stop is None else list(stop.horizons(n_iter))
+    states = _states(setting, algorithm, maps, kept[:], 1, horizons)
+    for horizon in horizons:
         kept += islice(states, horizon + 1 - len(kept))
         arrays = (namespace(setting.y).stack(history) for history in zip(*kept, strict=True))
         path = setting.path(penalty, algorithm, maps, State(*arrays))
@@ -275,6 +285,10 @@ class State(NamedTuple):
     u: Array
     eta: Array
 
+    def member(self, k: int) -> State:
+        """Return one of several, which are the first axis."""
+        return State(*(array[k, ...] for array in self))
+
 
 class Setting(NamedTuple):
     """What all paths on the same data have in common; see the attributes of `Path`."""
@@ -291,9 +305,11 @@ class Setting(NamedTuple):
 
     @property
     def working_loss(self) -> Loss:
-        """What it minimises: the loss, with the weights of the rows."""
-        weights = self.design.weights
-        return self.loss if weights is None else self.loss.weighted(weights)
+        """What it minimises: the loss, with the weights of the rows, or of those that are here."""
+        design = self.design
+        if design.weights is not None:
+            return self.loss.weighted(design.weights)
+        return self.loss if design.is_whole else self.loss.shared(design)
 
     def own(self, penalty: Penalty) -> Penalty:
         """Return the penalty as the recursion sees it: the intercept goes free."""
@@ -331,36 +347,52 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     offset = 0.0
     if fit_intercept:
         design, offset = InterceptDesign(design), loss.location(y, counts)
-    return Setting(y, loss, design, offset)
+    return Setting(design.here(y), loss, design, offset)
 
 
 def _states(
-    setting: Setting, algorithm: Algorithm, maps: Maps, past: Sequence[State], first: int
+    setting: Setting,
+    algorithm: Algorithm,
+    maps: Maps,
+    past: Sequence[State],
+    first: int,
+    horizons: Collection[int],
 ) -> Iterator[State]:
-    """Advance the recursion for ever, from iteration ``first`` on, ``past`` coming before it."""
-    design, target, xp = setting.design, setting.target, namespace(setting.y)
-    if past[-1].b.ndim == 2:
-        target = target[:, None]
+    """Advance the recursion from iteration ``first`` to the last horizon, after ``past``.
+
+    At a horizon, all iterates up to it are known to be finite.
+    """
+    design, target = setting.design, along_rows(setting.target, past[-1].b)
+    seldom = 1 if isinstance(target, np.ndarray) else _SELDOM
     b, products, u, eta = (list(history) for history in zip(*past, strict=True))
-    v = [_scaled_residual(target, product) for product in products]
-    root_n = math.sqrt(design.shape[0])
-    for t in count(first):
+    root_n = math.sqrt(design.n_rows)
+    v = [(target - product) / root_n for product in products]
+    unseen: list[State] = []
+    for t in range(first, max(horizons) + 1):
         with np.errstate(over="ignore", invalid="ignore"):
             u.append(maps.dual(t, u, v))
             eta.append(design.rmatmat(u[-1]) / root_n)
             b.append(maps.primal(t, b, eta))
             product = design.matmat(b[-1])
-            if not (xp.all(xp.isfinite(b[-1])) and xp.all(xp.isfinite(product))):
-                raise DivergenceError(t, algorithm.why_diverged(design, setting.loss))
-            v.append(_scaled_residual(target, product))
+            v.append((target - product) / root_n)
+        unseen.append(State(b[-1], product, u[-1], eta[-1]))
+        if len(unseen) == seldom or t in horizons:
+            bad = _first_infinite(unseen)
+            if bad is not None:
+                cause = algorithm.why_diverged(design, setting.loss)
+                raise DivergenceError(t - len(unseen) + 1 + bad, cause)
+            unseen.clear()
         yield State(b[-1], product, u[-1], eta[-1])
         if maps.memory is not None:
             for history in (b, u, v, eta):
                 del history[: -maps.memory]
 
 
-def _scaled_residual(target: Array, product: Array) -> Array:
-    return (target - product) / math.sqrt(target.shape[0])
+def _first_infinite(states: Sequence[State]) -> int | None:
+    """Return which of the states is the first that is not finite, if any."""
+    xp = namespace(states[0].b)
+    finite = [xp.all(xp.isfinite(s.b)) & xp.all(xp.isfinite(s.product)) for s in states]
+    return None if reduce(operator.and_, finite) else [bool(each) for each in finite].index(False)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -383,7 +415,7 @@ def start_side_by_side(
     strictest = min(penalties, key=lambda penalty: penalty.max_step)
     bound, _ = setting.bind(algorithm, strictest)
     assert isinstance(bound, ProximalAlgorithm)
-    loss, n = setting.working_loss, setting.design.shape[0]
+    loss, n = setting.working_loss, setting.design.n_rows
     start = State(*(array[None, :] for array in setting.start()))
     return [
         setting.path(penalty, bound, bound.maps(loss, setting.own(penalty), n), start)
@@ -415,34 +447,42 @@ def extend_side_by_side(
         Called after each iteration with its number and the block of iterates; the run ends if it
         returns True.
     """
-    first, known = paths[0], paths[0].n_iter
+    first, xp = paths[0], namespace(paths[0].y)
     setting, maps = first.setting, maps_side_by_side(paths)
-
+    known = State(
+        *(xp.stack(parts) for parts in zip(*(path.states for path in paths), strict=True))
+    )
     # one array for all paths, of which each then has its own part
-    xp = namespace(first.y)
-    old = [xp.stack(parts) for parts in zip(*(path.states for path in paths), strict=True)]
-    arrays = [setting.design.zeros(len(paths), n_iter + 1, x.shape[2]) for x in old]
-    for array, x in zip(arrays, old, strict=True):
-        array[:, : known + 1, :] = x
-    remembered = range(max(0, known + 1 - ProximalMaps.memory), known + 1)
-    past = [State(*(x[:, t, :].T for x in old)) for t in remembered]
-    states = _states(setting, first.algorithm, maps, past, first=known + 1)
-    reached = known
-    while reached < n_iter:
-        state, reached = next(states), reached + 1
+    together = extend_together(setting, first.algorithm, maps, known, n_iter, watch)
+    return [
+        setting.path(path.penalty, path.algorithm, path.maps, together.member(k))
+        for k, path in enumerate(paths)
+    ]
+
+
+def extend_together(
+    setting: Setting,
+    algorithm: Algorithm,
+    maps: ProximalMaps,
+    known: State,
+    n_iter: int,
+    watch: Watch | None = None,
+) -> State:
+    """Extend all states of several runs, of shape (runs, iterations, size), to ``n_iter``."""
+    count, first, _ = known.b.shape
+    arrays = State(*(setting.design.zeros(count, n_iter + 1, x.shape[2]) for x in known))
+    for array, x in zip(arrays, known, strict=True):
+        array[:, :first, :] = x
+    remembered = range(max(0, first - ProximalMaps.memory), first)
+    past = [State(*(x[:, t, :].T for x in known)) for t in remembered]
+    reached = first - 1
+    for state in _states(setting, algorithm, maps, past, first, [n_iter]):
+        reached += 1
         for array, block in zip(arrays, state, strict=True):
             array[:, reached, :] = block.T
         if watch is not None and watch(reached, state.b):
             break
-    return [
-        setting.path(
-            path.penalty,
-            path.algorithm,
-            path.maps,
-            State(*(array[k, : reached + 1, :] for array in arrays)),
-        )
-        for k, path in enumerate(paths)
-    ]
+    return State(*(array[:, : reached + 1, :] for array in arrays))
 
 
 def rows(array: Array) -> list[Array]:

@@ -138,7 +138,7 @@ class SeparablePenalty(Penalty):
         return reduce(operator.add, bends)
 
     def jacobian(self, b: Array, step: float) -> Diagonal:
-        if self.isotropic:
+        if self.isotropic and self._lams is None:
             ((_, slope),) = self.pieces(np.asarray(self.lam * self._weights(1)[0]), step)
             return Diagonal(float(slope))
         # ">=" makes an unpenalised coefficient, whose knots are all 0, move freely from 0
@@ -526,7 +526,12 @@ class SideBySide(Penalty):
         return namespace(b).stack(columns, axis=1)
 
     def jacobian(self, b: Array, step: float) -> Jacobian:
-        raise NotImplementedError("a block of columns is differentiated column by column")
+        found = [each.jacobian(b[:, k], step) for k, each in enumerate(self.columns)]
+        if not all(isinstance(each, Diagonal) for each in found):
+            raise NotImplementedError("such a block is differentiated column by column")
+        one = namespace(b).ones_like(b[:, 0])
+        entries = [one * each.entries for each in found if isinstance(each, Diagonal)]
+        return Diagonal(namespace(b).stack(entries, axis=1))
 
     def null_lam(self, gradient: Array) -> float:
         return max(each.null_lam(gradient) for each in self.columns)

@@ -11,23 +11,25 @@ from steinpath.designs import Design
 from steinpath.path import Path
 
 
-def design_in(path: Path, dtype: Any, rng: np.random.Generator) -> Design:
+def design_in(path: Path, dtype: Any, *rngs: np.random.Generator) -> Design:
     """Return the path's design in another precision, or as it is where that would not do.
 
     It would not if entries overflow, or if their means are so large that nothing is left of them
     once they are centred; nor if the path itself is near the limits of the precision. A user's
-    own maps are called with what they expect: the path's precision.
+    own maps are called with what they expect: the path's precision. There is one generator, or
+    one for each member of a batch.
     """
     if not path.maps.structured:
         return path.design
     design = path.design.astype(dtype)
-    probe = path.design.signs(rng, design.shape[1])
+    signs = [path.design.signs(rng, design.shape[1]) for rng in rngs]
+    probe = namespace(path.y).stack(signs, axis=1) if path.is_batch else signs[0]
     product = path.design.matmat(probe)
     copied = path.design.array(design.matmat(design.array(probe)))
     xp = namespace(product)
 
     def size(array: Array) -> float:  # of the largest entry, without a copy
-        return max(float(xp.max(array)), -float(xp.min(array)))
+        return path.design.largest(max(float(xp.max(array)), -float(xp.min(array))))
 
     sizes = [size(array) for array in (product, path.iterates, path.duals)]
     moderate = all(value == 0 or 1e-10 < value < 1e10 for value in sizes)

@@ -287,7 +287,7 @@ def estimate_risk(
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
     # what is left out does not depend on how many probes were drawn, nor the other way round
     aside = problem._replace(rng=spawned(problem.rng)) if audit else problem
-    problems = {_name_of_scale(row_scale): problem}
+    problems = {name_of_scale(row_scale): problem}
     if method in ("loo", "folds"):
         problems = {None: problem}
     elif automatic:
@@ -304,7 +304,7 @@ def estimate_risk(
             audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
             pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
-        return _assemble(problem, method, results[chosen], chosen, audits[chosen], pairs)
+        return assemble(problem, method, results[chosen], chosen, audits[chosen], pairs)
 
 
 def estimate_by_folds(paths: Sequence[Path], test_loss: TestLoss, rng: Any) -> list[Risk]:
@@ -314,10 +314,10 @@ def estimate_by_folds(paths: Sequence[Path], test_loss: TestLoss, rng: Any) -> l
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         results = by_folds(problems)
         both = zip(problems, results, strict=True)
-        return [_assemble(problem, "folds", found) for problem, found in both]
+        return [assemble(problem, "folds", found) for problem, found in both]
 
 
-def _assemble(
+def assemble(
     problem: Problem,
     method: str,
     found: Found,
@@ -396,7 +396,8 @@ def is_automatic(row_scale: Any) -> bool:
     return isinstance(row_scale, str) and row_scale == "auto"
 
 
-def _name_of_scale(row_scale: Any) -> str | None:
+def name_of_scale(row_scale: Any) -> str | None:
+    """Name the sizes of rows that were used."""
     return row_scale if row_scale is None or isinstance(row_scale, str) else "given"
 
 

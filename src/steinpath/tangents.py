@@ -104,7 +104,7 @@ class Linearization:
         return [self._known[t] for t in range(first, last)]
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        if not self.path.maps.structured:
+        if not self.path.maps.structured or self.path.is_batch:
             return [self._at(t) for t in range(first, last)]
         start = max(first, 2)  # the first iteration has a shorter history
         alone = [self._at(t) for t in range(first, min(start, last))]
@@ -127,7 +127,9 @@ class Linearization:
 
     def _at(self, t: int) -> tuple[Tangent, Tangent]:
         path, low = self.path, 0 if self.memory is None else max(0, t - self.memory)
-        u, b, eta = (rows(history[low:t, :]) for history in (path.duals, path.iterates, path.etas))
+        u, b, eta = (
+            rows(history[low:t, ...]) for history in (path.duals, path.iterates, path.etas)
+        )
         if self.memory is None and self._residuals is None:
             self._residuals = [path.residual(s) for s in range(self.n_iter)]
         v = self._residuals[:t] if self._residuals else [path.residual(s) for s in range(low, t)]
@@ -141,15 +143,19 @@ class Linearization:
         if not self.path.maps.structured:
             return Window(first, self.design, None, None, dual, primal)
         n, p = self.design.shape
+        dtype = self.design.example.dtype
+        if self.path.is_batch:  # each member has active rows and columns of its own
+            whole = [[tangent.part(None, dtype) for tangent in each] for each in (dual, primal)]
+            return Window(first, self.design, None, None, *whole)
         active_rows = _union(dual)
         # the residuals of the first iteration still see the columns of the last iterates
         active_columns = _union([*recent, *primal])
         part = None
-        if _size(active_rows, n) * _size(active_columns, p) < _WORTH_COPYING * n * p:
+        count = float(self.design.over_rows(self.design.array(_size(active_rows, n))))
+        if count * _size(active_columns, p) < _WORTH_COPYING * self.design.n_rows * p:
             part = self.design.part(active_rows, active_columns)
         if part is None:
             part, active_rows, active_columns = self.design, None, None
-        dtype = self.design.example.dtype
         return Window(
             first,
             part,
@@ -188,6 +194,7 @@ class Feed:
     into_eta : Array of shape (p, k), optional
     into_v : Array of shape (n, k), optional
     readers : sequence of Array of shape (p, k)
+        For a batch, all these have the shape (p, members, k) or (n, members, k).
     eta_weights, v_weights : callable
         From an iteration to an array of shape (k,), or to None for no injection.
         ``v_weights(t)`` is called after the readings of iteration ``t`` were handed out, so that
@@ -201,9 +208,9 @@ class Feed:
     v_weights: Callable[[int], Array | None]
 
     @property
-    def width(self) -> int:
-        """Number of columns."""
-        return int(self.readers[0].shape[1])
+    def width(self) -> tuple[int, ...]:
+        """Number of columns, behind that of a batch's members."""
+        return tuple(self.readers[0].shape[1:])
 
     def read(self, db: Array) -> list[Array]:
         """Multiply each reader with the tangents, column by column."""
@@ -245,7 +252,7 @@ def responses(
         design, local = window.design, feed.part(window)
         step = _Step(design, 1 / math.sqrt(linearization.n_samples), local)
         if old is None:
-            rest_n, rest_p = (design.zeros(m, feed.width) for m in design.shape)
+            rest_n, rest_p = (design.zeros(m, *feed.width) for m in design.shape)
             du, dv = [rest_n] * past, [rest_n] * (past - 1)
             db, deta = [rest_p] * past, [rest_p] * past
         elif not window.whole or any(coordinates is not None for coordinates in old):

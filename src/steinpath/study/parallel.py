@@ -1,7 +1,7 @@
-"""Replications in parallel: processes on this machine by joblib, or the workers of a Dask cluster.
+"""Replications in parallel: processes here by joblib, the workers of a Dask cluster, or batches.
 
 Each replication runs on one thread, wherever it runs, so that its result does not depend on how
-many run beside it: sums come out the same to the last bit.
+many run beside it: sums come out the same to the last bit. Batches, on a device, are not so exact.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import time
 import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from steinpath.study.batch import BatchData, draw_batch, law, most_members, replicate_batch
 from steinpath.study.replicate import Columns, replicate
 from steinpath.study.settings import Setting
 from steinpath.study.store import StudyError
@@ -56,10 +58,14 @@ def attempt(task: Task) -> Outcome:
     try:
         columns = replicate(*task)
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
-        return Outcome(task, None, error=f"{type(error).__name__}: {error} (in {where})")
+        return _failed(task, error)
     return Outcome(task, columns, time.perf_counter() - start)
+
+
+def _failed(task: Task, error: Exception) -> Outcome:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
+    return Outcome(task, None, error=f"{type(error).__name__}: {error} (in {where})")
 
 
 @lru_cache(maxsize=1)
@@ -136,6 +142,61 @@ def _by_itself(task: Task) -> Outcome:
             return outcome
         except BrokenProcessPool:
             return Outcome(task, None, error=_DIED)
+
+
+def in_batches(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
+    """Do replications on a device, many of a setting at once; yield each batch as it is done.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to do, on one backend and device.
+    jobs : int
+        Threads that draw data and compute true risks.
+    """
+    seeds: dict[Setting, list[int]] = {}
+    for setting, seed in tasks:
+        seeds.setdefault(setting, []).append(seed)
+    chunks = [
+        (setting, tuple(those[i : i + size]))
+        for setting, those in seeds.items()
+        for size in [most_members(setting)]
+        for i in range(0, len(those), size)
+    ]
+    # what shares its data comes together, and data are drawn while those before are in use
+    chunks.sort(key=lambda chunk: (chunk[1], law(chunk[0])))
+    groups = [list(group) for _, group in groupby(chunks, lambda c: (c[1], law(c[0])))]
+    with threadpool_limits(1), ThreadPoolExecutor(1) as ahead:
+        drawn = [ahead.submit(draw_batch, *groups[0][0], jobs)]
+        for k, group in enumerate(groups):
+            data = drawn.pop().result()
+            if k + 1 < len(groups):
+                drawn.append(ahead.submit(draw_batch, *groups[k + 1][0], jobs))
+            for setting, those in group:
+                yield from _attempt_batch(setting, those, data, jobs)
+            del data
+
+
+def _attempt_batch(
+    setting: Setting, seeds: Sequence[int], data: BatchData | None, jobs: int
+) -> Iterator[Outcome]:
+    """Do replications as a batch; in halves if that fails, down to single ones."""
+    start = time.perf_counter()
+    try:
+        found = replicate_batch(setting, seeds, data, jobs)
+    except Exception as error:
+        if len(seeds) == 1:
+            yield _failed(Task(setting, seeds[0]), error)
+            return
+        found = None
+    if found is None:  # outside of the handler, which keeps what the failed attempt holds
+        middle = len(seeds) // 2
+        for half in (seeds[:middle], seeds[middle:]):
+            yield from _attempt_batch(setting, half, None, jobs)
+        return
+    seconds = (time.perf_counter() - start) / len(seeds)
+    for seed, columns in zip(seeds, found, strict=True):
+        yield Outcome(Task(setting, seed), columns, seconds)
 
 
 def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:

@@ -22,12 +22,16 @@ Generator = np.random.Generator
 
 
 class Drawn(NamedTuple):
-    """Data, their covariance, and the risk of rows of coefficients on new data."""
+    """Data, their covariance, and the risk of rows of coefficients on new data.
+
+    Where ``repeats``, that risk is the same function for all draws of the scenario.
+    """
 
     X: np.ndarray
     y: np.ndarray
     covariance: np.ndarray
     risk: Callable[[np.ndarray], np.ndarray]
+    repeats: bool = True
 
 
 #: Draws n rows of p features; the loss is that of the risk, the noise a name.
@@ -73,7 +77,8 @@ def heavy_features(
         return drawn
     fresh = _of(model, *rows(20_000), loss)  # no formula for their risk: a large test set
     return drawn._replace(
-        risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef])
+        risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef]),
+        repeats=False,
     )
 
 
