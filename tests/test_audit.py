@@ -231,7 +231,7 @@ def test_row_scales_by_hand():
         assert_rows_by_hand(path, risk, absolute, 14)
 
 
-@everywhere
+@everywhere(every=3)
 @pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("method", ["exact", "compressed", "loo"])
 def test_recursions_by_hand(method):
@@ -574,7 +574,7 @@ def path_with_a_heavy_column():
     return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=20)
 
 
-@everywhere
+@everywhere(every=3)
 @pytest.mark.parametrize("audit", [20, "folds"])
 @pytest.mark.parametrize(
     ("make", "chosen"), [(elliptical_path, "norm"), (path_with_a_heavy_column, None)]

@@ -376,7 +376,7 @@ def test_validation_is_by_runs_on_the_training_rows(loss, penalty, algorithm, bu
     assert found.n_splits == 5
 
 
-@everywhere(every=3)
+@everywhere(every=5)
 @SAME_STEPS
 @pytest.mark.parametrize("name", SPLITTERS)
 @pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])

@@ -88,7 +88,7 @@ PAIRS = [
 ]
 
 
-@everywhere(every=13)
+@everywhere(every=29)
 @pytest.mark.parametrize(("loss", "penalty", "algorithm"), PAIRS)
 @pytest.mark.parametrize("shape", [(24, 9), (9, 14)], ids=["tall", "wide"])
 def test_a_full_basis_reproduces_hutchinson(loss, penalty, algorithm, shape):

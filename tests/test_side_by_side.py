@@ -87,7 +87,7 @@ def test_paths_are_those_of_separate_runs(loss, name, intercept):
     assert len(set(coefs)) == (1 if name == "none" else len(paths))
 
 
-@everywhere(every=5)
+@everywhere(every=11)
 @pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
 @pytest.mark.parametrize("name", ["lasso", "mcp", "group_lasso", "elastic_net-shares"])
 def test_with_every_algorithm(algorithm, name):
@@ -191,7 +191,7 @@ def test_risks_are_those_of_separate_runs(method, name):
 # ------------------------------------------------------------------------------------------------
 
 
-@everywhere(every=7)
+@everywhere(every=13)
 @pytest.mark.filterwarnings("ignore:.*may diverge")
 @pytest.mark.parametrize("name", GRIDS)
 @INTERCEPT
