@@ -136,7 +136,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write the result")
     options = parser.parse_args()
     device = torch.device(options.device)
-    rows = batches(*options.small, options.iters, options.members, device)
+    n, p = options.small
+    rows = batches(n, p, options.iters, options.members, device)
     for dtype in (torch.float32, torch.float64):
         rows += large(options.n, options.p, options.iters, dtype, device)
         if device.type == "cuda":

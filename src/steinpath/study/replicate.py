@@ -88,13 +88,16 @@ def replicate(setting: Setting, seed: int) -> Columns:
     return columns
 
 
-def draw(setting: Setting, seed: int) -> tuple[Drawn, dict[str, Generator]]:
-    """Return the data of a replication, and the randomness of each way."""
+def draw(setting: Setting, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
+    """Return the data of a replication, and the randomness of each way.
+
+    The options are the scenario's own.
+    """
     data, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(1 + len(WAYS))
     rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
     scenario, loss = SCENARIOS[setting.rows], LOSSES[setting.loss]
     rng = np.random.default_rng(data)
-    return scenario(setting.n, setting.p, loss, setting.noise, rng), rngs
+    return scenario(setting.n, setting.p, loss, setting.noise, rng, **options), rngs
 
 
 def columns_of(way: str, found: Any) -> Columns:
