@@ -83,6 +83,8 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
         values = _as_numpy(name, values)
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    if getattr(values, "requires_grad", False):
+        raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
