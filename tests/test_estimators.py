@@ -750,7 +750,6 @@ def test_warm_start_with_weights_and_algorithms(data):
         {"y": lambda y: -y},
         {"sample_weight": lambda w: np.arange(N) % 2 + 1},
     ],
-    ids=str,
 )
 def test_anything_else_starts_afresh(change, data):
     arrays = dict(zip("Xy", data, strict=True))

@@ -491,7 +491,6 @@ def test_comparing_what_is_not_there():
         ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False"),
         ({"rng": "seed"}, TypeError, "rng must be None"),
     ],
-    ids=str,
 )
 def test_bad_arguments(how, error, message):
     with pytest.raises(error, match=message):
