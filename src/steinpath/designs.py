@@ -88,6 +88,10 @@ class Design(ABC):
         weighted = block if self.weights is None else along_rows(self.weights, block) * block
         return self.over_rows(namespace(block).sum(weighted, axis=0))
 
+    def rmatmat_and_total(self, block: Array) -> tuple[Array, Array]:
+        """Return `rmatmat` and `total` of a block: both are sums over all rows."""
+        return self.rmatmat(block), self.total(block)
+
     def row_squares(self, center: Array | None = None) -> Array:
         """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
         raise NotImplementedError(f"{type(self).__name__} does not know the sizes of its rows")
@@ -321,7 +325,7 @@ class InterceptDesign(Design):
         # the constant column is orthogonal to centred ones
         xp = namespace(inner)
         side = xp.zeros_like(inner[:, :1])
-        corner = side[:1, :] + self.shape[0] * self.height**2
+        corner = side[:1, :] + self.n_rows * self.height**2
         top = xp.concat([inner, side], axis=1)
         return xp.concat([top, xp.concat([side.T, corner], axis=1)], axis=0)
 
@@ -331,8 +335,9 @@ class InterceptDesign(Design):
         return self.features.matmat(head) + own
 
     def rmatmat(self, block: Array) -> Array:
-        xp, total = namespace(block), self.total(block)
-        head = self.features.rmatmat(block) - along_rows(self.means, block) * total
+        xp = namespace(block)
+        head, total = self.features.rmatmat_and_total(block)
+        head = head - along_rows(self.means, block) * total
         last = along_rows(self.height, total) * total
         return xp.concat([head, xp.reshape(last, (1, *block.shape[1:]))], axis=0)
 
@@ -430,10 +435,48 @@ class SparseDesign(Design):
         return type(self._X)((data, self._X.indices, self._X.indptr), shape=self._X.shape)
 
 
+class RemoteDesign(Design):
+    """Rows that are not here, so that runs go where they are."""
+
+    @abstractmethod
+    def run(
+        self,
+        y: Any,
+        loss: Any,
+        penalty: Any,
+        algorithm: Any,
+        n_iter: int,
+        fit_intercept: bool,
+        stop: Any,
+        sample_weight: Any,
+    ) -> Any:
+        """Do as `steinpath.run`; algorithm, penalty and ``n_iter`` were checked."""
+
+    def matmat(self, block: Array) -> Array:
+        raise self._not_here()
+
+    def rmatmat(self, block: Array) -> Array:
+        raise self._not_here()
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        raise self._not_here()
+
+    def _not_here(self) -> NotImplementedError:
+        return NotImplementedError(
+            f"the rows of {self!r} are not in this process: sp.run works on them, and "
+            "sp.estimate_risk on its paths with method='compressed' and without an audit; "
+            "for all else, give X as an array"
+        )
+
+
 def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
     if isinstance(X, Design):
         return X
+    if type(X).__module__.startswith(("dask.array", "dask.dataframe")):
+        from steinpath.distributed import from_dask_array
+
+        return from_dask_array(X)
     return SparseDesign(X) if issparse(X) else DenseDesign(X)
 
 
