@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
 import numpy as np
+from scipy.linalg import eigh_tridiagonal
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, eigsh, svds
+from scipy.sparse.linalg import LinearOperator, svds
 
 from steinpath._arrays import (
     Array,
@@ -29,6 +31,8 @@ from steinpath._validation import check_array, check_magnitude
 
 # Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
 _PIECE = 512
+# Vectors that Lanczos keeps, and how often it starts again from the best of them.
+_KRYLOV, _RESTARTS = 80, 20
 # Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
 _SMALL = 32
 
@@ -173,16 +177,41 @@ class Design(ABC):
         def product(b: np.ndarray) -> np.ndarray:
             return to_numpy(self.rmatmat(self.matmat(self.array(b)))).astype(float)
 
-        start = np.random.default_rng(0).standard_normal(p)
-        if not np.any(product(start)):
-            return 0.0
         if p <= _SMALL:
-            return math.sqrt(np.linalg.eigvalsh(product(np.eye(p)))[-1])
-        operator = LinearOperator(
-            dtype=np.float64, shape=(p, p), matvec=lambda b: product(b.ravel())
-        )
-        values = eigsh(operator, k=1, tol=tol, v0=start, return_eigenvectors=False)
-        return math.sqrt(values[0])
+            return math.sqrt(max(np.linalg.eigvalsh(product(np.eye(p)))[-1], 0.0))
+        return math.sqrt(_largest_eigenvalue(product, p, tol))
+
+
+def _largest_eigenvalue(
+    product: Callable[[np.ndarray], np.ndarray], size: int, tol: float
+) -> float:
+    """Return the largest eigenvalue of a positive semidefinite matrix, by Lanczos.
+
+    In place of ARPACK, which may let no other thread of its process in while it waits for a
+    product; and here each of them may wait for all others.
+    """
+    vector = np.random.default_rng(0).standard_normal(size)
+    value = 0.0
+    for _ in range(_RESTARTS):
+        basis = [vector / np.linalg.norm(vector)]
+        diagonal: list[float] = []
+        beside: list[float] = []
+        while True:
+            image = product(basis[-1])
+            diagonal.append(float(basis[-1] @ image))
+            known = np.asarray(basis)
+            for _ in range(2):  # the second time for what the first leaves by rounding
+                image = image - known.T @ (known @ image)
+            beside.append(float(np.linalg.norm(image)))
+            values, vectors = eigh_tridiagonal(diagonal, beside[:-1])
+            value = max(float(values[-1]), 0.0)
+            if beside[-1] * abs(vectors[-1, -1]) <= 1e-2 * tol * value:
+                return value
+            if len(basis) == min(_KRYLOV, size):
+                break
+            basis.append(image / beside[-1])
+        vector = known.T @ vectors[:, -1]
+    return value
 
 
 class DenseDesign(Design):
@@ -411,6 +440,11 @@ class SparseDesign(Design):
             self._X = self._X.astype(float)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.example = np.zeros(1, dtype=self._X.dtype)
+
+    @property
+    def matrix(self) -> Any:
+        """The matrix, in compressed rows."""
+        return self._X
 
     def matmat(self, block: Array) -> Array:
         return self._X @ block

@@ -15,7 +15,7 @@ import numpy as np
 
 from steinpath._arrays import Array
 from steinpath._validation import warn
-from steinpath.distributed.sessions import Answer, Call, Done, Failed, Lost, Partial, Session
+from steinpath.distributed.sessions import Answer, Call, Done, Failed, Lost, Partial
 
 # How often a session may be lost in one round.
 _REPLAYS = 3
@@ -50,6 +50,14 @@ class OutOfStep(RuntimeError):
 
 class WorkerLost(RuntimeError):
     """A block whose worker is lost time and again."""
+
+
+def worker_lost(name: str, how_often: str) -> str:
+    """Say which block's worker was lost, and what may help."""
+    return (
+        f"the worker that holds {name} was lost {how_often}: of memory, perhaps, and then smaller "
+        "blocks or larger workers help"
+    )
 
 
 class Conversation:
@@ -118,10 +126,7 @@ class Conversation:
                 self._place = after
                 return [answers[k] for k in self._blocks]
         lost = ", ".join(self._carrier.names[k] for k in requests)
-        raise WorkerLost(
-            f"the worker that holds {lost} was lost {_REPLAYS + 1} times in a row: of memory, "
-            "perhaps, and then smaller blocks or larger workers help"
-        )
+        raise WorkerLost(worker_lost(lost, f"{_REPLAYS + 1} times in a row"))
 
     def _told(self, answers: Sequence[Answer]) -> BaseException:
         """Return the first error, with a note that says where it was."""
@@ -149,23 +154,3 @@ def _total(answers: Sequence[Any]) -> Array:
         )
     values = [each.value for each in answers]
     return reduce(np.add if answers[0].kind == "sum" else np.maximum, values)
-
-
-class LocalCarrier:
-    """Sessions in this process.
-
-    Parameters
-    ----------
-    sessions : sequence of Session
-        One per block.
-    """
-
-    def __init__(self, sessions: Sequence[Session]):
-        self._sessions = list(sessions)
-        self.names = [f"block {k}" for k in range(len(self._sessions))]
-
-    def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
-        return {k: self._sessions[k].exchange(*request) for k, request in requests.items()}
-
-    def forget(self) -> None:
-        self._sessions = [type(each)(*each.__reduce__()[1]) for each in self._sessions]

@@ -1,0 +1,206 @@
+"""Sessions on the workers of a Dask cluster.
+
+A session is the value of a Dask task that depends on its block, and each request is a task that
+depends on the session. So Dask loads a lost block again, makes its session anew, and ends the
+sessions that nobody refers to. What is left to do here is to notice that a worker is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+from uuid import uuid4
+
+from threadpoolctl import ThreadpoolController
+
+from steinpath.distributed.conversation import Request, WorkerLost, worker_lost
+from steinpath.distributed.sessions import Answer, Lost, Session
+
+# Seconds between two looks at the workers, and for how long there may be none.
+_LOOK, _PATIENCE = 1.0, 300.0
+
+
+class DaskCarrier:
+    """Takes requests to sessions on Dask workers; see `steinpath.distributed.conversation`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    blocks : sequence of distributed.Future
+        The blocks of rows, which were checked.
+    names : sequence of str
+        What to call them.
+    starts : sequence of int
+        How many rows come before each.
+    n_rows : int
+        Number of all rows.
+    dtype : str
+        The precision of all blocks.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        blocks: Sequence[Any],
+        names: Sequence[str],
+        starts: Sequence[int],
+        n_rows: int,
+        dtype: str,
+    ):
+        self.names = names
+        self._client = client
+        self._args = [
+            (block, k, start, n_rows, dtype)
+            for k, (block, start) in enumerate(zip(blocks, starts, strict=True))
+        ]
+        self._sessions: list[Any] = []
+        self._where: dict[int, str] = {}  # addresses of the workers of sessions
+
+    def forget(self) -> None:
+        """End all sessions; the next requests are for new ones."""
+        self._sessions, self._where = [], {}
+
+    def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
+        """Return the answer of each block that there is a request for."""
+        if not self._sessions:
+            self._open()
+        # to a new session a request goes wherever that is, to a known one nowhere else
+        bound = {k: self._where[k] for k, request in requests.items() if request.before is not None}
+        waiting = self._submit(requests, bound)
+        answers: dict[int, Answer] = {}
+        alone_since = None
+        while waiting:
+            try:
+                found = self._client.sync(_gather, self._client, list(waiting.values()))
+            except TimeoutError:
+                workers = self._client.nthreads()
+                alone_since = None if workers else alone_since or time.monotonic()
+                _check_patience(alone_since)
+                for k in [k for k in waiting if bound.get(k) not in (None, *workers)]:
+                    del waiting[k]  # or it would wait for ever
+                    answers[k] = Lost()
+                continue
+            except Exception as error:
+                raise self._explained(error, waiting) from None
+            for k, (answer, address) in zip(waiting, found, strict=True):
+                answers[k], self._where[k] = answer, address
+            break
+        return answers
+
+    def _open(self) -> None:
+        # where the blocks are, also if Dask thinks it cheap to move them
+        holders = self._client.who_has([block for block, *_ in self._args])
+        self._sessions = [
+            self._client.submit(
+                Session,
+                *args,
+                key=f"session-{uuid4().hex}",
+                pure=False,
+                workers=list(holders.get(args[0].key, ()))[:1] or None,
+                allow_other_workers=True,
+            )
+            for args in self._args
+        ]
+
+    def _submit(self, requests: Mapping[int, Request], bound: Mapping[int, str]) -> dict[int, Any]:
+        from cloudpickle import dumps
+
+        packed: dict[int, bytes] = {}  # most messages are the same for all blocks
+        waiting = {}
+        for k, request in requests.items():
+            what = id(request.messages[0]) if len(request.messages) == 1 else -1 - k
+            if what not in packed:
+                packed[what] = dumps(request.messages, protocol=5)
+            waiting[k] = self._client.submit(
+                _exchange,
+                self._sessions[k],
+                request.before,
+                request.after,
+                packed[what],
+                key=f"exchange-{uuid4().hex}",
+                pure=False,
+                retries=0,
+                workers=[bound[k]] if k in bound else None,
+            )
+        return waiting
+
+    def _explained(self, error: Exception, waiting: Mapping[int, Any]) -> Exception:
+        """Return what went wrong with one of the tasks, in words that help."""
+        from distributed import KilledWorker
+
+        name = next((self.names[k] for k in waiting if waiting[k].status == "error"), "a block")
+        if isinstance(error, KilledWorker):
+            return WorkerLost(worker_lost(name, "time and again"))
+        if isinstance(error, CancelledError):
+            return WorkerLost("the cluster has forgotten the blocks of X; make the design anew")
+        error.add_note(f"(at {name})")
+        return error
+
+
+def _check_patience(alone_since: float | None) -> None:
+    if alone_since is not None and time.monotonic() - alone_since > _PATIENCE:
+        raise WorkerLost(
+            f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start some, and try again"
+        )
+
+
+async def _gather(client: Any, futures: Sequence[Any]) -> list[Any]:
+    gathering = client.gather(futures, asynchronous=True)
+    found: list[Any] = await asyncio.wait_for(gathering, _LOOK)
+    return found
+
+
+def _exchange(
+    session: Session, before: int | None, after: int, packed: bytes
+) -> tuple[Answer, str]:
+    """Hand a request to a session, on its worker."""
+    from cloudpickle import loads
+    from distributed import get_worker
+
+    worker = get_worker()
+    with _few_threads(worker.state.nthreads):
+        return session.exchange(before, after, loads(packed)), worker.address
+
+
+class _Limits:
+    """The limit on threads of this process, while there is one."""
+
+    lock = threading.Lock()
+    users = 0
+    now: Any = None
+
+
+@contextmanager
+def _few_threads(workers_threads: int) -> Iterator[None]:
+    """Share the cores among the threads of a worker, while any of them is at work.
+
+    Without it each would use all cores for its products, unless the worker was started with one
+    thread for these, as Dask's nannies start theirs.
+    """
+    with _Limits.lock:
+        _Limits.users += 1
+        if _Limits.users == 1:
+            fair = max(1, (os.cpu_count() or 1) // workers_threads)
+            if any(library["num_threads"] > fair for library in _libraries().info()):
+                _Limits.now = _libraries().limit(limits=fair)
+    try:
+        yield
+    finally:
+        with _Limits.lock:
+            _Limits.users -= 1
+            if _Limits.users == 0 and _Limits.now is not None:
+                _Limits.now.restore_original_limits()
+                _Limits.now = None
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
