@@ -25,6 +25,8 @@ from steinpath.distributed.sessions import Answer, Lost, Session
 
 # Seconds between two looks at the workers, and for how long there may be none.
 _LOOK, _PATIENCE = 1.0, 300.0
+# All that was said, told again to a new session, is a large message, and that is as it should be.
+_LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskCarrier:
@@ -112,6 +114,7 @@ class DaskCarrier:
 
     def _submit(self, requests: Mapping[int, Request], bound: Mapping[int, str]) -> dict[int, Any]:
         from cloudpickle import dumps
+        from dask import config
 
         packed: dict[int, bytes] = {}  # most messages are the same for all blocks
         waiting = {}
@@ -119,17 +122,18 @@ class DaskCarrier:
             what = id(request.messages[0]) if len(request.messages) == 1 else -1 - k
             if what not in packed:
                 packed[what] = dumps(request.messages, protocol=5)
-            waiting[k] = self._client.submit(
-                _exchange,
-                self._sessions[k],
-                request.before,
-                request.after,
-                packed[what],
-                key=f"exchange-{uuid4().hex}",
-                pure=False,
-                retries=0,
-                workers=[bound[k]] if k in bound else None,
-            )
+            with config.set(_LARGE):
+                waiting[k] = self._client.submit(
+                    _exchange,
+                    self._sessions[k],
+                    request.before,
+                    request.after,
+                    packed[what],
+                    key=f"exchange-{uuid4().hex}",
+                    pure=False,
+                    retries=0,
+                    workers=[bound[k]] if k in bound else None,
+                )
         return waiting
 
     def _explained(self, error: Exception, waiting: Mapping[int, Any]) -> Exception:
