@@ -270,6 +270,7 @@ def test_errors_arrive_here_and_all_sessions_end():
     assert caught.value.iterate > 1
     with pytest.raises(ValueError, match="has 5 weights, but X has 12 columns"):
         sp.run(*args[:3], sp.Lasso(0.3, weights=np.ones(5)))
+    del design, args, caught
     assert_threads_end()
 
 
@@ -471,24 +472,19 @@ def loaders():
     return [partial(np.copy, block) for block in BLOCKS]
 
 
-def check_against_memory(design, whole):
-    path = sp.run(design, Y_ALL, **PROBLEM)
+def test_a_cluster_finds_what_memory_finds(client, whole):
+    path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
     assert_same_path(path, whole[0])
     assert_same_risk(sp.estimate_risk(path, rng=1, **EXACT), whole[1])
-
-
-def test_callables(client, whole):
-    check_against_memory(sp.distributed.from_delayed(loaders()), whole)
 
 
 def test_delayed_objects_and_futures(client, whole):
     import dask
 
-    tasks = [dask.delayed(np.copy)(block) for block in BLOCKS]
-    check_against_memory(sp.distributed.from_delayed(tasks, client), whole)
-    design = sp.distributed.from_delayed(client.map(np.copy, BLOCKS))
-    path = sp.run(design, Y_ALL, **PROBLEM)
-    assert_same(path.coef, whole[0].coef)
+    delayed = [dask.delayed(np.copy)(block) for block in BLOCKS]
+    for tasks in (delayed, client.map(np.copy, BLOCKS)):
+        path = sp.run(sp.distributed.from_delayed(tasks, client), Y_ALL, **PROBLEM)
+        assert_same(path.coef, whole[0].coef)
 
 
 def test_dask_arrays(client, whole):
