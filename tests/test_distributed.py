@@ -440,8 +440,14 @@ PROBLEM = {"loss": sp.LAD(), "penalty": sp.Lasso(0.2), "n_iter": 15, "fit_interc
 @pytest.fixture(scope="module")
 def cluster():
     distributed = pytest.importorskip("distributed")
+    from dask import config
+
     options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as workers:
+    # a worker that is killed comes back, however long that takes on a busy machine
+    with (
+        config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as workers,
+    ):
         yield workers
 
 
@@ -576,6 +582,7 @@ def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch):
     kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 0))
     path = sp.run(design, Y_ALL, **PROBLEM)
     assert kill.count > kill.at
+    assert len(set(path._conversation._carrier._where.values())) == 2  # the new worker helps
     assert_same_path(path, whole[0])
 
 

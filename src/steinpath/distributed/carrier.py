@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -23,8 +23,9 @@ from threadpoolctl import ThreadpoolController
 from steinpath.distributed.conversation import Request, WorkerLost, worker_lost
 from steinpath.distributed.sessions import Answer, Lost, Session
 
-# Seconds between two looks at the workers, and for how long there may be none.
-_LOOK, _PATIENCE = 1.0, 300.0
+# Seconds between two looks at the workers, seconds in which a lost worker may be replaced, and for
+# how long there may be no workers at all.
+_LOOK, _RETURN, _PATIENCE = 1.0, 10.0, 300.0
 # All that was said, told again to a new session, is a large message, and that is as it should be.
 _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
@@ -63,54 +64,80 @@ class DaskCarrier:
             (block, k, start, n_rows, dtype)
             for k, (block, start) in enumerate(zip(blocks, starts, strict=True))
         ]
-        self._sessions: list[Any] = []
+        self._sessions: dict[int, Any] = {}
         self._where: dict[int, str] = {}  # addresses of the workers of sessions
+        self._crew = 0  # how many workers there were
 
     def forget(self) -> None:
         """End all sessions; the next requests are for new ones."""
-        self._sessions, self._where = [], {}
+        self._sessions, self._where = {}, {}
 
     def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
         """Return the answer of each block that there is a request for."""
         if not self._sessions:
-            self._open()
+            self._open(list(requests))
         # to a new session a request goes wherever that is, to a known one nowhere else
         bound = {k: self._where[k] for k, request in requests.items() if request.before is not None}
         waiting = self._submit(requests, bound)
         answers: dict[int, Answer] = {}
+        gathering = _Gathering(self._client, list(waiting.values()))
         alone_since = None
         while waiting:
             try:
-                found = self._client.sync(_gather, self._client, list(waiting.values()))
-            except TimeoutError:
-                workers = self._client.nthreads()
-                alone_since = None if workers else alone_since or time.monotonic()
-                _check_patience(alone_since)
-                for k in [k for k in waiting if bound.get(k) not in (None, *workers)]:
-                    del waiting[k]  # or it would wait for ever
-                    answers[k] = Lost()
-                continue
+                found = gathering.look()
             except Exception as error:
                 raise self._explained(error, waiting) from None
-            for k, (answer, address) in zip(waiting, found, strict=True):
-                answers[k], self._where[k] = answer, address
-            break
+            if found is not None:
+                for k, (answer, address) in zip(waiting, found, strict=True):
+                    answers[k], self._where[k] = answer, address
+                break
+            workers = self._client.nthreads()
+            alone_since = None if workers else alone_since or time.monotonic()
+            if alone_since is not None and time.monotonic() - alone_since > _PATIENCE:
+                raise _no_workers()
+            gone = [k for k in waiting if bound.get(k) not in (None, *workers)]
+            if gone:
+                for k in gone:
+                    del waiting[k]  # or it would wait for ever
+                    answers[k] = Lost()
+                gathering = _Gathering(self._client, list(waiting.values()))
+                self._open_again(gone)
         return answers
 
-    def _open(self) -> None:
-        # where the blocks are, also if Dask thinks it cheap to move them
-        holders = self._client.who_has([block for block, *_ in self._args])
-        self._sessions = [
-            self._client.submit(
+    def _open(self, blocks: Sequence[int]) -> None:
+        """Make new sessions: where their blocks are, unless others have room and these do not."""
+        with suppress(TimeoutError):
+            self._client.wait_for_workers(1, timeout=_PATIENCE)
+        threads = self._client.nthreads()
+        if not threads:
+            raise _no_workers()
+        self._crew = max(self._crew, len(threads))
+        holders = self._client.who_has([self._args[k][0] for k in blocks])
+        kept = [where for k, where in self._where.items() if k not in blocks]
+        for k in blocks:
+            block = self._args[k][0]
+            there = [where for where in holders.get(block.key, ()) if where in threads]
+            share = len(self._args) / sum(threads.values())
+            room = [where for where in there if kept.count(where) < share * threads[where]]
+            least = sorted(threads, key=lambda where: kept.count(where) / threads[where])
+            self._where[k] = (room or least)[0]
+            kept.append(self._where[k])
+            self._sessions[k] = self._client.submit(
                 Session,
-                *args,
+                *self._args[k],
                 key=f"session-{uuid4().hex}",
                 pure=False,
-                workers=list(holders.get(args[0].key, ()))[:1] or None,
+                workers=[self._where[k]],
                 allow_other_workers=True,
             )
-            for args in self._args
-        ]
+
+    def _open_again(self, blocks: Sequence[int]) -> None:
+        """Make sessions in place of some whose workers are gone; others may come back for them."""
+        for k in blocks:
+            del self._sessions[k], self._where[k]
+        with suppress(TimeoutError):
+            self._client.wait_for_workers(self._crew, timeout=_RETURN)
+        self._open(blocks)
 
     def _submit(self, requests: Mapping[int, Request], bound: Mapping[int, str]) -> dict[int, Any]:
         from cloudpickle import dumps
@@ -149,17 +176,32 @@ class DaskCarrier:
         return error
 
 
-def _check_patience(alone_since: float | None) -> None:
-    if alone_since is not None and time.monotonic() - alone_since > _PATIENCE:
-        raise WorkerLost(
-            f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start some, and try again"
-        )
+def _no_workers() -> WorkerLost:
+    return WorkerLost(
+        f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start some, and try again"
+    )
 
 
-async def _gather(client: Any, futures: Sequence[Any]) -> list[Any]:
-    gathering = client.gather(futures, asynchronous=True)
-    found: list[Any] = await asyncio.wait_for(gathering, _LOOK)
-    return found
+class _Gathering:
+    """Results of tasks under way; one look after the other, which leave no trace."""
+
+    def __init__(self, client: Any, futures: Sequence[Any]):
+        self._client, self._futures = client, futures
+        self._task: asyncio.Task[list[Any]] | None = None
+
+    def look(self) -> list[Any] | None:
+        """Wait for the results for a moment; return None if they take longer."""
+        found: list[Any] | None = self._client.sync(self._look)
+        return found
+
+    async def _look(self) -> list[Any] | None:
+        if self._task is None:
+            gathering = self._client.gather(self._futures, asynchronous=True)
+            self._task = asyncio.ensure_future(gathering)
+            # if nobody asks any more, its end is no news
+            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait([self._task], timeout=_LOOK)
+        return self._task.result() if self._task.done() else None
 
 
 def _exchange(
