@@ -53,6 +53,7 @@ class Design(ABC):
     shape: tuple[int, int]
     example: Array
     weights: Array | None = None
+    _norm: tuple[float, float] | None = None  # where it is known, and its tolerance
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
@@ -122,10 +123,9 @@ class Design(ABC):
 
     def norm(self, tol: float = 1e-6) -> float:
         """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
-        known = getattr(self, "_norm", None)
+        known = self._norm
         if known is None or known[1] > tol:
-            known = (self._largest_singular_value(tol), tol)
-            self._norm = known
+            known = self._norm = (self._largest_singular_value(tol), tol)
         return known[0]
 
     def zeros(self, *shape: int) -> Array:

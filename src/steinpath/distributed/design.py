@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,11 @@ class DistributedDesign(RemoteDesign):
         """Return a way to sessions of a new run."""
         args = self.blocks, self.names, self.starts, self.n_rows, str(self.example.dtype)
         return DaskCarrier(self.client, *args)
+
+    @cached_property
+    def norms(self) -> dict[bool, tuple[float, float]]:
+        """Norms that runs have found, with their tolerances: without and with an intercept."""
+        return {}
 
     def split(self, values: Array) -> list[Array]:
         """Return the parts of an array of one entry per row, block by block."""

@@ -54,7 +54,8 @@ class DistributedPath(RemotePath):
         """Do as `steinpath.run`, with arguments that were checked."""
         offset = loss.location(y) if fit_intercept else 0.0
         conversation = Conversation(design.carrier())
-        settled = loss, penalty, algorithm, n_iter, fit_intercept, offset
+        known = design.norms.get(fit_intercept)
+        settled = loss, penalty, algorithm, n_iter, fit_intercept, offset, known
         calls = [Call(_run, (part, *settled)) for part in design.split(y)]
         found = conversation.ask(calls, remember=True)[0]
         return cls(design, conversation, y, loss, penalty, offset, **found)
@@ -94,7 +95,7 @@ class DistributedPath(RemotePath):
             "_conversation": conversation,
         }
         if norm is not None:
-            design._norm = norm
+            design._norm = features.norms[means is not None] = norm
 
     @cached_property
     def products(self) -> Array:
@@ -180,9 +181,12 @@ def _run(
     n_iter: int,
     fit_intercept: bool,
     offset: float,
+    norm: tuple[float, float] | None,
 ) -> dict[str, Any] | None:
     """Run an algorithm, and keep its path; say what is the same at all blocks, but only once."""
     design: Design = InterceptDesign(share.design) if fit_intercept else share.design
+    if norm is not None:
+        design._norm = norm
     share.path = path = advance(Setting(y, loss, design, offset), penalty, algorithm, n_iter)
     if share.index:
         return None
@@ -191,7 +195,7 @@ def _run(
         "iterates": path.iterates,
         "means": design.means if isinstance(design, InterceptDesign) else None,
         "height": design.height if isinstance(design, InterceptDesign) else 0.0,
-        "norm": getattr(design, "_norm", None),
+        "norm": design._norm,
     }
 
 
