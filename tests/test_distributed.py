@@ -380,6 +380,46 @@ def test_a_session_answers_the_same_request_twice():
     assert_threads_end()
 
 
+def test_a_session_that_fails_while_it_catches_up_says_why():
+    def fail(share):
+        share.design.over_rows(np.ones(1))
+        raise ValueError("no good")
+
+    session = Session(np.ones((3, 2)), 0, 0, 3, "float64")
+    answer = session.exchange(None, 1, [Call(fail), np.ones(1), np.ones(1)])
+    assert repr(answer.error) == "ValueError('no good')"
+
+
+def test_an_error_that_cannot_travel_is_told_in_words():
+    class Strange(Exception):
+        def __reduce__(self):
+            raise TypeError("not me")
+
+    def fail(share):
+        raise Strange("odd")
+
+    talk = Conversation(LocalDesign(np.ones((6, 2)), [2]).carrier())
+    with pytest.raises(RuntimeError, match="Strange: odd"):
+        talk.ask([Call(fail)] * 2)
+
+
+def test_workers_with_many_threads_share_the_cores():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from steinpath.distributed.carrier import _few_threads
+
+    def threads():
+        return {library["num_threads"] for library in threadpool_info()}
+
+    with threadpool_limits(2):
+        with _few_threads(os.cpu_count()):
+            assert threads() == {1}
+            with _few_threads(os.cpu_count()):
+                assert threads() == {1}
+            assert threads() == {1}
+        assert threads() == {2}
+
+
 # ------------------------------------------------------------------------------------------------
 # What is refused
 # ------------------------------------------------------------------------------------------------
@@ -505,6 +545,24 @@ def test_dask_arrays(client, whole):
     X = X[da.from_array(np.ones(N, bool), chunks=20)].persist()
     path = sp.run(X, Y_ALL, **PROBLEM)
     assert_same(path.coef, whole[0].coef)
+
+
+def test_dask_data_frames(client, whole):
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    X = dd.from_pandas(pd.DataFrame(X_ALL), npartitions=3)
+    assert_same(sp.run(X, Y_ALL, **PROBLEM).coef, whole[0].coef)
+
+
+def test_threads_in_place_of_processes(whole):
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+    with (
+        distributed.LocalCluster(dashboard_address=":0", **options) as workers,
+        distributed.Client(workers),
+    ):
+        path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
+        assert_same(path.coef, whole[0].coef)
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "parquet"])

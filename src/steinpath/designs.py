@@ -507,7 +507,7 @@ def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
     if isinstance(X, Design):
         return X
-    if type(X).__module__.startswith(("dask.array", "dask.dataframe")):
+    if type(X).__module__.startswith(("dask.array", "dask.dataframe", "dask_expr")):
         from steinpath.distributed import from_dask_array
 
         return from_dask_array(X)

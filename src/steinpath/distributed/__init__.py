@@ -7,6 +7,7 @@ when one of these is called.
 
 from __future__ import annotations
 
+from steinpath.distributed.conversation import OutOfStep, WorkerLost
 from steinpath.distributed.design import (
     DistributedDesign,
     from_dask_array,
@@ -15,4 +16,12 @@ from steinpath.distributed.design import (
 )
 from steinpath.distributed.path import DistributedPath
 
-__all__ = ["DistributedDesign", "DistributedPath", "from_dask_array", "from_delayed", "from_files"]
+__all__ = [
+    "DistributedDesign",
+    "DistributedPath",
+    "OutOfStep",
+    "WorkerLost",
+    "from_dask_array",
+    "from_delayed",
+    "from_files",
+]

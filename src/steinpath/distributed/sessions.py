@@ -137,6 +137,8 @@ class Session:
             for message in messages:
                 self._inbox.put(message)
                 self._last = self._outbox.get()
+                if isinstance(self._last, Failed):  # what comes next was meant for another end
+                    break
             self._place = after
             return self._last
 
