@@ -656,15 +656,13 @@ def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monk
     assert_same(path.dual, whole[0].dual)
 
 
-def test_an_interruption(client, whole, monkeypatch):
+def test_an_interruption(client, whole):
     design = sp.distributed.from_delayed(loaders())
-
-    def interrupt():
-        signal.raise_signal(signal.SIGINT)
-
-    AtRound(monkeypatch, 12, interrupt)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
     with pytest.raises(KeyboardInterrupt):
-        sp.run(design, Y_ALL, **PROBLEM)
+        sp.run(design, Y_ALL, **PROBLEM | {"n_iter": 10**5})
+    timer.join()
     assert_threads_end(lambda: worker_threads(client))
     assert_same(sp.run(design, Y_ALL, **PROBLEM).coef, whole[0].coef)
 
