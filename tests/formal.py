@@ -10,7 +10,7 @@ import numpy as np
 def jacobian_blocks(path):
     """Blocks Φᵘ[t,s], Φᵛ[t,s], Ψᵇ[t,s], Ψᵑ[t,s] of the paper, as dictionaries of dense arrays."""
     n, p = path.design.shape
-    u, b, eta = path.duals, path.iterates, path.etas
+    u, b, eta = (list(rows) for rows in (path.duals, path.iterates, path.etas))
     v = [path.residual(t) for t in range(path.n_iter + 1)]
     blocks = {name: {} for name in ("phi_u", "phi_v", "psi_b", "psi_eta")}
 

@@ -6,11 +6,14 @@ import warnings
 import numpy as np
 import pytest
 
-import steinpath as sp
+from backends import everywhere, on_backend, sp
 from problems import draw
-from steinpath.designs import DenseDesign
+from steinpath import designs
+
+DenseDesign = on_backend(designs.DenseDesign)
 
 
+@everywhere
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60), (40, 3), (1, 5), (5, 1)])
 def test_norm_is_the_largest_singular_value(shape):
     X = np.random.default_rng(0).standard_normal(shape)
@@ -18,6 +21,7 @@ def test_norm_is_the_largest_singular_value(shape):
     assert DenseDesign(0 * X).norm() == 0
 
 
+@everywhere
 def test_default_steps_are_safe():
     X, y, _ = draw(80, 50)
     square = np.linalg.norm(X, 2) ** 2 / 80

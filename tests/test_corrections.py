@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-import steinpath as sp
+from backends import everywhere, on_backend, sp
 from formal import formal_matrices, jacobian_blocks
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from steinpath.designs import DenseDesign, InterceptDesign
+from steinpath import designs
+
+DenseDesign, InterceptDesign = map(on_backend, (designs.DenseDesign, designs.InterceptDesign))
 
 N, P, ITERATIONS = 11, 7, 5
 CASES = [
@@ -59,6 +61,7 @@ def assert_formal(path, X, covariance):
     return ours
 
 
+@everywhere(every=7)
 @pytest.mark.parametrize(("loss", "make_penalty", "algorithm"), CASES)
 def test_formal_definition(loss, make_penalty, algorithm):
     X, y, _ = draw(N, P)
@@ -71,6 +74,7 @@ def test_formal_definition(loss, make_penalty, algorithm):
     assert np.abs(W).max() > 1e-3  # the comparison is of something
 
 
+@everywhere
 @pytest.mark.parametrize("shape", [(11, 7), (6, 10)])
 def test_formal_definition_of_a_recursion_with_every_history_block(shape):
     n, p = shape
@@ -82,6 +86,7 @@ def test_formal_definition_of_a_recursion_with_every_history_block(shape):
     assert_formal(path, X, covariance_of(p))
 
 
+@everywhere
 def test_formal_definition_with_more_columns_than_rows_and_many_chunks(monkeypatch):
     """The other way of taking the trace in K, and several passes of the engine."""
     monkeypatch.setattr("steinpath.corrections._WIDTH", 4)
@@ -90,6 +95,7 @@ def test_formal_definition_with_more_columns_than_rows_and_many_chunks(monkeypat
     assert_formal(path, X, covariance_of(9))
 
 
+@everywhere(every=11)
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("penalty", ["lasso", "scad", "group_lasso"])
 def test_two_copy_identity(loss, penalty):
@@ -134,6 +140,7 @@ def test_two_copy_identity(loss, penalty):
     np.testing.assert_allclose(third, -F @ A.T, atol=2e-7)
 
 
+@everywhere
 def test_closed_forms_for_three_iterates():
     """The paper's worked example T = 3, from the Jacobian blocks alone."""
     X, y, _ = draw(N, P)
@@ -158,6 +165,7 @@ def test_closed_forms_for_three_iterates():
     np.testing.assert_allclose(What[2, 0], w31)
 
 
+@everywhere
 @pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
 def test_squared_loss_ties_K_to_A(penalty):
     X, y, _ = draw(N, P)
@@ -170,6 +178,7 @@ def test_squared_loss_ties_K_to_A(penalty):
     np.testing.assert_allclose(K, -np.sqrt(N) * (np.eye(9) - A / N), atol=1e-12)
 
 
+@everywhere
 def test_isotropic_reduction():
     """Whitening X changes no matrix, and makes the primal map anything but coordinatewise."""
     X, y, _ = draw(N, P)
@@ -203,6 +212,7 @@ def test_isotropic_reduction():
         np.testing.assert_allclose(theirs, mine, atol=1e-12)
 
 
+@everywhere
 def test_linearized_admm_is_chambolle_pock_with_scaled_duals():
     X, y, _ = draw(N, P)
     for loss in LOSS_EXAMPLES.values():
@@ -237,11 +247,10 @@ def test_hutchinson_converges_to_exact_at_the_rate_of_a_mean():
     assert (many < 0.03).all()
 
 
+@everywhere
 def test_hutchinson_with_probes_of_full_rank_is_exact():
     """Scaled Hadamard columns are random signs whose outer products sum to the identity."""
     from scipy.linalg import hadamard
-
-    import steinpath.corrections as corrections
 
     n = p = 8
     X, y, _ = draw(n, p)
@@ -252,11 +261,12 @@ def test_hutchinson_with_probes_of_full_rank_is_exact():
             return (hadamard(8) + 1) // 2
 
     rng = Fixed(np.random.PCG64(0))
-    found = corrections.correction_matrices(path, np.eye(p), "hutchinson", 8, rng=rng)
+    found = sp.correction_matrices(path, np.eye(p), "hutchinson", 8, rng=rng)
     for mine, truth in zip(found, sp.correction_matrices(path, np.eye(p)), strict=True):
         np.testing.assert_allclose(mine, truth, atol=1e-12)
 
 
+@everywhere
 def test_same_seed_same_matrices():
     X, y, _ = draw(20, 10)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5)
@@ -267,6 +277,7 @@ def test_same_seed_same_matrices():
     assert np.abs(first - other).max() > 0
 
 
+@everywhere
 def test_row_scale_weights_the_trace_of_K():
     """K with row sizes is the trace of diag(ρ²) X P, here from the formal definition."""
     for shape in ((11, 7), (6, 9)):

@@ -571,6 +571,17 @@ def test_constant_columns_count_for_nothing(name, kind, data):
     assert (model.coef_[:3] != 0).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["single", "double"])
+def test_long_constant_columns_are_seen_to_be_constant(dtype):
+    """The rounding of the sum of many numbers is not a standard deviation."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(50_001, 0.1), np.full(50_001, 10 / 3), rng.random(50_001)])
+    y = X[:, 2] + rng.standard_normal(50_001)
+    model = sp.LADLasso(alpha=0.001, n_iter=5, select=5, method=None).fit(X.astype(dtype), y)
+    assert_allclose(model.coef_[:2], 0, atol=1e-7)
+    assert model.coef_[2] > 0.1
+
+
 # A fold of a cross-validation may have nothing but constant columns, and scikit-learn's own
 # regressions then predict a constant.
 @unconverged
@@ -764,6 +775,21 @@ def test_data_that_changed_in_place_start_afresh(what, kind, data):
     values[: len(values) // 2] *= 3
     model.set_params(n_iter=30).fit(**arrays)
     assert_same(model, fixed("LADLasso", n_iter=30, standardize=False).fit(**arrays))
+
+
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("standardize", [True, False], ids=["standardized", "as it is"])
+def test_warm_starts_look_at_the_data_of_this_fit(kind, standardize, data):
+    """Those of the last one may have changed in place, though these are what they were."""
+    X, y = kind(data[0]), data[1]
+    counter = Counter()
+    model = fixed("LADLasso", n_iter=25, warm_start=True, standardize=standardize)
+    model.set_callbacks(counter).fit(X, y)
+    copied = X.copy()
+    X *= 0.0
+    model.set_params(n_iter=40).fit(copied, y)
+    assert counter.iterations == 40
+    assert_same(model, fixed("LADLasso", standardize=standardize).fit(copied, y))
 
 
 # ------------------------------------------------------------------------------------------------

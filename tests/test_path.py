@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
-import steinpath as sp
+from backends import everywhere, seen, sp
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
 
 # ------------------------------------------------------------------------------------------------
@@ -13,6 +13,7 @@ from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, 
 # ------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_path_is_the_papers_recursion_written_out():
     """LAD–lasso by equation (CP-update), in plain NumPy."""
     X, y, _ = draw(30, 20)
@@ -34,6 +35,7 @@ def test_path_is_the_papers_recursion_written_out():
     assert (path.intercept == 0).all()
 
 
+@everywhere
 def test_shapes_and_repr():
     X, y, _ = draw(30, 20)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.4), n_iter=7, fit_intercept=True)
@@ -100,13 +102,15 @@ def convex_penalty(penalty, b):
 CURVED = {name: LOSS_EXAMPLES[name] for name in ("square_root", "huber", "squared")}
 
 
+@everywhere(every=5)
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("name", CONVEX)
 def test_solutions_are_fixed_points(loss, name):
     """The saddle point found by an interior-point solver stays where it is, for every pair."""
+    loss = seen(loss)
     n, p = 40, 9
     X, y, _ = draw(n, p)
-    penalty = PENALTY_EXAMPLES[name](p)
+    penalty = seen(PENALTY_EXAMPLES[name](p))
     b, r = cp.Variable(p), cp.Variable(n)
     tie = r + X @ b == y
     problem = cp.Problem(cp.Minimize(convex_loss(loss, r, n) + convex_penalty(penalty, b)), [tie])
@@ -156,6 +160,7 @@ def test_algorithms_agree_in_the_limit(loss):
     np.testing.assert_allclose(list(values.values()), min(values.values()), rtol=1e-9)
 
 
+@everywhere
 def test_momentum_is_faster():
     X, y, _ = draw(40, 30)
     slow, fast = (
@@ -227,6 +232,7 @@ def test_limit_of_a_nonconvex_penalty_is_stationary(penalty, algorithm):
 # ------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_intercept_starts_at_the_best_constant():
     X, y, _ = draw(31, 5)
     y = y + 100
@@ -236,6 +242,7 @@ def test_intercept_starts_at_the_best_constant():
         np.testing.assert_allclose(path.fitted[0], start)
 
 
+@everywhere
 def test_shifting_features_only_moves_the_intercept():
     X, y, _ = draw(40, 8)
     shift = np.linspace(-20, 30, 8)
@@ -246,6 +253,7 @@ def test_shifting_features_only_moves_the_intercept():
     np.testing.assert_allclose(there.fitted, here.fitted + 7, atol=1e-8)
 
 
+@everywhere
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Quantile(0.2)], ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("algorithm", [sp.ChambollePock(), sp.LinearizedADMM()], ids=repr)
@@ -283,6 +291,7 @@ def test_divergence_names_the_iterate_and_the_cause():
     assert np.isfinite(path.coef).all()
 
 
+@everywhere
 def test_divergence_of_a_recursion():
     X, y, _ = draw(20, 5)
     explode = sp.Recursion(

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-import steinpath as sp
+from backends import everywhere, on_backend, sp
 from problems import ALGORITHM_EXAMPLES, Products, draw
-from steinpath.reduction import spectrum
+from steinpath import reduction
+
+spectrum = on_backend(reduction.spectrum)
 
 SHAPES = pytest.mark.parametrize("shape", [(30, 12), (12, 30), (15, 15)], ids=str)
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
@@ -21,6 +23,7 @@ PENALTIES = pytest.mark.parametrize(
 )
 
 
+@everywhere(every=11)
 @PENALTIES
 @pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
 @INTERCEPT
@@ -39,6 +42,7 @@ def test_squared_loss_has_no_rank_one_part(penalty, algorithm, fit_intercept, mo
             assert spectral.probe_stderr.max() == 0
 
 
+@everywhere
 @SHAPES
 @INTERCEPT
 def test_spectral_is_exact_with_a_full_basis(shape, fit_intercept, monkeypatch):
@@ -70,6 +74,7 @@ def test_the_square_roots_rank_one_part_fades(fit_intercept):
     assert gaps[1] < gaps[0] / 2
 
 
+@everywhere
 @SHAPES
 @INTERCEPT
 def test_quadratic_forms_are_those_of_the_singular_vectors(shape, fit_intercept):
@@ -95,6 +100,7 @@ def test_quadratic_forms_are_those_of_the_singular_vectors(shape, fit_intercept)
         assert weights @ found.moments == pytest.approx(expected @ right)
 
 
+@everywhere
 @pytest.mark.parametrize("of_rows", [False, True], ids=["columns", "rows"])
 @INTERCEPT
 def test_gram_matrices(of_rows, fit_intercept):

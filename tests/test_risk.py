@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import steinpath as sp
+from backends import everywhere, sp
 from problems import draw
 from steinpath.scoring import CRITERIA, Criterion, resolve_test_loss
 
@@ -13,6 +13,7 @@ def small_path(loss=None, **options):
     return sp.run(X, y, loss or sp.LAD(), sp.Lasso(0.3), n_iter=10, **options), model
 
 
+@everywhere
 def test_estimates_are_the_papers_formulas():
     path, model = small_path()
     W, K, A = sp.correction_matrices(path, model.covariance)
@@ -32,6 +33,7 @@ def test_estimates_are_the_papers_formulas():
         assert risk.test_loss == "absolute"
 
 
+@everywhere
 def test_corrections_of_an_intercept_use_centred_duals():
     path, _ = small_path(fit_intercept=True)
     _, K, A = sp.correction_matrices(path)
@@ -41,6 +43,7 @@ def test_corrections_of_an_intercept_use_centred_duals():
     np.testing.assert_allclose(risk.corrected, expected, atol=1e-12)
 
 
+@everywhere
 def test_row_scale_multiplies_each_rows_correction():
     path, _ = small_path()
     rho = np.linspace(0.5, 2, 60)
@@ -109,6 +112,7 @@ def test_probe_standard_error_is_the_spread_over_probes():
     assert np.isinf(single.probe_stderr).all()
 
 
+@everywhere
 def test_centering_subtracts_the_zero_prediction():
     path, _ = small_path()
     plain, centered = sp.estimate_risk(path), sp.estimate_risk(path, centered=True)
@@ -121,6 +125,7 @@ def test_centering_subtracts_the_zero_prediction():
     np.testing.assert_array_equal(centered.corrected, plain.corrected)
 
 
+@everywhere
 def test_auto_takes_the_cheapest():
     path, model = small_path()
     assert sp.estimate_risk(path).method == "loo"
@@ -138,6 +143,7 @@ def test_auto_takes_the_cheapest():
             assert sp.estimate_risk(path, covariance=covariance, rng=0).method == expected
 
 
+@everywhere
 def test_a_linearisation_that_diverges_says_so():
     X, y, _ = draw(60, 30)
     steep = sp.Recursion(
@@ -163,6 +169,7 @@ def test_single_observation():
 # ------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_named_losses():
     r = np.array([-3.0, -0.05, 0.0, 0.5, 2.0])
     y, zero = r, np.zeros(5)

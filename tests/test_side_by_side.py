@@ -1,14 +1,18 @@
 """Paths of several penalties that advance together are those of separate runs."""
 
-import array_api_strict
 import numpy as np
 import pytest
 
-import steinpath as sp
+from backends import everywhere, on_backend, sp
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, draw, handles
-from steinpath.baselines import cross_validate
-from steinpath.path import extend_side_by_side, prepare, start_side_by_side
+from steinpath import baselines
+from steinpath import path as paths
 from steinpath.scoring import resolve_test_loss
+
+cross_validate = on_backend(baselines.cross_validate)
+prepare, start_side_by_side, extend_side_by_side = map(
+    on_backend, (paths.prepare, paths.start_side_by_side, paths.extend_side_by_side)
+)
 
 CHAMBOLLE_POCK = sp.ChambollePock()
 P = 9
@@ -67,6 +71,7 @@ def assert_same(path, expected, atol=1e-12):
     assert path.algorithm == expected.algorithm
 
 
+@everywhere(every=13)
 @LOSSES
 @pytest.mark.parametrize("name", GRIDS)
 @INTERCEPT
@@ -82,6 +87,7 @@ def test_paths_are_those_of_separate_runs(loss, name, intercept):
     assert len(set(coefs)) == (1 if name == "none" else len(paths))
 
 
+@everywhere(every=11)
 @pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
 @pytest.mark.parametrize("name", ["lasso", "mcp", "group_lasso", "elastic_net-shares"])
 def test_with_every_algorithm(algorithm, name):
@@ -93,6 +99,7 @@ def test_with_every_algorithm(algorithm, name):
                 assert_same(path, sp.run(*problem(), loss, penalty, algorithm, 10, **how))
 
 
+@everywhere(every=7)
 @pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
 @pytest.mark.parametrize("cut", [0, 1, 2, 9, 15])
 def test_two_steps_are_one_go(algorithm, cut):
@@ -109,6 +116,7 @@ def test_two_steps_are_one_go(algorithm, cut):
         np.testing.assert_array_equal(path.iterates, iterates)
 
 
+@everywhere
 def test_a_watch_sees_every_iteration_and_may_stop():
     setting = prepare(*problem(), sp.LAD(), True)
     start = start_side_by_side(setting, GRIDS["lasso"], sp.ChambollePock())
@@ -134,6 +142,7 @@ def test_a_watch_sees_every_iteration_and_may_stop():
         assert_same(path, sp.run(*problem(), sp.LAD(), penalty, n_iter=6, fit_intercept=True))
 
 
+@everywhere
 @pytest.mark.parametrize("algorithm", [sp.ChambollePock(), sp.LinearizedADMM(), sp.FISTA()])
 @pytest.mark.parametrize("kind", ["mcp", "scad"])
 def test_steps_are_those_of_the_strictest_penalty(algorithm, kind):
@@ -166,21 +175,7 @@ def test_divergence_is_seen_where_it_happens():
     assert 1 < together.value.iterate == alone.value.iterate < 50
 
 
-@INTERCEPT
-def test_other_precisions_and_arrays(intercept):
-    X, y = problem()
-    for name in ("lasso-weighted", "mcp", "mixture"):
-        expected = side_by_side(GRIDS[name], sp.LAD(), fit_intercept=intercept)
-        single = (X.astype(np.float32), y)
-        strict = (array_api_strict.asarray(X), array_api_strict.asarray(y))
-        for data, atol in ((single, 2e-4), (strict, 1e-12)):
-            found = side_by_side(GRIDS[name], sp.LAD(), data=data, fit_intercept=intercept)
-            for path, wanted in zip(found, expected, strict=True):
-                assert path.coef.dtype == data[0].dtype
-                assert isinstance(path.coef, type(data[0]))
-                np.testing.assert_allclose(np.asarray(path.coef), wanted.coef, atol=atol)
-
-
+@everywhere
 @pytest.mark.parametrize("method", ["exact", "compressed", "loo", "folds"])
 @pytest.mark.parametrize("name", ["elastic_net", "mixture"])
 def test_risks_are_those_of_separate_runs(method, name):
@@ -196,6 +191,7 @@ def test_risks_are_those_of_separate_runs(method, name):
 # ------------------------------------------------------------------------------------------------
 
 
+@everywhere(every=13)
 @pytest.mark.filterwarnings("ignore:.*may diverge")
 @pytest.mark.parametrize("name", GRIDS)
 @INTERCEPT

@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 import steinpath as sp
+from steinpath._transforms import uniform
 from steinpath.scoring import CRITERIA, resolve_test_loss
 from steinpath.simulate import LinearModel, Noise, paper_model, sparse_signal, toeplitz
 
@@ -114,7 +115,7 @@ def test_uniform_design_of_one_feature():
 
 
 def test_many_small_and_few_large_errors_of_a_uniform_design():
-    """The series and the product, which serve different rows, agree with Monte Carlo."""
+    """The series and the sines, which serve different entries, agree with Monte Carlo."""
     model = LinearModel(np.zeros(200), noise=Noise("normal", 0.1), design="uniform")
     coef = np.zeros((2, 200))
     coef[0] = 0.05
@@ -123,6 +124,45 @@ def test_many_small_and_few_large_errors_of_a_uniform_design():
     losses = np.abs(y[:, None] - X @ coef.T)
     exact = model.risk(coef, "absolute")
     assert (np.abs(exact - losses.mean(0)) < 4 * losses.std(0) / math.sqrt(200_000)).all()
+
+
+def sincs(s, spread):
+    """Return φ = ∏ sin x / x, the terms of f = -s φ' / φ, and bounds of those of s f'."""
+    x = np.longdouble(s) * np.longdouble(math.sqrt(3) * np.abs(spread))
+    y = np.maximum(x, 0.03)  # below, 1 - x cot x cancels, and its series does not
+    series = x**2 / 3 + x**4 / 45 + 2 * x**6 / 945 + x**8 / 4725
+    fall = np.where(x < y, series, 1 - y / np.tan(y))
+    phi = np.prod(np.where(x > 0, np.sin(x) / np.where(x > 0, x, 1), 1))
+    return phi, fall, np.where(x < y, 3 * series, np.abs(y / np.tan(y) - (y / np.sin(y)) ** 2))
+
+
+ROWS = {
+    "equal": np.full((1, 300), 0.1),
+    "a power of two apart": 2.0 ** -np.arange(24)[None],
+    "few large and many small": np.r_[[3.0, -1.0], np.full(400, 1e-3)][None],
+    "normal": np.random.default_rng(0).standard_normal((3, 200)),
+    "of many sizes": 10 ** np.random.default_rng(1).uniform(-9, 0, (3, 100)),
+    "zeros and others": np.array([[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, -1e-200]]),
+    "one entry": np.array([[1.0], [0.0], [-1e-7], [1e5]]),
+}
+
+
+@pytest.mark.parametrize("spread", ROWS.values(), ids=ROWS)
+def test_transforms_of_uniform_sums_are_products(spread):
+    """On both sides of every size of entry, to rounding; below e^-60 nothing need be formed."""
+    size = np.abs(spread).max(axis=1)
+    transform = uniform(spread)
+    for x in np.exp(np.arange(-20, 14, 0.13)):
+        s = x / np.where(size > 0, size, 1)
+        found = transform(s)
+        for row, entries in enumerate(spread):
+            phi, fall, rate = sincs(s[row], entries)
+            terms, rounding = np.abs(fall).sum(), 4e-16  # of s times an entry
+            tolerance = (1e-13 + rounding * terms) * abs(phi) + math.exp(-60)
+            assert abs(found.value[row] - phi) <= tolerance
+            slope = found.slope[row] * s[row] ** 2
+            tolerance = tolerance * terms + rounding * rate.sum() * abs(phi)
+            assert abs(slope - phi * fall.sum()) <= tolerance
 
 
 @pytest.mark.parametrize("df", [2.5, 4, 30])

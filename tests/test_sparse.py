@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steinpath as sp
 from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES
-from steinpath.designs import SparseDesign
+from steinpath.designs import DenseDesign, InterceptDesign, ScaledDesign, SparseDesign
 
 FORMATS = ("csr", "csc", "coo", "bsr", "dia", "dok", "lil")
 KINDS = [getattr(sparse, f"{name}_{kind}") for name in FORMATS for kind in ("array", "matrix")]
@@ -305,3 +305,111 @@ def test_precisions_of_the_design():
     assert single.matmat(np.ones(12, np.float32)).dtype == np.float32
     assert single.example.dtype == np.float32
     np.testing.assert_allclose(single.rmatmat(np.ones((40, 2), np.float32)), X.T @ np.ones((40, 2)))
+
+
+@pytest.mark.parametrize("kind", KINDS[:4], ids=lambda kind: kind.__name__)
+def test_matrices_are_kept_as_they_are(kind):
+    X = kind(problem()[0])
+    design = SparseDesign(X)
+    assert type(design.matrix) is kind
+    for name in ("data", "indices", "indptr"):
+        assert np.shares_memory(getattr(design.matrix, name), getattr(X, name))
+
+
+@pytest.mark.parametrize("kind", KINDS[:4], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["single", "double"])
+def test_parts(kind, dtype):
+    X, _ = problem()
+    rows, columns, none = np.arange(1, 40, 3), np.array([0, 5, 7]), np.arange(0)
+    for some_rows in (None, rows, none):
+        for some_columns in (None, columns, none):
+            expected = X if some_rows is None else X[some_rows]
+            expected = expected if some_columns is None else expected[:, some_columns]
+            part = SparseDesign(kind(X.astype(dtype))).part(some_rows, some_columns)
+            assert part.shape == expected.shape
+            b, u = (np.ones((m, 2), dtype) for m in part.shape[::-1])
+            assert part.matmat(b).dtype == dtype
+            np.testing.assert_allclose(part.matmat(b), expected @ b, rtol=1e-6)
+            np.testing.assert_allclose(part.rmatmat(u), expected.T @ u, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e45, 1e-45])
+def test_entries_that_single_precision_cannot_hold(scale):
+    X, y = problem()
+    risks = [
+        sp.estimate_risk(
+            sp.run(data, y, sp.LAD(), sp.Lasso(0.3 * scale), n_iter=10, fit_intercept=True),
+            method="compressed",
+            audit=4,
+            rng=0,
+        )
+        for data in (sparse.csr_array(scale * X), scale * X)
+    ]
+    assert_same(*risks, RISK, rtol=1e-7, atol=1e-7)
+
+
+# ------------------------------------------------------------------------------------------------
+# Columns that are divided in each product
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*KINDS[:4], np.asarray], ids=lambda kind: kind.__name__)
+@INTERCEPT
+def test_scaled_columns(kind, intercept):
+    X, _ = problem()
+    scale = np.linspace(0.1, 9, 12)
+    leaf = DenseDesign if kind is np.asarray else SparseDesign
+    found, expected = ScaledDesign(leaf(kind(X)), scale), DenseDesign(X / scale)
+    if intercept:
+        found, expected = InterceptDesign(found), InterceptDesign(expected)
+        assert found.height == pytest.approx(expected.height)
+    p, rng = found.shape[1], np.random.default_rng(0)
+    columns = np.append(np.arange(0, 12, 2), [12] * intercept)
+    parts = [(None, None), (np.arange(7), columns), (np.arange(3), None), (None, columns)]
+    for rows, columns in parts:
+        one, other = (design.part(rows, columns) for design in (found, expected))
+        assert one.shape == other.shape
+        for shape in ((), (3,)):
+            b, u = (rng.standard_normal((m, *shape)) for m in one.shape[::-1])
+            np.testing.assert_allclose(one.matmat(b), other.matmat(b), atol=1e-12)
+            np.testing.assert_allclose(one.rmatmat(u), other.rmatmat(u), atol=1e-12)
+            single = one.astype(np.float32)
+            assert single.example.dtype == np.float32
+            assert single.matmat(b.astype("f4")).dtype == np.float32
+            np.testing.assert_allclose(single.matmat(b.astype("f4")), other.matmat(b), atol=1e-3)
+    for center in (None, np.linspace(-1, 1, 12)):
+        squares = (design.row_squares(center) for design in (found, expected))
+        np.testing.assert_allclose(*squares, atol=1e-12)
+    np.testing.assert_allclose(found.norm(), expected.norm())
+    assert p == 12 + intercept
+
+
+def test_scales_that_single_precision_cannot_hold():
+    X, _ = problem()
+    for scale in (1e-45, 1e45):
+        design = ScaledDesign(SparseDesign(sparse.csr_array(scale * X)), np.full(12, scale))
+        assert design.astype(np.float32) is design
+
+
+@pytest.mark.parametrize("kind", KINDS[:4], ids=lambda kind: kind.__name__)
+def test_estimators_copy_nothing(kind, monkeypatch):
+    X, y = problem()
+    X = kind(X)
+    seen = []
+    prepare = sp.estimators.prepare
+    monkeypatch.setattr(
+        sp.estimators, "prepare", lambda *args: (seen.append(args[0]), prepare(*args))[1]
+    )
+    sp.LADLasso(alpha=0.1, select=5, n_iter=5, method=None).fit(X, y)
+    assert isinstance(seen[0], ScaledDesign)
+    assert np.shares_memory(seen[0].features.matrix.data, X.data)
+
+
+def test_columns_of_very_different_sizes():
+    """Their sizes do not matter once they are standardised, whatever the precision."""
+    X, y = problem()
+    sizes = np.geomspace(1e-12, 1e12, 12)
+    model = sp.LADLasso(alpha=0.05, n_iter=30, select="last", tol=10, method=None)
+    expected = model.fit(sparse.csr_array(X.astype("f4")), y).coef_
+    found = model.fit(sparse.csr_array((X * sizes).astype("f4")), y).coef_
+    np.testing.assert_allclose(found * sizes, expected, rtol=2e-3, atol=2e-4)

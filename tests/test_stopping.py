@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-import steinpath as sp
+from backends import everywhere, sp
 from problems import draw
+from steinpath._arrays import cast, clip
 
 LASSO = sp.Lasso(0.1)
 CLIPPED = sp.Recursion(
-    dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1),
+    dual=lambda t, u, v: -clip(v[-1], -0.1, 0.1),
     primal=lambda t, b, eta: b[-1] - 0.3 * eta[-1],
-    dual_jvp=lambda t, u, v, du, dv: -dv[-1] * (np.abs(v[-1]) < 0.1)[:, None],
+    dual_jvp=lambda t, u, v, du, dv: -dv[-1] * cast(abs(v[-1]) < 0.1, dv[-1].dtype)[:, None],
     primal_jvp=lambda t, b, eta, db, deta: db[-1] - 0.3 * deta[-1],
 )
 
@@ -50,6 +51,7 @@ def test_horizons_grow_to_the_last_iteration():
     assert list(sp.StopOnRisk().horizons(100)) == [40, 60, 90, 100]
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("loss", "algorithm"),
     [(sp.LAD(), sp.ChambollePock()), (sp.Squared(), sp.ProximalGradient(0.1))],
@@ -93,6 +95,7 @@ def test_patience_counts_from_the_best_iterate():
     assert difference > 5 * error  # it was not for a lack of significance that it waited
 
 
+@everywhere
 def test_an_early_minimum_ends_the_run_early():
     X, y = sp.simulate.paper_model(60, "t2").sample(120, rng=0)
     problem = (X, y, sp.LAD(), LASSO)
@@ -103,6 +106,7 @@ def test_an_early_minimum_ends_the_run_early():
     assert_beginning(stopped, full)
 
 
+@everywhere
 @pytest.mark.parametrize("slow", [True, False], ids=["falling", "flat"])
 def test_a_risk_that_does_not_rise_ends_no_run(slow):
     X, y, _ = draw(60, 20, noise_scale=0.1)
@@ -115,6 +119,7 @@ def test_a_risk_that_does_not_rise_ends_no_run(slow):
     assert (change < 0).all() if slow else (change == 0).all()
 
 
+@everywhere
 def test_too_few_iterations_for_the_patience():
     X, y = overfitting()
     for n_iter in (39, 40):  # at 40 it looks, but the last iteration ends the run anyway
@@ -186,6 +191,7 @@ SETTINGS = {
 }
 
 
+@everywhere(every=3)
 @pytest.mark.parametrize(
     ("data", "loss", "penalty", "algorithm", "options", "how"), SETTINGS.values(), ids=SETTINGS
 )
@@ -207,6 +213,7 @@ def test_iterates_and_risk_are_those_of_a_shorter_run(data, loss, penalty, algor
         np.testing.assert_array_equal(getattr(stopped.risk, name), getattr(again, name))
 
 
+@everywhere
 @pytest.mark.parametrize("known", [False, True], ids=["estimated", "known"])
 def test_exact_estimates_do_not_depend_on_what_comes_later(known):
     X, y = overfitting()
@@ -282,6 +289,7 @@ def test_divergence_is_reported(last):
 # ------------------------------------------------------------------------------------------------
 
 
+@everywhere
 @pytest.mark.parametrize("centered", [False, True], ids=["plain", "centered"])
 def test_differences_are_paired_over_observations(centered):
     X, y = overfitting()
@@ -299,6 +307,7 @@ def test_differences_are_paired_over_observations(centered):
     assert risk.compare(3, 4)[1] < risk.stderr[3] / 2
 
 
+@everywhere
 def test_differences_know_the_noise_of_the_probes_and_of_folds_the_correction():
     X, y = overfitting()
     path = sp.run(X, y, sp.LAD(), LASSO, n_iter=20)

@@ -21,6 +21,8 @@ def namespace(*arrays: Array) -> Any:
 
 def like(values: Any, reference: Array) -> Array:
     """``values`` as an array of the namespace, dtype and device of ``reference``."""
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # others may warn of arrays that they cannot write to
     return namespace(reference).asarray(
         values, dtype=reference.dtype, device=array_api_compat.device(reference)
     )

@@ -10,40 +10,59 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
 from steinpath._validation import warn
+from steinpath.blocks import BlockDesign, needs_blocks
+from steinpath.designs import DenseDesign, Design, ScalableDesign, ScaledDesign, SparseDesign
 
 # Counts are written out as rows up to this many entries of X.
 _MOST_ENTRIES = 2**30
 
 
 class Rows(NamedTuple):
-    """The data of a fit; ``weights`` are positive and unequal, or None."""
+    """The data of a fit.
+
+    Attributes
+    ----------
+    X : ndarray or sparse matrix of shape (n, p)
+        The columns as they are.
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,), or None
+        Positive and unequal.
+    scale : ndarray of shape (p,)
+        What to divide the columns by.
+    """
 
     X: Any
     y: np.ndarray
     weights: np.ndarray | None
+    scale: np.ndarray
 
     def copy(self) -> Rows:
         """Return a copy, which later changes of the data do not reach."""
         weights = None if self.weights is None else self.weights.copy()
-        return Rows(self.X.copy(), self.y.copy(), weights)
+        X = self.X if needs_blocks(self.X) else self.X.copy()
+        return Rows(X, self.y.copy(), weights, self.scale)
 
     def equal(self, other: Rows) -> bool:
-        """Whether the data are the same."""
+        """Whether the data are the same; of files one does not know whether they have changed."""
         kinds = [(_is_sparse(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
-        if kinds[0] != kinds[1]:
+        if kinds[0] != kinds[1] or needs_blocks(self.X) or needs_blocks(other.X):
             return False
         if _is_sparse(self.X):
             same_X = (self.X != other.X).nnz == 0
         else:
             same_X = np.array_equal(self.X, other.X)
         mine, theirs = (np.zeros(0) if w is None else w for w in (self.weights, other.weights))
-        return bool(same_X and np.array_equal(self.y, other.y) and np.array_equal(mine, theirs))
+        same_rows = np.array_equal(self.y, other.y) and np.array_equal(mine, theirs)
+        return bool(same_X and same_rows and np.array_equal(self.scale, other.scale))
 
 
 def prepare_rows(
     X: Any, y: Any, sample_weight: Any, needs_risk: bool, standardize: bool, about_mean: bool
-) -> tuple[Rows, np.ndarray]:
-    """Return the rows with their columns standardised, and what these were divided by.
+) -> tuple[Rows, Design]:
+    """Return the rows, and a design of their standardised columns.
+
+    An array is divided once and for all, which is faster, and everything else in each product,
+    which needs no copy.
 
     Parameters
     ----------
@@ -56,13 +75,25 @@ def prepare_rows(
     standardize, about_mean : bool
         Whether to divide columns by their standard deviations, or by their root mean squares.
     """
-    y = y.astype(X.dtype, copy=False)
     X, y, weights = _weighted(X, y, sample_weight, needs_risk)
-    scale = np.ones(X.shape[1], dtype=X.dtype)
+    lazy: ScalableDesign | None = None
+    if _is_sparse(X):
+        lazy = SparseDesign(X, any_size=standardize)
+    elif needs_blocks(X):
+        lazy = BlockDesign(X, any_size=standardize)
+    elif X.dtype.kind != "f":  # rows taken from a file
+        X = X.astype(float)
+    dtype = X.dtype if lazy is None else lazy.example.dtype
+    scale = np.ones(X.shape[1], dtype)
     if standardize:
-        scale = _column_sizes(X, weights, about_mean)
-        X = sparse.csr_array(X.multiply(1 / scale)) if _is_sparse(X) else X / scale
-    return Rows(X, y, weights), scale
+        means, variances = _column_moments(X if lazy is None else lazy, weights)
+        scale = _column_sizes(means, variances, about_mean, dtype)
+    design: Design
+    if lazy is None:
+        design = DenseDesign(X / scale if standardize else X)
+    else:
+        design = ScaledDesign(lazy, scale) if standardize else lazy
+    return Rows(X, y.astype(dtype, copy=False), weights, scale), design
 
 
 def _weighted(
@@ -70,7 +101,8 @@ def _weighted(
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
     if sample_weight is None:
         return X, y, None
-    weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    dtype = np.result_type(X.dtype, np.float32)
+    weights = _check_sample_weight(sample_weight, X, dtype=dtype, ensure_non_negative=True)
     kept = np.flatnonzero(weights)
     if len(kept) < len(weights):
         X, y, weights = X[kept], y[kept], weights[kept]
@@ -104,14 +136,25 @@ def _is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
-def _column_sizes(X: Any, weights: np.ndarray | None, about_mean: bool) -> np.ndarray:
-    """Root mean square of each column, about its mean or about 0; 1 for a constant column."""
-    if _is_sparse(X):
-        means, variances = mean_variance_axis(X, axis=0, weights=weights)
+def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of each column."""
+    if isinstance(X, BlockDesign):
+        return X.column_moments(weights)
+    if isinstance(X, SparseDesign):
+        means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
     else:
         means = np.average(X, axis=0, weights=weights)
+        # the rounding of a long sum would be taken for the size of a constant column
+        means = means + np.average(X - means, axis=0, weights=weights)
         variances = np.average((X - means) ** 2, axis=0, weights=weights)
+    return means, variances
+
+
+def _column_sizes(
+    means: np.ndarray, variances: np.ndarray, about_mean: bool, dtype: Any
+) -> np.ndarray:
+    """Root mean square of each column, about its mean or about 0; 1 for a constant column."""
     sizes = np.sqrt(variances if about_mean else variances + means**2)
     # what is left of a constant column is rounding
-    constant = sizes <= 10 * np.finfo(X.dtype).eps * np.abs(means)
-    return np.where(constant, 1.0, sizes).astype(X.dtype)
+    constant = sizes <= 10 * np.finfo(dtype).eps * np.abs(means)
+    return np.where(constant, 1.0, sizes).astype(dtype)

@@ -52,44 +52,57 @@ def gaussian(spread: np.ndarray) -> Transform:
 
 def uniform(spread: np.ndarray) -> Transform:
     """Return the same for independent uniform ``z`` of variance 1: products of sin x / x."""
-    a = math.sqrt(3) * np.abs(spread)
-    largest = np.maximum(a.max(axis=1), np.finfo(float).tiny)
-    # Up to x = 1 a few terms of log(sin x / x) = -Σ ζ(2k) (x/π)^(2k) / k are exact. Over many
-    # small entries the product is nothing by then, so that most rows never need another formula.
-    order = np.arange(1, 17)
-    relative = a / largest[:, None] / math.pi
-    sums = np.stack([np.sum(relative ** (2 * k), axis=1) for k in order], axis=1)
-    terms = special.zeta(2 * order) * sums
-    # Beyond it |sin x / x| is at most exp(-min(x², 6) / 6), so that most products are nothing, and
-    # need not be formed: for x of 1, 2, 4, …, minus their logarithms are at least
-    decay = np.stack(
-        [np.sum(np.minimum((2**k * math.pi * relative) ** 2, 6), axis=1) / 6 for k in range(8)]
-    )
+    a = -np.sort(-math.sqrt(3) * np.abs(spread), axis=1)
+    largest = np.maximum(a[:, 0], np.finfo(float).tiny)
+    # Up to x = 1 a few terms of log(sin x / x) = -Σ ζ(2k) (x/π)^(2k) / k are exact: sums of powers
+    # serve all entries up to 1 / s, and only larger ones need a sine each. There are sums for
+    # entries up to 1, 1/2, 1/4, … of the largest; those between one of these levels and 1 / s
+    # count as larger. Integrals end at s of e^14 over the size of the sum, where x is below 2^21.
+    rows, levels, order = np.arange(len(a)), np.arange(22), np.arange(1, 17)
+    sums = _sums_of_powers(a / largest[:, None], len(order), len(levels))
+    larger = a.shape[1] - sums[..., 0].astype(int)
+    terms = special.zeta(2 * order) / math.pi ** (2 * order) * sums[..., 1:]
+    # Most products are nothing beyond x = 1, and need not be formed: |sin x / x| is at most
+    # exp(-x² / 6) up to x = 2, which is one level back, and exp(-u² / 6 - i / 2) for any x = 2^i u
+    # with 1 ≤ u ≤ 2. The larger entries of a level have i at least 0, of the one before 1, ….
+    decay = terms[..., 0] + larger / 4.0**levels / 6
+    doublings = np.cumsum(larger, axis=1) - larger
 
     def transform(s: np.ndarray) -> Factor:
         x = s * largest
-        powers = terms * np.minimum(x, 1.0)[:, None] ** (2 * order)
-        phi = np.exp(-np.sum(powers / order, axis=1))
-        slope = phi * np.sum(2 * powers, axis=1) / s**2
-        beyond = x > 1
-        phi[beyond], slope[beyond] = 0.0, 0.0
-        level = np.clip(np.log2(np.maximum(x, 1.0)), 0, len(decay) - 1).astype(int)
-        direct = beyond & (decay[level, np.arange(len(x))] < 60)
-        if np.any(direct):
-            phi[direct], slope[direct] = _product_of_sincs(s[direct, None], a[direct])
-        return Factor(phi, slope)
+        level = np.ceil(np.log2(np.maximum(x, 1.0))).astype(int)
+        powers = terms[rows, level] * np.vander(x**2, 1 + len(order), increasing=True)[:, 1:]
+        phi = np.exp(-(powers @ (1 / order)))
+        slope = 2 * np.sum(powers, axis=1)
+        back = np.maximum(level - 1, 0)
+        nothing = decay[rows, back] * x**2 + doublings[rows, back] / 2 > 60
+        phi[nothing] = 0.0
+        direct = np.flatnonzero((level > 0) & ~nothing)
+        if len(direct):
+            length = larger[direct, level[direct]]
+            starts = np.cumsum(length) - length
+            row, column = np.repeat(direct, length), np.arange(np.sum(length))
+            x = s[row] * a[row, column - np.repeat(starts, length)]
+            sine = np.sin(x)
+            phi[direct] *= np.multiply.reduceat(sine / x, starts)
+            # the logarithmic derivative of sin x / x is -(1/x - cot x)
+            slope[direct] += np.add.reduceat(1 - x * np.cos(x) / sine, starts)
+        return Factor(phi, phi * slope / s**2)
 
     return transform
 
 
-def _product_of_sincs(s: np.ndarray, a: np.ndarray) -> Factor:
-    x = np.maximum(s * a, 1e-3)  # below, two terms of each series are exact to rounding
-    small = s * a < x
-    sine = np.sin(x)
-    phi = np.prod(np.where(small, 1 - (s * a) ** 2 / 6, sine / x), axis=1)
-    # the logarithmic derivative of sin x / x is -(1/x - cot x)
-    slope = np.where(small, s * a / 3 + (s * a) ** 3 / 45, 1 / x - np.cos(x) / sine)
-    return Factor(phi, phi * np.sum(a * slope, axis=1) / s[:, 0])
+def _sums_of_powers(a: np.ndarray, last: int, levels: int) -> np.ndarray:
+    """Sum ``a**(2k)``, ``k = 0, …, last``, over entries up to 1, 1/2, 1/4, … of decreasing rows."""
+    exponent = np.frexp(np.maximum(a, 2.0**-levels))[1]
+    cell = (np.arange(len(a))[:, None] * levels + np.maximum(-exponent, 0)).ravel()
+    starts = np.flatnonzero(np.diff(cell, prepend=-1))  # cells increase, and may be empty
+    sums = np.zeros((len(a) * levels, 1 + last))
+    power, square = np.ones(a.size), np.square(a).ravel()
+    for k in range(1 + last):
+        sums[cell[starts], k] = np.add.reduceat(power, starts)
+        power *= square
+    return np.cumsum(sums.reshape(len(a), levels, -1)[:, ::-1], axis=1)[:, ::-1]
 
 
 def student(scale: float | np.ndarray, df: float) -> Transform:

@@ -84,6 +84,8 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
         values = _as_numpy(name, values)
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    if getattr(values, "requires_grad", False):
+        raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
@@ -110,15 +112,19 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
         values = xp.astype(values, xp.float64)
     if values.dtype not in (xp.float32, xp.float64):
         raise TypeError(f"{name} has dtype {values.dtype}; use float32 or float64")
-    if values.ndim != ndim:
-        hint = f"; use {name}.ravel()" if name == "y" and values.ndim == 2 else ""
-        raise ValueError(
-            f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, "
-            f"got shape {tuple(values.shape)}{hint}"
-        )
-    if 0 in values.shape:
-        raise ValueError(f"{name} is empty: its shape is {tuple(values.shape)}")
+    check_shape(name, tuple(values.shape), ndim)
     return values
+
+
+def check_shape(name: str, shape: tuple[int, ...], ndim: int) -> None:
+    """Refuse arrays of another number of dimensions than ``ndim``, and empty ones."""
+    if len(shape) != ndim:
+        hint = f"; use {name}.ravel()" if name == "y" and len(shape) == 2 else ""
+        raise ValueError(
+            f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {shape}{hint}"
+        )
+    if 0 in shape:
+        raise ValueError(f"{name} is empty: its shape is {shape}")
 
 
 def _check_finite(name: str, values: Array) -> None:
@@ -127,7 +133,12 @@ def _check_finite(name: str, values: Array) -> None:
         return
     finite = xp.isfinite(values)
     if not xp.all(finite):
-        bad = int(xp.sum(xp.astype(~finite, xp.int64)))
+        refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))))
+
+
+def refuse_nonfinite(name: str, bad: int) -> None:
+    """Refuse an array with so many ``bad`` values; none are fine."""
+    if bad:
         raise ValueError(
             f"{name} has {bad} value{'s' * (bad > 1)} that "
             f"{'are' if bad > 1 else 'is'} NaN or infinite; remove or impute them first"
@@ -137,12 +148,17 @@ def _check_finite(name: str, values: Array) -> None:
 def check_magnitude(name: str, values: Array) -> None:
     """Refuse numbers so large or so small that their squares leave the floating range."""
     xp = namespace(values)
-    size, info = float(xp.max(xp.abs(values))), xp.finfo(values.dtype)
+    check_size(name, float(xp.max(xp.abs(values))), values.dtype, values.shape, xp)
+
+
+def check_size(name: str, size: float, dtype: Any, shape: tuple[int, ...], xp: Any = np) -> None:
+    """Refuse an array for the ``size`` of its largest entry; see `check_magnitude`."""
+    info = xp.finfo(dtype)
     low = 1e3 * math.sqrt(float(info.smallest_normal))
-    high = 1e-3 * math.sqrt(float(info.max) / math.prod(values.shape))
+    high = 1e-3 * math.sqrt(float(info.max) / math.prod(shape))
     if size and not low <= size <= high:
         raise ValueError(
-            f"{name} has entries up to {size:.3g} in size, and {values.dtype} can square "
+            f"{name} has entries up to {size:.3g} in size, and {dtype} can square "
             f"only sizes between {low:.1g} and {high:.1g}; rescale {name}, or use float64"
         )
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
-from steinpath._arrays import Array, namespace
+from steinpath._arrays import Array, like, namespace, to_numpy
 from steinpath._validation import (
     check_array,
     check_choice,
@@ -344,8 +345,5 @@ def _mean_without(layers: Array, skip: int | None = None) -> Array:
 
 
 def _solve_lower(K: Array, A: Array) -> Array:
-    """Solve ``K Ŵ = A`` for a lower triangular K, row by row."""
-    W = namespace(A).zeros_like(A)
-    for t in range(A.shape[0]):
-        W[t, :] = (A[t, :] - K[t, :t] @ W[:t, :]) / K[t, t]
-    return W
+    """Solve ``K Ŵ = A`` for a lower triangular K: on the host, where so small a system belongs."""
+    return like(solve_triangular(to_numpy(K), to_numpy(A), lower=True), A)

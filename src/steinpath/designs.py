@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
@@ -27,12 +25,11 @@ from steinpath._arrays import (
     take,
     to_numpy,
 )
-from steinpath._validation import check_array, check_magnitude
+from steinpath._krylov import norm_in_few_passes
+from steinpath._validation import check_array, check_magnitude, check_shape
 
 # Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
 _PIECE = 512
-# Vectors that Lanczos keeps, and how often it starts again from the best of them.
-_KRYLOV, _RESTARTS = 80, 20
 # Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
 _SMALL = 32
 
@@ -48,11 +45,14 @@ class Design(ABC):
         Any array of the design's namespace, dtype and device: what new arrays are made like.
     weights : Array of shape (n,) or None
         How much each row counts, with mean 1; None if all count alike. `rmatmat` has them in it.
+    dear : bool
+        Whether a product costs much more than its arithmetic, as where X is read from a file.
     """
 
     shape: tuple[int, int]
     example: Array
     weights: Array | None = None
+    dear: bool = False
     _norm: tuple[float, float] | None = None  # where it is known, and its tolerance
 
     @abstractmethod
@@ -122,7 +122,7 @@ class Design(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no Gram matrix")
 
     def norm(self, tol: float = 1e-6) -> float:
-        """Largest singular value, by ARPACK: to ``tol`` and, unlike random estimates, not low."""
+        """Largest singular value: to ``tol`` and, unlike random estimates, not low."""
         known = self._norm
         if known is None or known[1] > tol:
             known = self._norm = (self._largest_singular_value(tol), tol)
@@ -158,6 +158,9 @@ class Design(ABC):
         if min(n, p) <= _SMALL:
             columns = forth(np.eye(p)) if p <= n else back(np.eye(n))
             return float(np.linalg.norm(columns.astype(float), 2))
+        if self.dear:
+            first, second = (forth, back) if p <= n else (back, forth)
+            return norm_in_few_passes(first, second, min(n, p), tol)
         operator = LinearOperator(
             dtype=np.float64,
             shape=self.shape,
@@ -174,47 +177,37 @@ class Design(ABC):
         """Return the same by ``XᵀX``, which never shows rows that are elsewhere."""
         p = self.shape[1]
 
-        def product(b: np.ndarray) -> np.ndarray:
-            return to_numpy(self.rmatmat(self.matmat(self.array(b)))).astype(float)
+        def forth(b: np.ndarray) -> np.ndarray:
+            return to_numpy(self.matmat(self.array(b)))
+
+        def back(u: np.ndarray) -> np.ndarray:
+            return to_numpy(self.rmatmat(self.array(u))).astype(float)
 
         if p <= _SMALL:
-            return math.sqrt(max(np.linalg.eigvalsh(product(np.eye(p)))[-1], 0.0))
-        return math.sqrt(_largest_eigenvalue(product, p, tol))
+            return math.sqrt(max(np.linalg.eigvalsh(back(forth(np.eye(p))))[-1], 0.0))
+        # ARPACK may let no other thread of its process in while it waits for a product, and here
+        # each of them may wait for all others
+        return norm_in_few_passes(forth, back, p, tol**1.5)
 
 
-def _largest_eigenvalue(
-    product: Callable[[np.ndarray], np.ndarray], size: int, tol: float
-) -> float:
-    """Return the largest eigenvalue of a positive semidefinite matrix, by Lanczos.
+class ScalableDesign(Design):
+    """A design that knows the sizes of its rows also after its columns are divided by numbers."""
 
-    In place of ARPACK, which may let no other thread of its process in while it waits for a
-    product; and here each of them may wait for all others.
-    """
-    vector = np.random.default_rng(0).standard_normal(size)
-    value = 0.0
-    for _ in range(_RESTARTS):
-        basis = [vector / np.linalg.norm(vector)]
-        diagonal: list[float] = []
-        beside: list[float] = []
-        while True:
-            image = product(basis[-1])
-            diagonal.append(float(basis[-1] @ image))
-            known = np.asarray(basis)
-            for _ in range(2):  # the second time for what the first leaves by rounding
-                image = image - known.T @ (known @ image)
-            beside.append(float(np.linalg.norm(image)))
-            values, vectors = eigh_tridiagonal(diagonal, beside[:-1])
-            value = max(float(values[-1]), 0.0)
-            if beside[-1] * abs(vectors[-1, -1]) <= 1e-2 * tol * value:
-                return value
-            if len(basis) == min(_KRYLOV, size):
-                break
-            basis.append(image / beside[-1])
-        vector = known.T @ vectors[:, -1]
-    return value
+    @abstractmethod
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        """Squared Euclidean distance of each row's features from their ``center``, or from 0.
+
+        With ``scale``, each feature's distance is divided by its own.
+        """
+
+    def astype(self, dtype: Any) -> ScalableDesign:
+        return self
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ScalableDesign | None:
+        return None
 
 
-class DenseDesign(Design):
+class DenseDesign(ScalableDesign):
     """A matrix held in memory, in any array namespace.
 
     Parameters
@@ -275,13 +268,14 @@ class DenseDesign(Design):
         design.example, design.shape = values, tuple(values.shape)
         return design
 
-    def row_squares(self, center: Array | None = None) -> Array:
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
         xp = namespace(self.example)
         n, p = self.shape
         center = self.zeros(p) if center is None else center
+        scale = 1.0 if scale is None else scale
         rows = max(1, 2**20 // p)  # in pieces, so as not to hold a second X
         pieces = [
-            xp.sum((self.example[i : min(i + rows, n), :] - center) ** 2, axis=1)
+            xp.sum(((self.example[i : min(i + rows, n), :] - center) / scale) ** 2, axis=1)
             for i in range(0, n, rows)
         ]
         return xp.concat(pieces)
@@ -309,7 +303,7 @@ class InterceptDesign(Design):
         n, p = features.shape
         self.features = features
         self.shape = (n, p + 1)
-        self.example, self.weights = features.example, features.weights
+        self.example, self.weights, self.dear = features.example, features.weights, features.dear
         if means is None:
             means = features.rmatmat(self.zeros(n) + 1.0) / self.n_rows
         self.means = cast(means, self.example.dtype)
@@ -392,7 +386,7 @@ class WeightedDesign(Design):
     """
 
     def __init__(self, rows: Design, weights: Any):
-        self.rows, self.shape, self.example = rows, rows.shape, rows.example
+        self.rows, self.shape, self.example, self.dear = rows, rows.shape, rows.example, rows.dear
         weights = check_array("sample_weight", weights, ndim=1, reference=rows.example)
         xp = namespace(weights)
         if weights.shape[0] != self.shape[0]:
@@ -414,7 +408,47 @@ class WeightedDesign(Design):
         return self.rows.row_squares(center)
 
 
-class SparseDesign(Design):
+class ScaledDesign(Design):
+    """Columns divided by a number each, in every product: X itself is never copied.
+
+    Parameters
+    ----------
+    features : ScalableDesign
+        The columns.
+    scale : Array of shape (p,)
+        What they are divided by; positive.
+    """
+
+    def __init__(self, features: ScalableDesign, scale: Array):
+        self.features, self.scale = features, scale
+        self.shape, self.example, self.dear = features.shape, features.example, features.dear
+
+    def matmat(self, block: Array) -> Array:
+        return self.features.matmat(block / along_rows(self.scale, block))
+
+    def rmatmat(self, block: Array) -> Array:
+        product = self.features.rmatmat(block)
+        return product / along_rows(self.scale, product)
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        center = None if center is None else self.scale * center
+        return self.features.row_squares(center, self.scale)
+
+    def astype(self, dtype: Any) -> ScaledDesign:
+        xp, limits = namespace(self.scale), namespace(self.scale).finfo(dtype)
+        low, high = float(limits.smallest_normal), float(limits.max)
+        if not xp.all((self.scale > low) & (self.scale < high)):
+            return self
+        return ScaledDesign(self.features.astype(dtype), cast(self.scale, dtype))
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ScaledDesign | None:
+        features = self.features.part(rows, columns)
+        if features is None:
+            return None
+        return ScaledDesign(features, self.scale if columns is None else take(self.scale, columns))
+
+
+class SparseDesign(ScalableDesign):
     """A SciPy sparse matrix, which never becomes dense.
 
     Parameters
@@ -422,51 +456,64 @@ class SparseDesign(Design):
     X : sparse matrix or array of shape (n, p)
         In any format; real and finite. float32 and float64 stay what they are, integers become
         float64.
+    any_size : bool, default=False
+        Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
     """
 
-    def __init__(self, X: Any):
-        if X.ndim != 2:
-            raise ValueError(f"X must have 2 dimensions, got shape {X.shape}")
-        if 0 in X.shape:
-            raise ValueError(f"X is empty: its shape is {X.shape}")
-        self._X = X.tocsr()
-        if not self._X.has_canonical_format:  # entries may be there in several parts
-            self._X = self._X.copy()
-            self._X.sum_duplicates()
-        if self._X.nnz:
-            self._X = self._with(check_array("X", self._X.data, ndim=1))
-            check_magnitude("X", self._X.data)
-        elif self._X.dtype not in (np.float32, np.float64):
-            self._X = self._X.astype(float)
+    def __init__(self, X: Any, any_size: bool = False):
+        check_shape("X", X.shape, ndim=2)
+        # either form multiplies as fast from both sides: keeping both would not pay
+        self.matrix = X if X.format in ("csr", "csc") else X.tocsr()
+        if not self.matrix.has_canonical_format:  # entries may be there in several parts
+            self.matrix = self.matrix.copy()
+            self.matrix.sum_duplicates()
         self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self.example = np.zeros(1, dtype=self._X.dtype)
+        if self.matrix.nnz:
+            self.matrix = self._with(check_array("X", self.matrix.data, ndim=1))
+            if not any_size:
+                check_magnitude("X", self.matrix.data)
+        elif self.matrix.dtype not in (np.float32, np.float64):
+            self.matrix = self.matrix.astype(float)
+        self.example = np.zeros(1, dtype=self.matrix.dtype)
 
-    @property
-    def matrix(self) -> Any:
-        """The matrix, in compressed rows."""
-        return self._X
+    @classmethod
+    def of_checked(cls, X: Any) -> SparseDesign:
+        """Return a design of a matrix in one of the two forms, whose entries were checked."""
+        design = cls.__new__(cls)
+        design.matrix, design.shape = X, (int(X.shape[0]), int(X.shape[1]))
+        design.example = np.zeros(1, dtype=X.dtype)
+        return design
 
     def matmat(self, block: Array) -> Array:
-        return self._X @ block
+        return self.matrix @ block
 
     def rmatmat(self, block: Array) -> Array:
-        return self._X.T @ block
+        return self.matrix.T @ block
 
     def astype(self, dtype: Any) -> SparseDesign:
-        return self if dtype == self._X.dtype else SparseDesign(self._X.astype(dtype))
+        if dtype == self.matrix.dtype:
+            return self
+        return SparseDesign.of_checked(self._with(self.matrix.data.astype(dtype)))
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        squares = np.asarray(self._with(self._X.data.astype(float) ** 2).sum(axis=1)).ravel()
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> SparseDesign:
+        part = self.matrix if rows is None else self.matrix[rows]
+        return SparseDesign.of_checked(part if columns is None else part[:, columns])
+
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        data = self.matrix.data.astype(float)
+        weights = np.ones(self.shape[1]) if scale is None else 1 / scale.astype(float) ** 2
+        squares = self._with(data**2) @ weights
         if center is not None:
             center = center.astype(float)
-            size = squares + center @ center
-            squares = size - 2 * (self._X @ center)
+            size = squares + weights @ center**2
+            squares = size - 2 * (self._with(data) @ (weights * center))
             squares[squares < 1e-12 * size] = 0.0  # what is left of equal numbers is rounding
-        return squares.astype(self._X.dtype)
+        return squares.astype(self.matrix.dtype)
 
     def _with(self, data: np.ndarray) -> Any:
         """Return the matrix with other entries in the same places."""
-        return type(self._X)((data, self._X.indices, self._X.indptr), shape=self._X.shape)
+        places = self.matrix.indices, self.matrix.indptr
+        return type(self.matrix)((data, *places), shape=self.shape)
 
 
 class RemoteDesign(Design):
@@ -507,11 +554,16 @@ def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
     if isinstance(X, Design):
         return X
+    if issparse(X):
+        return SparseDesign(X)
+    # both are built on this module
+    from steinpath.blocks import BlockDesign, needs_blocks
+
     if type(X).__module__.startswith(("dask.array", "dask.dataframe", "dask_expr")):
         from steinpath.distributed import from_dask_array
 
         return from_dask_array(X)
-    return SparseDesign(X) if issparse(X) else DenseDesign(X)
+    return BlockDesign(X) if needs_blocks(X) else DenseDesign(X)
 
 
 def check_response(y: Any, design: Design) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -27,6 +27,8 @@ from steinpath._validation import (
     warn,
 )
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm
+from steinpath.blocks import BlockDesign, needs_blocks
+from steinpath.designs import Design
 from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_side_by_side
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
@@ -87,7 +89,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
         y : array-like of shape (n_samples,)
             The responses.
         sample_weight : array-like of shape (n_samples,), optional
@@ -100,28 +102,20 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         -------
         self
         """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
-            y_numeric=True,
-            ensure_min_samples=2,
-        )
+        X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         self._check_parameters()
         progress = Progress(self, X, y, sample_weight)
         for name in _OF_THE_RISK:  # nothing of an earlier fit may stay
             self.__dict__.pop(name, None)
-        rows, scale = prepare_rows(
+        rows, design = prepare_rows(
             X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
         )
-        paths, self.alphas_ = self._run(rows, scale, progress)
+        paths, self.alphas_ = self._run(rows, design, progress)
         k, t = self._select(paths)
         path = paths[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
-        self.coef_, self.intercept_ = path.coef[t] / scale, float(path.intercept[t])
+        self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
         if self.select == "last" and (movement := _movement(path)) > self.tol:
             warn(
                 f"the fitted values still move by {movement:.2g} of the spread of y in the "
@@ -145,9 +139,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32)
-        )
+        X = validate_data(self, X, reset=False, **_accepted(X))
+        if needs_blocks(X):
+            return np.asarray(BlockDesign(X).matmat(self.coef_) + self.intercept_)
         return np.asarray(safe_sparse_dot(X, self.coef_) + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
@@ -203,21 +197,19 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self._keep_risk(tuning)
         return tuning.best
 
-    def _run(
-        self, rows: Rows, scale: np.ndarray, progress: Progress
-    ) -> tuple[list[Path], np.ndarray]:
+    def _run(self, rows: Rows, design: Design, progress: Progress) -> tuple[list[Path], np.ndarray]:
         """Run all penalties side by side, or go on from where the last fit stopped."""
         loss, penalty_of = self._loss(), self._penalty()
         algorithm = ChambollePock() if self.algorithm is None else self.algorithm
         check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
-        setting = prepare(rows.X, rows.y, loss, self.fit_intercept, rows.weights)
+        setting = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
         alphas, lams = self._strengths(setting, penalty_of)
         penalties = [make_penalty(penalty_of, lam) for lam in lams]
         paths = self._known(setting, penalties, algorithm, rows)
         if paths is None:
             paths = start_side_by_side(setting, penalties, algorithm)
         paths = extend_side_by_side(
-            paths, self.n_iter, progress.watch(setting, scale, paths[0].n_iter)
+            paths, self.n_iter, progress.watch(setting, rows.scale, paths[0].n_iter)
         )
         self._warm = _Warm(rows.copy(), algorithm, paths) if self.warm_start else None
         return paths, alphas
@@ -258,7 +250,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             and [path.penalty for path in warm.paths] == penalties
             and warm.rows.equal(rows)
         )
-        return warm.paths if same else None
+        # the design of that fit may have been made of data that changed in place since
+        return [replace(path, design=setting.design) for path in warm.paths] if same else None
 
     def _keep_risk(self, tuning: Tuning) -> None:
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
@@ -275,6 +268,13 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 )
         for message in self.warnings_:
             warn(message)
+
+
+def _accepted(X: Any) -> dict[str, Any]:
+    """Return what scikit-learn is to check of X: of what is in a file, nothing that reads it."""
+    if needs_blocks(X):
+        return {"dtype": None, "ensure_all_finite": False}
+    return {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
 
 
 def _movement(path: Path) -> float:
@@ -338,7 +338,7 @@ class PathRegressor(PathEstimator):
     warm_start : bool, default=False
         Keep the paths, so that a refit to the same data with a larger ``n_iter`` goes on from
         where this one stopped, with the same result as one from the start. Anything else starts
-        afresh.
+        afresh, and so does X in a `numpy.memmap`.
     random_state : None, int or RandomState
         Randomness of the risk estimate.
 

@@ -236,7 +236,10 @@ def run(
     ----------
     X : array-like of shape (n, p), or a `steinpath.designs.Design`
         The design matrix. Its array namespace, dtype and device are those of the whole path. It
-        is not copied: the risk estimates read it again, so leave it as it is until then.
+        is not copied: the risk estimates read it again, so leave it as it is until then. A SciPy
+        sparse matrix stays sparse, and a `numpy.memmap` in its file: that is read in blocks, so
+        that X may be larger than memory, which then holds the path: ``2 * n_iter * (n + p)``
+        numbers.
     y : array-like of shape (n,)
         The responses.
     loss : Loss

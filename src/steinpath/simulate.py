@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import array_api_compat
 import numpy as np
 from scipy import linalg
 
-from steinpath._arrays import to_numpy
+from steinpath._arrays import Array, like, namespace, to_numpy
 from steinpath._transforms import DESIGNS, KERNELS, Factor, Transform, expectation, student
 from steinpath._validation import (
     check_array,
@@ -147,6 +148,66 @@ class Data(NamedTuple):
     y: np.ndarray
 
 
+@dataclass(frozen=True)
+class PredictionErrors:
+    """The law of ``ε - a·z - k``, in a model with this noise ``ε`` and this law of ``z``.
+
+    It knows neither the covariance nor the coefficients, which are in ``a`` and ``k``.
+
+    Attributes
+    ----------
+    noise : Noise
+        Law of ``ε``.
+    design : str
+        Law of ``z``; see `LinearModel`.
+    """
+
+    noise: Noise
+    design: str
+
+    def reduce(self, spread: Array) -> Array:
+        """Return rows ``a`` with the same risk, and with as few entries as will do."""
+        if self.design == "uniform":
+            return spread
+        return namespace(spread).linalg.vector_norm(spread, axis=-1, keepdims=True)
+
+    def risk(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
+        """Return the risk; of squared error, without the variance of the noise.
+
+        Parameters
+        ----------
+        spread : ndarray of shape (T, p)
+            The rows ``a``.
+        shift : ndarray of shape (T,)
+            The constants ``k``.
+        criterion : Criterion
+            Test loss.
+        """
+        noise, square = self.noise, np.sum(spread**2, axis=1)
+        if criterion.name == "squared":
+            return np.asarray(square + shift**2)
+        random = np.sqrt(square) + noise.scale * (noise.name != "none")
+        result = np.array(criterion(-shift, 0 * shift))
+        left = random > 1e-12 * np.abs(shift)  # of the rest, nothing is random
+        if np.any(left):
+            features = self._features(spread[left])
+            result[left] = expectation(
+                KERNELS[criterion.name](criterion.parameter),
+                lambda s: noise.transform(s).times(features(s)),
+                shift[left],
+                sizes=random[left] + np.abs(shift[left]),
+            )
+        return result
+
+    def _features(self, spread: np.ndarray) -> Transform:
+        """Return the transform of ``spread·z``, row by row."""
+        df = _student_df(self.design)
+        if df is None:
+            return DESIGNS[self.design](spread)
+        # Student's t has variance df / (df - 2), and z has variance 1
+        return student(np.sqrt(np.sum(spread**2, axis=1) * (df - 2) / df), df)
+
+
 @dataclass(frozen=True, eq=False)
 class LinearModel:
     """``y = intercept + x·coef + noise``, with rows ``x = mean + Σ^½ z`` of covariance Σ.
@@ -212,10 +273,24 @@ class LinearModel:
     def under(self, *, noise: str | Noise, design: str) -> LinearModel:
         """Return the same model under other laws, without another root of its covariance."""
         other = replace(self, noise=noise, design=design)
-        other.__dict__["root"] = self.root  # where a cached property keeps its value
+        # where cached properties keep their values
+        other.__dict__.update(root=self.root, _roots=self._roots)
         return other
 
-    def sample(self, n: int, rng: Any = None) -> Data:
+    @cached_property
+    def _roots(self) -> dict[Any, Array]:
+        return {}
+
+    def root_like(self, reference: Array) -> Array:
+        """Return `root` as an array of the namespace, dtype and device of ``reference``."""
+        if isinstance(reference, np.ndarray):
+            return self.root
+        key = type(reference), reference.dtype, array_api_compat.device(reference)
+        if key not in self._roots:
+            self._roots[key] = like(self.root, reference)
+        return self._roots[key]
+
+    def sample(self, n: int, rng: Any = None, like_this: Array | None = None) -> Data:
         """Draw ``n`` observations.
 
         Parameters
@@ -224,6 +299,9 @@ class LinearModel:
             Number of observations.
         rng : None, int or numpy.random.Generator
             Randomness.
+        like_this : Array, optional
+            Return arrays of the namespace, dtype and device of this one, and do there what takes
+            long; the randomness is the same.
 
         Returns
         -------
@@ -237,10 +315,14 @@ class LinearModel:
             z = rng.uniform(-math.sqrt(3), math.sqrt(3), shape)
         else:
             z = rng.standard_normal(shape)
-        if self._design_df is not None:
-            z *= np.sqrt((self._design_df - 2) / rng.chisquare(self._design_df, (n, 1)))
-        X = self.mean + z @ self.root
-        return Data(X, self.intercept + X @ self.coef + self._noise.sample(n, rng))
+        df = _student_df(self.design)
+        if df is not None:
+            z *= np.sqrt((df - 2) / rng.chisquare(df, (n, 1)))
+        noise = self._noise.sample(n, rng)
+        reference = z if like_this is None else like_this
+        z, mean, coef, noise = (like(a, reference) for a in (z, self.mean, self.coef, noise))
+        X = mean + z @ self.root_like(reference)
+        return Data(X, self.intercept + X @ coef + noise)
 
     def risk(
         self,
@@ -284,52 +366,30 @@ class LinearModel:
             raise ValueError(
                 f"intercept must be a number or one for each of the {len(values)} rows of coef"
             ) from None
-        shift = check_array("intercept", intercepts, ndim=1) - self.intercept
-        shift = shift + (values - self.coef) @ self.mean
-        result = self._risk(values, shift, criterion)
+        intercepts = check_array("intercept", intercepts, ndim=1)
+        result = self.errors.risk(*self.deviation(values, intercepts), criterion)
         if centered:
-            zero = np.array([-self.intercept - self.coef @ self.mean])
-            result = result - self._risk(0 * values[:1], zero, criterion)
+            zero = self.deviation(0 * values[:1], np.zeros(1))
+            result = result - self.errors.risk(*zero, criterion)
         if criterion.name == "squared" and not centered:  # else it cancels, infinite or not
             result = result + self._noise.variance
         return result[0] if single else result
+
+    def deviation(self, coef: Array, intercept: Any = 0.0) -> tuple[Array, Array]:
+        """Return all that the risk depends on: ``Σ^½ (b - b*)`` and the constant, row by row."""
+        distance = coef - like(self.coef, coef)
+        shift = intercept - self.intercept + distance @ like(self.mean, coef)
+        return distance @ self.root_like(coef), shift
+
+    @property
+    def errors(self) -> PredictionErrors:
+        """Law of the errors of predictions."""
+        return PredictionErrors(self._noise, self.design)
 
     @property
     def _noise(self) -> Noise:
         assert isinstance(self.noise, Noise)
         return self.noise
-
-    @property
-    def _design_df(self) -> float | None:
-        return _student_df(self.design)
-
-    def _features(self, spread: np.ndarray) -> Transform:
-        """Return the transform of ``spread·z``, row by row."""
-        df = self._design_df
-        if df is None:
-            return DESIGNS[self.design](spread)
-        # Student's t has variance df / (df - 2), and z has variance 1
-        return student(np.sqrt(np.sum(spread**2, axis=1) * (df - 2) / df), df)
-
-    def _risk(self, coef: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
-        """Return the risk; of squared error, without the variance of the noise."""
-        noise = self._noise
-        spread = (coef - self.coef) @ self.root  # a = Σ^½ d, one row per iterate
-        square = np.sum(spread**2, axis=1)
-        if criterion.name == "squared":
-            return np.asarray(square + shift**2)
-        random = np.sqrt(square) + noise.scale * (noise.name != "none")
-        result = np.array(criterion(-shift, 0 * shift))
-        left = random > 1e-12 * np.abs(shift)  # of the rest, nothing is random
-        if np.any(left):
-            features = self._features(spread[left])
-            result[left] = expectation(
-                KERNELS[criterion.name](criterion.parameter),
-                lambda s: noise.transform(s).times(features(s)),
-                shift[left],
-                sizes=random[left] + np.abs(shift[left]),
-            )
-        return result
 
 
 def paper_model(

@@ -46,6 +46,8 @@ def checked(block: Any, name: str) -> Any:
     shape: tuple[int, ...] = getattr(block, "shape", ())
     if len(shape) == 2 and shape[0] == 0:  # there is nothing to check
         return np.zeros(shape)
+    if isinstance(block, np.memmap):
+        block = np.array(block)  # what Dask moves about should be all there
     try:
         design = as_design(block)
     except (TypeError, ValueError) as error:

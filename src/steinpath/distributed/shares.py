@@ -92,7 +92,7 @@ class ShareDesign(Design):
 def design_of_checked(block: Any, dtype: Any) -> Design:
     """Return the design of a block that was checked before, dense or sparse."""
     if issparse(block):
-        return SparseDesign(block).astype(dtype)
+        return SparseDesign.of_checked(block).astype(dtype)
     # what came over a network may lie at odd addresses, where products are slow
     block = np.require(block, requirements=["ALIGNED"])
     return DenseDesign.of_checked(block).astype(dtype)

@@ -1,7 +1,7 @@
-"""Replications in parallel: processes on this machine by joblib, or the workers of a Dask cluster.
+"""Replications in parallel: processes here by joblib, the workers of a Dask cluster, or batches.
 
 Each replication runs on one thread, wherever it runs, so that its result does not depend on how
-many run beside it: sums come out the same to the last bit.
+many run beside it: sums come out the same to the last bit. Batches, on a device, are not so exact.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import time
 import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from steinpath.study.batch import BatchData, Pending, draw_batch, law, most_members, start_batch
 from steinpath.study.replicate import Columns, replicate
 from steinpath.study.settings import Setting
 from steinpath.study.store import StudyError
@@ -56,10 +58,14 @@ def attempt(task: Task) -> Outcome:
     try:
         columns = replicate(*task)
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
-        return Outcome(task, None, error=f"{type(error).__name__}: {error} (in {where})")
+        return _failed(task, error)
     return Outcome(task, columns, time.perf_counter() - start)
+
+
+def _failed(task: Task, error: Exception) -> Outcome:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
+    return Outcome(task, None, error=f"{type(error).__name__}: {error} (in {where})")
 
 
 @lru_cache(maxsize=1)
@@ -136,6 +142,113 @@ def _by_itself(task: Task) -> Outcome:
             return outcome
         except BrokenProcessPool:
             return Outcome(task, None, error=_DIED)
+
+
+def in_batches(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
+    """Do replications on a device, many of a setting at once; yield each batch when it is done.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to do, on one backend and device.
+    jobs : int
+        Threads that draw data, and processes that compute true risks, while the device works.
+    """
+    seeds: dict[Setting, list[int]] = {}
+    for setting, seed in tasks:
+        seeds.setdefault(setting, []).append(seed)
+    chunks = [
+        (tuple(those[i : i + size]), setting)
+        for setting, those in seeds.items()
+        for size in [most_members(setting)]
+        for i in range(0, len(those), size)
+    ]
+
+    def data_of(chunk: tuple[tuple[int, ...], Setting]) -> tuple[Any, ...]:
+        return chunk[0], law(chunk[1])
+
+    # what shares its data comes together, and data are drawn while those before are in use
+    groups = [list(group) for _, group in groupby(sorted(chunks, key=data_of), data_of)]
+    with threadpool_limits(1), ThreadPoolExecutor(1) as ahead, _processes(jobs) as workers:
+        waiting: list[Iterator[Outcome]] = []
+
+        def draw_for(group: list[tuple[tuple[int, ...], Setting]]) -> Future[BatchData]:
+            those, setting = group[0]
+            return ahead.submit(draw_batch, setting, those, jobs)
+
+        following = draw_for(groups[0])
+        for k, group in enumerate(groups):
+            # what cannot be drawn fails again, and is then an outcome
+            data = None if following.exception() else following.result()
+            if k + 1 < len(groups):
+                following = draw_for(groups[k + 1])
+            for those, setting in group:
+                waiting.append(_attempt_batch(setting, those, data, workers))
+                if len(waiting) > 1:  # the device had the next to do while we waited for one
+                    yield from waiting.pop(0)
+            del data
+        for outcomes in waiting:
+            yield from outcomes
+
+
+def _attempt_batch(
+    setting: Setting, seeds: Sequence[int], data: BatchData | None, workers: Executor | None
+) -> Iterator[Outcome]:
+    """Do replications as a batch, in halves if that fails, down to single ones.
+
+    Returns when the device is done; the true risks are waited for by who asks for the outcomes.
+    """
+    start = time.perf_counter()
+    pending = problem = None
+    try:
+        data = draw_batch(setting, seeds) if data is None else data
+        pending = start_batch(setting, data, workers)
+    except Exception as error:
+        problem = _failed(Task(setting, seeds[0]), error)
+    del data
+    seconds = (time.perf_counter() - start) / len(seeds)
+    if pending is not None:
+        return _finished(setting, seeds, pending, seconds)
+    if len(seeds) == 1:
+        assert problem is not None
+        return iter([problem])
+    # outside of the handler, which keeps what the failed attempt holds of the device's memory
+    middle = len(seeds) // 2
+    halves = (seeds[:middle], seeds[middle:])
+    return chain(*(_attempt_batch(setting, half, None, workers) for half in halves))
+
+
+def _finished(
+    setting: Setting, seeds: Sequence[int], pending: Pending, seconds: float
+) -> Iterator[Outcome]:
+    for seed, columns, truth in zip(seeds, pending.columns, pending.truths, strict=True):
+        task = Task(setting, seed)
+        try:
+            yield Outcome(task, {"truth": truth(), **columns}, seconds)
+        except Exception as error:
+            yield _failed(task, error)
+
+
+@contextmanager
+def _processes(count: int) -> Iterator[Executor | None]:
+    """Start so many processes for small tasks; none for one, since then we do them ourselves."""
+    if count == 1:
+        yield None
+        return
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    processes = ProcessPoolExecutor(
+        count, initializer=_begin_with, initargs=(os.getpid(),), timeout=600
+    )
+    try:
+        yield processes
+    finally:
+        processes.shutdown(wait=True, kill_workers=True)
+
+
+def _begin_with(parent: int) -> None:
+    _leave_with(parent)
+    _pin_threads()
 
 
 def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from steinpath._validation import check_choice
 from steinpath.baselines import cross_validate_path, leave_one_out_path
 from steinpath.path import Path, run
 from steinpath.risk import estimate_risk
-from steinpath.study.scenarios import SCENARIOS, Generator
+from steinpath.study.scenarios import SCENARIOS, Drawn, Generator
 from steinpath.study.settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
 #: Arrays of one length, one entry per iterate, by name.
@@ -24,18 +25,28 @@ Columns = dict[str, np.ndarray]
 Way = Callable[[Path, np.ndarray, Generator], Any]
 
 
-def _estimate(path: Path, rng: Generator, **options: Any) -> Any:
+#: What a way by corrections tells `estimate_risk`, given the covariance.
+CORRECTIONS: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {
+    "tilde": lambda covariance: {"covariance": covariance},
+    "hat": lambda _: {},
+    "scaled": lambda _: {"row_scale": "norm"},
+    "audited": lambda _: {"audit": 32},
+    "safe": lambda _: {"audit": 32, "row_scale": "auto"},
+}
+
+
+def _corrected(way: str) -> Way:
     # one method for all pairs and sizes, whatever would be cheapest
-    return estimate_risk(path, method="compressed", rng=rng, **options)
+    def estimate(path: Path, covariance: np.ndarray, rng: Generator) -> Any:
+        options = CORRECTIONS[way](covariance)
+        return estimate_risk(path, method="compressed", rng=rng, **options)
+
+    return estimate
 
 
 #: The ways to know the risk of every iterate that studies compare.
 WAYS: dict[str, Way] = {
-    "tilde": lambda path, covariance, rng: _estimate(path, rng, covariance=covariance),
-    "hat": lambda path, _, rng: _estimate(path, rng),
-    "scaled": lambda path, _, rng: _estimate(path, rng, row_scale="norm"),
-    "audited": lambda path, _, rng: _estimate(path, rng, audit=32),
-    "safe": lambda path, _, rng: _estimate(path, rng, audit=32, row_scale="auto"),
+    **{way: _corrected(way) for way in CORRECTIONS},
     "five": lambda path, _, rng: cross_validate_path(path, 5, rng=rng),
     "ten": lambda path, _, rng: cross_validate_path(path, 10, rng=rng),
     "loo": lambda path, _, rng: leave_one_out_path(path),
@@ -62,34 +73,49 @@ def replicate(setting: Setting, seed: int) -> Columns:
         standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
         counted, is 1 if there was one; ``train``, where a way knows the training error.
     """
-    loss = LOSSES[setting.loss]
-    data, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(1 + len(WAYS))
-    rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
-    rng = np.random.default_rng(data)
-    drawn = SCENARIOS[setting.rows](setting.n, setting.p, loss, setting.noise, rng)
-    X = _on_backend(drawn.X, setting)
-    path = run(X, drawn.y, loss, PENALTIES[setting.penalty], ALGORITHM, setting.iters)
-    columns = {"truth": drawn.risk(to_numpy(path.coef))}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is counted where it matters
+    if setting.backend != "numpy":
+        from steinpath.study.batch import replicate_batch
+
+        (columns,) = replicate_batch(setting, [seed])
+        return columns
+    drawn, rngs = draw(setting, seed)
+    loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
+    path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, setting.iters)
+    columns = {"truth": drawn.risk(path.coef)}
+    with unheard():
         for way in setting.ways:
-            found = WAYS[way](path, drawn.covariance, rngs[way])
-            columns[way] = to_numpy(found.values)
-            columns[f"{way}_stderr"] = to_numpy(found.stderr)
-            if way in WATCHED:
-                columns[f"{way}_warned"] = np.full(setting.iters + 1, float(bool(found.warnings)))
-            if hasattr(found, "train"):
-                columns["train"] = to_numpy(found.train)
+            columns |= columns_of(way, WAYS[way](path, drawn.covariance, rngs[way]))
     return columns
 
 
-def _on_backend(X: np.ndarray, setting: Setting) -> Any:
-    if setting.backend == "numpy":
-        return X
-    import torch
+def draw(setting: Setting, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
+    """Return the data of a replication, and the randomness of each way.
 
-    torch.set_num_threads(1)  # as for all that replications do: see `parallel`
-    return torch.asarray(X, device=setting.device)
+    The options are the scenario's own.
+    """
+    data, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(1 + len(WAYS))
+    rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
+    scenario, loss = SCENARIOS[setting.rows], LOSSES[setting.loss]
+    rng = np.random.default_rng(data)
+    return scenario(setting.n, setting.p, loss, setting.noise, rng, **options), rngs
+
+
+def columns_of(way: str, found: Any) -> Columns:
+    """Return what is kept of an estimate."""
+    columns = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
+    if way in WATCHED:
+        columns[f"{way}_warned"] = np.full(len(columns[way]), float(bool(found.warnings)))
+    if hasattr(found, "train"):
+        columns["train"] = to_numpy(found.train)
+    return columns
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Ignore warnings: what they say is counted where it matters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def check_backend(backend: str, device: str) -> None:

@@ -14,7 +14,7 @@ from steinpath._validation import check_count
 from steinpath.study.base import Results, Sizes, Study, Table
 from steinpath.study.manifest import Manifest
 from steinpath.study.output import write_figures, write_summary, write_tables
-from steinpath.study.parallel import Task, WorkersLost, locally, on_cluster
+from steinpath.study.parallel import Task, WorkersLost, in_batches, locally, on_cluster
 from steinpath.study.progress import progress
 from steinpath.study.replicate import check_backend
 from steinpath.study.settings import Setting
@@ -141,7 +141,12 @@ def _compute(
         attempts = 0  # in vain
         while left and attempts < _ATTEMPTS:
             todo = list(left)
-            source = on_cluster(todo, cluster) if cluster else locally(todo, jobs)
+            if cluster:
+                source = on_cluster(todo, cluster)
+            elif todo[0].setting.backend == "numpy":
+                source = locally(todo, jobs)
+            else:
+                source = in_batches(todo, jobs)
             try:
                 with closing(source):
                     for outcome in source:

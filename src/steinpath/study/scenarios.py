@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.signal import lfilter
 
+from steinpath._arrays import Array, like
 from steinpath._validation import spawned
 from steinpath.losses import Loss
 from steinpath.scoring import Criterion, resolve_test_loss
@@ -22,16 +23,20 @@ Generator = np.random.Generator
 
 
 class Drawn(NamedTuple):
-    """Data, their covariance, and the risk of rows of coefficients on new data."""
+    """Data, their covariance, and the risk of rows of coefficients on new data.
 
-    X: np.ndarray
-    y: np.ndarray
+    Where it is that of a linear model, that is here, too.
+    """
+
+    X: Array
+    y: Array
     covariance: np.ndarray
     risk: Callable[[np.ndarray], np.ndarray]
+    model: LinearModel | None = None
 
 
 #: Draws n rows of p features; the loss is that of the risk, the noise a name.
-Scenario = Callable[[int, int, Loss, str, Generator], Drawn]
+Scenario = Callable[..., Drawn]
 
 
 @lru_cache(maxsize=8)
@@ -39,12 +44,21 @@ def _model(p: int) -> LinearModel:
     return paper_model(p)
 
 
-def _of(model: LinearModel, X: np.ndarray, error: np.ndarray, loss: Loss) -> Drawn:
-    y = X @ model.coef + error
-    return Drawn(X, y, model.covariance, lambda coef: model.risk(coef, loss))
+def _of(model: LinearModel, X: Array, error: np.ndarray, loss: Loss) -> Drawn:
+    y = X @ like(model.coef, X) + like(error, X)
+    return Drawn(X, y, model.covariance, lambda coef: model.risk(coef, loss), model)
 
 
-def of_design(n: int, p: int, loss: Loss, noise: str, rng: Generator, *, design: str) -> Drawn:
+def of_design(
+    n: int,
+    p: int,
+    loss: Loss,
+    noise: str,
+    rng: Generator,
+    *,
+    design: str,
+    like_this: Array | None = None,
+) -> Drawn:
     """Rows of the paper's covariance, whose law `LinearModel` knows by name.
 
     The noise has a stream of its own: it is the same for all designs, as the paper's theorem on
@@ -52,7 +66,8 @@ def of_design(n: int, p: int, loss: Loss, noise: str, rng: Generator, *, design:
     """
     errors = spawned(rng)
     model = _model(p).under(noise=noise, design=design)
-    return _of(model, model.sample(n, rng).X, Noise(noise).sample(n, errors), loss)
+    X = model.sample(n, rng, like_this).X
+    return _of(model, X, Noise(noise).sample(n, errors), loss)
 
 
 def heavy_features(
@@ -73,7 +88,8 @@ def heavy_features(
         return drawn
     fresh = _of(model, *rows(20_000), loss)  # no formula for their risk: a large test set
     return drawn._replace(
-        risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef])
+        risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef]),
+        model=None,
     )
 
 
@@ -116,11 +132,16 @@ def near_copies(
     return _of(model, X, Noise(noise).sample(len(common), errors)[shared], loss)
 
 
+#: Scenarios that a linear model can draw on a device, by the law of its design.
+BY_DESIGN = {
+    "gaussian": "gaussian",
+    "few rows": "gaussian",
+    "uniform": "uniform",
+    "elliptical": "t4",
+}
+
 SCENARIOS: dict[str, Scenario] = {
-    "gaussian": partial(of_design, design="gaussian"),
-    "few rows": partial(of_design, design="gaussian"),
-    "uniform": partial(of_design, design="uniform"),
-    "elliptical": partial(of_design, design="t4"),
+    **{name: partial(of_design, design=design) for name, design in BY_DESIGN.items()},
     "heavy-tailed features": heavy_features,
     "correlated noise": correlated_noise,
     "time series": time_series,

@@ -1,0 +1,152 @@
+"""Time on a device: large problems, and batches of small ones.
+
+    python benchmarks/device.py --device cuda --json benchmarks/results/device.json
+
+*Large*: one problem that fills the device (100,000 × 20,000 by default): seconds of a path and of
+its risk, their ratio, and how far the estimate is from the true risk. *Batches*: the paper's model
+at n = 2000, p = 1000, as batches of 1, 10 and 100 replications: milliseconds per replication of the
+path and of each estimator. Each first runs once with few iterations, to load what has to be loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bench import machine
+
+import steinpath as sp
+from steinpath.study.batch import draw_batch
+from steinpath.study.settings import ALGORITHM, LOSSES, PENALTIES, Setting
+
+LARGE = (("lad", "lasso"), ("square_root", "lasso"), ("lad", "ridge"))
+BATCHES = (("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge"))
+
+
+def timed(device: torch.device, call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
+    """Return the seconds of a call and its result, once the device is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    start = time.perf_counter()
+    result = call(*arguments)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start, result
+
+
+def large(n: int, p: int, iters: int, dtype: torch.dtype, device: torch.device) -> list[Any]:
+    """Time one large problem for several pairs."""
+    generator = torch.Generator(device).manual_seed(0)
+    X = torch.randn((n, p), dtype=dtype, device=device, generator=generator)
+    coef = torch.zeros(p, dtype=dtype, device=device)
+    coef[: p // 10] = math.sqrt(2 / (p // 10))
+    y = X @ coef + torch.randn(n, dtype=dtype, device=device, generator=generator)
+    rows = []
+    for loss, penalty in LARGE:
+
+        def path(n_iter: int, loss: str = loss, penalty: str = penalty) -> sp.Path:
+            return sp.run(X, y, LOSSES[loss], PENALTIES[penalty], ALGORITHM, n_iter)
+
+        def risk(path: sp.Path) -> sp.Risk:
+            return sp.estimate_risk(path, method="compressed", rng=0)
+
+        risk(path(5))
+        seconds, found = timed(device, path, iters)
+        more, estimate = timed(device, risk, found)
+        spread = torch.sum((found.coef - coef) ** 2, dim=1) + 1  # of the prediction error
+        truth = spread if loss == "square_root" else torch.sqrt(2 / torch.pi * spread)
+        row = {
+            "part": "large",
+            "pair": f"{loss}–{penalty}",
+            "n": n,
+            "p": p,
+            "dtype": str(dtype).removeprefix("torch."),
+            "GB": X.nbytes / 1e9,
+            "iters": iters,
+            "path seconds": seconds,
+            "risk seconds": more,
+            "ratio": more / seconds,
+            "probes": estimate.n_probes,
+            "largest error": float(torch.max(torch.abs(estimate.values / truth - 1))),
+        }
+        rows.append(row)
+        print(row, flush=True)
+        del found, estimate
+    return rows
+
+
+def batches(n: int, p: int, iters: int, sizes: list[int], device: torch.device) -> list[Any]:
+    """Time batches of replications of the paper's model."""
+    rows = []
+    for loss, penalty in BATCHES:
+        noise = "t2" if loss == "lad" else "normal"
+        setting = Setting(loss, penalty, n, p, iters, (), "gaussian", noise, "torch", str(device))
+        for members in sizes:
+            data = draw_batch(setting, range(members), 8)
+
+            def paths(n_iter: int, data: Any = data, setting: Setting = setting) -> sp.Batch:
+                pair = LOSSES[setting.loss], PENALTIES[setting.penalty]
+                return sp.run_batch(data.X, data.y, *pair, ALGORITHM, n_iter)
+
+            def risks(batch: sp.Batch, covariance: Any = None) -> list[sp.Risk]:
+                rng = list(range(len(batch)))
+                return sp.estimate_risk_batch(batch, covariance=covariance, rng=rng)
+
+            risks(paths(5))
+            seconds, batch = timed(device, paths, iters)
+            hat, found = timed(device, risks, batch)
+            tilde, _ = timed(device, risks, batch, data.drawn[0].covariance)
+            truth = data.drawn[0].risk(batch[0].coef.cpu().numpy())
+            row = {
+                "part": "batches",
+                "pair": f"{loss}–{penalty}",
+                "n": n,
+                "p": p,
+                "members": members,
+                "iters": iters,
+                "path ms": 1e3 * seconds / members,
+                "hat ms": 1e3 * hat / members,
+                "tilde ms": 1e3 * tilde / members,
+                "probes": float(np.mean([risk.n_probes for risk in found])),
+                "error of the last": float(found[0].values[-1]) / truth[-1] - 1,
+            }
+            rows.append(row)
+            print(row, flush=True)
+            del batch, found, data
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--n", type=int, default=100_000, help="rows of the large problem")
+    parser.add_argument("--p", type=int, default=20_000, help="its columns")
+    parser.add_argument(
+        "--small", type=int, nargs=2, default=(2000, 1000), help="n and p of batches"
+    )
+    parser.add_argument("--members", type=int, nargs="+", default=[1, 10, 100])
+    parser.add_argument("--iters", type=int, default=300)
+    parser.add_argument("--json", type=Path, help="where to write the result")
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    n, p = options.small
+    rows = batches(n, p, options.iters, options.members, device)
+    for dtype in (torch.float32, torch.float64):
+        rows += large(options.n, options.p, options.iters, dtype, device)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    result = {"machine": machine(), "device": name, "torch": torch.__version__, "rows": rows}
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
