@@ -10,7 +10,7 @@
 >>> beta = path.coef[risk.best_iter]
 """
 
-from steinpath import simulate
+from steinpath import distributed, simulate
 from steinpath.algorithms import (
     FISTA,
     ChambollePock,
@@ -86,6 +86,7 @@ __all__ = [
     "Validation",
     "correction_matrices",
     "cross_validate_path",
+    "distributed",
     "estimate_risk",
     "estimate_risk_batch",
     "hold_out_path",

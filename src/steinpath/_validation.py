@@ -6,6 +6,7 @@ import math
 import operator
 import sys
 import warnings
+from contextvars import ContextVar
 from numbers import Real
 from typing import Any
 
@@ -180,8 +181,16 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+#: Where warnings go in place of the user's screen, if this is set.
+heard: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("heard", default=None)
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside of this package that called into it."""
+    kept = heard.get()
+    if kept is not None:
+        kept.append((message, category))
+        return
     frame, level = sys._getframe(1), 2
     # scikit-learn wraps `fit`, where it has callbacks
     inside = f"{__package__}.", "sklearn.callback."

@@ -120,7 +120,7 @@ def compress_all(
     while left := [k for k in range(len(rngs)) if k not in found]:
         part = duals if len(left) == len(rngs) else take(duals, np.asarray(left))
         sketched = _Sketched(part, path)
-        if tol == 0 or (2 * width >= min(part.shape[1:]) and path.n_samples == part.shape[2]):
+        if tol == 0 or 2 * width >= min(path.n_iter, path.n_samples):
             whole, bases = True, sketched.decompose()
         else:
             whole = width >= path.n_iter
@@ -171,11 +171,27 @@ class _Sketched:
     def decompose(self) -> tuple[Array, Array, np.ndarray]:
         """Return the same of the whole range."""
         xp = self._xp
+        if not self._design.is_whole:
+            return self._decompose_shared()
         left, sizes, right = xp.linalg.svd(
             self._weights * (self._duals - self._means), full_matrices=False
         )
         coordinates = left * sizes[:, None, :] / self._weights
         return xp.matrix_transpose(right), coordinates, to_numpy(sizes)
+
+    def _decompose_shared(self) -> tuple[Array, Array, np.ndarray]:
+        """Return the same where no one has all rows: by products of the duals with each other."""
+        xp = self._xp
+        weighted = cast(self._weights * (self._duals - self._means), xp.float64)
+        products = self._design.over_rows(weighted @ xp.matrix_transpose(weighted))
+        squares, left = np.linalg.eigh(to_numpy(products))
+        rank = min(left.shape[-1], self._design.n_rows)
+        left = left[..., ::-1][..., :rank].copy()
+        sizes = np.sqrt(np.maximum(squares[..., ::-1][..., :rank], 0.0))
+        shown = np.where(sizes > 1e-7 * sizes[..., :1], sizes, np.inf)  # squares show no less
+        right = xp.matrix_transpose(weighted) @ like(left / shown[..., None, :], weighted)
+        coordinates = like(left * sizes[..., None, :], self._duals) / self._weights
+        return cast(right, self._duals.dtype), coordinates, sizes
 
     def _orthonormal(self, block: Array) -> Array:
         """Return an orthonormal basis of columns; zeros in place of those that add nothing."""
@@ -382,7 +398,7 @@ class Compression:
 
     def _gram_pays(self, n_probes: int) -> bool:
         path = self.path
-        n, p = path.design.shape
+        n, p = path.n_samples, path.design.shape[1]
         saved = path.n_iter * n_probes * (2 * n - p)
         return has_gram(path) and saved > n * p
 

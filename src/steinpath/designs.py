@@ -13,7 +13,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 from scipy.sparse import issparse
-from scipy.sparse.linalg import LinearOperator, eigsh, svds
+from scipy.sparse.linalg import LinearOperator, svds
 
 from steinpath._arrays import (
     Array,
@@ -53,6 +53,7 @@ class Design(ABC):
     example: Array
     weights: Array | None = None
     dear: bool = False
+    _norm: tuple[float, float] | None = None  # where it is known, and its tolerance
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
@@ -92,6 +93,10 @@ class Design(ABC):
         weighted = block if self.weights is None else along_rows(self.weights, block) * block
         return self.over_rows(namespace(block).sum(weighted, axis=0))
 
+    def rmatmat_and_total(self, block: Array) -> tuple[Array, Array]:
+        """Return `rmatmat` and `total` of a block: both are sums over all rows."""
+        return self.rmatmat(block), self.total(block)
+
     def row_squares(self, center: Array | None = None) -> Array:
         """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
         raise NotImplementedError(f"{type(self).__name__} does not know the sizes of its rows")
@@ -118,10 +123,9 @@ class Design(ABC):
 
     def norm(self, tol: float = 1e-6) -> float:
         """Largest singular value: to ``tol`` and, unlike random estimates, not low."""
-        known = getattr(self, "_norm", None)
+        known = self._norm
         if known is None or known[1] > tol:
-            known = (self._largest_singular_value(tol), tol)
-            self._norm = known
+            known = self._norm = (self._largest_singular_value(tol), tol)
         return known[0]
 
     def zeros(self, *shape: int) -> Array:
@@ -173,19 +177,17 @@ class Design(ABC):
         """Return the same by ``XᵀX``, which never shows rows that are elsewhere."""
         p = self.shape[1]
 
-        def product(b: np.ndarray) -> np.ndarray:
-            return to_numpy(self.rmatmat(self.matmat(self.array(b)))).astype(float)
+        def forth(b: np.ndarray) -> np.ndarray:
+            return to_numpy(self.matmat(self.array(b)))
 
-        start = np.random.default_rng(0).standard_normal(p)
-        if not np.any(product(start)):
-            return 0.0
+        def back(u: np.ndarray) -> np.ndarray:
+            return to_numpy(self.rmatmat(self.array(u))).astype(float)
+
         if p <= _SMALL:
-            return math.sqrt(np.linalg.eigvalsh(product(np.eye(p)))[-1])
-        operator = LinearOperator(
-            dtype=np.float64, shape=(p, p), matvec=lambda b: product(b.ravel())
-        )
-        values = eigsh(operator, k=1, tol=tol, v0=start, return_eigenvectors=False)
-        return math.sqrt(values[0])
+            return math.sqrt(max(np.linalg.eigvalsh(back(forth(np.eye(p))))[-1], 0.0))
+        # ARPACK may let no other thread of its process in while it waits for a product, and here
+        # each of them may wait for all others
+        return norm_in_few_passes(forth, back, p, tol**1.5)
 
 
 class ScalableDesign(Design):
@@ -346,7 +348,7 @@ class InterceptDesign(Design):
         # the constant column is orthogonal to centred ones
         xp = namespace(inner)
         side = xp.zeros_like(inner[:, :1])
-        corner = side[:1, :] + self.shape[0] * self.height**2
+        corner = side[:1, :] + self.n_rows * self.height**2
         top = xp.concat([inner, side], axis=1)
         return xp.concat([top, xp.concat([side.T, corner], axis=1)], axis=0)
 
@@ -356,8 +358,9 @@ class InterceptDesign(Design):
         return self.features.matmat(head) + own
 
     def rmatmat(self, block: Array) -> Array:
-        xp, total = namespace(block), self.total(block)
-        head = self.features.rmatmat(block) - along_rows(self.means, block) * total
+        xp = namespace(block)
+        head, total = self.features.rmatmat_and_total(block)
+        head = head - along_rows(self.means, block) * total
         last = along_rows(self.height, total) * total
         return xp.concat([head, xp.reshape(last, (1, *block.shape[1:]))], axis=0)
 
@@ -513,14 +516,53 @@ class SparseDesign(ScalableDesign):
         return type(self.matrix)((data, *places), shape=self.shape)
 
 
+class RemoteDesign(Design):
+    """Rows that are not here, so that runs go where they are."""
+
+    @abstractmethod
+    def run(
+        self,
+        y: Any,
+        loss: Any,
+        penalty: Any,
+        algorithm: Any,
+        n_iter: int,
+        fit_intercept: bool,
+        stop: Any,
+        sample_weight: Any,
+    ) -> Any:
+        """Do as `steinpath.run`; algorithm, penalty and ``n_iter`` were checked."""
+
+    def matmat(self, block: Array) -> Array:
+        raise self._not_here()
+
+    def rmatmat(self, block: Array) -> Array:
+        raise self._not_here()
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        raise self._not_here()
+
+    def _not_here(self) -> NotImplementedError:
+        return NotImplementedError(
+            f"the rows of {self!r} are not in this process: sp.run works on them, and "
+            "sp.estimate_risk on its paths with method='compressed' and without an audit; "
+            "for all else, give X as an array"
+        )
+
+
 def as_design(X: Any) -> Design:
     """Return a design from what a user calls X."""
     if isinstance(X, Design):
         return X
     if issparse(X):
         return SparseDesign(X)
-    from steinpath.blocks import BlockDesign, needs_blocks  # which are built on this module
+    # both are built on this module
+    from steinpath.blocks import BlockDesign, needs_blocks
 
+    if type(X).__module__.startswith(("dask.array", "dask.dataframe", "dask_expr")):
+        from steinpath.distributed import from_dask_array
+
+        return from_dask_array(X)
     return BlockDesign(X) if needs_blocks(X) else DenseDesign(X)
 
 

@@ -56,7 +56,7 @@ class Fitted:
 
     def of(self, t: slice) -> Array:
         """Predictions of some iterates, of shape (iterates, n)."""
-        return self.path.fitted[t, :]
+        return self.path.fitted_at(t)
 
     def at(self, rows: np.ndarray) -> Array:
         """Predictions of some rows by all iterates, of shape (n_iter + 1, rows)."""
@@ -83,7 +83,7 @@ class Compressed(Fitted):
     corrections: CompressedCorrections
 
     def of(self, t: slice) -> Array:
-        return self.path.fitted[t, :] - self.corrections.shift(t)
+        return self.path.fitted_at(t) - self.corrections.shift(t)
 
     def at(self, rows: np.ndarray) -> Array:
         return super().at(rows) - self.corrections.part(rows).shift(slice(None))

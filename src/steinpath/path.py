@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -15,7 +16,14 @@ import numpy as np
 from steinpath._arrays import Array, along_rows, namespace
 from steinpath._validation import check_count, check_flag, check_instance
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm, ProximalMaps
-from steinpath.designs import Design, InterceptDesign, WeightedDesign, as_design, check_response
+from steinpath.designs import (
+    Design,
+    InterceptDesign,
+    RemoteDesign,
+    WeightedDesign,
+    as_design,
+    check_response,
+)
 from steinpath.losses import Loss
 from steinpath.penalties import FreeIntercept, Penalty
 from steinpath.recursion import Algorithm, Maps
@@ -48,7 +56,10 @@ class DivergenceError(FloatingPointError):
 
     def __init__(self, iterate: int, cause: str):
         super().__init__(f"iterate {iterate} is not finite: {cause}")
-        self.iterate = iterate
+        self.iterate, self._cause = iterate, cause
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.iterate, self._cause)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +150,10 @@ class Path:
         """Fitted values of each iterate."""
         return self.products + self.offset if self.offset else self.products
 
+    def fitted_at(self, t: slice) -> Array:
+        """Fitted values of some iterates."""
+        return self.fitted[t, :]
+
     @cached_property
     def intercept(self) -> Array:
         """Intercept of each iterate."""
@@ -194,6 +209,14 @@ class Path:
             f"<Path of {self.n_iter} iterations: {self.loss!r} + {self.penalty!r} by "
             f"{self.algorithm!r}, n={n}, p={p}{intercept}>"
         )
+
+
+class RemotePath(Path, ABC):
+    """A path whose rows are not here, so that its risk is estimated where they are."""
+
+    @abstractmethod
+    def estimate_risk(self, audit: int | str, rng: Any, **options: Any) -> Risk:
+        """Do as `steinpath.estimate_risk`, whose options were checked."""
 
 
 def run(
@@ -264,7 +287,24 @@ def run(
     n_iter = check_count("n_iter", n_iter)
     if stop is not None and (isinstance(stop, type) or not hasattr(stop, "judge")):
         raise TypeError(f"stop must be a rule such as sp.StopOnRisk(); got {stop!r:.60}")
-    setting = prepare(X, y, loss, fit_intercept, sample_weight)
+    design = as_design(X)
+    if isinstance(design, RemoteDesign):
+        path: Path = design.run(
+            y, loss, penalty, algorithm, n_iter, fit_intercept, stop, sample_weight
+        )
+        return path
+    setting = prepare(design, y, loss, fit_intercept, sample_weight)
+    return advance(setting, penalty, algorithm, n_iter, stop)
+
+
+def advance(
+    setting: Setting,
+    penalty: Penalty,
+    algorithm: Algorithm,
+    n_iter: int,
+    stop: StoppingRule | None = None,
+) -> Path:
+    """Run an algorithm on data that were checked; see `run`."""
     algorithm, maps = setting.bind(algorithm, penalty)
     kept = [setting.start()]
     horizons = [n_iter] if stop is None else list(stop.horizons(n_iter))

@@ -13,6 +13,7 @@ which changes traces of order p by order 1, and needs no products and no random 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,7 +63,7 @@ class GramLinearization(Linearization):
             injected = data.zeros(data.shape[0], 1)
         self._basis = cast(basis, dtype)
         self._reach = cast(data.rmatmat(basis), dtype)  # XᵀY
-        self._across = self._basis.T @ cast(injected, dtype)
+        self._across = data.over_rows(self._basis.T @ cast(injected, dtype))
         image = cast(data.rmatmat(data.array(injected)), dtype)
         self.design = GramDesign(gram, self._reach, image, None)
 
@@ -77,16 +78,25 @@ class GramLinearization(Linearization):
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
         found: list[tuple[Tangent, Tangent]] = []
-        for dual, primal in super()._differentiate(first, last):
+        both = super()._differentiate(first, last)
+        jacobians = [dual.jacobian for dual, _ in both if isinstance(dual, ProximalTangent)]
+        inside = self._in_span(jacobians)
+        for (dual, primal), jacobian in zip(both, inside, strict=True):
             assert isinstance(dual, ProximalTangent)
-            found.append((replace(dual, jacobian=self._in_span(dual.jacobian)), primal))
+            found.append((replace(dual, jacobian=jacobian), primal))
         return found
 
-    def _in_span(self, jacobian: Jacobian) -> Jacobian:
-        if not isinstance(jacobian, RankOne):
-            return _isotropic(jacobian)
+    def _in_span(self, jacobians: Sequence[Jacobian]) -> list[Jacobian]:
+        rank_one = [each for each in jacobians if isinstance(each, RankOne)]
+        if not rank_one:
+            return [_isotropic(each) for each in jacobians]
         xp = namespace(self._basis)
-        direction = cast(jacobian.direction, self._basis.dtype) @ self._basis
+        directions = cast(xp.stack([each.direction for each in rank_one]), self._basis.dtype)
+        directions = self.path.design.over_rows(directions @ self._basis)
+        return [self._turned(each, directions[k, :]) for k, each in enumerate(rank_one)]
+
+    def _turned(self, jacobian: RankOne, direction: Array) -> Jacobian:
+        xp = namespace(self._basis)
         return _RankOneInSpan(
             jacobian.scale,
             jacobian.coefficient,

@@ -25,7 +25,7 @@ from steinpath.corrections import row_squares_of, second_moments
 from steinpath.diagnostics import Diagnostic, diagnose
 from steinpath.interactions import Interactions
 from steinpath.methods import METHODS, Fitted, Found, Problem, by_folds, cheapest, score
-from steinpath.path import Path
+from steinpath.path import Path, RemotePath
 from steinpath.scoring import (
     Criterion,
     PerObservation,
@@ -268,6 +268,20 @@ def estimate_risk(
     if near is not None:
         near = check_count("near", near, low=0, high=path.n_iter)
     audit = check_audit(audit, row_scale)
+    if isinstance(path, RemotePath):
+        return path.estimate_risk(
+            audit,
+            rng,
+            test_loss=test_loss,
+            covariance=covariance,
+            method=method,
+            row_scale=row_scale,
+            n_probes=n_probes,
+            probe_tol=probe_tol,
+            near=near,
+            precision=precision,
+            centered=centered,
+        )
     automatic = is_automatic(row_scale)
     problem = Problem(
         path,

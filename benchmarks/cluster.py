@@ -1,0 +1,140 @@
+"""Rows on two workers of a Dask cluster on this machine, against NumPy with all of X in memory.
+
+    python benchmarks/cluster.py --json benchmarks/results/cluster.json
+
+Seconds per iteration of a path (LAD with a lasso penalty) and of its risk estimate, in turn: in
+this process with all its threads, and on two worker processes of one thread each, which hold half
+of the rows. The norm of X, which is computed once for a design, is timed apart. Then a worker is
+killed half-way, and the seconds that this costs are counted. X is 2 GB by default; blocks are drawn
+where they stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from bench import machine
+
+import steinpath as sp
+
+
+def draw_block(seed: int, n: int, p: int) -> np.ndarray:
+    """Draw a block of Gaussian rows."""
+    return np.random.default_rng(seed).standard_normal((n, p))
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = function()
+    return time.perf_counter() - start, result
+
+
+class Contest:
+    """Times paths and risks of the same data, here and there."""
+
+    def __init__(self, sides: dict[str, Any], y: np.ndarray, iters: int):
+        self.sides, self.y, self.iters = sides, y, iters
+        self.seconds: dict[str, dict[str, list[float]]] = {
+            side: {"norm": [], "path": [], "risk": []} for side in sides
+        }
+        for side, seconds in self.seconds.items():
+            took, _ = timed(partial(self.run, side, 1))
+            seconds["norm"].append(took)
+            print(f"{side:>8}: the norm of X in {took:.1f} s", flush=True)
+
+    def run(self, side: str, n_iter: int) -> Any:
+        return sp.run(self.sides[side], self.y, sp.LAD(), sp.Lasso(0.1), n_iter=n_iter)
+
+    def round(self) -> None:
+        """Let each side do everything once, and compare what they find."""
+        found = {}
+        for side, seconds in self.seconds.items():
+            each, path = timed(partial(self.run, side, self.iters))
+            whole, risk = timed(partial(sp.estimate_risk, path, method="compressed", rng=0))
+            each, whole = each / self.iters, whole / self.iters
+            seconds["path"].append(each)
+            seconds["risk"].append(whole)
+            found[side] = path.coef, risk.values
+            print(
+                f"{side:>8}: {1e3 * each:.0f} ms per iteration of the path, "
+                f"{1e3 * whole:.0f} of the risk ({risk.n_probes} probes)",
+                flush=True,
+            )
+            del path, risk
+        for name, one, other in zip(("coef", "risk"), *found.values(), strict=True):
+            print(f"          {name} differ by {np.abs(one - other).max():.1e}")
+
+    def ratio(self, what: str) -> float:
+        """Return how much longer it takes on the cluster."""
+        here, there = (median(seconds[what]) for seconds in self.seconds.values())
+        return there / here
+
+
+def killed(contest: Contest, client: Any, design: Any) -> dict[str, float]:
+    """Time a path with and without a worker that is killed half-way."""
+    undisturbed, path = timed(lambda: contest.run("cluster", contest.iters))
+    [address] = client.who_has(design.blocks[:1]).popitem()[1][:1]
+    pid = client.run(os.getpid, workers=[address])[address]
+    timer = threading.Timer(undisturbed / 2, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    disturbed, again = timed(lambda: contest.run("cluster", contest.iters))
+    timer.join()
+    assert np.allclose(path.coef, again.coef, rtol=0, atol=1e-9)
+    lost = disturbed - undisturbed
+    print(f"a run of {undisturbed:.1f} s takes {lost:.1f} s more if a worker is killed half-way")
+    return {"undisturbed": undisturbed, "killed": disturbed}
+
+
+def main() -> None:
+    from dask import config
+    from distributed import Client, LocalCluster
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--n", type=int, default=50_000)
+    parser.add_argument("--p", type=int, default=5_000)
+    parser.add_argument("--iters", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="where to write the result")
+    options = parser.parse_args()
+    n, p, workers = options.n, options.p, options.workers
+    sizes = [len(part) for part in np.array_split(np.arange(n), workers)]
+    loaders = [partial(draw_block, seed, size, p) for seed, size in enumerate(sizes)]
+    start = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}  # for the one that is killed
+    with config.set(patience), LocalCluster(**start) as cluster, Client(cluster) as client:
+        loading, design = timed(lambda: sp.distributed.from_delayed(loaders))
+        print(f"{design!r}, loaded in {loading:.1f} s", flush=True)
+        X = np.empty((n, p))
+        for first, size, loader in zip(np.cumsum(sizes) - sizes, sizes, loaders, strict=True):
+            X[first : first + size] = loader()
+        noise = np.random.default_rng(workers).standard_t(2, size=n)
+        contest = Contest(
+            {"memory": sp.designs.DenseDesign(X), "cluster": design},
+            X[:, :10].sum(axis=1) + noise,
+            options.iters,
+        )
+        for _ in range(options.repeats):
+            contest.round()
+        ratios = {what: contest.ratio(what) for what in ("norm", "path", "risk")}
+        print(", ".join(f"{what}: {ratio:.2f} times memory's" for what, ratio in ratios.items()))
+        lost = killed(contest, client, design)
+    if options.json:
+        result = {"machine": machine(), "n": n, "p": p, "iters": options.iters, "workers": workers}
+        result |= {"seconds": contest.seconds, "ratios": ratios, "loading": loading, "kill": lost}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
