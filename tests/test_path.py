@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
 from backends import everywhere, seen, sp
@@ -46,6 +47,20 @@ def test_shapes_and_repr():
     assert path.objective.shape == (8,)
     assert "LAD() + Lasso(lam=0.4) by ChambollePock" in repr(path)
     assert "n=30, p=20, intercept" in repr(path)
+
+
+def test_paths_say_what_they_are():
+    X, y, _ = draw(20, 5)
+    kinds = {
+        "p=5>": X,
+        "p=5, float32>": X.astype(np.float32),
+        "p=5, torch.float64 on cpu>": torch.asarray(X),
+        "p=5, torch.float32 on cpu>": torch.asarray(X, dtype=torch.float32),
+    }
+    for ending, design in kinds.items():
+        path = sp.run(design, y, sp.LAD(), sp.Ridge(0.1), n_iter=2)
+        assert repr(path).endswith(ending)
+        assert path.coef.dtype == path.dual.dtype == design.dtype
 
 
 def test_float32_stays_float32():

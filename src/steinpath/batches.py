@@ -35,7 +35,7 @@ from steinpath.compression import (
     usual_probes,
 )
 from steinpath.corrections import row_squares_of, second_moments
-from steinpath.designs import DenseDesign, Design, InterceptDesign
+from steinpath.designs import DenseDesign, Design, InterceptDesign, as_design
 from steinpath.losses import Loss
 from steinpath.methods import Found, Problem, probes_wanted, scored
 from steinpath.path import Path, Setting, State, extend_together, maps_side_by_side, prepare
@@ -359,22 +359,14 @@ def _members(
     X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
 ) -> tuple[Design, list[Setting]]:
     """Check the data; return the features of the batch, and each member's data."""
-    if getattr(X, "ndim", np.ndim(X) if isinstance(X, list | tuple) else 2) != 3:
-        y = y if hasattr(y, "ndim") else np.asarray(y)
-        responses = [y] if y.ndim == 1 else [y[k, ...] for k in range(y.shape[0])]
-        if not responses:
-            raise ValueError(f"y is empty: its shape is {tuple(y.shape)}")
-        count = _same_count({"y": len(responses), "penalty": n_penalties})
-        first = prepare(X, responses[0], loss, fit_intercept)
-        shared = [prepare(_features(first.design), each, loss, False) for each in responses]
-        if fit_intercept:
-            offsets = [loss.location(each.y) for each in shared]
-            shared = [
-                first._replace(y=each.y, offset=offset)
-                for each, offset in zip(shared, offsets, strict=True)
-            ]
-        shared = shared * (count if len(shared) == 1 else 1)
-        return SharedDesign(_features(first.design)), shared
+    X, y = (np.asarray(data) if isinstance(data, list | tuple) else data for data in (X, y))
+    members = _with_designs_of_their_own if getattr(X, "ndim", 2) == 3 else _with_one_design
+    return members(X, y, loss, fit_intercept, n_penalties)
+
+
+def _with_designs_of_their_own(
+    X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
+) -> tuple[Design, list[Setting]]:
     X = check_array("X", X, ndim=3)
     check_magnitude("X", X)
     y = check_array("y", y, ndim=2, reference=X)
@@ -384,11 +376,26 @@ def _members(
             f"{tuple(X.shape[:2])}; got {tuple(y.shape)}"
         )
     _same_count({"X": int(X.shape[0]), "penalty": n_penalties})
+    design = StackedDesign(X)
     settings = [
-        prepare(DenseDesign.of_checked(X[k, ...]), y[k, ...], loss, fit_intercept)
-        for k in range(X.shape[0])
+        prepare(own, y[k, ...], loss, fit_intercept) for k, own in enumerate(design.members)
     ]
-    return StackedDesign(X), settings
+    return design, settings
+
+
+def _with_one_design(
+    X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
+) -> tuple[Design, list[Setting]]:
+    responses = [y] if getattr(y, "ndim", 1) < 2 else [y[k, ...] for k in range(y.shape[0])]
+    count = _same_count({"y": len(responses), "penalty": n_penalties})
+    design = as_design(X)
+    settings = [prepare(design, each, loss, False) for each in responses]
+    if fit_intercept:
+        centered = InterceptDesign(design)
+        settings = [
+            each._replace(design=centered, offset=loss.location(each.y)) for each in settings
+        ]
+    return SharedDesign(design), settings * (count if len(settings) == 1 else 1)
 
 
 def _same_count(counts: dict[str, int]) -> int:

@@ -11,6 +11,7 @@ from functools import cached_property, reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import array_api_compat
 import numpy as np
 
 from steinpath._arrays import Array, along_rows, namespace
@@ -207,8 +208,15 @@ class Path:
         intercept = ", intercept" * self.fit_intercept
         return (
             f"<Path of {self.n_iter} iterations: {self.loss!r} + {self.penalty!r} by "
-            f"{self.algorithm!r}, n={n}, p={p}{intercept}>"
+            f"{self.algorithm!r}, n={n}, p={p}{intercept}{self._kind()}>"
         )
+
+    def _kind(self) -> str:
+        """Say what its arrays are, unless they are NumPy's in double precision."""
+        kind = str(self.y.dtype)
+        if not isinstance(self.y, np.ndarray):
+            return f", {kind} on {array_api_compat.device(self.y)}"
+        return "" if kind == "float64" else f", {kind}"
 
 
 class RemotePath(Path, ABC):
