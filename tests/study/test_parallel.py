@@ -122,7 +122,7 @@ def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, r
     report = run_study(study, tmp_path, SIZES, jobs=2, cluster=address)
     assert (report.finished, report.total) == (4, 6)
     [failure] = report.failures
-    assert failure.startswith("2 × KeyError: 'no such law' (in replicate, line ")
+    assert failure.startswith("2 × KeyError: 'no such law' (in draw, line ")
 
 
 def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
