@@ -23,7 +23,8 @@ from steinpath.baselines import (
     hold_out_path,
     leave_one_out_path,
 )
-from steinpath.batches import Batch, estimate_risk_batch, run_batch
+from steinpath.batch_risks import estimate_risk_batch
+from steinpath.batches import Batch, run_batch
 from steinpath.corrections import correction_matrices
 from steinpath.estimators import (
     HuberLasso,

@@ -3,156 +3,31 @@
 Small problems leave a device idle. In a batch, all members take each step together: iterates have
 the shape (p, members), tangents (p, members, columns), and one call multiplies, clips or shrinks
 all of them. Losses, penalties, algorithms and tangents work on columns as it is; only the design
-has to know whose columns they are.
+has to know whose columns they are (`steinpath.stacks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
 
-from steinpath._arrays import Array, cast, namespace, take, to_numpy
+from steinpath._arrays import Array, namespace, take
 from steinpath._validation import (
     check_array,
-    check_choice,
     check_count,
     check_flag,
     check_instance,
     check_magnitude,
-    check_rng,
 )
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm, ProximalMaps
-from steinpath.compression import (
-    Columns,
-    Readings,
-    compress_all,
-    follow,
-    probe_columns,
-    rows_are_less_noisy,
-    usual_probes,
-)
-from steinpath.corrections import row_squares_of, second_moments
-from steinpath.designs import DenseDesign, Design, InterceptDesign, as_design
+from steinpath.designs import Design, InterceptDesign, as_design
 from steinpath.losses import Loss
-from steinpath.methods import Found, Problem, probes_wanted, scored
 from steinpath.path import Path, Setting, State, extend_together, maps_side_by_side, prepare
 from steinpath.penalties import Penalty
-from steinpath.precision import design_in
-from steinpath.risk import Risk, assemble, name_of_scale
-from steinpath.scoring import TestLoss, resolve_test_loss
-from steinpath.tangents import Linearization
-
-# Steps of the power method that tells which members of a batch may have the largest norm, and how
-# far below the largest one their estimates may be.
-_POWER_STEPS, _NEARLY_LARGEST = 12, 0.9
-
-
-# ------------------------------------------------------------------------------------------------
-# Designs
-# ------------------------------------------------------------------------------------------------
-
-
-class _OfMembers(Design):
-    """A design whose columns each belong to a member of a batch, with a design of its own."""
-
-    members: Sequence[Design]
-
-    def _largest_singular_value(self, tol: float) -> float:
-        xp = namespace(self.example)
-        block = self.signs(np.random.default_rng(0), self.shape[1], len(self.members))
-        for _ in range(_POWER_STEPS):
-            block = self.rmatmat(self.matmat(block))
-            sizes = xp.linalg.vector_norm(block, axis=0)
-            block = block / xp.where(sizes > 0, sizes, sizes + 1)
-        rough = to_numpy(sizes)
-        # for a warning it is enough to look at one
-        least = rough.max() * (1.0 if tol >= 1e-3 else _NEARLY_LARGEST)
-        near = np.flatnonzero(rough >= least).tolist()
-        return max(self.members[k].norm(tol) for k in near)
-
-
-class StackedDesign(_OfMembers):
-    """Matrices of one shape, one for each member of a batch.
-
-    Parameters
-    ----------
-    X : Array of shape (members, n, p)
-        Checked before.
-    """
-
-    def __init__(self, X: Array):
-        self.example, self.shape = X, (int(X.shape[1]), int(X.shape[2]))
-        self.members = [DenseDesign.of_checked(X[k, ...]) for k in range(X.shape[0])]
-
-    def matmat(self, block: Array) -> Array:
-        return self._times(self.example, block)
-
-    def rmatmat(self, block: Array) -> Array:
-        return self._times(namespace(block).matrix_transpose(self.example), block)
-
-    def astype(self, dtype: Any) -> StackedDesign:
-        return StackedDesign(cast(self.example, dtype))
-
-    @staticmethod
-    def _times(matrices: Array, block: Array) -> Array:
-        """Multiply the columns of each member, of shape (size, members[, columns]), by its own."""
-        xp = namespace(block)
-        columns = block[:, :, None] if block.ndim == 2 else block
-        product = xp.permute_dims(matrices @ xp.permute_dims(columns, (1, 0, 2)), (1, 0, 2))
-        return product[:, :, 0] if block.ndim == 2 else product
-
-
-class StackedInterceptDesign(_OfMembers, InterceptDesign):
-    """The same with intercepts."""
-
-    def __init__(self, features: StackedDesign, members: Sequence[InterceptDesign]):
-        self.members, xp = members, namespace(features.example)
-        means = xp.stack([each.means for each in members], axis=1)
-        super().__init__(features, means, features.array([each.height for each in members]))
-
-    def astype(self, dtype: Any) -> StackedInterceptDesign:
-        assert isinstance(self.features, StackedDesign)
-        members = [each for each in self.members if isinstance(each, InterceptDesign)]
-        return StackedInterceptDesign(self.features.astype(dtype), members)
-
-
-class SharedDesign(Design):
-    """One design for all members of a batch.
-
-    Parameters
-    ----------
-    design : Design
-        The design.
-    """
-
-    def __init__(self, design: Design):
-        self.design, self.example, self.shape = design, design.example, design.shape
-
-    def matmat(self, block: Array) -> Array:
-        return self._flat(self.design.matmat, block)
-
-    def rmatmat(self, block: Array) -> Array:
-        return self._flat(self.design.rmatmat, block)
-
-    def astype(self, dtype: Any) -> SharedDesign:
-        return SharedDesign(self.design.astype(dtype))
-
-    @staticmethod
-    def _flat(product: Any, block: Array) -> Array:
-        xp, (size, *columns) = namespace(block), block.shape
-        found = product(xp.reshape(block, (size, -1)))
-        return xp.reshape(found, (found.shape[0], *columns))
-
-    def _largest_singular_value(self, tol: float) -> float:
-        return self.design.norm(tol)
-
-
-# ------------------------------------------------------------------------------------------------
-# Paths
-# ------------------------------------------------------------------------------------------------
+from steinpath.stacks import SharedDesign, StackedDesign, batch_design, features_of
 
 
 class Batch(Sequence[Path]):
@@ -240,26 +115,10 @@ class Batch(Sequence[Path]):
         paths, chosen = [self[k] for k in members], np.asarray(members)
         states = State(*(take(array, chosen) for array in self._states))
         design = self._design
-        if isinstance(_features(design), StackedDesign):
-            features = StackedDesign(take(_features(design).example, chosen))
-            design = _batch_design(features, [path.design for path in paths])
+        if isinstance(features_of(design), StackedDesign):
+            features = StackedDesign(take(features_of(design).example, chosen))
+            design = batch_design(features, [path.design for path in paths])
         return Batch(paths, design, states)
-
-
-def _features(design: Design) -> Design:
-    return design.features if isinstance(design, InterceptDesign) else design
-
-
-def _batch_design(features: Design, members: Sequence[Design]) -> Design:
-    """Return the features of all members, with the intercepts that each of them may have."""
-    first = members[0]
-    if not isinstance(first, InterceptDesign):
-        return features
-    if not isinstance(features, StackedDesign):
-        return InterceptDesign(features, first.means, first.height)
-    return StackedInterceptDesign(
-        features, [each for each in members if isinstance(each, InterceptDesign)]
-    )
 
 
 def _maps(paths: Sequence[Path]) -> ProximalMaps:
@@ -335,7 +194,7 @@ def run_batch(
         check_instance("penalty", each, Penalty, "sp.Lasso(0.5)")
     features, settings = _members(X, y, loss, fit_intercept, len(penalties))
     penalties = penalties * (len(settings) if len(penalties) == 1 else 1)
-    design = _batch_design(features, [setting.design for setting in settings])
+    design = batch_design(features, [setting.design for setting in settings])
     first = settings[0]
     strictest = min(penalties, key=lambda penalty: penalty.max_step)
     bound, _ = first._replace(design=design).bind(algorithm, strictest)
@@ -405,179 +264,3 @@ def _same_count(counts: dict[str, int]) -> int:
         found = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise ValueError(f"a batch needs one for all of its members, or one for each; got {found}")
     return max(several.values(), default=1)
-
-
-# ------------------------------------------------------------------------------------------------
-# Risks
-# ------------------------------------------------------------------------------------------------
-
-
-def estimate_risk_batch(
-    batch: Batch,
-    test_loss: TestLoss = None,
-    covariance: Any = None,
-    row_scale: Any = None,
-    rng: Any = None,
-    *,
-    n_probes: int | None = None,
-    precision: str = "float32",
-    centered: bool = False,
-) -> list[Risk]:
-    """Estimate the risk of every iterate of every member, their tangents advancing together.
-
-    Always by the method "compressed", and without an audit: for those, and for other methods,
-    call `steinpath.estimate_risk` with a member of the batch.
-
-    Parameters
-    ----------
-    batch : Batch
-        What `run_batch` returned.
-    test_loss, covariance, n_probes, precision, centered
-        As for `steinpath.estimate_risk`, the same for all members.
-    row_scale : None or "norm"
-        As for `steinpath.estimate_risk`.
-    rng : None, int, numpy.random.Generator, or a sequence of these
-        Randomness of the probes; a sequence has one for each member, which then has the probes
-        that it would have alone.
-
-    Returns
-    -------
-    list of Risk
-        One for each member.
-    """
-    check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
-    check_choice("precision", precision, ("float32", "float64"))
-    check_flag("centered", centered)
-    if row_scale is not None:
-        check_choice("row_scale", row_scale, ("norm",))
-    if n_probes is not None:
-        n_probes = check_count("n_probes", n_probes)
-    first = batch[0]
-    criterion = resolve_test_loss(test_loss, first.loss)
-    moments = [None] * len(batch)
-    if covariance is not None:
-        common = second_moments(first, covariance)
-        # with an intercept, each member has one entry of its own
-        own = first.fit_intercept and first.design is not batch[-1].design
-        moments = [second_moments(path, covariance) if own else common for path in batch]
-    problems = [
-        Problem(
-            path,
-            criterion,
-            generator,
-            centered=centered,
-            moments=known,
-            row_squares=row_squares_of(path, row_scale),
-            n_probes=n_probes,
-            precision=precision,
-        )
-        for path, known, generator in zip(batch, moments, _generators(rng, batch), strict=True)
-    ]
-    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        return [
-            assemble(problem, "compressed", found, name_of_scale(row_scale))
-            for problem, found in zip(problems, _compressed(problems, batch), strict=True)
-        ]
-
-
-def _generators(rng: Any, batch: Batch) -> list[np.random.Generator]:
-    if isinstance(rng, list | tuple):
-        if len(rng) != len(batch):
-            raise ValueError(f"rng has {len(rng)} entries for a batch of {len(batch)}")
-        return [check_rng(each) for each in rng]
-    return check_rng(rng).spawn(len(batch))
-
-
-def _compressed(problems: Sequence[Problem], batch: Batch) -> list[Found]:
-    compression = BatchCompression(problems, batch)
-    wanted = dict.fromkeys(range(len(batch)), problems[0].n_probes or usual_probes(batch[0]))
-    found: dict[int, Found] = {}
-    first: dict[int, int] = {}
-    while wanted:
-        compression.draw(wanted)
-        for k in list(wanted):
-            readings, problem = compression.readings[k], problems[k]
-            found[k] = scored(problem, readings.corrections(), readings.n_probes)
-            more = probes_wanted(problem, found[k], first.setdefault(k, readings.n_probes))
-            if more is None:
-                del wanted[k]
-            else:
-                wanted[k] = more
-    return [found[k] for k in range(len(batch))]
-
-
-class BatchCompression:
-    """A batch prepared for compressed corrections, and the probes drawn so far."""
-
-    def __init__(self, problems: Sequence[Problem], batch: Batch):
-        self._problems, self._batch = problems, batch
-        together, rngs = batch.together(), [problem.rng for problem in problems]
-        self._dtype = getattr(namespace(together.y), problems[0].precision)
-        self._whole = Linearization(together, design_in(together, self._dtype, *rngs))
-        self._dtype = self._whole.design.example.dtype
-        self.readings = [
-            Readings(trajectory, problem.row_squares)
-            for trajectory, problem in zip(compress_all(together, rngs), problems, strict=True)
-        ]
-        self._on_rows = [
-            problem.moments is None and rows_are_less_noisy(problem.path, problem.row_squares)
-            for problem in problems
-        ]
-
-    def draw(self, wanted: dict[int, int]) -> None:
-        """Draw more probes for some members, until these have about so many."""
-        labels = {k: self.readings[k].missing(count) for k, count in wanted.items()}
-        for on_rows in (False, True):
-            members = [k for k, new in labels.items() if len(new) and self._on_rows[k] == on_rows]
-            if members:
-                self._draw(members, [labels[k] for k in members])
-
-    def _draw(self, members: Sequence[int], labels: Sequence[np.ndarray]) -> None:
-        linearization = self._whole
-        if len(members) < len(self._batch):
-            part = self._batch.part(members).together()
-            linearization = Linearization(part, part.design.astype(self._dtype))
-        design = linearization.design
-        xp, width = namespace(design.example), max(map(len, labels))
-
-        def stacked(blocks: Iterable[Array]) -> Array:
-            """Return the members' blocks as one, with columns of zeros up to the same width."""
-            return xp.stack(
-                [
-                    xp.concat(
-                        [x, cast(design.zeros(x.shape[0], width - x.shape[1]), x.dtype)], axis=1
-                    )
-                    for x in blocks
-                ],
-                axis=1,
-            )
-
-        n, p = design.shape
-        on_rows = self._on_rows[members[0]]
-        probes = stacked(
-            design.signs(self._problems[k].rng, n if on_rows else p, len(new))
-            for k, new in zip(members, labels, strict=True)
-        )
-        coordinates = stacked(
-            self.readings[k].coordinates(new) for k, new in zip(members, labels, strict=True)
-        )
-        columns = self._columns(design, members, probes, on_rows)
-        found = to_numpy(follow(linearization, coordinates, columns))
-        for place, (k, new) in enumerate(zip(members, labels, strict=True)):
-            self.readings[k].add(new, found[:, place, : len(new)])
-
-    def _columns(
-        self, design: Design, members: Sequence[int], probes: Array, on_rows: bool
-    ) -> Columns:
-        xp, problems = namespace(probes), [self._problems[k] for k in members]
-        known = [problem.moments for problem in problems]
-        if known[0] is not None and any(each is not known[0] for each in known):
-            own = [cast(each, probes.dtype) @ probes[:, k, :] for k, each in enumerate(known)]
-            return Columns(probes, None, xp.stack(own, axis=1))
-        scales = None
-        if any(problem.row_squares is not None for problem in problems):
-            one = xp.ones_like(problems[0].path.y)  # constant columns have no sizes
-            scales = xp.stack(
-                [one if p.row_squares is None else p.row_squares for p in problems], axis=1
-            )
-        return probe_columns(design, known[0], scales, probes, on_rows)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steinpath._arrays import namespace, to_numpy
-from steinpath.batches import Batch, estimate_risk_batch, run_batch
+from steinpath.batch_risks import estimate_risk_batch
+from steinpath.batches import Batch, run_batch
 from steinpath.scoring import Criterion, resolve_test_loss
 from steinpath.simulate import LinearModel, PredictionErrors
 from steinpath.study.replicate import CORRECTIONS, WAYS, Columns, columns_of, draw, unheard
