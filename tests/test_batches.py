@@ -9,6 +9,8 @@ from scipy import sparse
 import steinpath as sp
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, handles
 from steinpath import compression
+from steinpath.designs import WeightedDesign, as_design
+from steinpath.stacks import StackedDesign
 
 MEMBERS, N, P = 4, 30, 12
 ALGORITHM = sp.ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
@@ -208,3 +210,68 @@ def test_refusals():
         sp.estimate_risk_batch(batch, row_scale="auto")
     assert repr(batch).startswith("<Batch of 4 paths like <Path of 3 iterations")
     assert batch[1:3] == [batch[1], batch[2]]
+    with pytest.raises(ValueError, match=r"given as X\[0\]"):
+        sp.run_batch(X[:1], y[:1], sp.LAD(), [lasso] * 3)
+    with pytest.raises(TypeError, match=r"pass an instance: sp\.Lasso"):
+        sp.run_batch(X, y, sp.LAD(), sp.Lasso)
+    with pytest.raises(TypeError, match="must be a Penalty"):
+        sp.run_batch(X, y, sp.LAD(), 0.3)
+    with pytest.raises(ValueError, match="count alike"):
+        sp.run_batch(WeightedDesign(as_design(X[0]), np.arange(1, N + 1)), y, sp.LAD(), lasso)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_penalties_of_different_kinds(intercept, shared):
+    X, y = data()
+    groups = np.arange(P) // 3
+    penalties = [
+        sp.GroupLasso(0.3, groups),
+        sp.GroupLasso(0.1, groups),
+        sp.Ridge(0.3),
+        sp.Lasso(0.2, weights=np.arange(P)),
+    ]
+    batch = sp.run_batch(X[0] if shared else X, y, sp.LAD(), penalties, ALGORITHM, 15, intercept)
+    alone = [
+        sp.run(X[0 if shared else k], y[k], sp.LAD(), penalty, ALGORITHM, 15, intercept)
+        for k, penalty in enumerate(penalties)
+    ]
+    risks = sp.estimate_risk_batch(batch, rng=list(range(MEMBERS)), precision="float64")
+    assert_members(batch, risks, alone, range(MEMBERS), precision="float64")
+
+
+def test_the_norm_of_a_member_whose_singular_vector_is_of_signs():
+    even, odd = np.array([1.0, 1.0]), np.array([1.0, -1.0])
+    for weak, strong in (
+        (even, odd),
+        (odd, even),
+    ):  # a start of signs would be orthogonal to one of the two
+        X = np.zeros((2, 40, 2))
+        X[0, :20], X[0, 20:] = weak, 3 * strong
+        X[1, :, 0] = 1.15
+        assert StackedDesign(X).norm() == pytest.approx(np.linalg.norm(X[0], 2))
+
+
+def test_single_precision_is_faithful_to_every_member():
+    """Centring leaves nothing of the first one in float32; the second one is large."""
+    X, y = data(100, 50, 2)
+    X[0] += 3e6
+    X[1] *= 300
+    slow = sp.ChambollePock(sigma=1e-3, tau=1e-3, theta=0.5)
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(1e-3), slow, 100, fit_intercept=True)
+    found = sp.estimate_risk_batch(batch, rng=[0, 1])[0]
+    expected = sp.estimate_risk(batch[0], method="compressed", rng=0, precision="float64")
+    np.testing.assert_allclose(
+        found.values - found.train, expected.values - expected.train, rtol=1e-4, atol=1e-9
+    )
+
+
+def test_seeds_in_any_sequence_and_generators_that_cannot_spawn():
+    X, y = data()
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10)
+    expected = sp.estimate_risk_batch(batch, rng=[0, 1, 2, 3])
+    for seeds in (range(4), np.arange(4)):
+        for one, other in both(sp.estimate_risk_batch(batch, rng=seeds), expected):
+            np.testing.assert_array_equal(one.values, other.values)
+    old = np.random.Generator(np.random.RandomState(0)._bit_generator)
+    assert len(sp.estimate_risk_batch(batch, rng=old)) == 4

@@ -14,6 +14,7 @@ from steinpath._validation import (
     check_flag,
     check_instance,
     check_rng,
+    spawned,
 )
 from steinpath.batches import Batch
 from steinpath.compression import (
@@ -103,11 +104,12 @@ def estimate_risk_batch(
 
 
 def _generators(rng: Any, batch: Batch) -> list[np.random.Generator]:
-    if isinstance(rng, list | tuple):
+    if isinstance(rng, Sequence | np.ndarray) and not isinstance(rng, str):
         if len(rng) != len(batch):
             raise ValueError(f"rng has {len(rng)} entries for a batch of {len(batch)}")
         return [check_rng(each) for each in rng]
-    return check_rng(rng).spawn(len(batch))
+    rng = check_rng(rng)
+    return [spawned(rng) for _ in batch]
 
 
 def _compressed(problems: Sequence[Problem], batch: Batch) -> list[Found]:

@@ -8,10 +8,11 @@ has to know whose columns they are (`steinpath.stacks`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
+import array_api_compat
 import numpy as np
 
 from steinpath._arrays import Array, namespace, take
@@ -149,7 +150,7 @@ def run_batch(
     X : array-like of shape (members, n, p) or (n, p), or a `steinpath.designs.Design`
         A design matrix for each member, or one for all.
     y : array-like of shape (members, n) or (n,)
-        Responses for each member, or for all.
+        Responses for each member, or for all if these share X.
     loss : Loss
         Such as ``sp.LAD()``.
     penalty : Penalty or sequence of Penalty
@@ -189,7 +190,8 @@ def run_batch(
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
     check_flag("fit_intercept", fit_intercept)
     n_iter = check_count("n_iter", n_iter)
-    penalties = [penalty] if isinstance(penalty, Penalty) else list(penalty)
+    several = not isinstance(penalty, Penalty | type) and isinstance(penalty, Iterable)
+    penalties: list[Any] = [*penalty] if several else [penalty]  # type: ignore[misc]
     for each in penalties:
         check_instance("penalty", each, Penalty, "sp.Lasso(0.5)")
     features, settings = _members(X, y, loss, fit_intercept, len(penalties))
@@ -234,7 +236,8 @@ def _with_designs_of_their_own(
             f"X is a batch of shape {tuple(X.shape)}, and needs y of shape "
             f"{tuple(X.shape[:2])}; got {tuple(y.shape)}"
         )
-    _same_count({"X": int(X.shape[0]), "penalty": n_penalties})
+    if _same_count({"X": int(X.shape[0]), "penalty": n_penalties}) > X.shape[0]:
+        raise ValueError(f"one X for {n_penalties} penalties is given as X[0], of shape (n, p)")
     design = StackedDesign(X)
     settings = [
         prepare(own, y[k, ...], loss, fit_intercept) for k, own in enumerate(design.members)
@@ -245,9 +248,12 @@ def _with_designs_of_their_own(
 def _with_one_design(
     X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
 ) -> tuple[Design, list[Setting]]:
-    responses = [y] if getattr(y, "ndim", 1) < 2 else [y[k, ...] for k in range(y.shape[0])]
+    y = y if array_api_compat.is_array_api_obj(y) else np.asarray(y)
+    responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
     count = _same_count({"y": len(responses), "penalty": n_penalties})
     design = as_design(X)
+    if design.weights is not None:
+        raise ValueError("the rows of a batch all count alike; use sp.run for weighted ones")
     settings = [prepare(design, each, loss, False) for each in responses]
     if fit_intercept:
         centered = InterceptDesign(design)

@@ -226,6 +226,29 @@ class FreeLast(Jacobian):
         return FreeLast(self.head.part(head, dtype), self.last)
 
 
+@dataclass(frozen=True, eq=False)
+class OfColumns(Jacobian):
+    """Jacobians of different kinds, one for each column of a block, or member of a batch."""
+
+    each: tuple[Jacobian, ...]
+
+    def __call__(self, block: Array) -> Array:
+        found = [own(block[:, k, ...]) for k, own in enumerate(self.each)]
+        return namespace(block).stack(found, axis=1)
+
+    def affine(self, shift: float, factor: float) -> OfColumns:
+        return OfColumns(tuple(own.affine(shift, factor) for own in self.each))
+
+    def support(self) -> None:
+        return None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        return list(self.each)
+
+    def part(self, coordinates: Array | None, dtype: Any) -> OfColumns:
+        return OfColumns(tuple(own.part(coordinates, dtype) for own in self.each))
+
+
 def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
     """Return some of a vector's entries in another precision; numbers stay as they are."""
     if not hasattr(values, "ndim"):

@@ -25,7 +25,14 @@ import numpy as np
 
 from steinpath._arrays import Array, along_rows, clip, like, namespace, to_numpy
 from steinpath._validation import check_array, store_number
-from steinpath.jacobians import Diagonal, FreeLast, Groups, GroupwiseRankOne, Jacobian
+from steinpath.jacobians import (
+    Diagonal,
+    FreeLast,
+    Groups,
+    GroupwiseRankOne,
+    Jacobian,
+    OfColumns,
+)
 
 
 class Penalty(ABC):
@@ -528,7 +535,7 @@ class SideBySide(Penalty):
     def jacobian(self, b: Array, step: float) -> Jacobian:
         found = [each.jacobian(b[:, k], step) for k, each in enumerate(self.columns)]
         if not all(isinstance(each, Diagonal) for each in found):
-            raise NotImplementedError("such a block is differentiated column by column")
+            return OfColumns(tuple(found))
         one = namespace(b).ones_like(b[:, 0])
         entries = [one * each.entries for each in found if isinstance(each, Diagonal)]
         return Diagonal(namespace(b).stack(entries, axis=1))

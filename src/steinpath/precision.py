@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._arrays import Array, namespace
+from steinpath._arrays import Array, namespace, to_numpy
 from steinpath.designs import Design
 from steinpath.path import Path
 
@@ -28,9 +28,13 @@ def design_in(path: Path, dtype: Any, *rngs: np.random.Generator) -> Design:
     copied = path.design.array(design.matmat(design.array(probe)))
     xp = namespace(product)
 
-    def size(array: Array) -> float:  # of the largest entry, without a copy
-        return path.design.largest(max(float(xp.max(array)), -float(xp.min(array))))
+    def size(array: Array) -> np.ndarray:  # of the largest entry of each member, without a copy
+        axes = tuple(range(array.ndim - 1)) if path.is_batch else None
+        high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
+        largest = np.maximum(high, -low)
+        return largest if path.is_batch else np.asarray(path.design.largest(float(largest)))
 
     sizes = [size(array) for array in (product, path.iterates, path.duals)]
-    moderate = all(value == 0 or 1e-10 < value < 1e10 for value in sizes)
-    return design if moderate and size(copied - product) <= 1e-3 * sizes[0] else path.design
+    moderate = all(np.all((each == 0) | ((each > 1e-10) & (each < 1e10))) for each in sizes)
+    faithful = np.all(size(copied - product) <= 1e-3 * sizes[0])
+    return design if moderate and faithful else path.design

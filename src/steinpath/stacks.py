@@ -26,7 +26,9 @@ class _OfMembers(Design):
 
     def _largest_singular_value(self, tol: float) -> float:
         xp = namespace(self.example)
-        block = self.signs(np.random.default_rng(0), self.shape[1], len(self.members))
+        # not signs, to which a singular vector of a small matrix may be orthogonal
+        start = np.random.default_rng(0).standard_normal((self.shape[1], len(self.members)))
+        block = self.array(start)
         for _ in range(_POWER_STEPS):
             block = self.rmatmat(self.matmat(block))
             sizes = xp.linalg.vector_norm(block, axis=0)
@@ -94,6 +96,7 @@ class SharedDesign(Design):
 
     def __init__(self, design: Design):
         self.design, self.example, self.shape = design, design.example, design.shape
+        self.dear = design.dear
 
     def matmat(self, block: Array) -> Array:
         return self._flat(self.design.matmat, block)

@@ -1,5 +1,7 @@
 """Replications in batches: those that would have been done one by one."""
 
+import os
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -100,6 +102,16 @@ def test_a_true_risk_that_fails_is_an_outcome(monkeypatch):
     (outcome,) = in_batches([Task(SETTING, 0)], 1)
     assert outcome.columns is None
     assert "the integral did not converge" in outcome.error
+
+
+def test_a_worker_that_dies_costs_nothing():
+    """One of those that compute true risks."""
+    with parallel._processes(2) as workers:
+        with pytest.raises(BrokenExecutor):
+            workers.submit(os._exit, 1).result()
+        pending = batch.start_batch(SETTING, draw_batch(SETTING, [0, 1]), workers)
+        for seed, found in enumerate(pending.finish()):
+            assert_same(found, replicate(SETTING, seed), 1e-6)
 
 
 def test_a_study_in_batches(tmp_path, monkeypatch):

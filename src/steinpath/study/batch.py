@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -123,8 +123,24 @@ def _truths(
         if workers is None:
             results.append(partial(_true_risks, *arguments))
         else:
-            results.append(workers.submit(_true_risks, *arguments).result)
+            results.append(_elsewhere(workers, partial(_true_risks, *arguments)))
     return results
+
+
+def _elsewhere(workers: Executor, task: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
+    """Leave a task to workers; if these die, do it here when its result is asked for."""
+    try:
+        future = workers.submit(task)
+    except BrokenExecutor:
+        return task
+
+    def result() -> np.ndarray:
+        try:
+            return future.result()
+        except BrokenExecutor:
+            return task()
+
+    return result
 
 
 def _true_risks(
