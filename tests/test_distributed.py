@@ -644,6 +644,18 @@ def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch):
     assert_same_path(path, whole[0])
 
 
+def test_nothing_stays_after_a_worker_was_killed(client, monkeypatch):
+    design = sp.distributed.from_delayed(loaders())
+    keys = [block.key for block in design.blocks]
+    [address] = client.who_has(design.blocks)[keys[0]][:1]
+    pid = client.run(os.getpid, workers=[address])[address]
+    AtRound(monkeypatch, 12, lambda: os.kill(pid, signal.SIGKILL))
+    path = sp.run(design, Y_ALL, **PROBLEM)
+    del path, design
+    assert_threads_end(lambda: sum(key in client.futures for key in keys))
+    assert_threads_end(lambda: sum(key.startswith("exchange") for key in client.futures))
+
+
 def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monkeypatch):
     design = sp.distributed.from_delayed(loaders())
     path = sp.run(design, Y_ALL, **PROBLEM)
@@ -720,6 +732,53 @@ def test_what_makes_no_design(client, tmp_path):
         sp.distributed.from_files([])
     with pytest.raises(ValueError, match=r"a.csv is not a file that can be read here: .npy"):
         sp.distributed.from_files([tmp_path / "a.csv"])
+
+
+def test_an_index_of_pandas_is_no_feature(client, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(X_ALL[:, :3], columns=list("abc")).assign(price=Y_ALL)
+    files = [tmp_path / "filtered.parquet", tmp_path / "plain.parquet"]
+    frame[frame.a > 0].to_parquet(files[0])  # with an index of its own, written as a column
+    frame.to_parquet(files[1])
+    design, y = sp.distributed.from_files(files, response="price")
+    assert design.shape == (len(y), 3)
+    named = sp.distributed.from_files(files[:1], columns=["a", "__index_level_0__"])
+    assert named.shape[1] == 2
+
+
+def test_files_that_are_no_good_are_named(client, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    from_files = sp.distributed.from_files
+    for name in ("bad.npy", "bad.parquet"):
+        (tmp_path / name).write_text("hello")
+        with pytest.raises(RuntimeError, match=rf"block 0 \({name}\) could not be loaded: "):
+            from_files([tmp_path / name])
+    with pytest.raises(FileNotFoundError, match=r"none\.npy"):
+        from_files([tmp_path / "none.npy"])
+    file = tmp_path / "words.parquet"
+    pd.DataFrame({"a": [1.0, 2.0], "y": ["u", "v"]}).to_parquet(file)
+    with pytest.raises(RuntimeError, match=r"block 0 \(words.parquet\).*'y' does not hold numbers"):
+        from_files([file], response="y")
+    with pytest.raises(ValueError, match="'a' is the response, and cannot be a column of X too"):
+        from_files([file], columns=["a"], response="a")
+    with pytest.raises(TypeError, match=r"columns must be a list, as \['a'\]"):
+        from_files([file], columns="a")
+    for k in (3, 2):
+        np.save(tmp_path / f"{k}.npy", np.ones((5, k)))
+    with pytest.raises(ValueError, match=r"block 1 \(2.npy\) has 2 columns, but block 0 .* has 3"):
+        from_files([tmp_path / "3.npy", tmp_path / "2.npy"])
+
+
+def test_a_client_that_is_closed():
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
+        design = sp.distributed.from_delayed(loaders(), client=client)
+        path = sp.run(design, Y_ALL, **PROBLEM)
+    for late in (lambda: path.fitted, lambda: sp.run(design, Y_ALL, **PROBLEM)):
+        with pytest.raises(RuntimeError, match="client or its cluster is closed"):
+            late()
 
 
 def test_without_a_client():

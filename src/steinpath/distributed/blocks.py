@@ -35,10 +35,12 @@ def loaded(loader: Callable[[], Any], name: str) -> Any:
     try:
         block = loader()
     except Exception as error:
-        raise RuntimeError(
-            f"{name} could not be loaded: {type(error).__name__}: {error}"
-        ) from error
+        raise _unreadable(name, error) from error
     return checked(block, name)
+
+
+def _unreadable(name: str, error: Exception) -> RuntimeError:
+    return RuntimeError(f"{name} could not be loaded: {type(error).__name__}: {error}")
 
 
 def checked(block: Any, name: str) -> Any:
@@ -84,19 +86,33 @@ _PARQUET = (".parquet", ".pq")
 _KINDS = ".npy, .npz (of scipy.sparse.save_npz), .parquet or .pq"
 
 
-def columns_of(path: str) -> list[Any]:
-    """Names of the columns of a file, or their numbers."""
+class Header(NamedTuple):
+    """The columns of a file, by name or number, and those that only label its rows."""
+
+    columns: list[Any]
+    labels: list[Any]
+
+
+def header_of(path: str, name: str) -> Header:
+    """Read which columns a file has."""
     suffix = PurePath(path).suffix
-    if suffix in _PARQUET:
-        return list(_parquet().read_schema(path).names)
-    if suffix == ".npz":
-        return list(range(load_npz(path).shape[1]))
-    if suffix != ".npy":
+    if suffix not in (*_PARQUET, ".npz", ".npy"):
         raise ValueError(f"{path} is not a file that can be read here: {_KINDS}")
-    shape = np.load(path, mmap_mode="r").shape
+    if suffix in _PARQUET:
+        _parquet()  # if it is missing, that is not for want of the file
+    try:
+        if suffix in _PARQUET:
+            schema = _parquet().read_schema(path)
+            labels = (schema.pandas_metadata or {}).get("index_columns", [])
+            return Header(list(schema.names), [each for each in labels if isinstance(each, str)])
+        shape = (load_npz(path) if suffix == ".npz" else np.load(path, mmap_mode="r")).shape
+    except OSError:  # which names the file, and is what callers look for
+        raise
+    except Exception as error:
+        raise _unreadable(name, error) from error
     if len(shape) != 2:
         raise ValueError(f"{path} must hold an array of 2 dimensions; its shape is {shape}")
-    return list(range(shape[1]))
+    return Header(list(range(shape[1])), [])
 
 
 def read_columns(path: str, columns: Columns) -> Any:
@@ -111,9 +127,12 @@ def read_columns(path: str, columns: Columns) -> Any:
     return np.load(path) if list(columns) == list(range(values.shape[1])) else values[:, columns]
 
 
-def read_response(path: str, column: Any) -> np.ndarray:
+def read_response(path: str, name: str, column: Any) -> np.ndarray:
     """Read one column of a file."""
-    values = read_columns(path, [column])
+    try:
+        values = read_columns(path, [column])
+    except Exception as error:
+        raise _unreadable(name, error) from error
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
 
 

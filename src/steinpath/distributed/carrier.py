@@ -74,6 +74,17 @@ class DaskCarrier:
 
     def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
         """Return the answer of each block that there is a request for."""
+        try:
+            return self._exchange(requests)
+        except Exception as error:
+            if self._client.status == "running" or isinstance(error, WorkerLost):
+                raise
+            raise WorkerLost(
+                "the Dask client or its cluster is closed, and with it what was on the workers; "
+                "make a client, the design and the path anew"
+            ) from error
+
+    def _exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
         if not self._sessions:
             self._open(list(requests))
         # to a new session a request goes wherever that is, to a known one nowhere else
@@ -97,8 +108,10 @@ class DaskCarrier:
                 raise _no_workers()
             gone = [k for k in waiting if bound.get(k) not in (None, *workers)]
             if gone:
+                # or they would wait for ever, and keep their sessions and blocks as long
+                self._client.cancel([waiting[k] for k in gone])
                 for k in gone:
-                    del waiting[k]  # or it would wait for ever
+                    del waiting[k]
                     answers[k] = Lost()
                 gathering = _Gathering(self._client, list(waiting.values()))
                 self._open_again(gone)
@@ -106,11 +119,13 @@ class DaskCarrier:
 
     def _open(self, blocks: Sequence[int]) -> None:
         """Make new sessions: where their blocks are, unless others have room and these do not."""
-        with suppress(TimeoutError):
-            self._client.wait_for_workers(1, timeout=_PATIENCE)
-        threads = self._client.nthreads()
-        if not threads:
-            raise _no_workers()
+        until = time.monotonic() + _PATIENCE
+        while not (threads := self._client.nthreads()):  # one that came may be gone again
+            if time.monotonic() > until:
+                raise _no_workers()
+            with suppress(TimeoutError):
+                self._client.wait_for_workers(1, timeout=_LOOK)
+            time.sleep(0.05)
         self._crew = max(self._crew, len(threads))
         holders = self._client.who_has([self._args[k][0] for k in blocks])
         kept = [where for k, where in self._where.items() if k not in blocks]

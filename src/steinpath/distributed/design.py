@@ -14,10 +14,11 @@ from steinpath._validation import check_flag, check_instance
 from steinpath.designs import RemoteDesign, check_response
 from steinpath.distributed.blocks import (
     Columns,
+    Header,
     checked,
-    columns_of,
     common,
     facts_of,
+    header_of,
     loaded,
     read_columns,
     read_response,
@@ -177,8 +178,8 @@ def from_files(
         Files that all workers can read: ``.npy``, ``.npz`` of `scipy.sparse.save_npz`, or
         ``.parquet``.
     columns : sequence of str or int, optional
-        Columns of X, by name for Parquet and by number otherwise; all of the file's but the
-        response by default, in its order.
+        Columns of X, by name for Parquet and by number otherwise; all of the file's by default,
+        in its order, but for the response and the index of a pandas data frame.
     response : str or int, optional
         A column that is y.
     client : distributed.Client, optional
@@ -197,33 +198,39 @@ def from_files(
     if not files:
         raise ValueError("there are no files; one is needed for each block of rows")
     names = [f"block {k} ({os.path.basename(file)})" for k, file in enumerate(files)]
-    known = client.gather(client.map(columns_of, files, pure=False))
+    known = client.gather(client.map(header_of, files, names, pure=False))
     wanted = _wanted(known, names, columns, response)
     loaders = [partial(read_columns, file, wanted) for file in files]
     design = _of_loaders(loaders, names, client)
     if response is None:
         return design
-    parts = client.map(read_response, files, column=response, pure=False)
+    parts = client.map(read_response, files, names, column=response, pure=False)
     return design, np.concatenate(client.gather(parts))
 
 
 def _wanted(
-    known: Sequence[list[Any]], names: Sequence[str], columns: Columns | None, response: Any
+    known: Sequence[Header], names: Sequence[str], columns: Columns | None, response: Any
 ) -> list[Any]:
     """Return the columns to read from every file; refuse those that a file does not have."""
-    wanted = [c for c in known[0] if c != response] if columns is None else list(columns)
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list, as [{columns!r}]")
+    defaults = [[c for c in there.columns if c not in there.labels] for there in known]
+    wanted = [c for c in defaults[0] if c != response] if columns is None else list(columns)
     if not wanted:
         raise ValueError("columns is empty: X needs one column at least")
-    for there, name in zip(known, names, strict=True):
-        missing = [
-            c for c in (*wanted, *([] if response is None else [response])) if c not in there
-        ]
-        if missing:
-            raise ValueError(f"{name} has no column {missing[0]!r}; it has {there[:8]!r:.100}")
-        if columns is None and len(there) != len(known[0]):
+    if response is not None and response in wanted:
+        raise ValueError(f"column {response!r} is the response, and cannot be a column of X too")
+    needed = wanted if response is None else [*wanted, response]
+    for there, default, name in zip(known, defaults, names, strict=True):
+        if columns is None and len(default) != len(defaults[0]):
             raise ValueError(
-                f"{name} has {len(there)} columns, but {names[0]} has {len(known[0])}; choose "
+                f"{name} has {len(default)} columns, but {names[0]} has {len(defaults[0])}; choose "
                 "some by columns="
+            )
+        missing = [c for c in needed if c not in there.columns]
+        if missing:
+            raise ValueError(
+                f"{name} has no column {missing[0]!r}; it has {there.columns[:8]!r:.100}"
             )
     return wanted
 
