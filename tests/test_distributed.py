@@ -453,6 +453,8 @@ def test_what_is_not_available_is_refused():
             attempt()
     with pytest.raises(ValueError, match="X has 60 rows, but y has 5 entries"):
         sp.run(design, y[:5], *args[1:])
+    with pytest.raises(TypeError, match=r"not in this process.*use sp\.run"):
+        sp.LADLasso().fit(design, y)
 
 
 def test_a_test_loss_of_the_users_own_works_row_by_row():

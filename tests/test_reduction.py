@@ -177,7 +177,7 @@ def test_single_precision_data_keep_their_small_singular_values(fit_intercept):
 def test_a_design_without_a_gram_matrix_is_refused():
     X, y, _ = draw(120, 110)
     path = sp.run(Products(X), y, sp.SquareRoot(), sp.Ridge(0.5), n_iter=60)
-    with pytest.raises(ValueError, match="and X in memory"):
+    with pytest.raises(ValueError, match="and a dense X in memory"):
         sp.estimate_risk(path, method="spectral")
     risk = sp.estimate_risk(path, method="compressed", rng=0)
     dense = sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.5), n_iter=60)

@@ -28,7 +28,7 @@ from steinpath._validation import (
 )
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.blocks import BlockDesign, needs_blocks
-from steinpath.designs import Design
+from steinpath.designs import Design, RemoteDesign
 from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_side_by_side
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
@@ -102,6 +102,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         -------
         self
         """
+        if isinstance(X, RemoteDesign):
+            raise TypeError(
+                f"{X!r} is not in this process, and estimators need X here; use sp.run and "
+                "sp.estimate_risk for it"
+            )
         X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         self._check_parameters()
         progress = Progress(self, X, y, sample_weight)

@@ -240,7 +240,7 @@ def _spectral(problem: Problem) -> Found:
     if not has_spectrum(path):
         raise ValueError(
             "method 'spectral' needs the square-root or squared loss, a penalty that treats all "
-            f"coefficients alike, such as Ridge, and X in memory; this is {path.loss!r} + "
+            f"coefficients alike, such as Ridge, and a dense X in memory; this is {path.loss!r} + "
             f"{path.penalty!r} by {path.algorithm!r}; use 'compressed'"
         )
     corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
