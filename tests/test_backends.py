@@ -15,7 +15,8 @@ import steinpath as sp
 from backends import OTHERS
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, Products, draw, handles
 from steinpath.methods import METHODS
-from steinpath.path import extend_side_by_side, prepare, start_side_by_side
+from steinpath.path import prepare
+from steinpath.side_by_side import extend_side_by_side, start_side_by_side
 
 EVERY_BACKEND = pytest.mark.parametrize("backend", OTHERS, ids=str)
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)

@@ -5,13 +5,13 @@ import pytest
 
 from backends import everywhere, on_backend, sp
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, draw, handles
-from steinpath import baselines
+from steinpath import baselines, side_by_side
 from steinpath import path as paths
 from steinpath.scoring import resolve_test_loss
 
 cross_validate = on_backend(baselines.cross_validate)
 prepare, start_side_by_side, extend_side_by_side = map(
-    on_backend, (paths.prepare, paths.start_side_by_side, paths.extend_side_by_side)
+    on_backend, (paths.prepare, side_by_side.start_side_by_side, side_by_side.extend_side_by_side)
 )
 
 CHAMBOLLE_POCK = sp.ChambollePock()

@@ -8,7 +8,8 @@ from typing import Any
 
 from steinpath._arrays import Array
 from steinpath.designs import InterceptDesign
-from steinpath.path import Setting, Watch
+from steinpath.path import Setting
+from steinpath.side_by_side import Watch
 
 __all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
 

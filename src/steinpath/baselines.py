@@ -18,7 +18,7 @@ import numpy as np
 from steinpath._arrays import Array, cast, indices, namespace, take, to_numpy
 from steinpath._validation import check_count, check_flag, check_instance, check_rng
 from steinpath.designs import Design
-from steinpath.path import Path, maps_side_by_side
+from steinpath.path import Path
 from steinpath.recursion import History
 from steinpath.scoring import (
     PerObservation,
@@ -27,6 +27,7 @@ from steinpath.scoring import (
     observation_losses,
     resolve_test_loss,
 )
+from steinpath.side_by_side import maps_side_by_side
 
 # Columns that advance together.
 _WIDTH = 256

@@ -20,7 +20,6 @@ from steinpath.batches import Batch
 from steinpath.compression import (
     Columns,
     Readings,
-    compress_all,
     follow,
     probe_columns,
     rows_are_less_noisy,
@@ -33,6 +32,7 @@ from steinpath.precision import design_in
 from steinpath.risk import Risk, assemble, name_of_scale
 from steinpath.scoring import TestLoss, resolve_test_loss
 from steinpath.tangents import Linearization
+from steinpath.trajectory import compress_all
 
 
 def estimate_risk_batch(

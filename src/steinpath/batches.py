@@ -26,8 +26,9 @@ from steinpath._validation import (
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm, ProximalMaps
 from steinpath.designs import Design, InterceptDesign, as_design
 from steinpath.losses import Loss
-from steinpath.path import Path, Setting, State, extend_together, maps_side_by_side, prepare
+from steinpath.path import Path, Setting, State, prepare
 from steinpath.penalties import Penalty
+from steinpath.side_by_side import extend_together, maps_side_by_side
 from steinpath.stacks import SharedDesign, StackedDesign, batch_design, features_of
 
 

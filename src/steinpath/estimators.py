@@ -30,8 +30,9 @@ from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.blocks import BlockDesign, needs_blocks
 from steinpath.designs import Design, RemoteDesign
 from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
-from steinpath.path import Path, Setting, extend_side_by_side, prepare, start_side_by_side
+from steinpath.path import Path, Setting, prepare
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
+from steinpath.side_by_side import extend_side_by_side, start_side_by_side
 from steinpath.strengths import PenaltyOf, check_strengths, lam_grid, make_penalty
 from steinpath.tuning import Tuning, choose
 

@@ -19,7 +19,7 @@ from steinpath._validation import (
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.losses import Loss
 from steinpath.methods import folds_pay, noise_allowed, noise_near
-from steinpath.path import Path, extend_side_by_side, prepare, start_side_by_side
+from steinpath.path import Path, prepare
 from steinpath.risk import (
     Risk,
     check_audit,
@@ -29,6 +29,7 @@ from steinpath.risk import (
     is_automatic,
 )
 from steinpath.scoring import TestLoss
+from steinpath.side_by_side import extend_side_by_side, start_side_by_side
 from steinpath.strengths import PenaltyOf, check_lams, make_penalty
 
 if TYPE_CHECKING:
