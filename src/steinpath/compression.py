@@ -44,8 +44,8 @@ from steinpath.reduction import (
 from steinpath.tangents import Feed, Linearization, responses
 from steinpath.trajectory import RANK_TOL, Trajectory, compress
 
-# Relative size of the smallest directions in the basis that holds those of rank-one Jacobians: their
-# effect on the traces is small in itself.
+# Relative size of the smallest directions in the basis that holds those of rank-one Jacobians:
+# their effect on the traces is small in itself.
 _SPAN_TOL = 1e-4
 # Probes to begin with, if X has more columns than rows; a few more if not, and where products with
 # the Gram matrix make them cheap.

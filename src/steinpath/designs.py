@@ -143,8 +143,6 @@ class Design(ABC):
         return self.array(rng.integers(0, 2, shape) * 2.0 - 1.0)
 
     def _largest_singular_value(self, tol: float) -> float:
-        if not self.is_whole:
-            return self._root_of_gram(tol)
         n, p = self.shape
         # of the matrix with rows times the roots of their weights
         roots = np.ones(n) if self.weights is None else np.sqrt(to_numpy(self.weights))
@@ -153,8 +151,14 @@ class Design(ABC):
             return np.asarray((roots * to_numpy(self.matmat(self.array(b))).T).T)
 
         def back(u: np.ndarray) -> np.ndarray:
-            return to_numpy(self.rmatmat(self.array((u.T / roots).T)))
+            return to_numpy(self.rmatmat(self.array((u.T / roots).T))).astype(float, copy=False)
 
+        if not self.is_whole:
+            # only XᵀX shows rows that are elsewhere. ARPACK may let no other thread of its process
+            # in while it waits for a product, and here each of them may wait for all others.
+            if p <= _SMALL:
+                return math.sqrt(max(np.linalg.eigvalsh(back(forth(np.eye(p))))[-1], 0.0))
+            return norm_in_few_passes(forth, back, p, tol**1.5)
         if min(n, p) <= _SMALL:
             columns = forth(np.eye(p)) if p <= n else back(np.eye(n))
             return float(np.linalg.norm(columns.astype(float), 2))
@@ -172,22 +176,6 @@ class Design(ABC):
             return 0.0  # ARPACK refuses the zero matrix
         values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
         return float(values[0])
-
-    def _root_of_gram(self, tol: float) -> float:
-        """Return the same by ``XᵀX``, which never shows rows that are elsewhere."""
-        p = self.shape[1]
-
-        def forth(b: np.ndarray) -> np.ndarray:
-            return to_numpy(self.matmat(self.array(b)))
-
-        def back(u: np.ndarray) -> np.ndarray:
-            return to_numpy(self.rmatmat(self.array(u))).astype(float)
-
-        if p <= _SMALL:
-            return math.sqrt(max(np.linalg.eigvalsh(back(forth(np.eye(p))))[-1], 0.0))
-        # ARPACK may let no other thread of its process in while it waits for a product, and here
-        # each of them may wait for all others
-        return norm_in_few_passes(forth, back, p, tol**1.5)
 
 
 class ScalableDesign(Design):

@@ -171,38 +171,36 @@ class ScaledLoss(Loss):
         return self.loss.location(y, weights)
 
 
-@dataclass(frozen=True, eq=False)
-class SharedSum(ScaledLoss):
-    """A separable loss of which some rows are here; the factor makes up for their number."""
+class StandIn(Loss):
+    """A loss in place of the one that the user chose, which step sizes and messages speak of."""
 
-    share: Share
+    loss: Loss
 
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]
-        """Of the loss of all rows."""
+        """Of the loss that was chosen."""
         return self.loss.smoothness
 
     def __repr__(self) -> str:
-        return repr(self.loss)  # in messages, the loss that the user chose
+        return repr(self.loss)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedSum(StandIn, ScaledLoss):
+    """A separable loss of which some rows are here; the factor makes up for their number."""
+
+    share: Share
 
     def value(self, r: Array) -> Array:
         return self.share.over_rows(super().value(r))
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedSum(Loss):
-    """A separable loss whose rows count unequally."""
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedSum(StandIn):
+    """A separable loss whose rows count unequally; its smoothness is that of one copy of a row."""
 
     loss: SeparableLoss
     weights: Array
-
-    @property
-    def smoothness(self) -> float | None:  # type: ignore[override]
-        """Of a single copy of a row."""
-        return self.loss.smoothness
-
-    def __repr__(self) -> str:
-        return repr(self.loss)  # in messages, the loss that the user chose
 
     def value(self, r: Array) -> Array:
         total = namespace(r).sum(along_rows(self.weights, r) * self.loss.rho(r), axis=0)

@@ -172,7 +172,7 @@ class PredictionErrors:
         return namespace(spread).linalg.vector_norm(spread, axis=-1, keepdims=True)
 
     def risk(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
-        """Return the risk; of squared error, without the variance of the noise.
+        """Return the risk, which may be infinite.
 
         Parameters
         ----------
@@ -183,6 +183,11 @@ class PredictionErrors:
         criterion : Criterion
             Test loss.
         """
+        found = self.comparable(spread, shift, criterion)
+        return found + self.noise.variance if criterion.name == "squared" else found
+
+    def comparable(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
+        """Return the same but, of squared error, without the variance: differences are finite."""
         noise, square = self.noise, np.sum(spread**2, axis=1)
         if criterion.name == "squared":
             return np.asarray(square + shift**2)
@@ -367,12 +372,13 @@ class LinearModel:
                 f"intercept must be a number or one for each of the {len(values)} rows of coef"
             ) from None
         intercepts = check_array("intercept", intercepts, ndim=1)
-        result = self.errors.risk(*self.deviation(values, intercepts), criterion)
+        deviation = self.deviation(values, intercepts)
         if centered:
             zero = self.deviation(0 * values[:1], np.zeros(1))
-            result = result - self.errors.risk(*zero, criterion)
-        if criterion.name == "squared" and not centered:  # else it cancels, infinite or not
-            result = result + self._noise.variance
+            result = self.errors.comparable(*deviation, criterion)
+            result = result - self.errors.comparable(*zero, criterion)
+        else:
+            result = self.errors.risk(*deviation, criterion)
         return result[0] if single else result
 
     def deviation(self, coef: Array, intercept: Any = 0.0) -> tuple[Array, Array]:

@@ -151,7 +151,7 @@ class Linearization:
         # the residuals of the first iteration still see the columns of the last iterates
         active_columns = _union([*recent, *primal])
         part = None
-        count = float(self.design.over_rows(self.design.array(_size(active_rows, n))))
+        count = float(self.design.over_rows(np.asarray(float(_size(active_rows, n)))))
         if count * _size(active_columns, p) < _WORTH_COPYING * self.design.n_rows * p:
             part = self.design.part(active_rows, active_columns)
         if part is None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from studies import SIZES, TINY, tables
 
+from steinpath.simulate import PredictionErrors
 from steinpath.study import STUDIES, batch, parallel, run_study, runner
 from steinpath.study.batch import draw_batch, most_members, replicate_batch
 from steinpath.study.parallel import Task, in_batches
@@ -98,7 +99,7 @@ def test_a_true_risk_that_fails_is_an_outcome(monkeypatch):
     def fail(*arguments):
         raise ArithmeticError("the integral did not converge")
 
-    monkeypatch.setattr(batch, "_true_risks", fail)
+    monkeypatch.setattr(PredictionErrors, "risk", fail)
     (outcome,) = in_batches([Task(SETTING, 0)], 1)
     assert outcome.columns is None
     assert "the integral did not converge" in outcome.error
@@ -110,8 +111,8 @@ def test_a_worker_that_dies_costs_nothing():
         with pytest.raises(BrokenExecutor):
             workers.submit(os._exit, 1).result()
         pending = batch.start_batch(SETTING, draw_batch(SETTING, [0, 1]), workers)
-        for seed, found in enumerate(pending.finish()):
-            assert_same(found, replicate(SETTING, seed), 1e-6)
+        for seed, finish in enumerate(pending):
+            assert_same(finish(), replicate(SETTING, seed), 1e-6)
 
 
 def test_a_study_in_batches(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from steinpath._arrays import namespace, to_numpy
 from steinpath.batch_risks import estimate_risk_batch
 from steinpath.batches import Batch, run_batch
 from steinpath.scoring import Criterion, resolve_test_loss
-from steinpath.simulate import LinearModel, PredictionErrors
+from steinpath.simulate import LinearModel
 from steinpath.study.replicate import CORRECTIONS, WAYS, Columns, columns_of, draw, unheard
 from steinpath.study.scenarios import BY_DESIGN, Drawn, Generator
 from steinpath.study.settings import ALGORITHM, LOSSES, PENALTIES, Setting
@@ -60,24 +60,16 @@ def draw_batch(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> BatchDa
     return BatchData(list(drawn), list(rngs), X, y)
 
 
-class Pending(NamedTuple):
-    """Replications that are done but for their true risks."""
-
-    columns: list[Columns]
-    truths: list[Callable[[], np.ndarray]]
-
-    def finish(self) -> list[Columns]:
-        """Wait for the true risks."""
-        both = zip(self.columns, self.truths, strict=True)
-        return [{"truth": truth(), **columns} for columns, truth in both]
+#: Waits for the true risks of a replication, which is done but for these, and returns it.
+Finish = Callable[[], Columns]
 
 
 def replicate_batch(setting: Setting, seeds: Sequence[int]) -> list[Columns]:
     """Do replications as a batch; see `steinpath.study.replicate.replicate`."""
-    return start_batch(setting, draw_batch(setting, seeds)).finish()
+    return [finish() for finish in start_batch(setting, draw_batch(setting, seeds))]
 
 
-def start_batch(setting: Setting, data: BatchData, workers: Executor | None = None) -> Pending:
+def start_batch(setting: Setting, data: BatchData, workers: Executor | None = None) -> list[Finish]:
     """Do replications on their device, and leave their true risks to others.
 
     Parameters
@@ -97,7 +89,12 @@ def start_batch(setting: Setting, data: BatchData, workers: Executor | None = No
         for way in setting.ways:
             for each, found in zip(columns, _estimates(way, batch, data), strict=True):
                 each |= columns_of(way, found)
-    return Pending(columns, _truths(batch, data.drawn, workers))
+    truths = _truths(batch, data.drawn, workers)
+    return [partial(_finish, *each) for each in zip(truths, columns, strict=True)]
+
+
+def _finish(truth: Callable[[], np.ndarray], columns: Columns) -> Columns:
+    return {"truth": truth(), **columns}
 
 
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
@@ -119,11 +116,8 @@ def _truths(
         return [lambda k=k: drawn[k].risk(coef[k]) for k in range(len(batch))]  # type: ignore[misc]
     results: list[Callable[[], np.ndarray]] = []
     for spread, shift in _deviations(model, batch):
-        arguments = model.errors, spread, shift, criterion
-        if workers is None:
-            results.append(partial(_true_risks, *arguments))
-        else:
-            results.append(_elsewhere(workers, partial(_true_risks, *arguments)))
+        task = partial(model.errors.risk, spread, shift, criterion)
+        results.append(task if workers is None else _elsewhere(workers, task))
     return results
 
 
@@ -141,13 +135,6 @@ def _elsewhere(workers: Executor, task: Callable[[], np.ndarray]) -> Callable[[]
             return task()
 
     return result
-
-
-def _true_risks(
-    errors: PredictionErrors, spread: np.ndarray, shift: np.ndarray, criterion: Criterion
-) -> np.ndarray:
-    squared = criterion.name == "squared"
-    return errors.risk(spread, shift, criterion) + (errors.noise.variance if squared else 0.0)
 
 
 def _deviations(model: LinearModel, batch: Batch) -> list[tuple[np.ndarray, np.ndarray]]:

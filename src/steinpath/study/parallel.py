@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from steinpath.study.batch import BatchData, Pending, draw_batch, law, most_members, start_batch
+from steinpath.study.batch import BatchData, Finish, draw_batch, law, most_members, start_batch
 from steinpath.study.replicate import Columns, replicate
 from steinpath.study.settings import Setting
 from steinpath.study.store import StudyError
@@ -219,14 +219,15 @@ def _attempt_batch(
 
 
 def _finished(
-    setting: Setting, seeds: Sequence[int], pending: Pending, seconds: float
+    setting: Setting, seeds: Sequence[int], pending: Sequence[Finish], seconds: float
 ) -> Iterator[Outcome]:
-    for seed, columns, truth in zip(seeds, pending.columns, pending.truths, strict=True):
+    for seed, finish in zip(seeds, pending, strict=True):
         task = Task(setting, seed)
         try:
-            yield Outcome(task, {"truth": truth(), **columns}, seconds)
+            outcome = Outcome(task, finish(), seconds)
         except Exception as error:
-            yield _failed(task, error)
+            outcome = _failed(task, error)
+        yield outcome
 
 
 @contextmanager
