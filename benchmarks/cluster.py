@@ -16,8 +16,6 @@ import json
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from bench import machine
+from bench import seconds as timed
 
 import steinpath as sp
 
@@ -32,12 +31,6 @@ import steinpath as sp
 def draw_block(seed: int, n: int, p: int) -> np.ndarray:
     """Draw a block of Gaussian rows."""
     return np.random.default_rng(seed).standard_normal((n, p))
-
-
-def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
-    result = function()
-    return time.perf_counter() - start, result
 
 
 class Contest:
