@@ -264,14 +264,12 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
         self.best_risk_ = float(self.risk_path_[tuning.best])
         self.best_risk_stderr_ = float(self.risk_stderr_[tuning.best])
-        (k, t), last = tuning.best, tuning.path.n_iter
-        if self.select == "risk" and t > 0.9 * last:
-            fall, stderr = tuning.compare((k, last // 2), (k, t))
-            if fall > stderr:
-                warn(
-                    f"the risk still falls at the last of {last} iterations: raise n_iter",
-                    ConvergenceWarning,
-                )
+        if self.select == "risk" and tuning.still_falls:
+            warn(
+                f"the risk still falls at the last of {tuning.path.n_iter} iterations: raise "
+                "n_iter",
+                ConvergenceWarning,
+            )
         for message in self.warnings_:
             warn(message)
 

@@ -20,6 +20,7 @@ from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.losses import Loss
 from steinpath.methods import folds_pay, noise_allowed, noise_near
 from steinpath.path import Path, prepare
+from steinpath.progress import begin
 from steinpath.risk import (
     Risk,
     check_audit,
@@ -72,6 +73,8 @@ class Tuning:
         How the choice was made.
     warnings : tuple of str
         Reasons not to trust the estimate for the chosen penalty, in plain words.
+    still_falls : bool
+        Whether the risk at the choice still fell when the iterations ended: more may be better.
     """
 
     lams: np.ndarray
@@ -124,6 +127,15 @@ class Tuning:
     def warnings(self) -> tuple[str, ...]:
         """Reasons not to trust the estimate for the chosen penalty."""
         return self.risks[self.best[0]].warnings
+
+    @property
+    def still_falls(self) -> bool:
+        """Whether the risk at the choice still fell when the iterations ended."""
+        (k, t), last = self.best, self.path.n_iter
+        if t <= 0.9 * last:
+            return False
+        fall, stderr = self.compare((k, last // 2), (k, t))
+        return fall > stderr
 
     def compare(self, first: tuple[int, int], second: tuple[int, int]) -> tuple[float, float]:
         """Return the estimated risk of ``first`` less that of ``second``, and its standard error.
@@ -252,8 +264,9 @@ def tune(
     setting = prepare(X, y, loss, fit_intercept)
     lams = check_lams(setting, penalty, lams, lam_ratio)
     paths = start_side_by_side(setting, [make_penalty(penalty, lam) for lam in lams], algorithm)
+    done = begin(f"running {len(lams)} penalties", n_iter)
     return choose(
-        extend_side_by_side(paths, n_iter),
+        extend_side_by_side(paths, n_iter, lambda t, b: done()),
         lams,
         rule=rule,
         iterate=iterate,
@@ -311,20 +324,27 @@ def choose(
     if pays and covariance is None:
         risks = estimate_by_folds(paths, test_loss, seed)
     else:
-        risks = [estimate(path, 0, _ANY_NOISE) for path in paths]
+        done, risks = begin("estimating their risks", len(paths)), []
+        for path in paths:
+            risks.append(estimate(path, 0, _ANY_NOISE))
+            if done():
+                break
         efforts = efforts if audit else efforts[1:]
+    lams = lams[: len(risks)]
     left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
+    done, enough = begin("looking closely at the best", 0), False
     while True:
         iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
         lowest, chosen = _lowest_and_chosen(risks, iterates, rule, lams)
         unsettled = [k for k in (lowest, chosen) if left[k]]
-        if not unsettled:
+        if enough or not unsettled:
             settled = np.array([len(those) < len(efforts) for those in left])
             return Tuning(lams, tuple(risks), settled, rule, (chosen, iterates[chosen]))
         k = unsettled[0]
         effort = left[k].pop(0)
         if left[k] or not _is_quiet(risks[k], iterates[k]):
             risks[k] = estimate(paths[k], *effort)
+            enough = done()
 
 
 def _is_quiet(risk: Risk, t: int) -> bool:

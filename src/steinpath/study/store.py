@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from steinpath import files
 from steinpath.study.replicate import Columns
 from steinpath.study.settings import Setting
-
-_PARTIAL = ".steinpath-partial"
 
 
 class StudyError(Exception):
@@ -56,7 +55,7 @@ class Store:
             lock = open(self.folder / "lock", "w")  # noqa: SIM115
         with lock:
             _lock(lock, self.folder)
-            for left in self.folder.glob(f"*/*{_PARTIAL}"):
+            for left in self.folder.glob(f"*/*{files.PARTIAL}"):
                 left.unlink(missing_ok=True)
             yield
 
@@ -106,24 +105,15 @@ class Store:
 
 def write_text(file: Path, text: str) -> None:
     """Write a text file that is there as a whole, or not at all."""
-    with written(file) as partial:
-        partial.write_text(text, encoding="utf-8")
+    with _explained(f"cannot write {file}"):
+        files.write_text(file, text)
 
 
 @contextmanager
 def written(file: Path) -> Iterator[Path]:
     """Name a file to write to; it takes its final name once it is complete, on disk."""
-    partial = file.with_name(f"{file.name}.{os.getpid()}{_PARTIAL}")
-    with _explained(f"cannot write {file}"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            yield partial
-            with open(partial, "r+b") as written:
-                os.fsync(written.fileno())
-            os.replace(partial, file)
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+    with _explained(f"cannot write {file}"), files.written(file) as partial:
+        yield partial
 
 
 @contextmanager

@@ -1,0 +1,32 @@
+"""Files that are there as a whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+#: How the names of files end that are being written.
+PARTIAL = ".steinpath-partial"
+
+
+@contextmanager
+def written(file: Path) -> Iterator[Path]:
+    """Name a file to write to; it takes its final name once it is complete, on disk."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}{PARTIAL}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield partial
+        with open(partial, "r+b") as complete:
+            os.fsync(complete.fileno())
+        os.replace(partial, file)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a text file as a whole, or not at all."""
+    with written(file) as partial:
+        partial.write_text(text, encoding="utf-8")
