@@ -1,13 +1,8 @@
-"""The command and the plots."""
+"""The command."""
 
-import sys
-
-import numpy as np
-import pytest
 from click.testing import CliRunner
 
 import steinpath as sp
-from problems import draw
 from steinpath.cli import main
 
 
@@ -31,35 +26,6 @@ def test_demo_prints_warnings():
 def test_demo_refuses_nonsense():
     assert CliRunner().invoke(main, ["demo", "--iters", "0"]).exit_code == 2
     assert "0.1" in CliRunner().invoke(main, ["--version"]).output
-
-
-def test_plot_shows_the_curves():
-    X, y, _ = draw(60, 30)
-    risk = sp.estimate_risk(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10))
-    ax = risk.plot()
-    curves = {line.get_label(): line.get_ydata() for line in ax.lines}
-    np.testing.assert_array_equal(curves["estimated risk"], risk.values)
-    np.testing.assert_array_equal(curves["training error"], risk.train)
-    assert f"chosen iterate {risk.best_iter}" in curves
-    assert "before the audit" not in curves
-    assert risk.plot(ax) is ax
-
-
-def test_plot_shows_what_an_audit_repaired():
-    X, y, _ = draw(60, 30)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=60)
-    risk = sp.estimate_risk(path, method="compressed", audit=60, rng=0)
-    curves = {line.get_label(): line.get_ydata() for line in risk.plot().lines}
-    np.testing.assert_array_equal(curves["before the audit"], risk.raw)
-    np.testing.assert_array_equal(curves["estimated risk"], risk.values)
-
-
-def test_plots_say_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    X, y, _ = draw(60, 30)
-    risk = sp.estimate_risk(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3))
-    with pytest.raises(ImportError, match=r"pip install 'steinpath\[plot\]'"):
-        risk.plot()
 
 
 def test_public_names_are_documented_and_complete():

@@ -30,6 +30,8 @@ from steinpath.penalties import FreeIntercept, Penalty
 from steinpath.recursion import Algorithm, Maps
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from steinpath.risk import Risk
 
 # Iterates on a device are looked at this seldom, since a look waits for it; NumPy's always.
@@ -202,6 +204,30 @@ class Path:
     def residual(self, t: int | slice) -> Array:
         """``v^t``, the scaled residual that the dual updates saw; of several iterates, in rows."""
         return (self.y - self.offset - self.products[t, ...]) / math.sqrt(self.n_samples)
+
+    def plot(
+        self, names: Sequence[str] | None = None, best: int | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Draw the coefficients against the iteration, the largest with their names.
+
+        `steinpath.plots.plot_coefficients` has more options.
+
+        Parameters
+        ----------
+        names : sequence of str of length p, optional
+            Names of the columns of X.
+        best : int, optional
+            The chosen iterate, to be marked.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from steinpath.plots import plot_coefficients
+
+        return plot_coefficients(self, names, best=best, ax=ax)
 
     def __repr__(self) -> str:
         n, p = self.n_samples, self.n_features

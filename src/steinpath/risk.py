@@ -159,6 +159,40 @@ class Risk:
 
         return plot_risk(self, ax)
 
+    def plot_residuals(self, t: int | None = None, ax: Axes | None = None) -> Axes:
+        """Draw corrected against raw residuals.
+
+        Parameters
+        ----------
+        t : int, optional
+            The iterate; that with the smallest risk by default.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from steinpath.plots import plot_residuals
+
+        return plot_residuals(self, t, ax)
+
+    def plot_diagnostics(self, ax: Axes | None = None) -> Axes:
+        """Draw what each diagnostic found relative to its threshold.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from steinpath.plots import plot_diagnostics
+
+        return plot_diagnostics(self, ax)
+
     def __repr__(self) -> str:
         best = self.best_iter
         return (

@@ -1,0 +1,40 @@
+"""Plots for papers. Matplotlib is imported when one is drawn.
+
+Each function draws on the axes that it is given, in the user's own style, or on a new figure in the
+style of this package; neither changes ``matplotlib.rcParams``. `save` writes a figure to a file.
+"""
+
+from steinpath.plots.checks import plot_audit, plot_diagnostics, plot_residuals
+from steinpath.plots.coefficients import plot_coefficients
+from steinpath.plots.look import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    import_pyplot,
+    new_axes,
+    save,
+)
+from steinpath.plots.ranking import plot_ranking
+from steinpath.plots.risks import RiskPathDisplay, plot_penalties, plot_risk, plot_tuning
+from steinpath.plots.summary import plot_summary
+
+__all__ = [
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "RiskPathDisplay",
+    "import_pyplot",
+    "new_axes",
+    "plot_audit",
+    "plot_coefficients",
+    "plot_diagnostics",
+    "plot_penalties",
+    "plot_ranking",
+    "plot_residuals",
+    "plot_risk",
+    "plot_summary",
+    "plot_tuning",
+    "save",
+]
