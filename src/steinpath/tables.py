@@ -11,7 +11,7 @@ import os
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -109,6 +109,46 @@ def read_table(file: str | os.PathLike[str]) -> Table:
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise DataError(f"cannot read {path}: it may be damaged ({reason:.200})") from error
+    return table
+
+
+def as_table(data: Any) -> Table:
+    """Return the columns of a data frame, or of a mapping, as a table.
+
+    Parameters
+    ----------
+    data : DataFrame, mapping of columns by name, or Table
+        Columns of numbers, dates, texts, or true and false.
+
+    Raises
+    ------
+    DataError
+        If a column holds anything else.
+    """
+    if isinstance(data, Table):
+        return data
+    if not isinstance(data, Mapping) and not hasattr(data, "columns"):
+        raise TypeError(
+            "data must be a data frame, or a mapping of columns by their names, got "
+            f"{type(data).__name__}"
+        )
+    names = list(data.keys() if isinstance(data, Mapping) else data.columns)
+    columns = {}
+    for name in names:
+        array = np.asarray(data[name])
+        if array.ndim != 1:
+            raise DataError(f"column {name!r:.60} has shape {array.shape}; it must be a vector")
+        try:
+            columns[str(name)] = _from_array(array) if array.dtype != object else _mixed(array)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(
+                f"column {name!r:.60} must hold numbers, dates, texts, or true and false, and no "
+                "mixture of them"
+            ) from None
+    if len({len(values) for values in columns.values()}) > 1:
+        raise DataError("the columns must be of the same length")
+    table = Table(columns)
+    _check_values(table)
     return table
 
 
@@ -467,6 +507,22 @@ def _given_names(arrays: dict[str, np.ndarray]) -> list[str]:
     return [str(name) for name in names]
 
 
+def _mixed(array: np.ndarray) -> np.ndarray:
+    """Return a column of Python objects: of one kind, or missing."""
+    # pandas has missing values of its own, which are neither equal nor unequal to themselves
+    gaps = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in array])
+    kinds = np.array(array[~gaps].tolist() or [None])
+    if kinds.dtype.kind == "O" and gaps.all():
+        return _objects([None] * len(array))
+    if kinds.dtype.kind == "U" and not all(isinstance(value, str) for value in array[~gaps]):
+        raise TypeError
+    found = _from_array(kinds.astype("datetime64[us]") if kinds.dtype == object else kinds)
+    empty = {"f": np.nan, "M": np.datetime64("NaT", "us")}.get(found.dtype.kind)
+    column = np.full(len(array), empty, found.dtype)
+    column[~gaps] = found
+    return column
+
+
 def _from_array(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "M":
         return array.astype("datetime64[us]")
@@ -474,6 +530,8 @@ def _from_array(array: np.ndarray) -> np.ndarray:
         return _stripped(array.tolist())
     if array.dtype.kind == "b":
         return _objects(["true" if value else "false" for value in array])
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"no column is of {array.dtype}")
     return array.astype(float)
 
 

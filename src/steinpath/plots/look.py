@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from steinpath.files import written
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -113,15 +115,24 @@ def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
         Where to; ends in ``.png`` (200 dots per inch), ``.pdf`` (with its fonts) or ``.svg`` (with
         text as text).
     """
-    ending = FilePath(file).suffix.lower()
-    if ending not in _FORMATS:
-        raise ValueError(f"file must end in {', '.join(_FORMATS)}; got {os.fspath(file)!r}")
+    ending = check_ending(file)
     dpi, metadata = _FORMATS[ending]
     figure = figure_of(drawn)
     # where nothing keeps text inside the figure, the figure is made as large as its text
     box = "tight" if figure.get_layout_engine() is None else None
     with import_pyplot().rc_context(_FILES), _same_layout_after(figure):
-        figure.savefig(file, dpi=dpi, metadata=metadata, bbox_inches=box)
+        with written(FilePath(file)) as partial:
+            figure.savefig(
+                partial, format=ending[1:], dpi=dpi, metadata=metadata, bbox_inches=box
+            )
+
+
+def check_ending(file: str | os.PathLike[str]) -> str:
+    """Return the ending of a file for a plot; refuse one that says nothing."""
+    ending = FilePath(file).suffix.lower()
+    if ending not in _FORMATS:
+        raise ValueError(f"file must end in {', '.join(_FORMATS)}; got {os.fspath(file)!r}")
+    return ending
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The command ``steinpath``."""
+"""``steinpath study``."""
 
 from __future__ import annotations
 
@@ -12,54 +12,6 @@ from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-
-from steinpath import demo as demonstration
-
-
-@click.group()
-@click.version_option(package_name="steinpath")
-def main() -> None:
-    """Know the test error of every iterate, without a test set."""
-
-
-@main.command()
-@click.option("--n", default=600, show_default=True, type=click.IntRange(2), help="Observations.")
-@click.option("--p", default=300, show_default=True, type=click.IntRange(1), help="Features.")
-@click.option("--iters", default=200, show_default=True, type=click.IntRange(1), help="Iterations.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
-@click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Save a plot here.")
-def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
-    """LAD–lasso on simulated heavy-tailed data, estimated risk beside the truth."""
-    console = Console()
-    console.print(f"LAD–lasso, Student-t₂ noise, n={n}, p={p}, {iters} iterations, seed {seed}")
-    path, risk, truth = demonstration.lad_lasso_demo(n, p, iters, seed)
-    best = risk.best_iter
-    table = Table("iterate", "training error", "estimated risk", "± s.e.", "true risk", "nonzeros")
-    for column in table.columns:
-        column.justify = "right"
-    for t in demonstration.iterates_to_show(iters, best):
-        table.add_row(
-            f"{t}",
-            f"{risk.train[t]:.3f}",
-            f"{risk.values[t]:.3f}",
-            f"{risk.stderr[t]:.3f}",
-            f"{truth[t]:.3f}",
-            f"{(path.coef[t] != 0).sum()}",
-            style="bold" if t == best else None,
-        )
-    console.print(table)
-    console.print(
-        f"Chosen iterate: {best}, estimated risk {risk.values[best]:.3f} ± {risk.stderr[best]:.3f},"
-        f" true risk {truth[best]:.3f}; the best on the path is iterate {truth.argmin()} with "
-        f"{truth.min():.3f}."
-    )
-    for warning in risk.warnings:
-        console.print(f"Warning: {warning}.", style="yellow")
-    if plot:
-        from steinpath.plots import plot_risk, save
-
-        save(plot_risk(risk, true_risk=truth), plot)
-        console.print(f"Plot saved to {plot}")
 
 
 class _StudyName(click.ParamType[str]):
@@ -79,7 +31,7 @@ class _StudyName(click.ParamType[str]):
         return str(value)
 
 
-@main.command()
+@click.command()
 @click.argument("name", type=_StudyName())
 @click.option(
     "--out",

@@ -1,0 +1,94 @@
+"""What a person sees while a command works, and when it is done."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from steinpath.progress import Step, listener
+
+
+class Display:
+    """A bar for each part of the work, on a terminal; elsewhere nothing.
+
+    Within it, Ctrl-C asks the work to make do with what is finished; a second one ends it.
+
+    Attributes
+    ----------
+    enough : bool
+        Whether Ctrl-C was pressed.
+    """
+
+    def __init__(self) -> None:
+        self.enough = False
+        self.console = Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+
+    def begin(self, what: str, steps: int) -> Step:
+        """Show that something begins; see `steinpath.progress`."""
+        for task in self._bars.tasks:
+            if task.finished or task.total is None:
+                self._bars.remove_task(task.id)
+        shown = self._bars.add_task(what, total=steps or None)
+
+        def step() -> bool:
+            self._bars.advance(shown)
+            return self.enough
+
+        return step
+
+    def __enter__(self) -> Display:
+        self._token = listener.set(self.begin)
+        self._before: Any = None
+        with suppress(ValueError):  # not in the main thread, as in a test
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+        listener.reset(self._token)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _interrupt(self, *_: Any) -> None:
+        if self.enough:
+            raise KeyboardInterrupt
+        self.enough = True
+        self.console.print("Stopping: making do with what is finished (Ctrl-C again to give up).")
+
+
+def make_table(*head: str, left: int = 0) -> Table:
+    """Return a table of numbers, after so many columns of words."""
+    table = Table(*map(escape, head), box=box.SIMPLE_HEAD, padding=(0, 1))
+    for column in table.columns[left:]:
+        column.justify = "right"
+    return table
+
+
+def print_warnings(console: Console, warnings: Iterable[str]) -> None:
+    """Print reasons not to trust an estimate."""
+    for warning in warnings:
+        console.print(f"Warning: {escape(warning)}.", style="yellow", highlight=False)

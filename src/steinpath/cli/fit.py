@@ -1,0 +1,249 @@
+"""``steinpath fit``, ``tune`` and ``compare``: models of a file, chosen by their estimated risk."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from steinpath._validation import heard
+from steinpath.cli.display import Display, make_table, print_warnings
+from steinpath.cli.entry import INTERRUPTED
+from steinpath.cli.options import LOSS, PENALTY, with_options
+from steinpath.encoding import encode
+from steinpath.fitting import (
+    Fit,
+    Task,
+    compare_kinds,
+    criterion_for,
+    error_words,
+    fit_task,
+    make_kind,
+    prepare_task,
+)
+from steinpath.report.content import Ranked
+from steinpath.report.build import facts, with_error
+from steinpath.tables import DataError, read_table
+
+# How many coefficients are printed; all are in the report.
+_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a command found, and how it was told to."""
+
+    fit: Fit
+    ranking: Sequence[Ranked]
+    notes: Sequence[str]
+    interrupted: bool
+    file: str
+    command: str
+    seed: int
+
+
+@click.command()
+@with_options
+@click.option("--loss", type=LOSS, help="What is minimised; LAD by default.")
+@click.option("--penalty", type=PENALTY, default="lasso", show_default=True)
+@click.pass_context
+def fit(ctx: click.Context, loss: str | None, penalty: str, **options: Any) -> None:
+    """Fit a model to FILE, and say what error to expect of it.
+
+    FILE is CSV, TSV, Parquet, Feather or npz. The strength of the penalty and the iterate are those
+    of the smallest estimated risk, under the loss's own test loss. Model, report, plots and the
+    risk of every iterate are written to --out.
+    """
+    loss = _one_loss(loss, options["quantile"])
+    folder = _folder(options, "fit")
+    outcome = _work(ctx, [loss], [penalty], options, compare=False)
+    _finish(outcome, folder, options, _print_fit, with_model=True)
+
+
+@click.command()
+@with_options
+@click.option("--loss", type=LOSS, multiple=True, help="What is minimised (may be repeated).")
+@click.option("--penalty", type=PENALTY, multiple=True, help="May be repeated, too.")
+@click.pass_context
+def tune(
+    ctx: click.Context, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+) -> None:
+    """Fit several losses and penalties to FILE, and keep the best model.
+
+    LAD, Huber and square root with lasso and ridge by default, all under the same test loss:
+    absolute error, or the pinball loss where a --quantile is aimed at. Does all that `fit` does,
+    and shows the strengths of the penalty that were tried.
+    """
+    folder = _folder(options, "tune")
+    outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
+    _finish(outcome, folder, options, _print_tuning, with_model=True)
+
+
+@click.command()
+@with_options
+@click.option("--loss", type=LOSS, multiple=True, help="What is minimised (may be repeated).")
+@click.option("--penalty", type=PENALTY, multiple=True, help="May be repeated, too.")
+@click.pass_context
+def compare(
+    ctx: click.Context, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+) -> None:
+    """Rank losses and penalties on FILE by their estimated risk, with standard errors.
+
+    LAD, Huber and square root with lasso and ridge by default, all under the same test loss:
+    absolute error, or the pinball loss where a --quantile is aimed at. Writes a report and the
+    ranking, but no model.
+    """
+    folder = _folder(options, "compare")
+    outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
+    _finish(outcome, folder, options, _print_ranking, with_model=False)
+
+
+# ------------------------------------------------------------------------------------------------
+# Work
+# ------------------------------------------------------------------------------------------------
+
+
+def _one_loss(loss: str | None, quantile: float | None) -> str:
+    if quantile is not None and loss not in (None, "quantile"):
+        raise click.UsageError(f"--quantile is of --loss quantile, and not of {loss!r}")
+    return loss or ("lad" if quantile is None else "quantile")
+
+
+def _several(
+    losses: Sequence[str], penalties: Sequence[str], quantile: float | None
+) -> tuple[Sequence[str], Sequence[str]]:
+    usual = ("lad", "huber", "square_root") if quantile is None else ("quantile",)
+    return tuple(dict.fromkeys(losses)) or usual, tuple(dict.fromkeys(penalties)) or (
+        "lasso",
+        "ridge",
+    )
+
+
+def _work(
+    ctx: click.Context,
+    losses: Sequence[str],
+    penalties: Sequence[str],
+    options: dict[str, Any],
+    compare: bool,
+) -> Outcome:
+    """Read the file, and fit."""
+    seed, rule = options["seed"], options["rule"].replace("-", "_")
+    said: list[tuple[str, type[Warning]]] = []
+    kept = heard.set(said)
+    ranking: list[Ranked] = []
+    try:
+        with Display() as display:
+            task = _task(display, options)
+            kinds = [_kind(loss, penalty, task, options) for loss in losses for penalty in penalties]
+            try:
+                if compare:
+                    test_loss = criterion_for(options["test_loss"], options["quantile"])
+                    best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
+                else:
+                    best = fit_task(task, kinds[0], options["test_loss"], rule, seed)
+            except FloatingPointError:
+                raise
+            except ValueError as error:  # about the numbers in the file: the rest was checked
+                raise DataError(str(error)) from error
+    finally:
+        heard.reset(kept)
+    notes = [*task.data.notes, *task.notes, *(message for message, _ in said)]
+    if display.enough:
+        notes.append(_cut_short(best, len(ranking), len(kinds)))
+    elif best.tuning.still_falls:
+        notes.append(
+            f"the risk still falls at the last of {best.tuning.path.n_iter} iterations: more "
+            "--iters may be better"
+        )
+    file = Path(options["file"]).name
+    return Outcome(best, ranking, notes, display.enough, file, str(ctx.obj), seed)
+
+
+def _task(display: Display, options: dict[str, Any]) -> Task:
+    """Read the file, and make it ready."""
+    display.begin(f"reading {options['file']}", 0)
+    table, target = read_table(options["file"]), options["target"]
+    if target is None:
+        names = ", ".join(map(repr, list(table.columns)[:10]))
+        raise click.UsageError(f"say which column to predict by --target: {names}")
+    data = encode(
+        table,
+        target,
+        impute=options["impute"],
+        drop=options["drop"],
+        categories=options["category"],
+    )
+    return prepare_task(data, options["iters"], options["strengths"])
+
+
+def _kind(loss: str, penalty: str, task: Task, options: dict[str, Any]) -> Any:
+    return make_kind(
+        loss,
+        penalty,
+        task.data.y,
+        q=options["quantile"],
+        delta=options["delta"],
+        eps=options["epsilon"],
+        l1_ratio=options["l1_ratio"],
+        gamma=options["gamma"],
+        a=options["a"],
+    )
+
+
+def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
+    """Say what is there after Ctrl-C."""
+    if ranked and ranked < asked:
+        return f"interrupted: {ranked} of {asked} models are compared"
+    if fit.is_whole:
+        return "interrupted: the choice was not looked at as closely as usual"
+    return (
+        f"interrupted: {len(fit.tuning.lams)} strengths of the penalty and "
+        f"{fit.tuning.path.n_iter} iterations are there"
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Results
+# ------------------------------------------------------------------------------------------------
+
+
+def _folder(options: dict[str, Any], command: str) -> Path:
+    """Return the folder to write to, after a look whether that is allowed."""
+    name = Path(options["file"]).name.split(".")[0] or "data"
+    folder = Path(options["out"] or f"{name}-{command}")
+    check_writable(folder)
+    return folder
+
+
+def _finish(
+    outcome: Outcome,
+    folder: Path,
+    options: dict[str, Any],
+    show: Callable[[Console, Outcome], None],
+    with_model: bool,
+) -> None:
+    """Write everything, and print the result."""
+    console = Console(quiet=options["as_json"])
+    files: dict[str, str] = {}
+    try:
+        show(console, outcome)
+        for name, file in write_outputs(outcome, folder, with_model, options["plots"]):
+            files[name] = str(file)
+    except KeyboardInterrupt:
+        written = ", ".join(files.values()) or "nothing"
+        click.echo(f"Error: stopped; written: {written}", err=True)
+        sys.exit(INTERRUPTED)
+    if options["as_json"]:
+        click.echo(json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False))
+    for name, file in files.items():
+        console.print(f"{name:>8}  {escape(file)}", highlight=False, soft_wrap=True)
+    if outcome.interrupted:
+        sys.exit(INTERRUPTED)

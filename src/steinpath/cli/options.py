@@ -1,0 +1,107 @@
+"""Options that several commands have in common."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from steinpath.fitting import LOSS_WORDS, PENALTY_WORDS
+from steinpath.scoring import CRITERIA
+
+
+class Name(click.Choice[str]):
+    """One of several names, in which a dash is as good as an underscore."""
+
+    def __init__(self, names: Sequence[str]):
+        super().__init__([name.replace("_", "-") for name in names])
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        found = super().convert(str(value).replace("_", "-"), param, ctx)
+        return found.replace("-", "_")
+
+
+LOSS, PENALTY, TEST_LOSS = Name(list(LOSS_WORDS)), Name(list(PENALTY_WORDS)), Name(list(CRITERIA))
+
+_POSITIVE = click.FloatRange(0, min_open=True)
+
+_DATA = (
+    click.argument("file", type=click.Path()),
+    click.option("--target", metavar="COLUMN", help="The column to predict."),
+    click.option("--drop", metavar="COLUMN", multiple=True, help="Leave this column out."),
+    click.option(
+        "--category",
+        metavar="COLUMN",
+        multiple=True,
+        help="Take the numbers in this column for codes of categories.",
+    ),
+    click.option(
+        "--impute",
+        is_flag=True,
+        help="Fill in missing values by medians and most frequent categories, here and in "
+        "predictions; rows without a target are left out.",
+    ),
+)
+_SHAPE = (
+    click.option(
+        "--quantile",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Aim at this quantile (0.9, say) instead of the middle.",
+    ),
+    click.option(
+        "--delta",
+        type=_POSITIVE,
+        help="Where Huber's loss becomes linear, in units of the target; 1.35 robust standard "
+        "deviations of it by default.",
+    ),
+    click.option(
+        "--epsilon",
+        type=click.FloatRange(0),
+        help="Errors that cost nothing, in units of the target; a tenth of a robust standard "
+        "deviation of it by default.",
+    ),
+    click.option(
+        "--l1-ratio", type=click.FloatRange(0, 1), help="Share of the lasso in the elastic net."
+    ),
+    click.option("--gamma", type=click.FloatRange(1, min_open=True), help="Shape of MCP."),
+    click.option("--a", type=click.FloatRange(2, min_open=True), help="Shape of SCAD."),
+)
+_CHOICE = (
+    click.option(
+        "--test-loss", type=TEST_LOSS, help="What an error costs; see below for the default."
+    ),
+    click.option("--iters", type=click.IntRange(2), help="Iterations; 300 by default."),
+    click.option(
+        "--strengths",
+        type=click.IntRange(1),
+        help="How many strengths of the penalty to try; 20 by default.",
+    ),
+    click.option(
+        "--rule",
+        type=click.Choice(["min", "one-se"]),
+        default="min",
+        show_default=True,
+        help="Take the smallest risk, or the strongest penalty within a standard error of it.",
+    ),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+)
+_OUTPUT = (
+    click.option(
+        "--out",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False),
+        help="Where to write; a folder named after the file by default.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("--plots/--no-plots", default=True, help="Whether to draw plots.", show_default=True),
+)
+
+
+def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of everything that fits something to a file."""
+    options = (*_DATA, *_SHAPE, *_CHOICE, *_OUTPUT)
+    return functools.reduce(lambda f, option: option(f), reversed(options), command)

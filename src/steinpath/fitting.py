@@ -1,0 +1,363 @@
+"""Fits to the data of a file: the penalty and the iterate chosen, several losses compared."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from steinpath._arrays import to_numpy
+from steinpath._rows import prepare_rows
+from steinpath.designs import Design
+from steinpath.encoding import Encoded
+from steinpath.losses import LOSSES, EpsilonInsensitive, Huber, Loss, Quantile
+from steinpath.penalties import PENALTIES, NoPenalty
+from steinpath.progress import begin
+from steinpath.report.content import Ranked
+from steinpath.risk import Risk, compare_risks
+from steinpath.scoring import Criterion, TestLoss, observation_losses, resolve_test_loss
+from steinpath.strengths import PenaltyOf
+from steinpath.tuning import Tuning, tune
+
+# Iterations and strengths of the penalty, where there is room for them ...
+_ITERATIONS, _STRENGTHS = 300, 20
+# ... which there is for so many numbers, rows × iterations × strengths, and at the least.
+_ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
+# Beyond so many, single precision.
+_LARGE = 3 * 10**7
+
+# What people say in words of losses, penalties and errors.
+LOSS_WORDS = {
+    "lad": "LAD",
+    "square_root": "square root",
+    "quantile": "quantile",
+    "huber": "Huber",
+    "epsilon_insensitive": "ε-insensitive",
+    "squared": "squared",
+}
+PENALTY_WORDS = {
+    "lasso": "lasso",
+    "ridge": "ridge",
+    "elastic_net": "elastic net",
+    "mcp": "MCP",
+    "scad": "SCAD",
+    "none": "no penalty",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A loss and a penalty.
+
+    Attributes
+    ----------
+    loss : Loss
+        With its parameter.
+    penalty : str
+        Name of the penalty.
+    penalty_of : callable
+        The penalty of each ``lam``.
+    """
+
+    loss: Loss
+    penalty: str
+    penalty_of: PenaltyOf = field(repr=False)
+
+    @property
+    def words(self) -> str:
+        """Name of both, such as "LAD + lasso"."""
+        return f"{LOSS_WORDS[self.loss.name]} + {PENALTY_WORDS[self.penalty]}"
+
+
+def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None) -> Kind:
+    """Return a loss and a penalty by their names.
+
+    Parameters
+    ----------
+    loss, penalty : str
+        Keys of `LOSS_WORDS` and `PENALTY_WORDS`.
+    y : ndarray of shape (n,)
+        The responses, which have a say in what a large residual is.
+    **parameters : float, optional
+        ``q``, ``delta``, ``eps``, ``l1_ratio``, ``gamma`` and ``a``; None for their defaults, which
+        for ``delta`` and ``eps`` are so many robust standard deviations of y.
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    spread = robust_spread(y)
+    chosen: Loss
+    if loss == Quantile.name:
+        chosen = Quantile(given.get("q", 0.5))
+    elif loss == Huber.name:
+        chosen = Huber(given.get("delta", Huber.delta * spread))
+    elif loss == EpsilonInsensitive.name:
+        chosen = EpsilonInsensitive(given.get("eps", EpsilonInsensitive.eps * spread))
+    else:
+        chosen = LOSSES[loss]()
+    if penalty == NoPenalty.name:
+        return Kind(chosen, penalty, lambda lam: NoPenalty())
+    own = {"elastic_net": "l1_ratio", "mcp": "gamma", "scad": "a"}.get(penalty)
+    shape = {own: given[own]} if own in given else {}
+    cls: Any = PENALTIES[penalty]
+    return Kind(chosen, penalty, partial(cls, **shape))
+
+
+def robust_spread(y: np.ndarray) -> float:
+    """Return the standard deviation of a Gaussian of the same median absolute deviation.
+
+    Where that is zero, the plain one of y.
+    """
+    deviation = float(np.median(np.abs(y - np.median(y)))) / 0.6744897501960817
+    return deviation or float(np.std(y))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Data that are ready to be fitted: centred, in columns of standard deviation 1.
+
+    Make it with `prepare_task`.
+    """
+
+    data: Encoded
+    design: Design
+    y: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+    level: float
+    n_iter: int
+    n_strengths: int
+    notes: tuple[str, ...]
+
+
+def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | None = None) -> Task:
+    """Make data ready, and say how many iterations and strengths of the penalty to try.
+
+    Parameters
+    ----------
+    data : Encoded
+        Features and responses.
+    n_iter, n_strengths : int, optional
+        As many as there is room for by default.
+    """
+    n = len(data.y)
+    strengths = n_strengths or max(
+        min(_STRENGTHS, _ROOM // (n * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
+    )
+    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (n * strengths)), _FEWEST_ITERATIONS)
+    notes = []
+    if (n_iter or _ITERATIONS) > iterations or (n_strengths or _STRENGTHS) > strengths:
+        notes.append(
+            f"with so many rows, {strengths} strengths of the penalty and {iterations} iterations "
+            "are tried unless you ask for more (--strengths, --iters)"
+        )
+    dtype = np.float32 if n * strengths * iterations > _LARGE else np.float64
+    # centred here, in double precision: a date less its mean has a few digits, a date has many
+    centre, level = data.X.mean(axis=0), float(np.median(data.y))
+    X, y = (data.X - centre).astype(dtype), (data.y - level).astype(dtype)
+    rows, design = prepare_rows(X, y, None, needs_risk=True, standardize=True, about_mean=True)
+    return Task(
+        data, design, rows.y, centre, rows.scale, level, iterations, strengths, tuple(notes)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was found for a loss and a penalty.
+
+    Attributes
+    ----------
+    task : Task
+        The data.
+    kind : Kind
+        The loss and the penalty.
+    tuning : Tuning
+        The risk of every iterate for every strength of the penalty.
+    """
+
+    task: Task
+    kind: Kind
+    tuning: Tuning
+
+    @property
+    def risk(self) -> Risk:
+        """The risk estimate at the chosen strength."""
+        return self.tuning.risks[self.tuning.best[0]]
+
+    @property
+    def effects(self) -> np.ndarray:
+        """Coefficients per standard deviation of the features."""
+        return np.asarray(to_numpy(self.tuning.coef), float)
+
+    @property
+    def coef(self) -> np.ndarray:
+        """Coefficients per unit of the features."""
+        return np.asarray(self.effects / self.task.scale, float)
+
+    @property
+    def intercept(self) -> float:
+        """Prediction where all features are zero."""
+        return float(self.task.level + self.tuning.intercept - self.task.centre @ self.coef)
+
+    @property
+    def alphas(self) -> np.ndarray:
+        """Strengths of the penalty on scikit-learn's scale."""
+        return self.tuning.lams / math.sqrt(len(self.task.y))
+
+    @property
+    def alpha(self) -> float:
+        """The chosen one."""
+        return float(self.alphas[self.tuning.best[0]])
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Estimated risk of the choice, and its standard error."""
+        t = self.tuning.best_iter
+        return float(self.risk.values[t]), float(self.risk.stderr[t])
+
+    @property
+    def train(self) -> float:
+        """Training error of the choice."""
+        return float(self.risk.train[self.tuning.best_iter])
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of coefficients of the choice that are not zero."""
+        return int(np.count_nonzero(self.effects))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was cut short."""
+        alone = self.kind.penalty == NoPenalty.name  # it has no strength
+        strengths = 1 if alone else self.task.n_strengths
+        return self.tuning.path.n_iter == self.task.n_iter and len(self.tuning.lams) == strengths
+
+    def constant_risk(self) -> float:
+        """Error of the best constant prediction."""
+        y = self.task.y.astype(float)
+        constant = np.full((1, len(y)), self.kind.loss.location(y))
+        return float(observation_losses(self.risk.criterion, y, constant).mean())
+
+
+def fit_task(
+    task: Task, kind: Kind, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
+) -> Fit:
+    """Choose the strength of the penalty and the iterate by their estimated risk.
+
+    Parameters
+    ----------
+    task : Task
+        The data.
+    kind : Kind
+        The loss and the penalty.
+    test_loss, rule, seed
+        As for `steinpath.tune`.
+    """
+    lams: Any = np.zeros(1) if kind.penalty == NoPenalty.name else task.n_strengths
+    tuning = tune(
+        task.design,
+        task.y,
+        kind.loss,
+        kind.penalty_of,
+        lams,
+        task.n_iter,
+        fit_intercept=True,
+        test_loss=test_loss,
+        rule=rule,
+        rng=seed,
+    )
+    return Fit(task, kind, tuning)
+
+
+def compare_kinds(
+    task: Task,
+    kinds: Sequence[Kind],
+    test_loss: TestLoss,
+    rule: str = "min",
+    seed: int = 0,
+) -> tuple[Fit, list[Ranked]]:
+    """Fit several losses and penalties, and rank them by the same test loss.
+
+    Told that it is enough (see `steinpath.progress`), it leaves out the others, and the one under
+    way, unless it is the first.
+
+    Parameters
+    ----------
+    task : Task
+        The data.
+    kinds : sequence of Kind
+        What to compare.
+    test_loss, rule, seed
+        As for `steinpath.tune`.
+
+    Returns
+    -------
+    best : Fit
+        That with the smallest risk.
+    ranking : list of Ranked
+        All that were finished, the best first.
+    """
+    best: Fit | None = None
+    found: list[tuple[Kind, float, int, int, Risk]] = []
+    done = begin(f"comparing {len(kinds)} models", len(kinds))
+    for kind in kinds:
+        fit = fit_task(task, kind, test_loss, rule, seed)
+        stop = done()
+        if stop and not fit.is_whole and best is not None:
+            break
+        found.append((kind, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
+        if best is None or fit.estimate[0] < best.estimate[0]:
+            best = fit
+        if stop:
+            break
+    assert best is not None
+    ranking = []
+    for kind, alpha, t, nonzeros, risk in found:
+        behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
+        ranking.append(
+            Ranked(
+                LOSS_WORDS[kind.loss.name],
+                PENALTY_WORDS[kind.penalty],
+                alpha,
+                t,
+                nonzeros,
+                float(risk.values[t]),
+                float(risk.stderr[t]),
+                behind,
+                0.0 if kind is best.kind else stderr,
+            )
+        )
+    return best, sorted(ranking, key=lambda row: row.risk)
+
+
+def _alone(risk: Risk) -> Risk:
+    """Return a copy that holds on to its own path, and not to those that ran beside it."""
+    shared = (risk.path.design, risk.path.y)
+    return copy.deepcopy(risk, {id(each): each for each in shared})
+
+
+def error_words(criterion: Any) -> str:
+    """Name what a risk is the mean of, such as "absolute error"."""
+    assert isinstance(criterion, Criterion)
+    words = {
+        "absolute": "absolute error",
+        "squared": "squared error",
+        "huber": f"Huber loss (δ = {criterion.parameter:.3g})",
+        "pseudo_huber": f"pseudo-Huber loss (δ = {criterion.parameter:.3g})",
+        "epsilon_insensitive": f"error beyond {criterion.parameter:.3g}",
+        "quantile": f"pinball loss at {criterion.parameter:.3g}",
+    }
+    return words[criterion.name]
+
+
+def criterion_for(test_loss: str | None, q: float | None) -> TestLoss:
+    """Return the test loss of several kinds: the same for all.
+
+    That of the quantile, where one is aimed at, and the absolute one otherwise.
+    """
+    if test_loss == Quantile.name or (test_loss is None and q is not None):
+        return Quantile(0.5 if q is None else q)
+    return resolve_test_loss(test_loss or "absolute")
