@@ -1,0 +1,400 @@
+"""The page: a report's content as one HTML document that needs nothing else.
+
+Text is escaped where it becomes part of an element, and only there: what is HTML already has a type
+of its own, `Markup`, which text cannot turn into by accident. The content security policy lets the
+page's own style and script in, by their hashes, and nothing else; it cannot reach a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import TypeAlias
+
+from steinpath.report.content import Charts, Coefficient, Content, Ranked
+
+# Rows of a table that are seen at once; bars in the panel beside the curve.
+_SHOWN_COEFFICIENTS, _SHOWN_COLUMNS, _BARS = 15, 30, 8
+
+
+@dataclass(frozen=True)
+class Markup:
+    """Text that is HTML already."""
+
+    html: str
+
+
+Node: TypeAlias = "Markup | str | Iterable[Node] | None"
+
+
+def markup(node: Node) -> str:
+    """Return the HTML of an element, of text, or of several of them."""
+    if node is None:
+        return ""
+    if isinstance(node, Markup):
+        return node.html
+    if isinstance(node, str):
+        return html.escape(node)
+    return "".join(markup(child) for child in node)
+
+
+def tag(name: str, /, *children: Node, **attributes: str | float | bool | None) -> Markup:
+    """Return an element; ``class_`` stands for class, ``aria_label`` for aria-label."""
+    opening = name
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if value is True:
+            opening += f" {key}"
+        elif value is not None and value is not False:
+            opening += f' {key}="{html.escape(str(value))}"'
+    closing = "" if name == "meta" else f"</{name}>"
+    return Markup(f"<{opening}>{markup(children)}{closing}")
+
+
+def verbatim(name: str, text: str, **attributes: str) -> Markup:
+    """Return a style or a script, whose text ends at the first closing tag and has no escapes."""
+    if "</" in text or "<!--" in text:
+        raise ValueError(f"the text of a {name} must not have '</' or '<!--' in it")
+    return tag(name, Markup(text), **attributes)
+
+
+def data_block(charts: Charts) -> str:
+    """Return the numbers behind the curves, as JSON that is harmless within HTML."""
+    row, at = charts.chosen
+    numbers = {
+        "testLoss": charts.test_loss,
+        "strengths": _rounded(charts.strengths),
+        "iterates": charts.iterates,
+        "nonzeros": charts.nonzeros,
+        "chosen": charts.chosen,
+        "names": charts.coefficient_names,
+        "coefficients": [_rounded(values) for values in charts.coefficients],
+        "raw": _rounded(charts.raw),
+        "corrected": _rounded(charts.corrected),
+    }
+    for name in ("risk", "stderr", "train"):
+        curves = [_rounded(values) for values in getattr(charts, name)]
+        # in full, so that the panel says what the rest of the page says
+        curves[row][at] = _finite(getattr(charts, name)[row][at])
+        numbers[name] = curves
+    text = json.dumps(numbers, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _rounded(values: Iterable[float]) -> list[float | None]:
+    return [_finite(float(f"{value:.5g}")) for value in values]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
+    """Return a number with four digits, or as many as its standard error asks for.
+
+    ``of`` is another number, whose digits to take. The script does the same.
+    """
+    size = abs(value if of is None else of)
+    if not math.isfinite(value):
+        return "–"
+    if size and not 1e-4 <= size < 1e7:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    places = [0] + [k - math.floor(math.log10(s)) for k, s in ((3, size), (1, stderr)) if s > 0]
+    return f"{value:,.{min(max(places), 10)}f}".replace("-", "−")
+
+
+def plus_minus(value: float, stderr: float) -> str:
+    """Return a number and its standard error, to the same place."""
+    if not (math.isfinite(value) and math.isfinite(stderr)):
+        return figure(value)
+    return f"{figure(value, stderr)} ± {figure(stderr, stderr, value)}"
+
+
+def short(value: float) -> str:
+    """Return a number with three digits at most."""
+    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
+
+
+def section(ident: str, title: str, *children: Node, class_: str | None = None) -> Markup:
+    """Return a part of the page, with its heading; plain text is a paragraph of it."""
+    parts = [tag("p", child) if isinstance(child, str) else child for child in children]
+    heading = tag("h2", title, id=f"{ident}-title")
+    return tag("section", heading, parts, id=ident, class_=class_, aria_labelledby=f"{ident}-title")
+
+
+def sentences(texts: Iterable[str]) -> Markup | None:
+    """Return a list of sentences."""
+    items = [tag("li", text) for text in texts]
+    return tag("ul", items) if items else None
+
+
+def table(
+    label: str, head: Sequence[str], rows: Sequence[Sequence[Node]], shown: int | None = None
+) -> list[Markup]:
+    """Return a table that scrolls by itself, and what is beyond ``shown`` rows to be opened.
+
+    Titles that begin with "#" are those of numbers.
+    """
+    if not rows:
+        return []
+    kinds = ["number" if title.startswith("#") else None for title in head]
+    titles = [
+        tag("th", title.removeprefix("#"), class_=kind, scope="col")
+        for title, kind in zip(head, kinds, strict=True)
+    ]
+    body = [
+        tag(
+            "tr",
+            tag("th", first, scope="row"),
+            [tag("td", cell, class_=kind) for cell, kind in zip(cells, kinds[1:], strict=True)],
+        )
+        for first, *cells in rows[:shown]
+    ]
+    inner = tag("table", tag("thead", tag("tr", titles)), tag("tbody", body))
+    seen = tag("div", inner, class_="scroll", role="region", aria_label=label, tabindex=0)
+    others = rows[len(body) :]
+    if not others:
+        return [seen]
+    summary = tag("summary", f"Show {len(others):,} more")
+    return [seen, tag("details", summary, table(f"{label}, continued", head, others))]
+
+
+def bar(value: float, largest: float) -> Markup:
+    """Return a bar to the left or to the right of the middle."""
+    length = 50 * value / largest if largest and math.isfinite(value) else 0.0
+    zero = tag("path", d="M50 0V12", class_="zero")
+    box = tag("rect", x=f"{50 + min(length, 0):.2f}", y=1, width=f"{abs(length):.2f}", height=10)
+    frame = {"viewBox": "0 0 100 12", "preserveAspectRatio": "none", "aria-hidden": "true"}
+    return tag("svg", zero, box, class_="bar", **frame)
+
+
+def whisker(value: float, stderr: float, low: float, high: float) -> Markup:
+    """Return a dot with a line of two standard errors to either side."""
+
+    def place(x: float) -> str:
+        return f"{8 + 144 * (x - low) / ((high - low) or 1):.1f}"
+
+    zero = tag("path", d=f"M{place(0)} 0V20", class_="zero")
+    reach = tag("path", d=f"M{place(value - 2 * stderr)} 10H{place(value + 2 * stderr)}")
+    dot = tag("circle", cx=place(value), cy=10, r=4)
+    frame = {"viewBox": "0 0 160 20", "width": "160", "height": "20", "aria-hidden": "true"}
+    return tag("svg", zero, reach, dot, class_="whisker", **frame)
+
+
+def chart(ident: str) -> Markup:
+    """Return the place of a chart and of a line about it, which the script fills."""
+    missing = tag("p", "This picture is drawn by JavaScript, which is off.", class_="quiet")
+    plot = tag("div", tag("noscript", missing), id=f"{ident}-plot", class_="plot")
+    return tag("figure", plot, tag("p", id=f"{ident}-note", class_="readout"))
+
+
+def button(ident: str, label: str) -> Markup:
+    """Return a button, which the script shows: without it there is nothing to press."""
+    return tag("button", label, id=ident, type="button", hidden=True)
+
+
+def _header(content: Content) -> list[Node]:
+    cards = [tag("div", tag("dt", what), tag("dd", value)) for what, value in content.facts]
+    caution = tag("p", "No check gave a warning.", id="warnings", class_="quiet calm")
+    if content.warnings:
+        texts = sentences(content.warnings)
+        caution = section("warnings", "Reasons for caution", texts, class_="warnings")
+    kicker = tag("p", "Steinpath report", button("theme", "Dark"), class_="kicker")
+    verdict = tag("p", content.verdict, class_="verdict")
+    header = tag("header", kicker, tag("h1", content.title), verdict)
+    return [header, tag("dl", cards, class_="facts") if cards else None, caution]
+
+
+def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
+    if not ranking:
+        return None
+    both = [(r, r.behind_stderr if math.isfinite(r.behind_stderr) else 0.0) for r in ranking]
+    ends = [r.behind + k * error for r, error in both for k in (-2, 2) if math.isfinite(r.behind)]
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    rows = [
+        (
+            f"{r.loss}, {r.penalty}",
+            plus_minus(r.risk, r.stderr),
+            f"+{plus_minus(r.behind, r.behind_stderr)}" if r.behind > 0 else "best",
+            whisker(r.behind, error, low, high) if math.isfinite(r.behind) else None,
+            short(r.alpha),
+            f"{r.iterate:,}",
+            f"{r.nonzeros:,}",
+        )
+        for r, error in both
+    ]
+    titles = "Loss and penalty|#Estimated risk|#Behind the best|± 2 s.e.|#Strength|#Iterate"
+    lead = (
+        "Each at the strength and the iterate that are best for it. A difference that is less than "
+        "two of its standard errors (s.e.) may well be chance: its line then crosses zero."
+    )
+    ranked = table("Ranking", [*titles.split("|"), "#Non-zeros"], rows)
+    return section("ranking", "Losses and penalties side by side", lead, ranked)
+
+
+def _risk(charts: Charts) -> Markup:
+    lead = (
+        f"How well each iterate would do on new rows, measured by {charts.test_loss}: lower is "
+        "better. Point at the curve, or use the arrow keys, to look at another iterate."
+    )
+    kinds = {
+        "estimate": "estimated risk",
+        "band": "± 2 standard errors",
+        "train": "training error",
+        "choice": "chosen iterate",
+    }
+    swatches = [tag("li", tag("i", class_=f"swatch {k}"), text) for k, text in kinds.items()]
+    buttons = button("back", "Back to the chosen one"), button("axis", "Linear axis")
+    strip = tag("p", tag("span", id="strength-note"), buttons, class_="controls")
+    curve = tag("div", tag("ul", swatches, class_="legend"), strip, chart("risk"))
+    surface = (
+        tag("h3", "Every strength of the penalty"),
+        tag("p", f"The same for all {len(charts.strengths)} strengths of the {charts.penalty} that "
+            "were tried, the brighter the better. Click a row to see its curve above."),
+        chart("surface"),
+    )  # fmt: skip
+    beside = tag("div", curve, _panel(charts), class_="beside")
+    shown = surface if len(charts.strengths) > 1 else None
+    return section("risk", "Risk of every iterate", lead, beside, shown)
+
+
+def _panel(charts: Charts) -> Markup:
+    """Return what is known of the chosen iterate; the script puts others in its place."""
+    row, at = charts.chosen
+    values = charts.coefficients[at] if charts.coefficients else ()
+    largest = max((abs(v) for c in charts.coefficients for v in c), default=0.0)
+    pairs = sorted(zip(charts.coefficient_names, values, strict=True), key=lambda c: -abs(c[1]))
+    bars = [
+        tag("li", tag("span", name, title=name), bar(value, largest), tag("b", figure(value)))
+        for name, value in pairs[:_BARS]
+        if value
+    ]
+    figures = (
+        ("risk", "Estimated risk", plus_minus(charts.risk[row][at], charts.stderr[row][at])),
+        ("train", "Training error", figure(charts.train[row][at])),
+        ("nonzeros", "Non-zeros", f"{charts.nonzeros[row][at]:,}"),
+        ("strength", f"Strength of the {charts.penalty}", figure(charts.strengths[row])),
+    )
+    number = tag("span", f"{charts.iterates[at]:,}", data_field="iterate")
+    return tag(
+        "aside",
+        tag("h3", "Iterate ", number, tag("em", "chosen", data_field="chosen")),
+        tag("dl", (tag("div", tag("dt", what), tag("dd", value, data_field=field))
+                   for field, what, value in figures)),
+        tag("h4", "Largest coefficients"),
+        tag("p", "" if bars else "All are zero.", class_="quiet", data_field="note"),
+        tag("ol", bars, data_field="bars"),
+        id="panel",
+        aria_label="The iterate that is looked at",
+    )  # fmt: skip
+
+
+def _model(intercept: float, coefficients: Sequence[Coefficient]) -> Markup:
+    text = f"All coefficients are zero: the prediction is {figure(intercept)} for every row."
+    if coefficients:
+        text = (
+            f"The prediction is {figure(intercept)} plus, for each feature, its value times the "
+            "coefficient per unit. Per standard deviation (s.d.), features compare with each other."
+        )
+    largest = max((abs(c.effect) for c in coefficients), default=0.0)
+    rows = [
+        (c.name, figure(c.value), figure(c.effect), bar(c.effect, largest)) for c in coefficients
+    ]
+    head = ("Feature", "#Per unit", "#Per s.d.", "")
+    return section(
+        "model", "The model", text, table("Coefficients", head, rows, _SHOWN_COEFFICIENTS)
+    )
+
+
+def _later_sections(content: Content) -> list[Markup]:
+    along = (
+        "On the path of the chosen strength: the change of the prediction per standard deviation "
+        "of the feature."
+    )
+    seen = (
+        "Each dot is a row of the data, at the chosen iterate. To the right: how far the model is "
+        "off on a row that it was fitted to. Upwards: the corrected residual, how far it would be "
+        "off had it not seen that row. Those are what new rows have to expect, so they are larger: "
+        "the dots lie steeper than the diagonal, on which both are the same."
+    )
+    paths = (along, chart("paths")) if content.charts.coefficient_names else ("All are zero.",)
+    scatter = tag("div", chart("residuals"), tag("p", seen), class_="beside square")
+    checks = [
+        (
+            (c.name, tag("p", c.message, class_="message") if c.warns else None),
+            short(c.value),
+            short(c.limit),
+            tag("span", "▲ warns" if c.warns else "✓ ok", class_="bad" if c.warns else "good"),
+        )
+        for c in content.checks
+    ]
+    columns = [
+        (c.name, c.kind, c.detail, f"{c.missing:,}", f"{c.features:,}") for c in content.columns
+    ]
+    titles = ("Column", "Kind", "Values", "#Missing", "#Features")
+    code = tag("pre", tag("code", content.command, id="command"))
+    return [
+        section("paths", "Coefficients along the path", *paths),
+        section("residuals", "Residuals, raw and corrected", scatter),
+        _model(content.intercept, content.coefficients),
+        section("trust", "What the estimate rests on", sentences(content.assumptions),
+                table("Checks", ("Check", "#Found", "#Limit", "Result"), checks)),
+        section("columns", "The data", sentences(content.notes),
+                table("Columns", titles, columns, _SHOWN_COLUMNS)),
+        section("again", "How to get this again",
+                tag("div", code, button("copy", "Copy"), class_="command"),
+                table("Provenance", ("What", "Which"), content.provenance)),
+    ]  # fmt: skip
+
+
+def render(content: Content) -> str:
+    """Return a report as one HTML document.
+
+    Parameters
+    ----------
+    content : Content
+        What it says.
+
+    Returns
+    -------
+    str
+        A page of its own: style, script and numbers are in it, and nothing is fetched. Write it
+        with ``encoding="utf-8"``.
+    """
+    folder = resources.files("steinpath.report")
+    style, script = ((folder / f).read_text(encoding="utf-8") for f in ("style.css", "charts.js"))
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{content.title} · steinpath"),
+        verbatim("style", style),
+    )
+    first = _header(content), _ranking(content.ranking), _risk(content.charts)
+    body = tag(
+        "body",
+        tag("main", first, _later_sections(content)),
+        verbatim("script", data_block(content.charts), type="application/json", id="data"),
+        verbatim("script", script),
+    )
+    page = tag("html", head, body, lang="en")
+    # names of columns may have halves of characters in them, which no file can hold
+    return f"<!DOCTYPE html>\n{page.html}\n".encode("utf-8", "replace").decode("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
