@@ -39,6 +39,7 @@ from steinpath.estimators import (
     SqrtRidge,
 )
 from steinpath.losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
+from steinpath.models import Model, load_model
 from steinpath.path import DivergenceError, Path, run
 from steinpath.penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
 from steinpath.plots import RiskPathDisplay
@@ -67,6 +68,7 @@ __all__ = [
     "LADRidge",
     "Lasso",
     "LinearizedADMM",
+    "Model",
     "NoPenalty",
     "Path",
     "PathRegressor",
@@ -93,6 +95,7 @@ __all__ = [
     "hold_out_path",
     "lam_max",
     "leave_one_out_path",
+    "load_model",
     "run",
     "run_batch",
     "simulate",

@@ -188,6 +188,12 @@ class Fit:
         return self.tuning.risks[self.tuning.best[0]]
 
     @property
+    def criterion(self) -> Criterion:
+        """The test loss."""
+        assert isinstance(self.risk.criterion, Criterion)  # none of a user's own
+        return self.risk.criterion
+
+    @property
     def effects(self) -> np.ndarray:
         """Coefficients per standard deviation of the features."""
         return np.asarray(to_numpy(self.tuning.coef), float)
@@ -239,7 +245,7 @@ class Fit:
         """Error of the best constant prediction."""
         y = self.task.y.astype(float)
         constant = np.full((1, len(y)), self.kind.loss.location(y))
-        return float(observation_losses(self.risk.criterion, y, constant).mean())
+        return float(observation_losses(self.criterion, y, constant).mean())
 
 
 def fit_task(
@@ -339,9 +345,8 @@ def _alone(risk: Risk) -> Risk:
     return copy.deepcopy(risk, {id(each): each for each in shared})
 
 
-def error_words(criterion: Any) -> str:
+def error_words(criterion: Criterion) -> str:
     """Name what a risk is the mean of, such as "absolute error"."""
-    assert isinstance(criterion, Criterion)
     words = {
         "absolute": "absolute error",
         "squared": "squared error",

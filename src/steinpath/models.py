@@ -38,6 +38,8 @@ class Choice:
         The chosen iterate, and how many were run.
     test_loss : str
         What the risk is the mean of.
+    test_parameter : float
+        Its parameter, such as a quantile; 0 where it has none.
     risk, stderr, train : float
         Estimated risk on new rows, its standard error, and the training error.
     rows : int
@@ -51,6 +53,7 @@ class Choice:
     iterate: int
     iterations: int
     test_loss: str
+    test_parameter: float
     risk: float
     stderr: float
     train: float

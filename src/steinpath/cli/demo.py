@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from steinpath.cli.display import make_table, print_warnings
+from steinpath.cli.display import make_console, make_table, print_warnings
 from steinpath.plots.look import check_ending
 
 
@@ -30,11 +30,9 @@ def _with_ending(ctx: click.Context, param: click.Parameter, file: str | None) -
 )
 def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
     """LAD–lasso on simulated heavy-tailed data, estimated risk beside the truth."""
-    from rich.console import Console
-
     from steinpath.demo import iterates_to_show, lad_lasso_demo
 
-    console = Console()
+    console = make_console()
     console.print(f"LAD–lasso, Student-t₂ noise, n={n}, p={p}, {iters} iterations, seed {seed}")
     path, risk, truth = lad_lasso_demo(n, p, iters, seed)
     best = risk.best_iter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
@@ -80,11 +81,17 @@ class Display:
         self.console.print("Stopping: making do with what is finished (Ctrl-C again to give up).")
 
 
+def make_console(quiet: bool = False) -> Console:
+    """Return where to print results: as wide as the terminal, and wide enough for any file."""
+    width = None if sys.stdout.isatty() else 120
+    return Console(quiet=quiet, width=width)
+
+
 def make_table(*head: str, left: int = 0) -> Table:
     """Return a table of numbers, after so many columns of words."""
-    table = Table(*map(escape, head), box=box.SIMPLE_HEAD, padding=(0, 1))
-    for column in table.columns[left:]:
-        column.justify = "right"
+    table = Table(*map(escape, head), box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, column in enumerate(table.columns):
+        column.justify, column.no_wrap = "left" if k < left else "right", True
     return table
 
 

@@ -26,7 +26,9 @@ INTERRUPTED = 130
 class _Main(click.Group):
     """A group whose errors are single lines, and whose commands know what was typed."""
 
-    def main(self, args: Sequence[str] | None = None, **options: Any) -> Any:
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, **options: Any
+    ) -> Any:
         said = list(sys.argv[1:] if args is None else args)
         options |= {"obj": shlex.join(["steinpath", *said]), "standalone_mode": False}
         try:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from steinpath._validation import heard
-from steinpath.cli.display import Display, make_table, print_warnings
+from steinpath.cli.display import Display, make_console, make_table, print_warnings
 from steinpath.cli.entry import INTERRUPTED
 from steinpath.cli.options import LOSS, PENALTY, with_options
+from steinpath.cli.outputs import Outcome, as_json, check_writable, write_outputs
 from steinpath.encoding import encode
 from steinpath.fitting import (
     Fit,
+    Kind,
     Task,
     compare_kinds,
     criterion_for,
@@ -29,25 +29,12 @@ from steinpath.fitting import (
     make_kind,
     prepare_task,
 )
-from steinpath.report.content import Ranked
 from steinpath.report.build import facts, with_error
+from steinpath.report.content import Ranked
 from steinpath.tables import DataError, read_table
 
 # How many coefficients are printed; all are in the report.
 _SHOWN = 10
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a command found, and how it was told to."""
-
-    fit: Fit
-    ranking: Sequence[Ranked]
-    notes: Sequence[str]
-    interrupted: bool
-    file: str
-    command: str
-    seed: int
 
 
 @click.command()
@@ -55,7 +42,7 @@ class Outcome:
 @click.option("--loss", type=LOSS, help="What is minimised; LAD by default.")
 @click.option("--penalty", type=PENALTY, default="lasso", show_default=True)
 @click.pass_context
-def fit(ctx: click.Context, loss: str | None, penalty: str, **options: Any) -> None:
+def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Fit a model to FILE, and say what error to expect of it.
 
     FILE is CSV, TSV, Parquet, Feather or npz. The strength of the penalty and the iterate are those
@@ -74,7 +61,7 @@ def fit(ctx: click.Context, loss: str | None, penalty: str, **options: Any) -> N
 @click.option("--penalty", type=PENALTY, multiple=True, help="May be repeated, too.")
 @click.pass_context
 def tune(
-    ctx: click.Context, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
     """Fit several losses and penalties to FILE, and keep the best model.
 
@@ -93,7 +80,7 @@ def tune(
 @click.option("--penalty", type=PENALTY, multiple=True, help="May be repeated, too.")
 @click.pass_context
 def compare(
-    ctx: click.Context, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
     """Rank losses and penalties on FILE by their estimated risk, with standard errors.
 
@@ -142,15 +129,15 @@ def _work(
     try:
         with Display() as display:
             task = _task(display, options)
-            kinds = [_kind(loss, penalty, task, options) for loss in losses for penalty in penalties]
+            kinds = [
+                _kind(loss, penalty, task, options) for loss in losses for penalty in penalties
+            ]
             try:
                 if compare:
                     test_loss = criterion_for(options["test_loss"], options["quantile"])
                     best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
                 else:
                     best = fit_task(task, kinds[0], options["test_loss"], rule, seed)
-            except FloatingPointError:
-                raise
             except ValueError as error:  # about the numbers in the file: the rest was checked
                 raise DataError(str(error)) from error
     finally:
@@ -172,8 +159,8 @@ def _task(display: Display, options: dict[str, Any]) -> Task:
     display.begin(f"reading {options['file']}", 0)
     table, target = read_table(options["file"]), options["target"]
     if target is None:
-        names = ", ".join(map(repr, list(table.columns)[:10]))
-        raise click.UsageError(f"say which column to predict by --target: {names}")
+        names = ", ".join([*map(repr, table.columns)][-20:])
+        raise click.UsageError(f"say which column to predict, by --target; there are {names}")
     data = encode(
         table,
         target,
@@ -184,7 +171,7 @@ def _task(display: Display, options: dict[str, Any]) -> Task:
     return prepare_task(data, options["iters"], options["strengths"])
 
 
-def _kind(loss: str, penalty: str, task: Task, options: dict[str, Any]) -> Any:
+def _kind(loss: str, penalty: str, task: Task, options: dict[str, Any]) -> Kind:
     return make_kind(
         loss,
         penalty,
@@ -231,7 +218,7 @@ def _finish(
     with_model: bool,
 ) -> None:
     """Write everything, and print the result."""
-    console = Console(quiet=options["as_json"])
+    console = make_console(quiet=options["as_json"])
     files: dict[str, str] = {}
     try:
         show(console, outcome)
@@ -243,7 +230,84 @@ def _finish(
         sys.exit(INTERRUPTED)
     if options["as_json"]:
         click.echo(json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False))
-    for name, file in files.items():
-        console.print(f"{name:>8}  {escape(file)}", highlight=False, soft_wrap=True)
+    for name, where in files.items():
+        console.print(f"{name:>8}  {escape(where)}", highlight=False, soft_wrap=True)
     if outcome.interrupted:
         sys.exit(INTERRUPTED)
+
+
+def _print_fit(console: Console, outcome: Outcome) -> None:
+    """Print the key figures, and the largest coefficients."""
+    fit, data = outcome.fit, outcome.fit.task.data
+    console.print(f"{escape(data.encoding.target)}: {fit.kind.words}", style="bold")
+    table = make_table("", "", left=1)
+    table.show_header = False
+    for what, value in facts(fit):
+        table.add_row(what, value)
+    console.print(table)
+    effects, names = fit.effects, data.encoding.feature_names
+    largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
+    table = make_table("feature", "coefficient", "per s.d.", left=1)
+    for j in largest:
+        if effects[j]:
+            table.add_row(escape(names[j]), f"{fit.coef[j]:.4g}", f"{effects[j]:+.3g}")
+    if fit.nonzeros:
+        console.print(table)
+    if fit.nonzeros > _SHOWN:
+        console.print(f"… and {fit.nonzeros - _SHOWN} more, in the report")
+    _print_remarks(console, outcome)
+
+
+def _print_ranking(console: Console, outcome: Outcome) -> None:
+    """Print the losses and penalties, the best first."""
+    _print_ranks(console, outcome)
+    _print_remarks(console, outcome)
+
+
+def _print_tuning(console: Console, outcome: Outcome) -> None:
+    """Print the ranking, and what was tried for the best."""
+    _print_ranks(console, outcome)
+    tuning = outcome.fit.tuning
+    table = make_table("strength", "best iterate", "nonzeros", "risk", "behind", left=0)
+    for k, (alpha, risk) in enumerate(zip(outcome.fit.alphas, tuning.risks, strict=True)):
+        t = tuning.best_iter if k == tuning.best[0] else risk.best_iter
+        chosen = k == tuning.best[0]
+        behind = "" if chosen else with_error(*tuning.compare((k, t), tuning.best))
+        table.add_row(
+            f"{alpha:.3g}",
+            str(t),
+            str(int((risk.path.coef[t] != 0).sum())),
+            with_error(float(risk.values[t]), float(risk.stderr[t])),
+            behind,
+            style="bold" if chosen else None,
+        )
+    console.print(f"The best, {outcome.fit.kind.words}:")
+    console.print(table)
+    _print_remarks(console, outcome)
+
+
+def _print_ranks(console: Console, outcome: Outcome) -> None:
+    fit = outcome.fit
+    error = error_words(fit.criterion)
+    console.print(f"{escape(fit.task.data.encoding.target)}: expected {error}", style="bold")
+    table = make_table(
+        "loss", "penalty", "strength", "iterate", "nonzeros", "risk", "behind", left=2
+    )
+    for k, row in enumerate(outcome.ranking):
+        table.add_row(
+            row.loss,
+            row.penalty,
+            f"{row.alpha:.3g}",
+            str(row.iterate),
+            str(row.nonzeros),
+            with_error(row.risk, row.stderr),
+            with_error(row.behind, row.behind_stderr) if k else "",
+            style=None if k else "bold",
+        )
+    console.print(table)
+
+
+def _print_remarks(console: Console, outcome: Outcome) -> None:
+    for note in outcome.notes:
+        console.print(f"Note: {escape(note)}.", highlight=False)
+    print_warnings(console, outcome.fit.tuning.warnings)

@@ -18,9 +18,7 @@ class Name(click.Choice[str]):
     def __init__(self, names: Sequence[str]):
         super().__init__([name.replace("_", "-") for name in names])
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         found = super().convert(str(value).replace("_", "-"), param, ctx)
         return found.replace("-", "_")
 
@@ -97,7 +95,9 @@ _OUTPUT = (
         help="Where to write; a folder named after the file by default.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option("--plots/--no-plots", default=True, help="Whether to draw plots.", show_default=True),
+    click.option(
+        "--plots/--no-plots", default=True, help="Whether to draw plots.", show_default=True
+    ),
 )
 
 

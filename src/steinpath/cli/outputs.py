@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -104,6 +104,7 @@ def make_model(fit: Fit) -> Model:
         iterate=fit.tuning.best_iter,
         iterations=fit.tuning.path.n_iter,
         test_loss=fit.risk.test_loss,
+        test_parameter=fit.criterion.parameter,
         risk=risk,
         stderr=stderr if np.isfinite(stderr) else 0.0,
         train=fit.train,
@@ -158,7 +159,8 @@ def _as_csv(rows: Iterable[dict[str, Any]]) -> str:
     text, rows = io.StringIO(), list(rows)
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow({k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()})
     return text.getvalue()
 
 
@@ -173,7 +175,7 @@ def _draw(outcome: Outcome, folder: Path) -> Iterator[tuple[str, Path]]:
 
     fit, tuning = outcome.fit, outcome.fit.tuning
     names, best = fit.task.data.encoding.feature_names, tuning.best_iter
-    drawings = {
+    drawings: dict[str, Callable[[], Any]] = {
         "summary.png": lambda: plots.plot_summary(tuning, names),
         "risk.pdf": lambda: plots.plot_risk(fit.risk, log_time=True, best=best),
         "surface.pdf": lambda: plots.plot_tuning(tuning),

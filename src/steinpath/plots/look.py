@@ -120,11 +120,17 @@ def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
     figure = figure_of(drawn)
     # where nothing keeps text inside the figure, the figure is made as large as its text
     box = "tight" if figure.get_layout_engine() is None else None
-    with import_pyplot().rc_context(_FILES), _same_layout_after(figure):
-        with written(FilePath(file)) as partial:
-            figure.savefig(
-                partial, format=ending[1:], dpi=dpi, metadata=metadata, bbox_inches=box
-            )
+    with (
+        import_pyplot().rc_context(_FILES),
+        _same_layout_after(figure),
+        written(FilePath(file)) as partial,
+    ):
+        figure.savefig(partial, format=ending[1:], dpi=dpi, metadata=metadata, bbox_inches=box)
+
+
+def close(drawn: Axes | Figure) -> None:
+    """Forget a figure, which matplotlib would keep otherwise."""
+    import_pyplot().close(figure_of(drawn))
 
 
 def check_ending(file: str | os.PathLike[str]) -> str:

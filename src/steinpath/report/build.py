@@ -94,7 +94,7 @@ def verdict(fit: Fit) -> str:
         else " regression without a penalty"
     )
     return (
-        f"On new rows like these, the mean {error_words(fit.risk.criterion)} of the chosen model "
+        f"On new rows like these, the mean {error_words(fit.criterion)} of the chosen model "
         f"is expected to be {with_error(risk, stderr)}; that of a constant prediction is "
         f"{_like(fit.constant_risk(), stderr)}. The model is iterate {fit.tuning.best_iter} of "
         f"{fit.tuning.path.n_iter} of {kind}."
@@ -106,7 +106,7 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     n, p = fit.task.data.X.shape
     risk, stderr = fit.estimate
     found = [
-        (f"expected {error_words(fit.risk.criterion)}", with_error(risk, stderr)),
+        (f"expected {error_words(fit.criterion)}", with_error(risk, stderr)),
         ("on the training rows", _like(fit.train, stderr)),
         ("of a constant prediction", _like(fit.constant_risk(), stderr)),
         ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
@@ -157,7 +157,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     largest = [int(j) for j in by_size[:_MOST_CURVES] if path[:, j].any()]
     raw, corrected = _residuals(fit)
     return Charts(
-        test_loss=error_words(fit.risk.criterion),
+        test_loss=error_words(fit.criterion),
         penalty=PENALTY_WORDS[fit.kind.penalty],
         strengths=tuple(fit.alphas[order].tolist()),
         iterates=tuple(shown),

@@ -1,0 +1,60 @@
+"""``steinpath predict``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+
+from steinpath.files import write_text
+from steinpath.fitting import error_words
+from steinpath.models import Model, load_model
+from steinpath.report.build import with_error
+from steinpath.scoring import CRITERIA, Criterion
+from steinpath.tables import Table, read_table
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.argument("file", type=click.Path())
+@click.option("--out", type=click.Path(dir_okay=False), help="Write here, not to the screen.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
+def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
+    """Predict the rows of FILE with a MODEL that `fit` or `tune` wrote.
+
+    One prediction for each row, in their order. Where FILE has the target as well, the error is
+    compared with the expected one.
+    """
+    fitted, table = load_model(model), read_table(file)
+    predictions, notes = fitted.predict_table(table)
+    for note in notes:
+        click.echo(f"Note: {note}.", err=True)
+    if as_json:
+        text = json.dumps({"predictions": predictions.tolist(), "notes": notes}) + "\n"
+    else:
+        text = "\n".join(["prediction", *map(repr, predictions.tolist())]) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(Path(out), text)
+    if (remark := _remark(fitted, table, predictions)) is not None:
+        click.echo(remark, err=True)
+
+
+def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
+    """Compare the error on these rows with the expected one, where the target is known."""
+    y, choice = table.columns.get(model.encoding.target), model.choice
+    if y is None or y.dtype.kind != "f" or choice.test_loss not in CRITERIA:
+        return None
+    known = np.isfinite(y)
+    if not known.any():
+        return None
+    criterion = Criterion(choice.test_loss, choice.test_parameter)
+    error = float(criterion(y[known], predictions[known]).mean())
+    return (
+        f"mean {error_words(criterion)} on these {known.sum()} rows: {error:.4g}; expected on new "
+        f"ones: {with_error(choice.risk, choice.stderr)}"
+    )
