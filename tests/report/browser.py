@@ -125,6 +125,13 @@ class Browser:
             raise RuntimeError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
+    def until(self, expression):
+        """Wait until a JavaScript expression is true."""
+        deadline = time.monotonic() + self.timeout
+        while not self.js(expression):
+            assert time.monotonic() < deadline, expression
+            time.sleep(0.02)
+
     def text(self, selector):
         return self.js(f"document.querySelector({json.dumps(selector)}).textContent")
 

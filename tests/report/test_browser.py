@@ -102,7 +102,7 @@ def test_touching_shows_an_iterate_that_stays(show):
     x, y = page.place("#surface-plot > svg > svg", 0.02, (row + 0.5) / 3)
     page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
     page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-    page.js("new Promise(done => setTimeout(done, 400))")
+    page.until("document.querySelector('#strength-note').textContent.includes('dotted')")
     assert_panel_shows(page, CHARTS, row, 0)
     page.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
@@ -213,9 +213,8 @@ def test_any_content_fits_the_window_and_is_drawn(show, name, width):
 def test_window_may_change_its_width(show):
     page = show(CONTENT)
     page.shape(390)
-    page.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.until(f"document.querySelector('{RISK}').getAttribute('width') < 390")
     assert page.js("document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.js(f"document.querySelector('{RISK}').clientWidth") < 390
 
 
 def test_hostile_names_do_not_run(show):
@@ -235,9 +234,9 @@ def test_light_and_dark_follow_the_reader(show):
     page = show(CONTENT)
     light = page.js(BACKGROUND)
     page.shape(1280, scheme="dark")
+    page.until("document.querySelector('#theme').textContent === 'Light'")
     dark = page.js(BACKGROUND)
     assert light != dark
-    assert page.text("#theme") == "Light"
     page.click(*page.place("#theme"))
     assert page.js(BACKGROUND) == light
     page.click(*page.place("#theme"))

@@ -171,6 +171,11 @@ def test_numbers_have_the_digits_that_their_errors_ask_for(value, stderr, text):
     assert plus_minus(value, stderr) == text
 
 
+def test_differences_have_the_digits_of_what_they_are_of():
+    assert plus_minus(55.0, 33.0, 23911.0) == "55 ± 33"
+    assert plus_minus(0.5, 0.004, 44.4) == "0.5000 ± 0.0040"
+
+
 def test_figures_of_any_size():
     assert [figure(v) for v in (0.0, 1e-9, -2e-5, 1234567.0)] == [
         "0", "1.000e−9", "−2.000e−5", "1,234,567"]  # fmt: skip

@@ -112,11 +112,12 @@ def figure(value: float, stderr: float = math.nan, of: float | None = None) -> s
     return f"{value:,.{min(max(places), 10)}f}".replace("-", "−")
 
 
-def plus_minus(value: float, stderr: float) -> str:
+def plus_minus(value: float, stderr: float, of: float | None = None) -> str:
     """Return a number and its standard error, to the same place."""
+    of = value if of is None else of
     if not (math.isfinite(value) and math.isfinite(stderr)):
-        return figure(value)
-    return f"{figure(value, stderr)} ± {figure(stderr, stderr, value)}"
+        return figure(value, of=of)
+    return f"{figure(value, stderr, of)} ± {figure(stderr, stderr, of)}"
 
 
 def short(value: float) -> str:
@@ -224,7 +225,7 @@ def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
         (
             f"{r.loss}, {r.penalty}",
             plus_minus(r.risk, r.stderr),
-            f"+{plus_minus(r.behind, r.behind_stderr)}" if r.behind > 0 else "best",
+            f"+{plus_minus(r.behind, r.behind_stderr, r.risk)}" if r.behind > 0 else "best",
             whisker(r.behind, error, low, high) if math.isfinite(r.behind) else None,
             short(r.alpha),
             f"{r.iterate:,}",
@@ -232,13 +233,14 @@ def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
         )
         for r, error in both
     ]
-    titles = "Loss and penalty|#Estimated risk|#Behind the best|± 2 s.e.|#Strength|#Iterate"
+    head = ("Loss and penalty", "#Estimated risk", "#Behind the best", "± 2 s.e.", "#Strength",
+            "#Iterate", "#Non-zeros")  # fmt: skip
     lead = (
         "Each at the strength and the iterate that are best for it. A difference that is less than "
         "two of its standard errors (s.e.) may well be chance: its line then crosses zero."
     )
-    ranked = table("Ranking", [*titles.split("|"), "#Non-zeros"], rows)
-    return section("ranking", "Losses and penalties side by side", lead, ranked)
+    title = "Losses and penalties side by side"
+    return section("ranking", title, lead, table("Ranking", head, rows))
 
 
 def _risk(charts: Charts) -> Markup:
@@ -310,9 +312,8 @@ def _model(intercept: float, coefficients: Sequence[Coefficient]) -> Markup:
         (c.name, figure(c.value), figure(c.effect), bar(c.effect, largest)) for c in coefficients
     ]
     head = ("Feature", "#Per unit", "#Per s.d.", "")
-    return section(
-        "model", "The model", text, table("Coefficients", head, rows, _SHOWN_COEFFICIENTS)
-    )
+    listed = table("Coefficients", head, rows, _SHOWN_COEFFICIENTS)
+    return section("model", "The model", text, listed)
 
 
 def _later_sections(content: Content) -> list[Markup]:
