@@ -114,8 +114,8 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
         ("rows", f"{n:,}"),
     ]
     if fit.kind.penalty != "none":
-        strength = f"{fit.alpha:.3g} ({PENALTY_WORDS[fit.kind.penalty]})"
-        found.insert(4, ("chosen strength of the penalty", strength))
+        words = PENALTY_WORDS[fit.kind.penalty]
+        found.insert(4, (f"chosen strength of the {words}", f"{fit.alpha:.3g}"))
     return tuple(found)
 
 
