@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
@@ -185,8 +186,10 @@ def _draw(outcome: Outcome, folder: Path) -> Iterator[tuple[str, Path]]:
     }
     if outcome.ranking:
         drawings["ranking.pdf"] = lambda: plots.plot_ranking(outcome.ranking)
-    for file, draw in drawings.items():
-        drawn = draw()
-        plots.save(drawn, folder / "plots" / file)
-        plots.close(drawn)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
+        for file, draw in drawings.items():
+            drawn = draw()
+            plots.save(drawn, folder / "plots" / file)
+            plots.close(drawn)
     yield "plots", folder / "plots"

@@ -1,0 +1,199 @@
+"""What the commands refuse: with one line, an exit code, and no traceback."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commands import COMMAND, call, houses, refused, spawn, write
+
+QUICK = ("--iters", "20", "--strengths", "3", "--no-plots")
+
+
+def text(folder, content, name="d.csv"):
+    file = folder / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+ROWS = "".join(f"{k},{k % 7},{k % 3 + k}\n" for k in range(40))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "empty"),
+        ("a,b,y\n", "no rows"),
+        ("a,b,y\n" + ROWS + "1,2\n", "line 42"),
+        ("a,b,y\n" + ROWS + "1,,3\n", "1 value is missing"),
+        ("a,b,y\n" + ROWS + "1,2,zwölf\n", "'zwölf'"),
+        ("a,b,y\n" + ROWS + "1,2,inf\n", "not finite"),
+        ("a,a,y\n" + ROWS, "several columns are called 'a'"),
+        ("a,b,y\n" + "1,2,3\n" * 30, "there is nothing to predict"),
+        ("a,b,z\n" + ROWS, "there is no column 'y'"),
+        ("1,2,3\n" + ROWS, "name"),
+        (b"a,b,y\n1,2,\xff\n", "UTF-8"),
+        ("a,b,y\n" + "1,2,1e300\n1,3,-1e300\n" * 20, "rescale"),
+    ],
+    ids=[
+        "empty",
+        "only a header",
+        "a short row",
+        "a missing value",
+        "a word for the target",
+        "infinite",
+        "two of a name",
+        "a constant target",
+        "no such target",
+        "no header",
+        "another encoding",
+        "too large",
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "tune", "compare"])
+def test_data_that_cannot_be_used(command, content, said, tmp_path):
+    file = text(tmp_path, content)
+    line = refused(command, file, "--target", "y", "--out", tmp_path / "o", *QUICK)
+    assert said in line
+
+
+def test_missing_values_are_counted_and_placed(tmp_path):
+    table = houses()
+    table.loc[[3, 9], "town"] = None
+    table.loc[5, "rooms"] = None
+    line = refused("fit", write(tmp_path, table=table), "--target", "price", "--out", tmp_path)
+    for part in ("3 values are missing", "2 columns", "'town'", "line 5", "line 7", "--impute"):
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit"], "FILE"),
+        (["fit", "d.csv"], "--target"),
+        (["fit", "d.csv", "--target", "y", "--loss", "best"], "'best' is not one of"),
+        (["fit", "d.csv", "--target", "y", "--penalty", "l2"], "'l2' is not one of"),
+        (["fit", "d.csv", "--target", "y", "--iters", "0"], "--iters"),
+        (["fit", "d.csv", "--target", "y", "--quantile", "1"], "--quantile"),
+        (["fit", "d.csv", "--target", "y", "--quantile", "0.5", "--loss", "lad"], "--quantile"),
+        (["fit", "d.csv", "--target", "y", "--seed", "-1"], "--seed"),
+        (["fit", "d.csv", "--target", "y", "--colour"], "--colour"),
+        (["tune", "d.csv", "--target", "y", "--gamma", "1"], "--gamma"),
+        (["compare", "d.csv", "--target", "y", "--rule", "two"], "--rule"),
+        (["predict", "model.json"], "FILE"),
+        (["demo", "--plot", "x.jpg"], ".png, .pdf, .svg"),
+        (["bench", "--n", "1"], "--n"),
+        (["fly"], "No such command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_command_lines(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text(tmp_path, "a,b,y\n" + ROWS)
+    assert said in refused(*arguments, code=2)
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "compare", "predict"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere.csv", "No such file"),
+        (".", "endings"),
+        ("d.xlsx", "endings"),
+        ("d.parquet", "cannot read"),
+        ("d.npz", "cannot read"),
+        ("d.csv.gz", "cannot read"),
+    ],
+)
+def test_files_that_cannot_be_read(command, name, said, tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    if name.startswith("d."):
+        text(tmp_path, b"PK\x03\x04 not really", name)
+    arguments = [model, name] if command == "predict" else [name, "--target", "y", *QUICK]
+    assert said in refused(command, *arguments)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    call("fit", write(folder), "--target", "price", "--out", folder / "o", *QUICK)
+    return folder / "o" / "model.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.drop(columns="town"), "'town'"),
+        (lambda t: t.assign(rooms="many"), "'many'"),
+        (lambda t: t.assign(rooms=[None, *t["rooms"][1:]]), "1 value is missing"),
+    ],
+    ids=["a column too few", "a word for a number", "a missing value"],
+)
+def test_new_rows_that_do_not_fit_the_model(change, said, tmp_path, model):
+    assert said in refused("predict", model, write(tmp_path, table=change(houses())))
+
+
+def test_new_levels_are_counted(tmp_path, model):
+    result = call("predict", model, write(tmp_path, table=houses().assign(town="Berlin")))
+    assert "Note: column 'town' has 120 values" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "{}", '{"format": "steinpath model", "version": 99}', "\x80"],
+    ids=["empty", "cut off", "a list", "an object", "newer", "binary"],
+)
+def test_model_files_that_are_none(content, tmp_path):
+    file = text(tmp_path, content.encode("latin1"), "m.json")
+    assert "is no model" in refused("predict", file, write(tmp_path))
+
+
+def test_an_output_folder_that_is_a_file(tmp_path):
+    file = write(tmp_path)
+    line = refused("fit", file, "--target", "price", "--out", file / "x", *QUICK, code=1)
+    assert "cannot write to" in line
+    assert "--out" in line
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "compare", "predict"])
+def test_a_read_only_folder(command, tmp_path, model):
+    file, locked = write(tmp_path), tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    if os.geteuid() == 0:  # to whom nothing is read-only but what the system keeps for itself
+        locked = Path("/sys")
+    arguments = [command, file, "--target", "price", "--out", locked / "o", *QUICK]
+    if command == "predict":
+        arguments = [command, model, file, "--out", locked / "p.csv"]
+    result = spawn(*arguments)
+    assert result.returncode == 1, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert lines[-1].startswith(f"Error: cannot write {'' if command == 'predict' else 'to '}")
+    assert "ermi" in lines[-1]  # Permission denied, or Operation not permitted
+    assert "Traceback" not in result.stderr
+
+
+def test_a_closed_pipe_is_no_error_to_talk_about(tmp_path, model):
+    file = write(tmp_path, table=houses(20_000))
+    command = [*COMMAND, "predict", str(model), str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_names_that_would_run_are_only_names(tmp_path):
+    table = houses().rename(columns={"rooms": "<script>alert(1)</script>", "town": "=cmd|'/C'!A0"})
+    file = write(tmp_path, table=table)
+    call("fit", file, "--target", "price", "--out", tmp_path / "o", *QUICK)
+    page = (tmp_path / "o" / "report.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    json.loads((tmp_path / "o" / "model.json").read_text(encoding="utf-8"))
+
+
+def test_a_target_of_two_values_only(tmp_path):
+    table = houses().assign(price=np.arange(120) % 2)
+    call("fit", write(tmp_path, table=table), "--target", "price", "--out", tmp_path / "o", *QUICK)
