@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import beta
+from scipy.special import betainccinv
 
 from steinpath._arrays import Array, take, to_numpy
 from steinpath.algorithms import ProximalAlgorithm, ProximalMaps
@@ -172,7 +172,7 @@ def near_copies(evidence: Evidence) -> Diagnostic | None:
     cosines = evidence.cosines
     # of a random direction in k dimensions, the squared cosine follows a beta law
     other = max(evidence.dimension - 1, 1e-3)
-    by_chance = math.sqrt(beta.isf(1e-3 / cosines.size, 0.5, other / 2))
+    by_chance = math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size))
     limit = max(0.5, by_chance)
     share = float(np.mean(cosines.max(axis=1) > limit))
     return Diagnostic(

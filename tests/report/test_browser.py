@@ -5,9 +5,9 @@ import math
 from dataclasses import replace
 
 import pytest
+
 import samples
 from browser import Browser, find_browser
-
 from steinpath.report.page import figure, plus_minus, render
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium on the PATH")

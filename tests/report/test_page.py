@@ -7,8 +7,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-import samples
 
+import samples
 from steinpath.report.content import Check, Coefficient, ColumnSummary, Ranked
 from steinpath.report.page import (
     Markup,

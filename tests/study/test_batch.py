@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from studies import SIZES, TINY, tables
 
 from steinpath.simulate import PredictionErrors
 from steinpath.study import STUDIES, batch, parallel, run_study, runner
@@ -15,6 +14,7 @@ from steinpath.study.batch import draw_batch, most_members, replicate_batch
 from steinpath.study.parallel import Task, in_batches
 from steinpath.study.replicate import draw, replicate
 from steinpath.study.settings import PAIRS, PAPER_NOISE, Setting
+from studies import SIZES, TINY, tables
 
 SETTING = Setting("lad", "lasso", 60, 25, 12, ("tilde", "hat"), "gaussian", "t2", "torch")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
-from studies import Calls, assert_same_parts, part_files, tables
 
 from steinpath.cli import main
 from steinpath.study import STUDIES, Sizes, run_study, runner
+from studies import Calls, assert_same_parts, part_files, tables
 
 TINY = ["--n", "40", "--p", "20", "--iters", "5", "--reps", "2"]
 

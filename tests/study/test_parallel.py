@@ -12,12 +12,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-import studies
-from studies import SIZES, TINY, Calls, part_files, tables
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import studies
 from steinpath.study import STUDIES, StudyError, parallel, run_study, runner
 from steinpath.study.store import Store
+from studies import SIZES, TINY, Calls, part_files, tables
 
 RISK = STUDIES["risk"]
 

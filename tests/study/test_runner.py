@@ -7,10 +7,10 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 from rich.console import Console
-from studies import SIZES, TINY, Calls, assert_same_parts, part_files, tables
 
 from steinpath.study import STUDIES, Sizes, manifest, run_study, runner
 from steinpath.study.store import Store
+from studies import SIZES, TINY, Calls, assert_same_parts, part_files, tables
 
 RISK, UNIVERSALITY = STUDIES["risk"], STUDIES["universality"]
 

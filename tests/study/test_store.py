@@ -9,6 +9,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pyarrow.parquet
 import pytest
+
+from steinpath.study import Setting, StudyError, parallel, run_study, runner, settings
+from steinpath.study.replicate import replicate
+from steinpath.study.store import Store, write_text, written
 from studies import (
     SIZES,
     TINY,
@@ -19,10 +23,6 @@ from studies import (
     same_columns,
     tables,
 )
-
-from steinpath.study import Setting, StudyError, parallel, run_study, runner, settings
-from steinpath.study.replicate import replicate
-from steinpath.study.store import Store, write_text, written
 
 SETTING = Setting("lad", "lasso", 40, 20, 5, ("tilde", "hat"), "gaussian", "t2")
 ODD = np.array([0.0, -0.0, np.nan, np.inf, 1e-310, 1])
