@@ -562,7 +562,7 @@ def test_running_out_of_memory(write, monkeypatch):
         raise MemoryError
 
     file = write("a\n1\n")
-    monkeypatch.setattr("steinpath.tables._parse_text", too_much)
+    monkeypatch.setattr("steinpath.tables.text._parse_text", too_much)
     assert message_about(file) == "it needs more memory than there is"
 
 

@@ -1,67 +1,41 @@
 """The page: a report's content as one HTML document that needs nothing else.
 
-Text is escaped where it becomes part of an element, and only there: what is HTML already has a type
-of its own, `Markup`, which text cannot turn into by accident. The content security policy lets the
-page's own style and script in, by their hashes, and nothing else; it cannot reach a network.
+The content security policy lets the page's own style and script in, by their hashes, and nothing
+else; it cannot reach a network.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from importlib import resources
-from typing import TypeAlias
 
 from steinpath.report.content import Charts, Coefficient, Content, Ranked
+from steinpath.report.markup import (
+    Markup,
+    Node,
+    bar,
+    button,
+    chart,
+    figure,
+    markup,
+    plus_minus,
+    section,
+    sentences,
+    short,
+    table,
+    tag,
+    verbatim,
+    whisker,
+)
 
 # Rows of a table that are seen at once; bars in the panel beside the curve.
 _SHOWN_COEFFICIENTS, _SHOWN_COLUMNS, _BARS = 15, 30, 8
-
-
-@dataclass(frozen=True)
-class Markup:
-    """Text that is HTML already."""
-
-    html: str
-
-
-Node: TypeAlias = "Markup | str | Iterable[Node] | None"
-
-
-def markup(node: Node) -> str:
-    """Return the HTML of an element, of text, or of several of them."""
-    if node is None:
-        return ""
-    if isinstance(node, Markup):
-        return node.html
-    if isinstance(node, str):
-        return html.escape(node)
-    return "".join(markup(child) for child in node)
-
-
-def tag(name: str, /, *children: Node, **attributes: str | float | bool | None) -> Markup:
-    """Return an element; ``class_`` stands for class, ``aria_label`` for aria-label."""
-    opening = name
-    for key, value in attributes.items():
-        key = key.rstrip("_").replace("_", "-")
-        if value is True:
-            opening += f" {key}"
-        elif value is not None and value is not False:
-            opening += f' {key}="{html.escape(str(value))}"'
-    closing = "" if name == "meta" else f"</{name}>"
-    return Markup(f"<{opening}>{markup(children)}{closing}")
-
-
-def verbatim(name: str, text: str, **attributes: str) -> Markup:
-    """Return a style or a script, whose text ends at the first closing tag and has no escapes."""
-    if "</" in text or "<!--" in text:
-        raise ValueError(f"the text of a {name} must not have '</' or '<!--' in it")
-    return tag(name, Markup(text), **attributes)
+# One script in three files: the first two only define what the last one runs.
+_SCRIPTS = "drawing.js", "charts.js", "page.js"
 
 
 def data_block(charts: Charts) -> str:
@@ -95,112 +69,6 @@ def _rounded(values: Iterable[float]) -> list[float | None]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
-    """Return a number with four digits, or as many as its standard error asks for.
-
-    ``of`` is another number, whose digits to take. The script does the same.
-    """
-    size = abs(value if of is None else of)
-    if not math.isfinite(value):
-        return "–"
-    if size and not 1e-4 <= size < 1e7:
-        mantissa, exponent = f"{value:.3e}".split("e")
-        return f"{mantissa}e{int(exponent)}".replace("-", "−")
-    places = [0] + [k - math.floor(math.log10(s)) for k, s in ((3, size), (1, stderr)) if s > 0]
-    return f"{value:,.{min(max(places), 10)}f}".replace("-", "−")
-
-
-def plus_minus(value: float, stderr: float, of: float | None = None) -> str:
-    """Return a number and its standard error, to the same place."""
-    of = value if of is None else of
-    if not (math.isfinite(value) and math.isfinite(stderr)):
-        return figure(value, of=of)
-    return f"{figure(value, stderr, of)} ± {figure(stderr, stderr, of)}"
-
-
-def short(value: float) -> str:
-    """Return a number with three digits at most."""
-    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
-
-
-def section(ident: str, title: str, *children: Node, class_: str | None = None) -> Markup:
-    """Return a part of the page, with its heading; plain text is a paragraph of it."""
-    parts = [tag("p", child) if isinstance(child, str) else child for child in children]
-    heading = tag("h2", title, id=f"{ident}-title")
-    return tag("section", heading, parts, id=ident, class_=class_, aria_labelledby=f"{ident}-title")
-
-
-def sentences(texts: Iterable[str]) -> Markup | None:
-    """Return a list of sentences."""
-    items = [tag("li", text) for text in texts]
-    return tag("ul", items) if items else None
-
-
-def table(
-    label: str, head: Sequence[str], rows: Sequence[Sequence[Node]], shown: int | None = None
-) -> list[Markup]:
-    """Return a table that scrolls by itself, and what is beyond ``shown`` rows to be opened.
-
-    Titles that begin with "#" are those of numbers.
-    """
-    if not rows:
-        return []
-    kinds = ["number" if title.startswith("#") else None for title in head]
-    titles = [
-        tag("th", title.removeprefix("#"), class_=kind, scope="col")
-        for title, kind in zip(head, kinds, strict=True)
-    ]
-    body = [
-        tag(
-            "tr",
-            tag("th", first, scope="row"),
-            [tag("td", cell, class_=kind) for cell, kind in zip(cells, kinds[1:], strict=True)],
-        )
-        for first, *cells in rows[:shown]
-    ]
-    inner = tag("table", tag("thead", tag("tr", titles)), tag("tbody", body))
-    seen = tag("div", inner, class_="scroll", role="region", aria_label=label, tabindex=0)
-    others = rows[len(body) :]
-    if not others:
-        return [seen]
-    summary = tag("summary", f"Show {len(others):,} more")
-    return [seen, tag("details", summary, table(f"{label}, continued", head, others))]
-
-
-def bar(value: float, largest: float) -> Markup:
-    """Return a bar to the left or to the right of the middle."""
-    length = 50 * value / largest if largest and math.isfinite(value) else 0.0
-    zero = tag("path", d="M50 0V12", class_="zero")
-    box = tag("rect", x=f"{50 + min(length, 0):.2f}", y=1, width=f"{abs(length):.2f}", height=10)
-    frame = {"viewBox": "0 0 100 12", "preserveAspectRatio": "none", "aria-hidden": "true"}
-    return tag("svg", zero, box, class_="bar", **frame)
-
-
-def whisker(value: float, stderr: float, low: float, high: float) -> Markup:
-    """Return a dot with a line of two standard errors to either side."""
-
-    def place(x: float) -> str:
-        return f"{8 + 144 * (x - low) / ((high - low) or 1):.1f}"
-
-    zero = tag("path", d=f"M{place(0)} 0V20", class_="zero")
-    reach = tag("path", d=f"M{place(value - 2 * stderr)} 10H{place(value + 2 * stderr)}")
-    dot = tag("circle", cx=place(value), cy=10, r=4)
-    frame = {"viewBox": "0 0 160 20", "width": "160", "height": "20", "aria-hidden": "true"}
-    return tag("svg", zero, reach, dot, class_="whisker", **frame)
-
-
-def chart(ident: str) -> Markup:
-    """Return the place of a chart and of a line about it, which the script fills."""
-    missing = tag("p", "This picture is drawn by JavaScript, which is off.", class_="quiet")
-    plot = tag("div", tag("noscript", missing), id=f"{ident}-plot", class_="plot")
-    return tag("figure", plot, tag("p", id=f"{ident}-note", class_="readout"))
-
-
-def button(ident: str, label: str) -> Markup:
-    """Return a button, which the script shows: without it there is nothing to press."""
-    return tag("button", label, id=ident, type="button", hidden=True)
 
 
 def _header(content: Content) -> list[Node]:
@@ -371,8 +239,7 @@ def render(content: Content) -> str:
         A page of its own: style, script and numbers are in it, and nothing is fetched. Write it
         with ``encoding="utf-8"``.
     """
-    folder = resources.files("steinpath.report")
-    style, script = ((folder / f).read_text(encoding="utf-8") for f in ("style.css", "charts.js"))
+    style, script = _text("style.css"), "".join(map(_text, _SCRIPTS))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -390,11 +257,15 @@ def render(content: Content) -> str:
         "body",
         tag("main", first, _later_sections(content)),
         verbatim("script", data_block(content.charts), type="application/json", id="data"),
-        verbatim("script", script),
+        verbatim("script", script, type="module"),
     )
     page = tag("html", head, body, lang="en")
     # names of columns may have halves of characters in them, which no file can hold
-    return f"<!DOCTYPE html>\n{page.html}\n".encode("utf-8", "replace").decode("utf-8")
+    return f"<!DOCTYPE html>\n{markup(page)}\n".encode("utf-8", "replace").decode("utf-8")
+
+
+def _text(file: str) -> str:
+    return (resources.files("steinpath.report") / file).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -1,0 +1,175 @@
+// The page: its numbers, the iterate that is looked at, the panel about it, and the buttons.
+//
+// What the page says of the chosen iterate is there without this script.
+
+const BARS = 8;
+
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
+const last = data.iterates.length - 1;
+const [chosenRow, chosenAt] = data.chosen;
+const largest = most(data.coefficients.flat().map(Math.abs));
+// `at` is the index of the iterate that is looked at, `pinned` the one to return to when the
+// mouse leaves a chart; `row` is the strength whose curve is shown, `over` the one that is
+// pointed at; `line` is a coefficient.
+const state = { row: chosenRow, over: null, at: chosenAt, pinned: chosenAt, line: -1, log: true };
+const charts = [];
+
+// ---- looking at another iterate --------------------------------------------------------------
+
+function look(changes, pin = false) {
+  const anew = "row" in changes && changes.row !== state.row;
+  Object.assign(state, changes);
+  if (pin) state.pinned = state.at;
+  if (anew) charts.forEach((chart) => chart.draw());
+  charts.forEach((chart) => chart.mark());
+  showPanel(state);
+  say(state);
+}
+
+// The mouse, a finger or keys; `find` says what is at a point of the picture, and `more` what keys
+// do other than those that go to another iterate.
+function follow(pic, find, more = {}) {
+  const { root } = pic;
+  const point = (event) => {
+    const box = root.getBoundingClientRect();
+    const unit = pic.width / box.width; // not 1 where the picture has been made to fit
+    return find((event.clientX - box.left) * unit, (event.clientY - box.top) * unit);
+  };
+  const step = (by) => () => ({ at: clamp(state.at + by, 0, last) });
+  const keys = { ArrowLeft: step(-1), ArrowRight: step(1), PageDown: step(-10), PageUp: step(10),
+    Home: step(-last), End: step(last), ...more };
+  set(root, { tabindex: 0, role: "slider", class: "live", "aria-valuemin": data.iterates[0],
+    "aria-valuemax": data.iterates[last] });
+  root.addEventListener("pointermove", (e) => look(point(e), e.pointerType !== "mouse"));
+  root.addEventListener("pointerdown", (e) => look(point(e), true));
+  root.addEventListener("pointerleave", () => look({ at: state.pinned, line: -1, over: null }));
+  root.addEventListener("keydown", (event) => {
+    if (!(event.key in keys) || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    look({ ...keys[event.key](), over: null }, true);
+  });
+  if (pic.focused) root.focus({ preventScroll: true });
+  return point;
+}
+
+const riskAt = (row, at) => plusMinus(data.risk[row][at], data.stderr[row][at]);
+
+// what is read out to those who do not see the charts
+function say({ row, at }) {
+  for (const root of document.querySelectorAll("svg.live")) {
+    set(root, { "aria-valuenow": data.iterates[at],
+      "aria-valuetext": `Iterate ${data.iterates[at]}: estimated risk ${riskAt(row, at)}` });
+  }
+}
+
+function showPanel({ row, at, pinned }) {
+  const isChosenRow = row === chosenRow;
+  const field = (name) => document.querySelector(`#panel [data-field="${name}"]`);
+  const bars = isChosenRow ? barsAt(at) : [];
+  const texts = {
+    iterate: count(data.iterates[at]),
+    risk: riskAt(row, at),
+    train: figure(data.train[row][at]),
+    nonzeros: count(data.nonzeros[row][at]),
+    strength: figure(data.strengths[row]),
+    note: !isChosenRow ? "Coefficients are kept for the chosen strength only."
+      : bars.length ? "" : "All are zero.",
+  };
+  for (const [name, text] of Object.entries(texts)) field(name).textContent = text;
+  field("chosen").hidden = !(isChosenRow && at === chosenAt);
+  field("bars").replaceChildren(...bars);
+  byId("back").hidden = isChosenRow && pinned === chosenAt;
+  byId("strength-note").textContent = data.strengths.length === 1 ? "" : `Strength ${
+    texts.strength}${isChosenRow ? ", the chosen one" : "; dotted, the risk of the chosen one"}`;
+}
+
+function barsAt(at) {
+  const pairs = (data.coefficients[at] || []).map((value, index) => [value, data.names[index]]);
+  pairs.sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
+  return pairs.slice(0, BARS).filter(([value]) => value).map(([value, name]) => {
+    const item = document.createElement("li");
+    const label = item.appendChild(document.createElement("span"));
+    label.textContent = label.title = name;
+    const svg = add(item, "svg", { class: "bar", viewBox: "0 0 100 12",
+      preserveAspectRatio: "none", "aria-hidden": "true" });
+    const length = 50 * value / largest;
+    draw(svg, "M50 0V12", "zero");
+    add(svg, "rect", { x: 50 + Math.min(length, 0), y: 1, width: Math.abs(length), height: 10 });
+    item.appendChild(document.createElement("b")).textContent = figure(value);
+    return item;
+  });
+}
+
+// ---- buttons ---------------------------------------------------------------------------------
+
+function press(id, action) {
+  const button = byId(id);
+  button.hidden = false;
+  button.addEventListener("click", () => action(button));
+}
+
+// A page from a file may have no storage; the theme then lasts as long as the page.
+function stored(value) {
+  try {
+    if (value) localStorage.setItem("steinpath-theme", value);
+    return localStorage.getItem("steinpath-theme");
+  } catch {
+    return null;
+  }
+}
+
+function setUpTheme() {
+  const root = document.documentElement;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const other = () => ((root.dataset.theme || (dark.matches ? "dark" : "light")) === "dark"
+    ? "light" : "dark");
+  const name = () => { byId("theme").textContent = other() === "dark" ? "Dark" : "Light"; };
+  if (["light", "dark"].includes(stored())) root.dataset.theme = stored();
+  press("theme", () => {
+    root.dataset.theme = other();
+    stored(root.dataset.theme);
+    name();
+  });
+  dark.addEventListener("change", name);
+  name();
+}
+
+function copy(button) {
+  const select = () => window.getSelection().selectAllChildren(byId("command"));
+  const done = () => {
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  };
+  if (!navigator.clipboard) select();
+  else navigator.clipboard.writeText(byId("command").textContent).then(done, select);
+}
+
+function redraw() {
+  charts.forEach((chart) => chart.draw());
+  look({});
+}
+
+// ---- what runs when the page opens -----------------------------------------------------------
+
+const makers = { risk: riskChart, surface: surfaceChart, paths: pathsChart,
+  residuals: residualsChart };
+for (const [id, make] of Object.entries(makers)) {
+  const host = byId(`${id}-plot`);
+  if (host) charts.push(make(host));
+}
+setUpTheme();
+press("copy", copy);
+press("back", () => look({ row: chosenRow, at: chosenAt, over: null }, true));
+press("axis", (button) => {
+  state.log = !state.log;
+  button.textContent = state.log ? "Linear axis" : "Logarithmic axis";
+  redraw();
+});
+redraw();
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === width) return; // the bars of a phone's browser come and go
+  width = window.innerWidth;
+  window.requestAnimationFrame(redraw);
+});

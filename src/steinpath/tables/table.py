@@ -1,0 +1,104 @@
+"""Tables in memory: what a column may hold, and what every table must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+class DataError(ValueError):
+    """Data that cannot be used; the message, of one line, says why and what would be right."""
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(message.splitlines()))
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length, each of one kind.
+
+    Attributes
+    ----------
+    columns : dict of str to ndarray of shape (n,)
+        In the order of the file: numbers (float64, missing ones NaN), dates and times
+        (datetime64[us], missing ones NaT), or texts (object, missing ones None). Of a column of a
+        text file without any value, all are None.
+    lines : ndarray of int of shape (n,), optional
+        The line of the file in which each row starts; None if the file has no lines.
+    """
+
+    columns: dict[str, np.ndarray]
+    lines: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    def place(self, row: int) -> str:
+        """Where a row, counted from 0, is in the file: such as "line 17" or "row 17"."""
+        return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
+
+
+def missing(values: np.ndarray) -> np.ndarray:
+    """Return which values of a column are missing, as booleans."""
+    if values.dtype == object:
+        return np.fromiter((value is None for value in values), bool, len(values))
+    return np.asarray(np.isnat(values) if values.dtype.kind == "M" else np.isnan(values))
+
+
+def texts(values: np.ndarray) -> np.ndarray:
+    """Return a column as texts: whole numbers without a point, days without a time."""
+    if values.dtype == object:
+        return values
+    text = _date_text if values.dtype.kind == "M" else _number_text
+    gaps = missing(values)
+    return objects([None if gap else text(value) for value, gap in zip(values, gaps, strict=True)])
+
+
+def _number_text(number: float) -> str:
+    whole = number.is_integer() and abs(number) < 2**53
+    return f"{int(number)}" if whole else repr(float(number))
+
+
+def _date_text(date: np.datetime64) -> str:
+    return str(date).removesuffix("T00:00:00.000000")
+
+
+def objects(values: Sequence[str | None]) -> np.ndarray:
+    """Return texts as a column."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def stripped(values: Sequence[str | None]) -> np.ndarray:
+    """Return texts without blanks around them as a column; what is blank is missing."""
+    return objects([(value or "").strip() or None for value in values])
+
+
+def check_names(names: Sequence[str]) -> list[str]:
+    """Return the names of columns, none of them blank, and refuse names that occur twice."""
+    found = [name.strip() or f"column {k}" for k, name in enumerate(names, start=1)]
+    twice = [name for name, count in Counter(found).items() if count > 1]
+    if twice:
+        raise DataError(f"several columns are called {twice[0]!r}; every name must be another")
+    return found
+
+
+def check_values(table: Table) -> None:
+    """Refuse a table without rows or columns, or with numbers that are infinite."""
+    if not table.columns:
+        raise DataError("it has no columns")
+    if not table.n_rows:
+        raise DataError("it has no rows")
+    for name, values in table.columns.items():
+        if values.dtype.kind == "f" and np.any(infinite := np.isinf(values)):
+            place = table.place(int(np.argmax(infinite)))
+            raise DataError(
+                f"column {name!r} has a number that is not finite, in {place}; all must be finite, "
+                "or missing"
+            )
