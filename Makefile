@@ -2,9 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types unit slow bench bench-full studies clean
+.PHONY: install demo test lint types unit slow bench bench-full studies clean
 
-demo: .venv/ready
+# The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
+install: .venv/installed
+
+demo: .venv/installed
 	$(BIN)/steinpath demo --plot demo.png
 
 test: lint types unit
@@ -36,9 +39,13 @@ bench-full: .venv/ready
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
 
-.venv/ready: pyproject.toml
+.venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	touch $@
+
+.venv/ready: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 

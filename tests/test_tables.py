@@ -15,7 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from steinpath.tables import DataError, Table, is_date, is_number, missing, read_table, texts
+from steinpath.tables import (
+    DataError,
+    Table,
+    as_table,
+    is_date,
+    is_number,
+    missing,
+    read_table,
+    texts,
+)
 
 
 @pytest.fixture
@@ -584,3 +593,52 @@ def test_kinds_of_texts():
 
 def test_tables_without_columns():
     assert Table({}).n_rows == 0
+
+
+def test_data_frames_are_read_as_their_files_would_be(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "number": [1.5, None, 3.0],
+            "integer": pd.array([1, None, 3], dtype="Int64"),
+            "text": ["x", None, "y"],
+            "category": pd.Categorical(["u", "v", None]),
+            "flag": [True, False, True],
+            "nullable flag": pd.array([True, None, False], dtype="boolean"),
+            "time": pd.to_datetime(["2020-01-01", None, "2020-02-01"]),
+            "day": [dt.date(2020, 1, 1), None, dt.date(2021, 1, 1)],
+            "written day": ["2020-01-01", None, "2021-01-01"],
+            "written number": ["1", "2.5", "-3"],
+            "nothing": [None, None, None],
+        }
+    )
+    file = tmp_path / "f.csv"
+    frame.to_csv(file, index=False)
+    read, direct = read_table(file), as_table(frame)
+    for name, values in direct.columns.items():
+        assert values.dtype == read.columns[name].dtype, name
+        np.testing.assert_array_equal(values, read.columns[name], err_msg=name)
+    assert as_table(direct) is direct
+    assert as_table({"a": [1, 2], "b": ["u", "v"]}).n_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"a": np.array([1, "x", None], object)}, "no mixture"),
+        ({"a": np.array([1j, 2j])}, "must hold numbers"),
+        ({"a": np.array([{}, []], object)}, "must hold numbers"),
+        ({"a": np.zeros((2, 2))}, "must be a vector"),
+        ({"a": [1.0, 2.0], "b": [1.0]}, "same length"),
+        ({"a": [1.0, np.inf]}, "not finite"),
+        ({}, "no columns"),
+    ],
+    ids=["mixed", "complex", "objects", "a matrix", "of two lengths", "infinite", "nothing"],
+)
+def test_mappings_that_are_no_table(columns, said):
+    with pytest.raises(DataError, match=said):
+        as_table(columns)
+
+
+def test_only_what_has_columns_is_a_table():
+    with pytest.raises(TypeError, match="data frame"):
+        as_table(np.zeros((3, 2)))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from steinpath.tables.table import DataError, Table, check_names, check_values, objects, stripped
+from steinpath.tables.text import parse_cells
 
 # What may name the columns of a matrix in an .npz file.
 _NAMES_OF_COLUMNS = ("feature_names", "columns")
@@ -21,7 +22,8 @@ def as_table(data: Any) -> Table:
     Parameters
     ----------
     data : DataFrame, mapping of columns by name, or Table
-        Columns of numbers, dates, texts, or true and false.
+        Columns of numbers, dates, texts, or true and false; texts that are all numbers or dates are
+        read as such, as in a file.
 
     Raises
     ------
@@ -36,21 +38,23 @@ def as_table(data: Any) -> Table:
             f"{type(data).__name__}"
         )
     names = list(data.keys() if isinstance(data, Mapping) else data.columns)
-    columns = {}
+    table = Table({})
     for name in names:
         array = np.asarray(data[name])
         if array.ndim != 1:
             raise DataError(f"column {name!r:.60} has shape {array.shape}; it must be a vector")
         try:
-            columns[str(name)] = _from_array(array) if array.dtype != object else _mixed(array)
+            column = _from_array(array) if array.dtype != object else _mixed(array)
         except (TypeError, ValueError, OverflowError):
             raise DataError(
                 f"column {name!r:.60} must hold numbers, dates, texts, or true and false, and no "
                 "mixture of them"
             ) from None
-    if len({len(values) for values in columns.values()}) > 1:
+        if column.dtype == object:
+            column = parse_cells(str(name), [cell or "" for cell in column], table)
+        table.columns[str(name)] = column
+    if len({len(values) for values in table.columns.values()}) > 1:
         raise DataError("the columns must be of the same length")
-    table = Table(columns)
     check_values(table)
     return table
 

@@ -82,7 +82,7 @@ def _parse_text(file: IO[str], delimiter: str) -> Table:
     del rows
     for name in names:
         # each column of cells goes as soon as it is converted
-        table.columns[name] = _parse_cells(name, columns.pop(0), table)
+        table.columns[name] = parse_cells(name, columns.pop(0), table)
     return table
 
 
@@ -111,7 +111,7 @@ def _lines(file: IO[str]) -> Iterator[str]:
         yield line
 
 
-def _parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
+def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
     """Numbers if all cells are, or else dates if all are, or else texts."""
     numbers = _numbers(cells)  # of most columns, at once
     if numbers is None:
