@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types unit slow bench bench-full studies clean
+.PHONY: demo test lint types unit slow bench bench-full studies docs docs-quick clean
 
 demo: .venv/ready
 	$(BIN)/steinpath demo --plot demo.png
@@ -36,6 +36,13 @@ bench-full: .venv/ready
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
 
+# Pages with the gallery's output, a minute and a half; docs-quick does not run the gallery. Warnings
+# are errors, and nothing is fetched while building.
+docs docs-quick: .venv/ready
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html \
+	    $(if $(filter docs-quick,$@),-D plot_gallery=0) docs docs/_build/html
+	@echo docs/_build/html/index.html
+
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -43,4 +50,4 @@ studies: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo.png
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo.png docs/_build docs/api docs/gallery
