@@ -72,7 +72,7 @@ def own_methods(name: str) -> list[str]:
     members: dict[str, Any] = {}
     for base in named(name).__mro__:
         if base.__module__.startswith("steinpath"):
-            members = vars(base) | members
+            members |= {key: each for key, each in vars(base).items() if key not in members}
     return [
         key
         for key, member in members.items()

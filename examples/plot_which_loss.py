@@ -13,6 +13,7 @@ import numpy as np
 import steinpath as sp
 
 n, p, samples = 150, 50, 4
+options = {"lams": 8, "n_iter": 60, "fit_intercept": True, "test_loss": "absolute"}
 
 
 def excess(model, loss):
@@ -21,17 +22,7 @@ def excess(model, loss):
     found = []
     for seed in range(samples):
         X, y = model.sample(n, rng=seed)
-        tuning = sp.tune(
-            X,
-            y,
-            loss,
-            sp.Lasso,
-            lams=8,
-            n_iter=80,
-            fit_intercept=True,
-            test_loss="absolute",
-            rng=seed,
-        )
+        tuning = sp.tune(X, y, loss, sp.Lasso, rng=seed, **options)
         found.append(model.risk(tuning.coef, "absolute", tuning.intercept) - least)
     return np.mean(found), np.std(found, ddof=1) / np.sqrt(samples)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 import steinpath as sp
 
-n, p, samples = 150, 50, 4
+n, p, samples = 150, 50, 3
 covariance = sp.simulate.toeplitz(p)
 groups = np.repeat(np.arange(10), 5)
 
@@ -49,7 +49,7 @@ def excess(model, penalty):
     found = []
     for seed in range(samples):
         X, y = model.sample(n, rng=seed)
-        tuning = sp.tune(X, y, sp.LAD(), penalty, lams=8, n_iter=80, fit_intercept=True, rng=seed)
+        tuning = sp.tune(X, y, sp.LAD(), penalty, lams=8, n_iter=60, fit_intercept=True, rng=seed)
         found.append(model.risk(tuning.coef, "absolute", tuning.intercept) - least)
     return np.mean(found), np.std(found, ddof=1) / np.sqrt(samples)
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of the method and of the tutorial: `python docs/pictures/make.py`, ten seconds.
+"""Draw the pictures of the pages: `python docs/pictures/make.py`, ten seconds.
 
 Those of the method are of one problem: the paper's model with Laplace noise, n=600, p=300, and
 100 iterations of LAD–lasso at the paper's step sizes.
@@ -94,8 +94,17 @@ def tutorial() -> None:
     save(figure, "tutorial")
 
 
+def tuning() -> None:
+    """Draw the risk over penalties and iterations, as `examples/plot_tuning.py` does."""
+    X, y = sp.simulate.paper_model(p=300, noise="t2").sample(600, rng=0)
+    figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    sp.tune(X, y, sp.LAD(), sp.Lasso, fit_intercept=True, rng=0).plot(ax)
+    save(figure, "tuning")
+
+
 if __name__ == "__main__":
     tutorial()
+    tuning()
     model = sp.simulate.paper_model(p=300, noise="laplace")
     X, y = model.sample(600, rng=0)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)
