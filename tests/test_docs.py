@@ -1,5 +1,6 @@
 """The documentation's own code is right, its reference complete, its links lead somewhere."""
 
+import functools
 import importlib.util
 import math
 import re
@@ -194,3 +195,22 @@ def test_the_tutorial_prints_what_it_says(capsys):
     for code, said in blocks:
         exec(code, names)
         assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize("page", ["choosing", "add_penalty", "add_algorithm"])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
+def test_code_of_the_guides_runs(page):
+    X, y, _ = draw(100, 10)
+    names = {
+        "sp": sp,
+        "np": np,
+        "partial": functools.partial,
+        "X": X,
+        "y": y,
+        "path": sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=20),
+        **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall)},
+    }
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for code in blocks:
+        exec(code, names)
