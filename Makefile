@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint types unit slow bench bench-full studies clean
+.PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick clean
 
 # The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
@@ -39,7 +39,7 @@ bench-full: .venv/ready
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
 
-.venv/installed: pyproject.toml
+.PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick clean
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
@@ -50,4 +50,4 @@ studies: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo.png
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo.png docs/_build docs/api docs/gallery

@@ -364,13 +364,13 @@ class PathRegressor(PathEstimator):
         Number of iterations that were run.
     alphas_ : ndarray of shape (n_alphas,)
         All penalties.
-    risk_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
+    risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
         Estimated risk of every iterate for every penalty; not for all in the same way, see
         `steinpath.tune`. Where no risk is estimated, this is not there, nor are the next three,
         nor `best_risk_`.
-    risk_stderr_ : ndarray of shape (n_alphas, n_iter_ + 1)
+    risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
         Its standard errors.
-    train_path_ : ndarray of shape (n_alphas, n_iter_ + 1)
+    train_path_ : ndarray of shape (n_alphas, n_iter + 1)
         The training error, with the same test loss.
     warnings_ : tuple of str
         Reasons not to trust the estimate; each is also issued as a warning.

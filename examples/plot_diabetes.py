@@ -1,4 +1,6 @@
-"""Diabetes with interactions: one fit knows its own test error.
+"""
+Diabetes: one fit knows its own test error
+==========================================
 
 442 patients, ten measurements, and all their squares and products: 65 features. Twenty penalties
 run side by side; the penalty and the iterate are chosen by their estimated risk. A quarter of the
@@ -16,6 +18,9 @@ import steinpath as sp
 X, y = load_diabetes(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0)
 
+# %%
+# Three models, each with its own estimate of the mean absolute error on new patients.
+
 for regressor in (sp.LADLasso(), sp.LADRidge(), sp.SqrtLasso(test_loss="absolute")):
     regressor.set_params(random_state=0)
     model = make_pipeline(PolynomialFeatures(2, include_bias=False), regressor)
@@ -26,3 +31,13 @@ for regressor in (sp.LADLasso(), sp.LADRidge(), sp.SqrtLasso(test_loss="absolute
         f"{(regressor.coef_ != 0).sum():2d} features: estimated "
         f"{regressor.best_risk_:.1f} ± {regressor.best_risk_stderr_:.1f}, held out {held_out:.1f}"
     )
+
+# %%
+# The risk of every iterate, for the penalty that was chosen for the last of them.
+
+display = sp.RiskPathDisplay.from_estimator(regressor)
+
+# %%
+# And for all penalties.
+
+display = sp.RiskPathDisplay.from_estimator(regressor, kind="surface")

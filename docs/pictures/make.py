@@ -1,0 +1,124 @@
+"""Draw the pictures of the pages: `python docs/pictures/make.py`, ten seconds.
+
+Those of the method are of one problem: the paper's model with Laplace noise, n=600, p=300, and
+100 iterations of LAD–lasso at the paper's step sizes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_diabetes
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+import steinpath as sp
+from steinpath.baselines import leave_one_out
+from steinpath.plots import BLUE, GREEN, GREY, ORANGE, plot_risk
+
+HERE = Path(__file__).parent
+mpl.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
+mpl.rcParams.update({"svg.hashsalt": "steinpath", "svg.fonttype": "path"})
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    """Write a picture that is the same each time, on white, so that it shows on any page."""
+    figure.savefig(HERE / f"{name}.png", dpi=130, metadata={"Software": None})
+    plt.close(figure)
+
+
+def errors(risk: sp.Risk, truth: np.ndarray) -> None:
+    """Training error, estimate and truth along the path."""
+    figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    plot_risk(risk, ax, true_risk=truth)
+    ax.set_ylabel("mean absolute error")
+    save(figure, "errors")
+
+
+def rows(path: sp.Path, risk: sp.Risk, t: int) -> tuple[float, float, float]:
+    """Residuals of one iterate, as they are and corrected, against those of rows left out."""
+    left_out = leave_one_out(path)[t]
+    figure, axes = plt.subplots(
+        1, 2, figsize=(7.6, 3.7), sharex=True, sharey=True, layout="constrained"
+    )
+    shown = np.abs(path.y - left_out) < 6
+    pairs = (
+        ("as they are", path.fitted[t], ORANGE),
+        ("corrected", risk.predicted(t), BLUE),
+    )
+    distances = []
+    for ax, (name, fitted, colour) in zip(axes, pairs, strict=True):
+        ax.plot([-6, 6], [-6, 6], color=GREY, lw=0.8)
+        ax.plot(
+            (path.y - left_out)[shown],
+            (path.y - fitted)[shown],
+            ".",
+            color=colour,
+            ms=3.5,
+            alpha=0.7,
+        )
+        ax.set(
+            title=name, xlabel="residual, the row left out", xlim=(-6, 6), ylim=(-6, 6), aspect=1
+        )
+        distances.append(float(np.sqrt(np.mean((fitted - left_out) ** 2))))
+    axes[0].set_ylabel("residual")
+    save(figure, "rows")
+    return *distances, float(np.mean(shown))
+
+
+def directions(path: sp.Path) -> int:
+    """How the duals move, and in how few directions; return how many are not small."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.2), layout="constrained")
+    t = np.arange(1, path.n_iter + 1)
+    some = np.random.default_rng(1).choice(path.n_samples, 40, replace=False)
+    left.plot(t, np.sqrt(path.n_samples) * path.dual[:, some], color=BLUE, lw=0.7, alpha=0.6)
+    left.set(xlabel="iteration", ylabel="√n · dual", title="duals of 40 observations")
+    # as the estimate has it: in logarithmic time
+    sizes = np.linalg.svd(path.dual / t[:, None], compute_uv=False)
+    right.semilogy(np.arange(1, 31), sizes[:30] / sizes[0], "o-", color=GREEN, ms=4)
+    right.axhline(0.05, color=GREY, lw=0.8, ls="--")
+    right.set(xlabel="direction", ylabel="size, relative to the first", title="all duals together")
+    save(figure, "directions")
+    return int((sizes > 0.05 * sizes[0]).sum())
+
+
+def tutorial() -> None:
+    """Draw what the tutorial's estimator was chosen by."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    model = make_pipeline(PolynomialFeatures(2, include_bias=False), sp.LADLasso(random_state=0))
+    figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    sp.RiskPathDisplay.from_estimator(model.fit(X, y)[-1], ax=ax)
+    save(figure, "tutorial")
+
+
+def tuning() -> None:
+    """Draw the risk over penalties and iterations, as `examples/plot_tuning.py` does."""
+    X, y = sp.simulate.paper_model(p=300, noise="t2").sample(600, rng=0)
+    figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    sp.tune(X, y, sp.LAD(), sp.Lasso, fit_intercept=True, rng=0).plot(ax)
+    save(figure, "tuning")
+
+
+if __name__ == "__main__":
+    tutorial()
+    tuning()
+    model = sp.simulate.paper_model(p=300, noise="laplace")
+    X, y = model.sample(600, rng=0)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)
+    risk = sp.estimate_risk(path, audit=32, rng=0)
+    truth = model.risk(path.coef, "absolute")
+    errors(risk, truth)
+    for t in (risk.best_iter, 100):
+        print(
+            f"iterate {t}: training {risk.train[t]:.3f}, estimated {risk.values[t]:.3f}, "
+            f"true {truth[t]:.3f}"
+        )
+    before, after, shown = rows(path, risk, t=100)
+    print(
+        f"distance to left-out fitted values: {before:.3f}, corrected {after:.3f}; "
+        f"{shown:.0%} of the observations are shown"
+    )
+    print(f"directions above a twentieth of the first: {directions(path)}")

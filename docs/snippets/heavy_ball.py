@@ -1,0 +1,24 @@
+"""Proximal gradient with constant momentum: an algorithm from the lines that differ."""
+
+from dataclasses import dataclass, replace
+
+import steinpath as sp
+
+
+@dataclass(frozen=True)
+class HeavyBall(sp.ProximalGradient):
+    """Proximal gradient with Polyak's momentum; safe for steps below ``2 (1 - momentum)``."""
+
+    momentum: float = 0.7
+
+    def primal(self, prox, t, b, eta):
+        before = b[-2:][0]  # at the start, where there is none, the last one again
+        return prox(b[-1] + self.momentum * (b[-1] - before) - self.step * eta[-1])
+
+    def resolve(self, design, y, loss, penalty):
+        found = super().resolve(design, y, loss, penalty)
+        return self if self.step else replace(found, step=found.step * (1 - self.momentum))
+
+    def stability(self, design, loss):
+        formula, value, _ = super().stability(design, loss)
+        return formula, value, 2 * (1 - self.momentum)

@@ -1,0 +1,216 @@
+"""The documentation's own code is right, its reference complete, its links lead somewhere."""
+
+import functools
+import importlib.util
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from problems import draw
+from steinpath.baselines import leave_one_out
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", *sorted(DOCS.glob("*.rst"))]
+
+
+def snippet(name, member):
+    """A class that a guide shows."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "snippets" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, member)
+
+
+BoundedLasso = snippet("bounded_lasso", "BoundedLasso")
+PositiveLasso = snippet("positive_lasso", "PositiveLasso")
+HeavyBall = snippet("heavy_ball", "HeavyBall")
+DampedArrowHurwicz = snippet("damped", "DampedArrowHurwicz")
+
+PENALTIES = [BoundedLasso(0.3, bound=0.4), PositiveLasso(0.3)]
+ALGORITHMS = [
+    (sp.Huber(), HeavyBall()),
+    (sp.Huber(), HeavyBall(0.2, momentum=0.3)),
+    (sp.LAD(), DampedArrowHurwicz(0.3, 0.3)),
+]
+
+
+# ------------------------------------------------------------------------------------------------
+# The guides' penalties and algorithms
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=lambda penalty: penalty.name)
+@pytest.mark.parametrize("step", [0.2, 1.0, 3.0])
+def test_prox_is_the_minimum_and_jacobian_its_derivative(penalty, step):
+    grid = np.linspace(-3, 3, 60_001)
+    values = penalty.value(grid[None, :])
+    if isinstance(penalty, BoundedLasso):
+        values = np.where(np.abs(grid) <= penalty.bound, values, np.inf)
+    b = np.array([-2.3, -0.73, -0.31, -0.02, 0.04, 0.33, 0.61, 0.93, 1.45, 2.6])
+    found = penalty.prox(b, step)
+    for b_j, x_j in zip(b, found, strict=True):
+        assert x_j == pytest.approx(
+            grid[np.argmin(step * values + (grid - b_j) ** 2 / 2)], abs=1e-4
+        )
+    h = 1e-6
+    slopes = (penalty.prox(b + h, step) - penalty.prox(b - h, step)) / (2 * h)
+    np.testing.assert_allclose(penalty.jacobian(b, step)(np.ones_like(b)), slopes, atol=1e-8)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=lambda penalty: penalty.name)
+def test_penalties_run_converge_and_tune(penalty):
+    X, y, _ = draw(80, 12)
+    path = sp.run(X, y, sp.Huber(), penalty, sp.FISTA(), n_iter=2000)
+    other = sp.run(X, y, sp.Huber(), penalty, n_iter=4000)
+    assert path.objective[-1] == pytest.approx(other.objective[-1], rel=1e-6)
+    # no feasible point nearby is better
+    rng, best = np.random.default_rng(0), path.coef[-1]
+    for size in (1e-3, 1e-2, 1e-1):
+        for b in penalty.prox(best + size * rng.standard_normal((50, 12)), 0.0):
+            value = sp.Huber().value(y - X @ b) + penalty.value(b)
+            assert value >= path.objective[-1] - 1e-9
+    kind = type(penalty)
+    lam = sp.lam_max(X, y, sp.Huber(), kind(1.0))
+    for factor, nonzeros in ((1.001, False), (0.9, True)):
+        end = sp.run(X, y, sp.Huber(), kind(factor * lam), sp.FISTA(), n_iter=300).coef[-1]
+        assert (np.abs(end).max() > 1e-6) == nonzeros
+    model = sp.PathRegressor(penalty=kind, n_alphas=4, n_iter=40, random_state=0).fit(X, y)
+    assert model.coef_.shape == (12,)
+    assert sp.tune(X, y, sp.LAD(), kind, 3, 20, rng=0).risk.shape == (3, 21)
+
+
+def test_guides_penalties_do_what_they_say():
+    X, y, _ = draw(80, 12)
+    bounded = sp.run(X, y, sp.LAD(), BoundedLasso(0.1, bound=0.2), n_iter=300).coef
+    assert np.abs(bounded).max() == pytest.approx(0.2)
+    positive = sp.run(X, y, sp.LAD(), PositiveLasso(0.1), n_iter=300).coef
+    assert positive.min() == 0
+    assert positive.max() > 0.1
+
+
+@pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
+def test_algorithms_converge_to_the_minimum(loss, algorithm):
+    X, y, _ = draw(80, 12)
+    found = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=4000).objective
+    assert found[-1] == pytest.approx(
+        sp.run(X, y, loss, sp.Ridge(0.5), n_iter=4000).objective[-1], rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
+def test_corrections_of_algorithms_are_finite_differences(loss, algorithm):
+    """W by its definition: the trace of the responses of iterates to impulses in gradients."""
+    n, p, N, h = 30, 5, 4, 1e-6
+    X, y, model = draw(n, p)
+    path = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=N)
+    W, _, _ = sp.correction_matrices(path, covariance=model.covariance)
+
+    def iterates(impulse, at):
+        u, v, b, eta = [np.zeros(n)], [y / math.sqrt(n)], [np.zeros(p)], [np.zeros(p)]
+        for t in range(1, N + 1):
+            u.append(path.maps.dual(t, u, v))
+            eta.append((X.T @ u[-1] + impulse * (t == at)) / math.sqrt(n))
+            b.append(path.maps.primal(t, b, eta))
+            v.append((y - X @ b[-1]) / math.sqrt(n))
+        return np.array(b)
+
+    for s in range(1, N + 1):
+        moved = [(iterates(h * e, s) - iterates(-h * e, s)) / (2 * h) for e in np.eye(p)]
+        expected = np.einsum("jtk,jk->t", np.array(moved), model.covariance)
+        np.testing.assert_allclose(W[:, s - 1], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
+def test_estimates_of_algorithms_are_near_leave_one_out(loss, algorithm):
+    X, y, _ = draw(200, 60)
+    path = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=30)
+    risk = sp.estimate_risk(path, method="exact")
+    left_out = leave_one_out(path)
+    before, after = (np.mean((f - left_out) ** 2) for f in (path.fitted, risk.corrected))
+    assert after < before / 10
+
+
+def test_unsafe_steps_of_the_guides_algorithm_warn():
+    X, y, _ = draw(40, 10)
+    step = 40 / np.linalg.norm(X, 2) ** 2
+    sp.run(X, y, sp.Huber(), sp.Lasso(0.1), HeavyBall(0.59 * step), n_iter=2)
+    with pytest.warns(UserWarning, match=r"the limit 0\.6: HeavyBall may diverge"):
+        sp.run(X, y, sp.Huber(), sp.Lasso(0.1), HeavyBall(0.61 * step), n_iter=2)
+
+
+# ------------------------------------------------------------------------------------------------
+# Pages
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_reference_has_every_public_name():
+    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text("utf-8"), re.MULTILINE))
+    modules = {"distributed", "simulate"}
+    assert set(sp.__all__) - modules <= listed
+    assert set(sp.distributed.__all__) <= listed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_lead_to_files(page):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    made = {DOCS / "gallery"}  # by the build
+    links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", text)
+    for link in links:
+        target = (page.parent / link).resolve()
+        if not made & {target, *target.parents}:
+            assert target.exists(), link
+    if page.name == "README.md":
+        assert len(links) > 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_lead_to_headings(page):
+    for link, anchor in re.findall(r"\]\(([^)#:\s]*\.md)?#([^)\s]+)\)", page.read_text("utf-8")):
+        text = (page.parent / link).read_text("utf-8") if link else page.read_text("utf-8")
+        headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        slugs = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+        assert anchor in slugs, (link, anchor)
+
+
+def test_what_the_pages_include_is_there():
+    shown = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"literalinclude\} (\S+)", page.read_text("utf-8"))
+    ]
+    assert len(shown) >= 6
+    for page, target in shown:
+        assert (page.parent / target).exists(), target
+
+
+def test_the_tutorial_prints_what_it_says(capsys):
+    text, names = (DOCS / "tutorial.md").read_text("utf-8"), {}
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
+    assert sum(bool(said) for _, said in blocks) == 3
+    for code, said in blocks:
+        exec(code, names)
+        assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize("page", ["choosing", "add_penalty", "add_algorithm"])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
+def test_code_of_the_guides_runs(page):
+    X, y, _ = draw(100, 10)
+    names = {
+        "sp": sp,
+        "np": np,
+        "partial": functools.partial,
+        "X": X,
+        "y": y,
+        "path": sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=20),
+        **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall)},
+    }
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for code in blocks:
+        exec(code, names)
