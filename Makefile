@@ -10,7 +10,7 @@ install: .venv/installed
 demo: .venv/installed
 	$(BIN)/steinpath demo --plot demo.png
 
-test: lint types unit
+test: lint types docs-quick unit
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -39,7 +39,14 @@ bench-full: .venv/ready
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
 
-.PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick clean
+# Pages with the gallery's output, a minute and a half; docs-quick does not run the gallery. Warnings
+# are errors, and nothing is fetched while building.
+docs docs-quick: .venv/ready
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html \
+	    $(if $(filter docs-quick,$@),-D plot_gallery=0) docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+.venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
