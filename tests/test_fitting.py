@@ -9,13 +9,14 @@ import steinpath as sp
 from steinpath.encoding import encode
 from steinpath.fitting import (
     compare_kinds,
-    criterion_for,
     fit_task,
+    make_criterion,
     make_kind,
     prepare_task,
     robust_spread,
 )
 from steinpath.report.build import build_charts, build_content, with_error
+from steinpath.scoring import Criterion
 from steinpath.tables import as_table
 
 
@@ -89,7 +90,7 @@ def test_the_spread_is_that_of_a_gaussian():
 
 def test_ranks_and_differences():
     kinds = [kind("squared"), kind("lad"), kind("lad", "ridge")]
-    best, ranking = compare_kinds(task(), kinds, criterion_for(None, None))
+    best, ranking = compare_kinds(task(), kinds, make_criterion("absolute", rows()["y"]))
     assert [row.risk for row in ranking] == sorted(row.risk for row in ranking)
     assert ranking[0].risk == best.estimate[0]
     assert (ranking[0].behind, ranking[0].behind_stderr) == (0.0, 0.0)
@@ -99,11 +100,14 @@ def test_ranks_and_differences():
         assert 0 < row.behind_stderr < math.hypot(row.stderr, ranking[0].stderr)
 
 
-def test_the_test_loss_of_several():
-    assert criterion_for(None, None).name == "absolute"
-    assert criterion_for("squared", 0.9).name == "squared"
-    assert criterion_for(None, 0.9) == sp.Quantile(0.9)
-    assert criterion_for("quantile", None) == sp.Quantile(0.5)
+def test_test_losses_have_their_parameters_in_units_of_the_target():
+    y = rows()["y"]
+    spread = robust_spread(y)
+    assert make_criterion("absolute", y) == Criterion("absolute")
+    assert make_criterion("quantile", y, q=0.9) == Criterion("quantile", 0.9)
+    assert make_criterion("huber", y) == Criterion("huber", 1.35 * spread)
+    assert make_criterion("pseudo_huber", y, delta=2.0) == Criterion("pseudo_huber", 2.0)
+    assert make_criterion("epsilon_insensitive", y, eps=0.0).parameter == 0.0
 
 
 def test_content_is_what_was_found():

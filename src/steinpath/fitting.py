@@ -20,7 +20,7 @@ from steinpath.penalties import PENALTIES, NoPenalty
 from steinpath.progress import begin
 from steinpath.report.content import Ranked
 from steinpath.risk import Risk, compare_risks
-from steinpath.scoring import Criterion, TestLoss, observation_losses, resolve_test_loss
+from steinpath.scoring import Criterion, TestLoss, observation_losses
 from steinpath.strengths import PenaltyOf
 from steinpath.tuning import Tuning, tune
 
@@ -87,23 +87,34 @@ def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None
         ``q``, ``delta``, ``eps``, ``l1_ratio``, ``gamma`` and ``a``; None for their defaults, which
         for ``delta`` and ``eps`` are so many robust standard deviations of y.
     """
-    given = {name: value for name, value in parameters.items() if value is not None}
-    spread = robust_spread(y)
-    chosen: Loss
-    if loss == Quantile.name:
-        chosen = Quantile(given.get("q", 0.5))
-    elif loss == Huber.name:
-        chosen = Huber(given.get("delta", Huber.delta * spread))
-    elif loss == EpsilonInsensitive.name:
-        chosen = EpsilonInsensitive(given.get("eps", EpsilonInsensitive.eps * spread))
-    else:
-        chosen = LOSSES[loss]()
+    given = _with_defaults(y, parameters)
+    own = {Quantile.name: "q", Huber.name: "delta", EpsilonInsensitive.name: "eps"}.get(loss)
+    kind: Any = LOSSES[loss]
+    chosen: Loss = kind() if own is None else kind(given[own])
     if penalty == NoPenalty.name:
         return Kind(chosen, penalty, lambda lam: NoPenalty())
-    own = {"elastic_net": "l1_ratio", "mcp": "gamma", "scad": "a"}.get(penalty)
-    shape = {own: given[own]} if own in given else {}
-    cls: Any = PENALTIES[penalty]
-    return Kind(chosen, penalty, partial(cls, **shape))
+    shape = {"elastic_net": "l1_ratio", "mcp": "gamma", "scad": "a"}.get(penalty)
+    of: Any = PENALTIES[penalty]
+    return Kind(chosen, penalty, partial(of, **({shape: given[shape]} if shape in given else {})))
+
+
+def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) -> Criterion:
+    """Return a test loss by its name, with the parameter that the loss of that name has."""
+    given = _with_defaults(y, parameters)
+    own = {
+        "quantile": "q",
+        "huber": "delta",
+        "pseudo_huber": "delta",
+        "epsilon_insensitive": "eps",
+    }.get(test_loss)
+    return Criterion(test_loss, 0.0 if own is None else given[own])
+
+
+def _with_defaults(y: np.ndarray, parameters: dict[str, float | None]) -> dict[str, float]:
+    """Return the parameters that were given, and defaults in units of y for those that need it."""
+    spread = robust_spread(y)
+    defaults = {"q": 0.5, "delta": Huber.delta * spread, "eps": EpsilonInsensitive.eps * spread}
+    return defaults | {name: value for name, value in parameters.items() if value is not None}
 
 
 def robust_spread(y: np.ndarray) -> float:
@@ -356,13 +367,3 @@ def error_words(criterion: Criterion) -> str:
         "quantile": f"pinball loss at {criterion.parameter:.3g}",
     }
     return words[criterion.name]
-
-
-def criterion_for(test_loss: str | None, q: float | None) -> TestLoss:
-    """Return the test loss of several kinds: the same for all.
-
-    That of the quantile, where one is aimed at, and the absolute one otherwise.
-    """
-    if test_loss == Quantile.name or (test_loss is None and q is not None):
-        return Quantile(0.5 if q is None else q)
-    return resolve_test_loss(test_loss or "absolute")

@@ -7,9 +7,9 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 import steinpath as sp
+from steinpath.diagnostics import Diagnostic
 from steinpath.report.content import (
     Charts,
-    Check,
     Coefficient,
     ColumnSummary,
     Content,
@@ -24,9 +24,9 @@ ASSUMPTIONS = (
 )
 
 CHECKS = (
-    Check("rows that are repeated", 0.0, 0.01, False, ""),
-    Check("leverage of the largest row", 0.131, 0.5, False, ""),
-    Check("movement of the last iterates", 0.0021, 0.05, False, ""),
+    Diagnostic("rows that are repeated", 0.0, 0.01, ""),
+    Diagnostic("leverage of the largest row", 0.131, 0.5, ""),
+    Diagnostic("movement of the last iterates", 0.0021, 0.05, ""),
 )
 
 
@@ -128,10 +128,7 @@ def fitted():
         ),
         warnings=(),
         assumptions=ASSUMPTIONS,
-        checks=tuple(
-            Check(d.name, float(d.value), float(d.threshold), d.warns, d.message)
-            for d in risk.diagnostics
-        ),
+        checks=tuple(risk.diagnostics),
         columns=(
             ColumnSummary("progression", "target", f"from {y.min():g} to {y.max():g}", 0, 0),
             *(
@@ -202,11 +199,10 @@ def crowded():
         ),
         checks=(
             *CHECKS,
-            Check(
+            Diagnostic(
                 "disagreement with runs that leave rows out",
                 4.31,
                 3.0,
-                True,
                 "Runs that leave rows out disagree with the estimate by more than chance allows. "
                 "Trust the larger of the two, or use folds.",
             ),

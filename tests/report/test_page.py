@@ -9,7 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 import samples
-from steinpath.report.content import Check, Coefficient, ColumnSummary, Ranked
+from steinpath.diagnostics import Diagnostic
+from steinpath.report.content import Coefficient, ColumnSummary, Ranked
 from steinpath.report.page import (
     Markup,
     data_block,
@@ -70,7 +71,7 @@ def evil():
         facts=((EVIL, WORSE),),
         warnings=(EVIL, WORSE),
         assumptions=(EVIL,),
-        checks=(Check(EVIL, 2.0, 1.0, True, WORSE),),
+        checks=(Diagnostic(EVIL, 2.0, 1.0, WORSE),),
         columns=(ColumnSummary(EVIL, WORSE, EVIL, 0, 1),),
         notes=(WORSE,),
         coefficients=(Coefficient(EVIL, 1.0, 1.0), Coefficient(WORSE, 1.0, -1.0)),
@@ -245,7 +246,7 @@ def test_hostile_text_is_shown_as_it_is():
 
 
 def test_checks_that_warn_say_what_to_do():
-    checks = (Check("a", 1.0, 2.0, False, "quiet words"), Check("b", 3.0, 2.0, True, "loud words"))
+    checks = (Diagnostic("a", 1.0, 2.0, "quiet words"), Diagnostic("b", 3.0, 2.0, "loud words"))
     text = Reader(render(samples.tiny(checks=checks))).texts["trust"]
     assert "loud words" in text
     assert "quiet words" not in text

@@ -15,22 +15,22 @@ from rich.markup import escape
 from steinpath._validation import heard
 from steinpath.cli.display import Display, make_console, make_table, print_warnings
 from steinpath.cli.entry import INTERRUPTED
-from steinpath.cli.options import LOSS, PENALTY, with_options
+from steinpath.cli.options import LOSS, PENALTY, with_options, with_several
 from steinpath.cli.outputs import Outcome, as_json, check_writable, write_outputs
 from steinpath.encoding import encode
 from steinpath.fitting import (
     Fit,
-    Kind,
     Task,
     compare_kinds,
-    criterion_for,
     error_words,
     fit_task,
+    make_criterion,
     make_kind,
     prepare_task,
 )
 from steinpath.report.build import facts, with_error
 from steinpath.report.content import Ranked
+from steinpath.scoring import Criterion
 from steinpath.tables import DataError, read_table
 
 # How many coefficients are printed; all are in the report.
@@ -56,9 +56,7 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
 
 
 @click.command()
-@with_options
-@click.option("--loss", type=LOSS, multiple=True, help="What is minimised (may be repeated).")
-@click.option("--penalty", type=PENALTY, multiple=True, help="May be repeated, too.")
+@with_several
 @click.pass_context
 def tune(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
@@ -75,9 +73,7 @@ def tune(
 
 
 @click.command()
-@with_options
-@click.option("--loss", type=LOSS, multiple=True, help="What is minimised (may be repeated).")
-@click.option("--penalty", type=PENALTY, multiple=True, help="May be repeated, too.")
+@with_several
 @click.pass_context
 def compare(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
@@ -129,15 +125,17 @@ def _work(
     try:
         with Display() as display:
             task = _task(display, options)
+            test_loss = _test_loss(task, options, compare)
             kinds = [
-                _kind(loss, penalty, task, options) for loss in losses for penalty in penalties
+                make_kind(loss, penalty, task.data.y, **_parameters(options))
+                for loss in losses
+                for penalty in penalties
             ]
             try:
                 if compare:
-                    test_loss = criterion_for(options["test_loss"], options["quantile"])
                     best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
                 else:
-                    best = fit_task(task, kinds[0], options["test_loss"], rule, seed)
+                    best = fit_task(task, kinds[0], test_loss, rule, seed)
             except ValueError as error:  # about the numbers in the file: the rest was checked
                 raise DataError(str(error)) from error
     finally:
@@ -171,18 +169,19 @@ def _task(display: Display, options: dict[str, Any]) -> Task:
     return prepare_task(data, options["iters"], options["strengths"])
 
 
-def _kind(loss: str, penalty: str, task: Task, options: dict[str, Any]) -> Kind:
-    return make_kind(
-        loss,
-        penalty,
-        task.data.y,
-        q=options["quantile"],
-        delta=options["delta"],
-        eps=options["epsilon"],
-        l1_ratio=options["l1_ratio"],
-        gamma=options["gamma"],
-        a=options["a"],
-    )
+def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
+    """Return the parameters of losses and penalties."""
+    names = {"q": "quantile", "eps": "epsilon"}
+    parameters = ("q", "delta", "eps", "l1_ratio", "gamma", "a")
+    return {name: options[names.get(name, name)] for name in parameters}
+
+
+def _test_loss(task: Task, options: dict[str, Any], compare: bool) -> Criterion | None:
+    """Return what an error costs; None for what it costs in the loss itself."""
+    name = options["test_loss"]
+    if name is None and compare:  # the same for all
+        name = "absolute" if options["quantile"] is None else "quantile"
+    return None if name is None else make_criterion(name, task.data.y, **_parameters(options))
 
 
 def _cut_short(fit: Fit, ranked: int, asked: int) -> str:

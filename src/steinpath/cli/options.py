@@ -69,9 +69,7 @@ _SHAPE = (
     click.option("--a", type=click.FloatRange(2, min_open=True), help="Shape of SCAD."),
 )
 _CHOICE = (
-    click.option(
-        "--test-loss", type=TEST_LOSS, help="What an error costs; see below for the default."
-    ),
+    click.option("--test-loss", type=TEST_LOSS, help="What an error costs; above is the default."),
     click.option("--iters", type=click.IntRange(2), help="Iterations; 300 by default."),
     click.option(
         "--strengths",
@@ -105,3 +103,10 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of everything that fits something to a file."""
     options = (*_DATA, *_SHAPE, *_CHOICE, *_OUTPUT)
     return functools.reduce(lambda f, option: option(f), reversed(options), command)
+
+
+def with_several(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the same, for several losses and penalties."""
+    loss = click.option("--loss", type=LOSS, multiple=True, help="What is minimised; repeatable.")
+    penalty = click.option("--penalty", type=PENALTY, multiple=True, help="Repeatable, too.")
+    return with_options(loss(penalty(command)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from steinpath._arrays import to_numpy
 from steinpath.fitting import LOSS_WORDS, PENALTY_WORDS, Fit, error_words
-from steinpath.report.content import Charts, Check, Coefficient, Content, Ranked
+from steinpath.report.content import Charts, Coefficient, Content, Ranked
 
 # What a page can show, and a browser move quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS = 400, 20, 2000
@@ -62,10 +62,7 @@ def build_content(
         facts=facts(fit),
         warnings=fit.tuning.warnings,
         assumptions=ASSUMPTIONS,
-        checks=tuple(
-            Check(found.name, found.value, found.threshold, found.warns, found.message)
-            for found in fit.risk.diagnostics
-        ),
+        checks=fit.risk.diagnostics,
         columns=data.summaries,
         notes=tuple(notes),
         intercept=fit.intercept,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steinpath.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True)
@@ -47,29 +51,6 @@ class Charts:
     coefficients: tuple[tuple[float, ...], ...]
     raw: tuple[float, ...]
     corrected: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was checked of the data and the estimate.
-
-    Attributes
-    ----------
-    name : str
-        What was checked.
-    value, limit : float
-        What was found, and the largest that is no cause for concern.
-    warns : bool
-        Whether it is beyond that.
-    message : str
-        What it means and what to do; of interest where it warns.
-    """
-
-    name: str
-    value: float
-    limit: float
-    warns: bool
-    message: str
 
 
 @dataclass(frozen=True)
@@ -159,7 +140,7 @@ class Content:
         Reasons not to trust the estimate, in plain words; the most important part if there are any.
     assumptions : tuple of str
         What the estimate rests on, in plain words.
-    checks : tuple of Check
+    checks : tuple of Diagnostic
         What was checked of that.
     columns : tuple of ColumnSummary
         The data.
@@ -184,7 +165,7 @@ class Content:
     facts: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Diagnostic, ...]
     columns: tuple[ColumnSummary, ...]
     notes: tuple[str, ...]
     intercept: float

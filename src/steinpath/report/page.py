@@ -201,7 +201,7 @@ def _later_sections(content: Content) -> list[Markup]:
         (
             (c.name, tag("p", c.message, class_="message") if c.warns else None),
             short(c.value),
-            short(c.limit),
+            short(c.threshold),
             tag("span", "▲ warns" if c.warns else "✓ ok", class_="bad" if c.warns else "good"),
         )
         for c in content.checks
