@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -81,13 +82,13 @@ class Terminal:
         os.close(slave)
         self.seen = ""
 
-    def wait_for(self, text, seconds=120):
-        """Read until a text is on the screen."""
+    def wait_for(self, pattern, seconds=120):
+        """Read until something is on the screen."""
         until = time.monotonic() + seconds
-        while text not in self.seen:
+        while not re.search(pattern, self.seen):
             assert time.monotonic() < until, self.seen[-500:]
             if not self._read():
-                raise AssertionError(f"ended without {text!r}: {self.seen[-500:]}")
+                raise AssertionError(f"ended without {pattern!r}: {self.seen[-500:]}")
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)

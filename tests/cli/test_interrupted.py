@@ -1,6 +1,7 @@
 """Ctrl-C leaves what is finished, and progress is shown to those who look."""
 
 import json
+import os
 
 import pytest
 
@@ -14,7 +15,7 @@ def test_progress_and_a_fit_cut_short(tmp_path):
     write(tmp_path)
     terminal = Terminal(*LONG, cwd=tmp_path)
     terminal.wait_for("running 5 penalties")
-    terminal.wait_for("/100000")
+    terminal.wait_for(r"[1-9]\d*/100000")
     terminal.interrupt()
     terminal.wait_for("Stopping: making do with what is finished")
     assert terminal.end() == 130, terminal.seen[-500:]
@@ -27,13 +28,22 @@ def test_progress_and_a_fit_cut_short(tmp_path):
 def test_twice_is_the_end(tmp_path):
     write(tmp_path)
     terminal = Terminal(*LONG, cwd=tmp_path)
-    terminal.wait_for("/100000")
+    terminal.wait_for(r"[1-9]\d*/100000")
     terminal.interrupt()
     terminal.wait_for("Stopping")
     terminal.interrupt()
     assert terminal.end() == 130
     assert "Error: stopped" in terminal.seen
     assert not (tmp_path / "houses-fit" / "model.json").exists()
+
+
+def test_before_anything_is_finished_once_is_enough(tmp_path):
+    os.mkfifo(tmp_path / "slow.csv")  # never ends
+    terminal = Terminal("fit", "slow.csv", "--target=price", cwd=tmp_path)
+    terminal.wait_for("reading slow.csv")
+    terminal.interrupt()
+    assert terminal.end() == 130
+    assert "Error: stopped" in terminal.seen
 
 
 @pytest.mark.parametrize("command", ["compare", "tune"])

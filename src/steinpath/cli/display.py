@@ -21,7 +21,8 @@ from steinpath.progress import Step, listener
 class Display:
     """A bar for each part of the work, on a terminal; elsewhere nothing.
 
-    Within it, Ctrl-C asks the work to make do with what is finished; a second one ends it.
+    Within it, Ctrl-C asks the work to make do with what is finished; a second one ends it, and so
+    does the first one where nothing is finished yet.
 
     Attributes
     ----------
@@ -30,7 +31,7 @@ class Display:
     """
 
     def __init__(self) -> None:
-        self.enough = False
+        self.enough = self._begun = False
         self.console = Console(stderr=True)
         self._bars = Progress(
             TextColumn("{task.description}"),
@@ -50,6 +51,7 @@ class Display:
         shown = self._bars.add_task(what, total=steps or None)
 
         def step() -> bool:
+            self._begun = True
             self._bars.advance(shown)
             return self.enough
 
@@ -75,7 +77,7 @@ class Display:
             signal.signal(signal.SIGINT, self._before)
 
     def _interrupt(self, *_: Any) -> None:
-        if self.enough:
+        if self.enough or not self._begun:
             raise KeyboardInterrupt
         self.enough = True
         self.console.print("Stopping: making do with what is finished (Ctrl-C again to give up).")
