@@ -21,6 +21,9 @@ def written(file: Path) -> Iterator[Path]:
         with open(partial, "r+b") as complete:
             os.fsync(complete.fileno())
         os.replace(partial, file)
+    except OSError as error:
+        error.filename = os.fspath(file)  # a full disk does not say what it was full for
+        raise
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -10,26 +10,29 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from steinpath._arrays import to_numpy
-from steinpath._rows import prepare_rows
-from steinpath.designs import Design
+from steinpath.designs import DenseDesign, Design
 from steinpath.encoding import Encoded
 from steinpath.losses import LOSSES, EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.penalties import PENALTIES, NoPenalty
 from steinpath.progress import begin
 from steinpath.report.content import Ranked
 from steinpath.risk import Risk, compare_risks
-from steinpath.scoring import Criterion, TestLoss, observation_losses
+from steinpath.scoring import Criterion, TestLoss
 from steinpath.strengths import PenaltyOf
+from steinpath.tables import DataError
 from steinpath.tuning import Tuning, tune
 
 # Iterations and strengths of the penalty, where there is room for them ...
 _ITERATIONS, _STRENGTHS = 300, 20
 # ... which there is for so many numbers, rows × iterations × strengths, and at the least.
 _ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
-# Beyond so many, single precision.
+# Beyond so many, single precision, unless the target has sizes beyond that.
 _LARGE = 3 * 10**7
+# Sizes of numbers in a file.
+_SMALLEST, _LARGEST = 1e-120, 1e120
 
 # What people say in words of losses, penalties and errors.
 LOSS_WORDS = {
@@ -165,14 +168,38 @@ def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | No
             f"with so many rows, {strengths} strengths of the penalty and {iterations} iterations "
             "are tried unless you ask for more (--strengths, --iters)"
         )
-    dtype = np.float32 if n * strengths * iterations > _LARGE else np.float64
-    # centred here, in double precision: a date less its mean has a few digits, a date has many
-    centre, level = data.X.mean(axis=0), float(np.median(data.y))
-    X, y = (data.X - centre).astype(dtype), (data.y - level).astype(dtype)
-    rows, design = prepare_rows(X, y, None, needs_risk=True, standardize=True, about_mean=True)
+    _check_sizes(data)
+    level = float(np.median(data.y))
+    y, size = data.y - level, float(np.abs(data.y - level).max())
+    large = n * strengths * iterations > _LARGE and 1 / _LARGE < size < _LARGE
+    dtype = np.float32 if large else np.float64
+    # in double precision: a date less its mean has a few digits, a date has many
+    centre = data.X.mean(axis=0)
+    X = data.X - centre
+    scale = np.sqrt(np.mean(X**2, axis=0))
     return Task(
-        data, design, rows.y, centre, rows.scale, level, iterations, strengths, tuple(notes)
+        data=data,
+        design=DenseDesign((X / scale).astype(dtype)),
+        y=y.astype(dtype),
+        centre=centre,
+        scale=scale,
+        level=level,
+        n_iter=iterations,
+        n_strengths=strengths,
+        notes=tuple(notes),
     )
+
+
+def _check_sizes(data: Encoded) -> None:
+    """Refuse numbers whose squares, or sums of them, a computer cannot keep."""
+    names = [data.encoding.target, *data.encoding.feature_names]
+    for name, values in zip(names, (data.y, *data.X.T), strict=True):
+        size = float(np.abs(values).max())
+        if not _SMALLEST < size < _LARGEST:
+            raise DataError(
+                f"{name!r} has numbers up to {size:.3g} in size; rescale it, to sizes between "
+                f"{_SMALLEST:g} and {_LARGEST:g}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,8 +282,14 @@ class Fit:
     def constant_risk(self) -> float:
         """Error of the best constant prediction."""
         y = self.task.y.astype(float)
-        constant = np.full((1, len(y)), self.kind.loss.location(y))
-        return float(observation_losses(self.criterion, y, constant).mean())
+        low, high = float(y.min()), float(y.max())
+
+        def risk(constant: float) -> float:
+            return float(self.criterion(y, np.full_like(y, constant)).mean())
+
+        # golden sections, which take the kinks of convex functions
+        best = minimize_scalar(risk, bounds=(low, high), method="bounded")
+        return float(min(best.fun, risk(float(np.median(y)))))
 
 
 def fit_task(

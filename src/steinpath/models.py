@@ -14,6 +14,7 @@ import numpy as np
 from steinpath._validation import warn
 from steinpath.encoding import Encoding
 from steinpath.files import write_text
+from steinpath.scoring import CRITERIA
 from steinpath.tables import DataError, Table, as_table
 
 # What the first lines of a file say it is, and of which making.
@@ -41,7 +42,8 @@ class Choice:
     test_parameter : float
         Its parameter, such as a quantile; 0 where it has none.
     risk, stderr, train : float
-        Estimated risk on new rows, its standard error, and the training error.
+        Estimated risk on new rows, its standard error (infinite where it is not known), and the
+        training error.
     rows : int
         Number of rows it was fitted to.
     """
@@ -104,7 +106,7 @@ class Model:
         -------
         ndarray of shape (n,)
         """
-        predictions, notes = self.predict_table(as_table(data))
+        predictions, notes = self.predict_table(as_table(data, self.encoding.named))
         for note in notes:
             warn(note)
         return predictions
@@ -132,6 +134,7 @@ class Model:
             "version": _VERSION,
             "steinpath_version": self.steinpath_version,
             **asdict(self.choice),
+            "stderr": self.choice.stderr if math.isfinite(self.choice.stderr) else None,
             "warnings": list(self.warnings),
             **self.encoding.to_json(),
             "intercept": self.intercept,
@@ -190,7 +193,7 @@ def _refuse(constant: str) -> float:
 def _from_json(found: Any) -> Model:
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise DataError(f"its 'format' is not {_FORMAT!r}")
-    if found.get("version") != _VERSION:
+    if type(found.get("version")) is not int or found["version"] != _VERSION:
         raise DataError(
             f"its version is {found.get('version')!r:.20}, and not {_VERSION}; it may be of a "
             "newer steinpath"
@@ -216,7 +219,9 @@ def _choice(found: dict[str, Any]) -> Choice:
     entries: dict[str, Any] = {}
     for entry in fields(Choice):
         value = found.get(entry.name)
-        if entry.type == "float":
+        if entry.name == "stderr" and value is None:
+            value = math.inf
+        elif entry.type == "float":
             value = _number(entry.name, value)
         elif entry.type == "int":
             value = int(_number(entry.name, value))
@@ -227,7 +232,14 @@ def _choice(found: dict[str, Any]) -> Choice:
     if not isinstance(parameters, dict):
         raise DataError("its 'parameters' are not named numbers")
     entries["parameters"] = {name: _number(name, value) for name, value in parameters.items()}
-    return Choice(**entries)
+    choice = Choice(**entries)
+    if not 0 <= choice.iterate <= choice.iterations or choice.stderr < 0:
+        raise DataError("its numbers are not those of a fit")
+    q, low = choice.test_parameter, {"huber": 1e-300, "pseudo_huber": 1e-300}
+    sound = 0 < q < 1 if choice.test_loss == "quantile" else q >= low.get(choice.test_loss, 0)
+    if choice.test_loss not in CRITERIA or not sound:
+        raise DataError("its 'test_loss' is none that is known, or has no such parameter")
+    return choice
 
 
 def _number(name: str, value: Any) -> float:

@@ -36,7 +36,7 @@ def bench(n: int, p: int, iters: int, seed: int, as_json: bool) -> None:
     console = make_console()
     console.print(f"LAD–lasso, n={n}, p={p}, {iters} iterations, seed {seed}")
     console.print(table)
-    console.print("Error: root mean square over the iterates, against the true risk.")
+    console.print("The error is the root mean square over the iterates, against the true risk.")
 
 
 def _measure(n: int, p: int, iters: int, seed: int) -> list[dict[str, Any]]:

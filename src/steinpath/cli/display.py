@@ -97,6 +97,12 @@ def make_table(*head: str, left: int = 0) -> Table:
     return table
 
 
+def shown(name: str, width: int = 40) -> str:
+    """Return a name from the data as it can be shown: on one line, and not too long."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return escape(plain if len(plain) <= width else f"{plain[: width - 1]}…")
+
+
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:
     """Print reasons not to trust an estimate."""
     for warning in warnings:

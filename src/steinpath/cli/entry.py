@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import sys
@@ -31,6 +32,7 @@ class _Main(click.Group):
     ) -> Any:
         said = list(sys.argv[1:] if args is None else args)
         options |= {"obj": shlex.join(["steinpath", *said]), "standalone_mode": False}
+        _make_printable()
         try:
             code = super().main(said, **options)
         except click.exceptions.NoArgsIsHelpError as error:
@@ -52,6 +54,16 @@ class _Main(click.Group):
         except (DivergenceError, FloatingPointError, MemoryError, ImportError, OSError) as error:
             code = _say(_reason(error), FAILED)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _make_printable() -> None:
+    """Have something to print to that takes every character, one way or another."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _reason(error: BaseException) -> str:

@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from steinpath._validation import heard
-from steinpath.cli.display import Display, make_console, make_table, print_warnings
+from steinpath.cli.display import Display, make_console, make_table, print_warnings, shown
 from steinpath.cli.entry import INTERRUPTED
 from steinpath.cli.options import LOSS, PENALTY, with_options, with_several
 from steinpath.cli.outputs import Outcome, as_json, check_writable, write_outputs
 from steinpath.encoding import encode
+from steinpath.encoding.messages import counted
 from steinpath.fitting import (
     Fit,
     Task,
@@ -45,14 +46,12 @@ _SHOWN = 10
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Fit a model to FILE, and say what error to expect of it.
 
-    FILE is CSV, TSV, Parquet, Feather or npz. The strength of the penalty and the iterate are those
-    of the smallest estimated risk, under the loss's own test loss. Model, report, plots and the
-    risk of every iterate are written to --out.
+    FILE is CSV, TSV, Parquet, Feather or npz. The strength of the penalty and the iterate are
+    chosen by their estimated risk, under the loss's own test loss unless another is named. Model,
+    report, plots and the risk of every iterate are written to --out.
     """
-    loss = _one_loss(loss, options["quantile"])
-    folder = _folder(options, "fit")
-    outcome = _work(ctx, [loss], [penalty], options, compare=False)
-    _finish(outcome, folder, options, _print_fit, with_model=True)
+    outcome = _work(ctx, [_one_loss(loss, options)], [penalty], options, compare=False)
+    _finish(outcome, options, _print_fit, with_model=True)
 
 
 @click.command()
@@ -67,9 +66,8 @@ def tune(
     absolute error, or the pinball loss where a --quantile is aimed at. Does all that `fit` does,
     and shows the strengths of the penalty that were tried.
     """
-    folder = _folder(options, "tune")
     outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
-    _finish(outcome, folder, options, _print_tuning, with_model=True)
+    _finish(outcome, options, _print_tuning, with_model=True)
 
 
 @click.command()
@@ -84,9 +82,8 @@ def compare(
     absolute error, or the pinball loss where a --quantile is aimed at. Writes a report and the
     ranking, but no model.
     """
-    folder = _folder(options, "compare")
     outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
-    _finish(outcome, folder, options, _print_ranking, with_model=False)
+    _finish(outcome, options, _print_ranking, with_model=False)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -94,20 +91,20 @@ def compare(
 # ------------------------------------------------------------------------------------------------
 
 
-def _one_loss(loss: str | None, quantile: float | None) -> str:
-    if quantile is not None and loss not in (None, "quantile"):
+def _one_loss(loss: str | None, options: dict[str, Any]) -> str:
+    if options["quantile"] is None:
+        return loss or "lad"
+    if loss not in (None, "quantile") and options["test_loss"] != "quantile":
         raise click.UsageError(f"--quantile is of --loss quantile, and not of {loss!r}")
-    return loss or ("lad" if quantile is None else "quantile")
+    return loss or "quantile"
 
 
 def _several(
     losses: Sequence[str], penalties: Sequence[str], quantile: float | None
 ) -> tuple[Sequence[str], Sequence[str]]:
     usual = ("lad", "huber", "square_root") if quantile is None else ("quantile",)
-    return tuple(dict.fromkeys(losses)) or usual, tuple(dict.fromkeys(penalties)) or (
-        "lasso",
-        "ridge",
-    )
+    both = (losses or usual), (penalties or ("lasso", "ridge"))
+    return tuple(dict.fromkeys(both[0])), tuple(dict.fromkeys(both[1]))
 
 
 def _work(
@@ -125,19 +122,19 @@ def _work(
     try:
         with Display() as display:
             task = _task(display, options)
+            folder = _folder(options, ctx)
             test_loss = _test_loss(task, options, compare)
             kinds = [
                 make_kind(loss, penalty, task.data.y, **_parameters(options))
                 for loss in losses
                 for penalty in penalties
             ]
-            try:
-                if compare:
-                    best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
-                else:
-                    best = fit_task(task, kinds[0], test_loss, rule, seed)
-            except ValueError as error:  # about the numbers in the file: the rest was checked
-                raise DataError(str(error)) from error
+            if compare:
+                best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
+            else:
+                best = fit_task(task, kinds[0], test_loss, rule, seed)
+    except ValueError as error:  # about the numbers in the file: the rest was checked
+        raise DataError(str(error)) from error
     finally:
         heard.reset(kept)
     notes = [*task.data.notes, *task.notes, *(message for message, _ in said)]
@@ -149,13 +146,13 @@ def _work(
             "--iters may be better"
         )
     file = Path(options["file"]).name
-    return Outcome(best, ranking, notes, display.enough, file, str(ctx.obj), seed)
+    return Outcome(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
 
 
 def _task(display: Display, options: dict[str, Any]) -> Task:
     """Read the file, and make it ready."""
     display.begin(f"reading {options['file']}", 0)
-    table, target = read_table(options["file"]), options["target"]
+    table, target = read_table(options["file"], options["category"]), options["target"]
     if target is None:
         names = ", ".join([*map(repr, table.columns)][-20:])
         raise click.UsageError(f"say which column to predict, by --target; there are {names}")
@@ -187,12 +184,12 @@ def _test_loss(task: Task, options: dict[str, Any], compare: bool) -> Criterion 
 def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
     """Say what is there after Ctrl-C."""
     if ranked and ranked < asked:
-        return f"interrupted: {ranked} of {asked} models are compared"
+        return f"interrupted: {ranked} of {asked} models compared"
     if fit.is_whole:
         return "interrupted: the choice was not looked at as closely as usual"
     return (
-        f"interrupted: {len(fit.tuning.lams)} strengths of the penalty and "
-        f"{fit.tuning.path.n_iter} iterations are there"
+        f"interrupted at {counted(fit.tuning.path.n_iter, 'iteration')} of "
+        f"{counted(len(fit.tuning.lams), 'strength')} of the penalty"
     )
 
 
@@ -201,44 +198,41 @@ def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
 # ------------------------------------------------------------------------------------------------
 
 
-def _folder(options: dict[str, Any], command: str) -> Path:
+def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
     """Return the folder to write to, after a look whether that is allowed."""
     name = Path(options["file"]).name.split(".")[0] or "data"
-    folder = Path(options["out"] or f"{name}-{command}")
+    folder = Path(options["out"] or f"{name}-{ctx.info_name}")
     check_writable(folder)
     return folder
 
 
 def _finish(
     outcome: Outcome,
-    folder: Path,
     options: dict[str, Any],
     show: Callable[[Console, Outcome], None],
     with_model: bool,
 ) -> None:
     """Write everything, and print the result."""
-    console = make_console(quiet=options["as_json"])
-    files: dict[str, str] = {}
+    console, files = make_console(quiet=options["as_json"]), dict[str, str]()
+    stopped = outcome.interrupted
     try:
-        show(console, outcome)
-        for name, file in write_outputs(outcome, folder, with_model, options["plots"]):
+        for name, file in write_outputs(outcome, with_model, options["plots"]):
             files[name] = str(file)
     except KeyboardInterrupt:
-        written = ", ".join(files.values()) or "nothing"
-        click.echo(f"Error: stopped; written: {written}", err=True)
-        sys.exit(INTERRUPTED)
+        stopped = True
     if options["as_json"]:
         click.echo(json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False))
+    show(console, outcome)
     for name, where in files.items():
         console.print(f"{name:>8}  {escape(where)}", highlight=False, soft_wrap=True)
-    if outcome.interrupted:
+    if stopped:
         sys.exit(INTERRUPTED)
 
 
 def _print_fit(console: Console, outcome: Outcome) -> None:
     """Print the key figures, and the largest coefficients."""
     fit, data = outcome.fit, outcome.fit.task.data
-    console.print(f"{escape(data.encoding.target)}: {fit.kind.words}", style="bold")
+    console.print(f"{shown(data.encoding.target)}: {fit.kind.words}", style="bold")
     table = make_table("", "", left=1)
     table.show_header = False
     for what, value in facts(fit):
@@ -249,7 +243,7 @@ def _print_fit(console: Console, outcome: Outcome) -> None:
     table = make_table("feature", "coefficient", "per s.d.", left=1)
     for j in largest:
         if effects[j]:
-            table.add_row(escape(names[j]), f"{fit.coef[j]:.4g}", f"{effects[j]:+.3g}")
+            table.add_row(shown(names[j]), f"{fit.coef[j]:.4g}", f"{effects[j]:+.3g}")
     if fit.nonzeros:
         console.print(table)
     if fit.nonzeros > _SHOWN:
@@ -288,7 +282,7 @@ def _print_tuning(console: Console, outcome: Outcome) -> None:
 def _print_ranks(console: Console, outcome: Outcome) -> None:
     fit = outcome.fit
     error = error_words(fit.criterion)
-    console.print(f"{escape(fit.task.data.encoding.target)}: expected {error}", style="bold")
+    console.print(f"{shown(fit.task.data.encoding.target)}: expected {error}", style="bold")
     table = make_table(
         "loss", "penalty", "strength", "iterate", "nonzeros", "risk", "behind", left=2
     )

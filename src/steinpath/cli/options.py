@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,9 +24,19 @@ class Name(click.Choice[str]):
         return found.replace("-", "_")
 
 
+class Finite(click.FloatRange):
+    """A number in a range, and not one of those that are neither in it nor out of it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
 LOSS, PENALTY, TEST_LOSS = Name(list(LOSS_WORDS)), Name(list(PENALTY_WORDS)), Name(list(CRITERIA))
 
-_POSITIVE = click.FloatRange(0, min_open=True)
+_POSITIVE = Finite(0, min_open=True)
 
 _DATA = (
     click.argument("file", type=click.Path()),
@@ -47,7 +58,7 @@ _DATA = (
 _SHAPE = (
     click.option(
         "--quantile",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=Finite(0, 1, min_open=True, max_open=True),
         help="Aim at this quantile (0.9, say) instead of the middle.",
     ),
     click.option(
@@ -58,15 +69,13 @@ _SHAPE = (
     ),
     click.option(
         "--epsilon",
-        type=click.FloatRange(0),
+        type=Finite(0),
         help="Errors that cost nothing, in units of the target; a tenth of a robust standard "
         "deviation of it by default.",
     ),
-    click.option(
-        "--l1-ratio", type=click.FloatRange(0, 1), help="Share of the lasso in the elastic net."
-    ),
-    click.option("--gamma", type=click.FloatRange(1, min_open=True), help="Shape of MCP."),
-    click.option("--a", type=click.FloatRange(2, min_open=True), help="Shape of SCAD."),
+    click.option("--l1-ratio", type=Finite(0, 1), help="Share of the lasso in the elastic net."),
+    click.option("--gamma", type=Finite(1, min_open=True), help="Shape of MCP."),
+    click.option("--a", type=Finite(2, min_open=True), help="Shape of SCAD."),
 )
 _CHOICE = (
     click.option("--test-loss", type=TEST_LOSS, help="What an error costs; above is the default."),
@@ -81,7 +90,8 @@ _CHOICE = (
         type=click.Choice(["min", "one-se"]),
         default="min",
         show_default=True,
-        help="Take the smallest risk, or the strongest penalty within a standard error of it.",
+        help="Take the smallest risk, or the strongest penalty that is not worse by a standard "
+        "error of the difference.",
     ),
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
 )

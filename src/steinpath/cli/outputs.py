@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from steinpath._arrays import to_numpy
 from steinpath.files import write_text
@@ -33,6 +32,7 @@ class Outcome:
     notes: Sequence[str]
     interrupted: bool
     file: str
+    folder: Path
     command: str
     seed: int
 
@@ -51,7 +51,7 @@ def check_writable(folder: Path) -> None:
 
 
 def write_outputs(
-    outcome: Outcome, folder: Path, with_model: bool, with_plots: bool
+    outcome: Outcome, with_model: bool, with_plots: bool
 ) -> Iterator[tuple[str, Path]]:
     """Write what was found, the most important first; yield what each file is, once it is there.
 
@@ -59,12 +59,10 @@ def write_outputs(
     ----------
     outcome : Outcome
         What was found.
-    folder : path
-        Where to.
     with_model, with_plots : bool
         Whether to write them.
     """
-    fit = outcome.fit
+    fit, folder = outcome.fit, outcome.folder
     if with_model:
         make_model(fit).save(folder / "model.json")
         yield "model", folder / "model.json"
@@ -84,7 +82,7 @@ def write_outputs(
     write_text(folder / "report.html", render(content))
     yield "report", folder / "report.html"
     if with_plots:
-        yield from _draw(outcome, folder)
+        yield from _draw(outcome)
 
 
 def make_model(fit: Fit) -> Model:
@@ -107,7 +105,7 @@ def make_model(fit: Fit) -> Model:
         test_loss=fit.risk.test_loss,
         test_parameter=fit.criterion.parameter,
         risk=risk,
-        stderr=stderr if np.isfinite(stderr) else 0.0,
+        stderr=stderr,
         train=fit.train,
         rows=len(fit.task.y),
     )
@@ -165,7 +163,7 @@ def _as_csv(rows: Iterable[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _draw(outcome: Outcome, folder: Path) -> Iterator[tuple[str, Path]]:
+def _draw(outcome: Outcome) -> Iterator[tuple[str, Path]]:
     try:
         import matplotlib
     except ImportError:
@@ -190,6 +188,6 @@ def _draw(outcome: Outcome, folder: Path) -> Iterator[tuple[str, Path]]:
         warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
         for file, draw in drawings.items():
             drawn = draw()
-            plots.save(drawn, folder / "plots" / file)
+            plots.save(drawn, outcome.folder / "plots" / file)
             plots.close(drawn)
-    yield "plots", folder / "plots"
+    yield "plots", outcome.folder / "plots"

@@ -13,7 +13,7 @@ from steinpath.files import write_text
 from steinpath.fitting import error_words
 from steinpath.models import Model, load_model
 from steinpath.report.build import with_error
-from steinpath.scoring import CRITERIA, Criterion
+from steinpath.scoring import Criterion
 from steinpath.tables import Table, read_table
 
 
@@ -28,7 +28,10 @@ def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
     One prediction for each row, in their order. Where FILE has the target as well, the error is
     compared with the expected one.
     """
-    fitted, table = load_model(model), read_table(file)
+    if out is not None and not Path(out).name:
+        raise click.UsageError(f"--out must name a file, got {out!r}")
+    fitted = load_model(model)
+    table = read_table(file, fitted.encoding.named)
     predictions, notes = fitted.predict_table(table)
     for note in notes:
         click.echo(f"Note: {note}.", err=True)
@@ -47,7 +50,7 @@ def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
 def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
     """Compare the error on these rows with the expected one, where the target is known."""
     y, choice = table.columns.get(model.encoding.target), model.choice
-    if y is None or y.dtype.kind != "f" or choice.test_loss not in CRITERIA:
+    if y is None or y.dtype.kind != "f":
         return None
     known = np.isfinite(y)
     if not known.any():

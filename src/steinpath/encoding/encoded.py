@@ -94,7 +94,7 @@ def encode(
         if name == target:
             summaries.append(ColumnSummary(name, "target", _describe(values), count, 0))
             continue
-        if name in categories:
+        if name in categories or values.dtype == object:
             values = texts(values)
         gaps = int(missing(values).sum())
         found = AS_ASKED if name in drop else fit_column(name, values, impute)

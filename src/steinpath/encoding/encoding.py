@@ -59,6 +59,11 @@ class Encoding:
                 names[name] = None
         return list(names)
 
+    @property
+    def named(self) -> list[str]:
+        """Columns whose values are names of levels."""
+        return [column.name for column in self.columns if not column.holds_numbers]
+
     def transform(self, table: Table) -> tuple[np.ndarray, list[str]]:
         """Return the features of the rows of a table.
 

@@ -23,8 +23,8 @@ ASSUMPTIONS = (
     "time or space. If they are not, the error on new ones is larger than estimated, and this "
     "report cannot see all such cases.",
     "Rows were not chosen, cleaned or transformed by looking at the target.",
-    "The estimate at the choice is the smallest of many, and so a little too small.",
 )
+_SMALLEST = "The estimate at the choice is the smallest of many, and so a little too small."
 
 
 def build_content(
@@ -61,7 +61,7 @@ def build_content(
         verdict=verdict(fit),
         facts=facts(fit),
         warnings=fit.tuning.warnings,
-        assumptions=ASSUMPTIONS,
+        assumptions=ASSUMPTIONS + ((_SMALLEST,) if fit.tuning.rule == "min" else ()),
         checks=fit.risk.diagnostics,
         columns=data.summaries,
         notes=tuple(notes),
@@ -118,7 +118,8 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
 
 def with_error(value: float, stderr: float) -> str:
     """Return a number with its standard error, in as many digits as that has."""
-    return f"{_like(value, stderr)} ± {_like(stderr, stderr)}"
+    known = np.isfinite(stderr)
+    return f"{_like(value, stderr)} ± {_like(stderr, stderr)}" if known else _like(value, stderr)
 
 
 def _like(value: float, stderr: float) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from steinpath.tables.text import parse_cells
 _NAMES_OF_COLUMNS = ("feature_names", "columns")
 
 
-def as_table(data: Any) -> Table:
+def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
     """Return the columns of a data frame, or of a mapping, as a table.
 
     Parameters
@@ -24,6 +25,8 @@ def as_table(data: Any) -> Table:
     data : DataFrame, mapping of columns by name, or Table
         Columns of numbers, dates, texts, or true and false; texts that are all numbers or dates are
         read as such, as in a file.
+    as_text : collection of str
+        Columns whose texts and whole numbers are kept as they are, since they are names.
 
     Raises
     ------
@@ -44,13 +47,15 @@ def as_table(data: Any) -> Table:
         if array.ndim != 1:
             raise DataError(f"column {name!r:.60} has shape {array.shape}; it must be a vector")
         try:
+            if str(name) in as_text:
+                array = _named(array)
             column = _from_array(array) if array.dtype != object else _mixed(array)
         except (TypeError, ValueError, OverflowError):
             raise DataError(
                 f"column {name!r:.60} must hold numbers, dates, texts, or true and false, and no "
                 "mixture of them"
             ) from None
-        if column.dtype == object:
+        if column.dtype == object and str(name) not in as_text:
             column = parse_cells(str(name), [cell or "" for cell in column], table)
         table.columns[str(name)] = column
     if len({len(values) for values in table.columns.values()}) > 1:
@@ -59,11 +64,16 @@ def as_table(data: Any) -> Table:
     return table
 
 
+def _named(array: np.ndarray) -> np.ndarray:
+    """Return whole numbers as texts, which have all digits, and anything else as it is."""
+    return array.astype(str) if array.dtype.kind in "iu" else array
+
+
 def _mixed(array: np.ndarray) -> np.ndarray:
     """Return a column of Python objects: of one kind, or missing."""
     # pandas has missing values of its own, which are neither equal nor unequal to themselves
     gaps = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in array])
-    kinds = np.array(array[~gaps].tolist() or [None])
+    kinds = np.array([_in_utc(value) for value in array[~gaps]] or [None])
     if kinds.dtype.kind == "O" and gaps.all():
         return objects([None] * len(array))
     if kinds.dtype.kind == "U" and not all(isinstance(value, str) for value in array[~gaps]):
@@ -75,7 +85,14 @@ def _mixed(array: np.ndarray) -> np.ndarray:
     return column
 
 
-def read_npz(path: Path) -> Table:
+def _in_utc(value: Any) -> Any:
+    """Return a time without its zone, and anything else as it is."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
     """Read what numpy.savez wrote."""
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
@@ -96,7 +113,7 @@ def read_npz(path: Path) -> Table:
     for name, array in arrays.items():
         if array.ndim == 1:
             names.append(name)
-            columns.append(_from_array(array))
+            columns.append(_from_array(_named(array) if name in as_text else array))
         else:
             names += given or [f"{name}{k}" for k in range(array.shape[1])]
             columns += [_from_array(column) for column in array.T]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,23 @@ from steinpath.tables.table import DataError, Table, check_names, objects, strip
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
     """Read a Parquet file."""
     arrow = _pyarrow()
     # as a file and not by its name, which may be taken for that of a part of a larger table
     with open(path, "rb") as file:
         opened = arrow.parquet.ParquetFile(file, page_checksum_verification=True)
-        return _from_arrow(opened.read())
+        return _from_arrow(opened.read(), as_text)
 
 
-def read_arrow(path: Path) -> Table:
+def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
     """Read an Arrow file, or a stream of Arrow kept in a file."""
     arrow = _pyarrow()
     with open(path, "rb") as file:
         whole = file.read(6) == b"ARROW1"
         file.seek(0)
         opened = arrow.ipc.open_file if whole else arrow.ipc.open_stream
-        return _from_arrow(opened(file).read_all())
+        return _from_arrow(opened(file).read_all(), as_text)
 
 
 def _pyarrow() -> Any:
@@ -42,14 +43,17 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _from_arrow(found: Any) -> Table:
+def _from_arrow(found: Any, as_text: Collection[str]) -> Table:
     found.validate(full=True)  # damaged files may otherwise end the interpreter
     kept = [k for k, name in enumerate(found.column_names) if not _PANDAS_INDEX.fullmatch(name)]
     names = check_names([found.column_names[k] for k in kept])
     categorical = _categorical(found.schema)
     table = Table({})
     for name, k in zip(names, kept, strict=True):
-        values = _from_arrow_column(name, found.column(k))
+        column = found.column(k)
+        if name in as_text and _pyarrow().types.is_integer(column.type):
+            column = column.cast(_pyarrow().string())
+        values = _from_arrow_column(name, column)
         table.columns[name] = texts(values) if found.column_names[k] in categorical else values
     return table
 

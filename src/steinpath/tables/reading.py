@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from steinpath.tables.arrow import read_arrow, read_parquet
 from steinpath.tables.table import DataError, Table, check_values
 from steinpath.tables.text import read_text
 
-_READERS: dict[str, Callable[[Path], Table]] = {
+_READERS: dict[str, Callable[[Path, Collection[str]], Table]] = {
     ".csv": read_text,
     ".txt": read_text,
     ".csv.gz": read_text,
@@ -27,7 +27,7 @@ _READERS: dict[str, Callable[[Path], Table]] = {
 }
 
 
-def read_table(file: str | os.PathLike[str]) -> Table:
+def read_table(file: str | os.PathLike[str], as_text: Collection[str] = ()) -> Table:
     """Read a table from a file.
 
     Parameters
@@ -36,6 +36,8 @@ def read_table(file: str | os.PathLike[str]) -> Table:
         Its ending, in small or capital letters, says what it is: text with a header (.csv, .txt,
         .tsv, .tab, .csv.gz, .tsv.gz), Parquet (.parquet, .pq), Arrow (.feather, .arrow) or arrays
         of NumPy (.npz).
+    as_text : collection of str
+        Columns whose texts and whole numbers are kept as they are, since they are names.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def read_table(file: str | os.PathLike[str]) -> Table:
         known = ", ".join(_READERS)
         raise DataError(f"cannot read {path}: the endings of files that can be read are {known}")
     try:
-        table = read(path)
+        table = read(path, as_text)
         check_values(table)
     except DataError as error:
         raise DataError(f"cannot read {path}: {error}") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]{1,3})?")
 
 
 class DataError(ValueError):
@@ -51,12 +54,25 @@ def missing(values: np.ndarray) -> np.ndarray:
 
 
 def texts(values: np.ndarray) -> np.ndarray:
-    """Return a column as texts: whole numbers without a point, days without a time."""
+    """Return a column as texts, the same for the same level however it was written.
+
+    Whole numbers have no point, days no time, true and false no capitals.
+    """
     if values.dtype == object:
-        return values
+        same = {value: value if value is None else _usual(value) for value in set(values)}
+        return objects([same[value] for value in values])
     text = _date_text if values.dtype.kind == "M" else _number_text
     gaps = missing(values)
     return objects([None if gap else text(value) for value, gap in zip(values, gaps, strict=True)])
+
+
+def _usual(text: str) -> str:
+    if text.lower() in ("false", "true"):
+        return text.lower()
+    # what begins with zeros, or has more digits than a number can keep, is a name
+    if not _NUMBER.fullmatch(text) or (text.lstrip("-").isdigit() and abs(int(text)) >= 2**53):
+        return text
+    return _number_text(float(text))
 
 
 def _number_text(number: float) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -22,14 +23,16 @@ _DELIMITERS = ",;\t|"
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 
 
-def read_text(path: Path, delimiter: str | None = None) -> Table:
+def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None = None) -> Table:
     """Read text with a header; unless given, the delimiter is found in the header."""
     try:
         with _open_text(path) as file:
             if delimiter is None:
+                if not file.seekable():  # a pipe
+                    file = io.StringIO(file.read(), newline="")
                 delimiter = _delimiter(next(filter(str.strip, file), ""))
                 file.seek(0)
-            return _parse_text(file, delimiter)
+            return _parse_text(file, delimiter, as_text)
     except UnicodeDecodeError:
         _refuse_encoding(path)
         raise
@@ -62,7 +65,7 @@ def _delimiter(header: str) -> str:
     return max(_DELIMITERS, key=unquoted.count)
 
 
-def _parse_text(file: IO[str], delimiter: str) -> Table:
+def _parse_text(file: IO[str], delimiter: str, as_text: Collection[str]) -> Table:
     records = _records(file, delimiter)
     _, header = next(records, (0, []))
     if not header:
@@ -82,7 +85,10 @@ def _parse_text(file: IO[str], delimiter: str) -> Table:
     del rows
     for name in names:
         # each column of cells goes as soon as it is converted
-        table.columns[name] = parse_cells(name, columns.pop(0), table)
+        column = columns.pop(0)
+        table.columns[name] = (
+            _parse_names(column) if name in as_text else parse_cells(name, column, table)
+        )
     return table
 
 
@@ -98,7 +104,7 @@ def _records(file: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             raise DataError(
                 f"line {line}: {error}; is there a quotation mark that is not closed, or one too "
-                "many?"
+                "many, or a cell of more than a hundred thousand characters?"
             ) from None
         if len(row) > 1 or "".join(row).strip():
             yield line, row
@@ -115,8 +121,7 @@ def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
     """Numbers if all cells are, or else dates if all are, or else texts."""
     numbers = _numbers(cells)  # of most columns, at once
     if numbers is None:
-        stripped = (cell.strip() for cell in cells)
-        values = objects([None if cell in _MISSING else cell for cell in stripped])
+        values = _parse_names(cells)
         gaps = missing(values)
         numbers = _numbers(np.where(gaps, "nan", values))
     else:
@@ -138,9 +143,13 @@ def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
             f"column {name!r} has numbers with a decimal comma (first in {table.place(first)}: "
             f"{values[first]!r}); write them with a point, and thousands without a separator"
         )
-    if {cell.lower() for cell in present} <= {"false", "true"}:  # as they are called elsewhere
-        values[~gaps] = [cell.lower() for cell in present]
     return values
+
+
+def _parse_names(cells: Sequence[str]) -> np.ndarray:
+    """Texts without blanks around them, and without those that stand for a missing value."""
+    stripped = (cell.strip() for cell in cells)
+    return objects([None if cell in _MISSING else cell for cell in stripped])
 
 
 def is_number(text: str) -> bool:
