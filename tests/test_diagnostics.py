@@ -1197,3 +1197,21 @@ def test_rows_in_no_order_are_not_serial(challenge, kind, loss, penalty, noise, 
 def test_elliptical_rows_are_seen(challenge, loss, penalty, noise, seed):
     found = complaints(challenge("elliptical t₃", loss, penalty, noise, seed))
     assert {"row sizes"} <= found <= {"row sizes", "audit"}
+
+
+def test_categories_make_rows_alike_but_not_copies():
+    rng = np.random.default_rng(0)
+    n = 300
+    levels = [rng.integers(0, 4, n), rng.integers(0, 3, n), rng.integers(0, 2, n)]
+    X = np.hstack([np.eye(level.max() + 1)[level] for level in levels])
+    X = np.column_stack([X, rng.standard_normal(n)])
+    assert not check(risk_of(X, fit_intercept=True), "near copies").warns
+    # measured again and again, they are
+    again = np.repeat(np.column_stack([X[:60], rng.standard_normal((60, 12))]), 5, axis=0)
+    again[:, -13:] += 0.05 * rng.standard_normal((n, 13))
+    assert check(risk_of(again, fit_intercept=True), "near copies").warns
+
+
+def test_every_check_says_what_it_asks():
+    risk = risk_of(np.random.default_rng(0).standard_normal((100, 30)))
+    assert all(found.meaning.endswith(".") for found in risk.diagnostics)

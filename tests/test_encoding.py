@@ -162,7 +162,7 @@ def test_columns_of_numbers_but_for_a_few_values():
     found = encode(data, "y", impute=True, categories=["coded"])
     assert found.notes[0] == (
         "column 'x' counts as text because of 1 value, first '4 m' in line 5; all others are "
-        "numbers"
+        "numbers (cells that are missing should be empty)"
     )
     assert [note[:12] for note in found.notes[1:]] == [
         "1 row withou",

@@ -1,6 +1,7 @@
 """Models in files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -59,6 +60,13 @@ def test_numbers_survive_to_the_last_bit(model, tmp_path):
     assert again.intercept == 1 / 3
 
 
+def test_a_standard_error_that_is_not_known(model, tmp_path):
+    choice = replace(CHOICE, stderr=np.inf)
+    sp.Model(model.encoding, model.coef, 0.0, choice).save(tmp_path / "m.json")
+    assert '"stderr": null' in (tmp_path / "m.json").read_text(encoding="utf-8")
+    assert sp.load_model(tmp_path / "m.json").choice == choice
+
+
 def test_predictions(model):
     new = pd.DataFrame(
         {"town": ["A", "B", "Rome"], "größe": [1, 2, 3], "new": ["yes", None, "no"], "x": 0}
@@ -106,8 +114,13 @@ def change(key, value):
         (change("columns", {}), "list"),
         (change("columns", [{"name": "a"}]), "kind"),
         (change("target", None), "target"),
+        (change("version", True), "newer"),
+        (change("stderr", -1), "not those of a fit"),
+        (change("iterate", 301), "not those of a fit"),
+        (change("test_loss", "nope"), "'test_loss'"),
+        (change("test_loss", "quantile"), "'test_loss'"),
     ],
-    ids=range(17),
+    ids=range(22),
 )
 def test_models_that_are_none(do, said, entries, tmp_path):
     do(entries)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _COMPARED, _COMPARISONS = 128, 2**23
 # Iterates whose movement is compared, evenly spread in logarithmic time.
 _TIMES = 24
+# Share of rows that may have near copies.
+_FEW_COPIES = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,15 @@ class Diagnostic:
         The number found, and the largest that is no cause for concern.
     message : str
         What it means and what to do, in plain words.
+    meaning : str
+        What is asked, whatever the answer.
     """
 
     name: str
     value: float
     threshold: float
     message: str
+    meaning: str = ""
 
     @property
     def warns(self) -> bool:
@@ -88,7 +93,12 @@ class Evidence:
     def rows(self) -> np.ndarray:
         """Rows that are compared with all: a fixed sample, so that warnings are reproducible."""
         n = self.path.n_samples
-        return np.random.default_rng(0).permutation(n)[: min(_COMPARED, _COMPARISONS // n + 1)]
+        return self.rng.permutation(n)[: min(_COMPARED, _COMPARISONS // n + 1)]
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Random numbers, the same each time."""
+        return np.random.default_rng(0)
 
     @cached_property
     def cosines(self) -> np.ndarray:
@@ -126,8 +136,11 @@ def diagnose(risk: Risk) -> tuple[Diagnostic, ...]:
     evidence, found = Evidence(risk), []
     for check in CHECKS:
         with contextlib.suppress(NotImplementedError):  # by designs that do not know their rows
-            found.append(check(evidence))
-    return tuple(diagnostic for diagnostic in found if diagnostic is not None)
+            diagnostic = check(evidence)
+            if diagnostic is not None:
+                meaning = (check.__doc__ or "").split("\n")[0]
+                found.append(replace(diagnostic, meaning=meaning))
+    return tuple(found)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -168,6 +181,8 @@ def near_copies(evidence: Evidence) -> Diagnostic | None:
 
     Independent rows in many dimensions point in different directions. A row has a near copy if its
     cosine with another one is above one half, and above what the largest of all would be by chance.
+    Few columns, or such as have few values, make rows alike without making them copies: as many are
+    allowed for as there would be if the columns had nothing to do with each other.
     """
     cosines = evidence.cosines
     # of a random direction in k dimensions, the squared cosine follows a beta law
@@ -175,14 +190,48 @@ def near_copies(evidence: Evidence) -> Diagnostic | None:
     by_chance = math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size))
     limit = max(0.5, by_chance)
     share = float(np.mean(cosines.max(axis=1) > limit))
+    excess = share - _alike_by_chance(evidence, limit) if share > _FEW_COPIES else share
     return Diagnostic(
         "near copies",
-        share,
-        0.1,
+        max(excess, 0.0),
+        _FEW_COPIES,
         f"{share:.0%} of the rows of X have a near copy among the others (cosine above "
-        f"{limit:.2f}): if these are repeated measurements or neighbours in time, the error on new "
-        "ones is larger than estimated; hold out whole groups instead",
+        f"{limit:.{2 if limit < 0.99 else 4}f}): if these are repeated measurements or neighbours "
+        "in time, the error on new ones is larger than estimated; hold out whole groups instead",
     )
+
+
+def _alike_by_chance(evidence: Evidence, limit: float) -> float:
+    """Share of rows that have a near copy once each column, or category, is shuffled by itself."""
+    design = evidence.path.design
+    n, p = design.shape
+    if n * p > 4 * _COMPARISONS:
+        return 0.0
+    X, rng = to_numpy(design.matmat(design.array(np.eye(p)))).astype(float), evidence.rng
+    for columns in _categories(X):
+        X[:, columns] = X[rng.permutation(n)][:, columns]
+    X -= X.mean(axis=0)
+    lengths = np.linalg.norm(X, axis=1)
+    X /= np.where(lengths > 1e-6 * lengths.max(), lengths, np.inf)[:, None]
+    cosines = X[evidence.rows] @ X.T
+    cosines[np.arange(len(evidence.rows)), evidence.rows] = 0.0
+    return float(np.mean(cosines.max(axis=1) > limit))
+
+
+def _categories(X: np.ndarray) -> list[list[int]]:
+    """Return the columns, those together that follow each other and say one of several things."""
+    groups: list[list[int]] = []
+    taken = np.ones(len(X), bool)  # by one of the columns of the last group
+    for j, column in enumerate(X.T):
+        above = column > column.min()
+        binary = bool(np.all(column[above] == column.max()))
+        if binary and not np.any(taken & above):
+            groups[-1].append(j)
+            taken |= above
+        else:
+            groups.append([j])
+            taken = above if binary else np.ones(len(X), bool)
+    return groups
 
 
 def serial_rows(evidence: Evidence) -> Diagnostic | None:

@@ -31,6 +31,8 @@ _ITERATIONS, _STRENGTHS = 300, 20
 _ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
 # Beyond so many, single precision, unless the target has sizes beyond that.
 _LARGE = 3 * 10**7
+# With fewer rows there is no saying what error to expect.
+_FEWEST_ROWS = 10
 # Sizes of numbers in a file.
 _SMALLEST, _LARGEST = 1e-120, 1e120
 
@@ -158,6 +160,8 @@ def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | No
         As many as there is room for by default.
     """
     n = len(data.y)
+    if n < _FEWEST_ROWS:
+        raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
     strengths = n_strengths or max(
         min(_STRENGTHS, _ROOM // (n * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
     )

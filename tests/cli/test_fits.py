@@ -10,6 +10,7 @@ import pytest
 
 import steinpath as sp
 from commands import call, houses, spawn, write
+from steinpath.scoring import Criterion
 
 QUICK = ("--iters", "60", "--strengths", "6")
 
@@ -264,3 +265,87 @@ def test_the_real_entry_point(tmp_path):
         [script, *command], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert again.stdout == said.stdout
+
+
+def test_levels_do_not_depend_on_what_else_is_in_the_file(tmp_path):
+    """Codes with zeros, long ones, true and false: a row is predicted as it is, in any company."""
+    rng = np.random.default_rng(0)
+    codes = ["01", "02", "9007199254740992", "9007199254740993"]
+    table = pd.DataFrame(
+        {
+            "code": rng.choice(codes, 200),
+            "flag": rng.choice(["True", "False"], 200),
+            "x": rng.standard_normal(200),
+        }
+    )
+    effects = dict(zip(codes, (-5.0, 0.0, 5.0, 10.0), strict=True))
+    table["y"] = table["code"].map(effects) + 3 * (table["flag"] == "True") + table["x"]
+    file, out = write(tmp_path, table=table), tmp_path / "o"
+    call("fit", file, "--target", "y", "--category", "code", "--out", out, "--no-plots", *QUICK)
+    model = out / "model.json"
+    new = pd.DataFrame({"code": codes, "flag": ["TRUE", "false", "True", "FALSE"], "x": 0.0})
+    strange = pd.DataFrame({"code": ["X9"], "flag": ["maybe"], "x": [0.0]})
+    alone = call("predict", model, write(tmp_path, table=new)).stdout.split()[1:]
+    beside = call("predict", model, write(tmp_path, table=pd.concat([new, strange])))
+    assert beside.stdout.split()[1:5] == alone
+    truth = new["code"].map(effects) + 3 * new["flag"].str.lower().eq("true")
+    np.testing.assert_allclose(np.array(alone, float), truth, atol=0.5)
+    np.testing.assert_array_equal(sp.load_model(model).predict(new), np.array(alone, float))
+
+
+@pytest.mark.parametrize(
+    ("options", "constant"),
+    [
+        (["--quantile", "0.9", "--loss", "lad"], lambda y: np.quantile(y, 0.9)),
+        (["--loss", "squared", "--test-loss", "absolute"], np.median),
+        (["--loss", "lad", "--test-loss", "squared"], np.mean),
+    ],
+    ids=["quantile", "absolute", "squared"],
+)
+def test_the_constant_prediction_is_the_best_for_the_test_loss(options, constant, tmp_path):
+    file = write(tmp_path)
+    command = ("compare", file, "--target", "price", "--out", tmp_path / "o", "--no-plots")
+    found = json.loads(call(*command, "--penalty", "lasso", "--json", *QUICK, *options).stdout)
+    y = houses()["price"].to_numpy()
+    criterion = Criterion(found["test_loss"], found["test_parameter"])
+    best = criterion(y, np.full_like(y, constant(y))).mean()
+    assert found["constant_risk"] == pytest.approx(best, rel=1e-3)
+
+
+def test_test_losses_are_in_units_of_the_target(tmp_path):
+    file = write(tmp_path)
+    command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots", "--json")
+    found = json.loads(call(*command, "--test-loss", "huber", *QUICK).stdout)
+    assert found["test_parameter"] > 100  # prices vary by hundreds
+    found = json.loads(call(*command, "--test-loss", "huber", "--delta", 7, *QUICK).stdout)
+    assert found["test_parameter"] == 7
+
+
+def test_single_precision_is_precise_enough(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([1e6 + rng.standard_normal(60_000), 1e-42 * rng.standard_normal(60_000)])
+    y = X[:, 0] - 1e42 * X[:, 1] + rng.laplace(size=60_000)
+    file = tmp_path / "long.csv"
+    np.savetxt(file, np.column_stack([X, y]), "%.17g", ",", header="a,b,y", comments="")
+    result = call(
+        "fit", file, "--target", "y", "--out", tmp_path / "o", "--no-plots", "--json", "--iters", 60
+    )
+    model = sp.load_model(json.loads(result.stdout)["files"]["model"])
+    np.testing.assert_allclose(model.coef * [1, 1e-42], [1, -1], atol=0.05)
+
+
+def test_what_a_terminal_cannot_show(tmp_path):
+    table = houses().rename(columns={"rooms": "\x1b[31mred" + "x" * 500, "garden": "[bold]"})
+    file = write(tmp_path, table=table)
+    arguments = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots", *QUICK)
+    assert "\x1b" not in call(*arguments).stdout
+    plain = spawn(*arguments, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert plain.returncode == 0, plain.stderr
+    assert "expected absolute error" in plain.stdout
+
+
+def test_remarks_are_made(tmp_path):
+    file = write(tmp_path)
+    command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots")
+    assert "more --iters may be better" in call(*command, "--iters", 3, "--strengths", 2).stdout
+    assert "the weakest of the strengths" in call(*command, "--iters", 30, "--strengths", 2).stdout

@@ -19,7 +19,7 @@ def test_progress_and_a_fit_cut_short(tmp_path):
     terminal.interrupt()
     terminal.wait_for("Stopping: making do with what is finished")
     assert terminal.end() == 130, terminal.seen[-500:]
-    assert "interrupted: 5 strengths" in terminal.seen.replace("\r\n", " ")
+    assert "of 5 strengths of the penalty" in terminal.seen.replace("\r\n", " ")
     model = sp.load_model(tmp_path / "houses-fit" / "model.json")
     assert 0 < model.choice.iterations < 100000
     assert (tmp_path / "houses-fit" / "report.html").exists()
@@ -60,7 +60,7 @@ def test_a_comparison_cut_short_has_what_is_finished(command, tmp_path):
     found = json.loads(terminal.seen[terminal.seen.index('{\r\n "target"') :])
     assert found["interrupted"]
     assert 1 <= len(found["ranking"]) < 10
-    assert f"{len(found['ranking'])} of 10 models" in found["notes"][-1]
+    assert f"{len(found['ranking'])} of 10 models compared" in found["notes"][-1]
     folder = tmp_path / f"houses-{command}"
     assert (folder / "ranking.csv").exists()
     assert (folder / "model.json").exists() == (command == "tune")

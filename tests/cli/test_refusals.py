@@ -37,6 +37,8 @@ ROWS = "".join(f"{k},{k % 7},{k % 3 + k}\n" for k in range(40))
         ("1,2,3\n" + ROWS, "name"),
         (b"a,b,y\n1,2,\xff\n", "UTF-8"),
         ("a,b,y\n" + "1,2,1e300\n1,3,-1e300\n" * 20, "rescale"),
+        ("a,b,y\n" + "1,1.7e308,2\n1,-1.7e308,3\n" * 20, "rescale"),
+        ("a,b,y\n1,2,3\n2,3,4\n3,5,6\n", "at least 10"),
     ],
     ids=[
         "empty",
@@ -51,6 +53,8 @@ ROWS = "".join(f"{k},{k % 7},{k % 3 + k}\n" for k in range(40))
         "no header",
         "another encoding",
         "too large",
+        "too large a feature",
+        "too few",
     ],
 )
 @pytest.mark.parametrize("command", ["fit", "tune", "compare"])
@@ -80,6 +84,10 @@ def test_missing_values_are_counted_and_placed(tmp_path):
         (["fit", "d.csv", "--target", "y", "--quantile", "1"], "--quantile"),
         (["fit", "d.csv", "--target", "y", "--quantile", "0.5", "--loss", "lad"], "--quantile"),
         (["fit", "d.csv", "--target", "y", "--seed", "-1"], "--seed"),
+        (["fit", "d.csv", "--target", "y", "--quantile", "nan"], "--quantile"),
+        (["fit", "d.csv", "--target", "y", "--delta", "inf"], "--delta"),
+        (["fit", "d.csv", "--target", "y", "--gamma", "nan"], "--gamma"),
+        (["predict", "model.json", "d.csv", "--out", ""], "--out"),
         (["fit", "d.csv", "--target", "y", "--colour"], "--colour"),
         (["tune", "d.csv", "--target", "y", "--gamma", "1"], "--gamma"),
         (["compare", "d.csv", "--target", "y", "--rule", "two"], "--rule"),
@@ -197,3 +205,34 @@ def test_names_that_would_run_are_only_names(tmp_path):
 def test_a_target_of_two_values_only(tmp_path):
     table = houses().assign(price=np.arange(120) % 2)
     call("fit", write(tmp_path, table=table), "--target", "price", "--out", tmp_path / "o", *QUICK)
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused("fit", "nowhere.csv", "--target", "y", *QUICK)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nobody_to_print_to(tmp_path):
+    file = write(tmp_path)
+    command = [
+        *COMMAND,
+        "fit",
+        str(file),
+        "--target",
+        "price",
+        "--out",
+        str(tmp_path / "o"),
+        *QUICK,
+    ]
+    quoted = " ".join(command) + " >&-"
+    result = subprocess.run(["bash", "-c", quoted], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "o" / "model.json").exists()
+
+
+def test_dates_that_nobody_can_read(tmp_path):
+    days = [f"{k % 12 + 1}.{k % 5 + 1}.2023" for k in range(120)]
+    file = write(tmp_path, table=houses().assign(sold=days))
+    result = call("fit", file, "--target", "price", "--out", tmp_path / "o", *QUICK)
+    assert "write them as 2023-05-16, not as 1.1.2023" in " ".join(result.stdout.split())

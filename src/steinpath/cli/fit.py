@@ -137,14 +137,9 @@ def _work(
         raise DataError(str(error)) from error
     finally:
         heard.reset(kept)
-    notes = [*task.data.notes, *task.notes, *(message for message, _ in said)]
+    notes = [*task.data.notes, *task.notes, *(message for message, _ in said), *_remarks(best)]
     if display.enough:
         notes.append(_cut_short(best, len(ranking), len(kinds)))
-    elif best.tuning.still_falls:
-        notes.append(
-            f"the risk still falls at the last of {best.tuning.path.n_iter} iterations: more "
-            "--iters may be better"
-        )
     file = Path(options["file"]).name
     return Outcome(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
 
@@ -179,6 +174,28 @@ def _test_loss(task: Task, options: dict[str, Any], compare: bool) -> Criterion 
     if name is None and compare:  # the same for all
         name = "absolute" if options["quantile"] is None else "quantile"
     return None if name is None else make_criterion(name, task.data.y, **_parameters(options))
+
+
+def _remarks(fit: Fit) -> list[str]:
+    """Say what is worth knowing of a choice, and is no reason to mistrust it."""
+    tuning, found = fit.tuning, []
+    if tuning.still_falls:
+        found.append(
+            f"the risk still falls at the last of {tuning.path.n_iter} iterations: more --iters "
+            "may be better"
+        )
+    if len(tuning.lams) > 1 and tuning.best_lam == tuning.lams.min():
+        found.append(
+            "the weakest of the strengths that were tried is the best: the penalty hardly matters"
+        )
+    if fit.risk.audit is not None:
+        repair = float(fit.risk.audit.repair[tuning.best_iter])
+        if abs(repair) > fit.estimate[1] / 4:
+            found.append(
+                f"runs that leave rows out disagreed with the estimate, which was "
+                f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g} for that"
+            )
+    return found
 
 
 def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
@@ -252,9 +269,10 @@ def _print_fit(console: Console, outcome: Outcome) -> None:
 
 
 def _print_ranking(console: Console, outcome: Outcome) -> None:
-    """Print the losses and penalties, the best first."""
+    """Print the losses and penalties, the best first, and how to keep that."""
     _print_ranks(console, outcome)
     _print_remarks(console, outcome)
+    console.print("To keep the best model, say tune instead of compare.")
 
 
 def _print_tuning(console: Console, outcome: Outcome) -> None:
@@ -265,7 +283,9 @@ def _print_tuning(console: Console, outcome: Outcome) -> None:
     for k, (alpha, risk) in enumerate(zip(outcome.fit.alphas, tuning.risks, strict=True)):
         t = tuning.best_iter if k == tuning.best[0] else risk.best_iter
         chosen = k == tuning.best[0]
-        behind = "" if chosen else with_error(*tuning.compare((k, t), tuning.best))
+        # what had a first look only is estimated in another way
+        known = tuning.settled[k] and not chosen
+        behind = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
         table.add_row(
             f"{alpha:.3g}",
             str(t),
@@ -276,6 +296,8 @@ def _print_tuning(console: Console, outcome: Outcome) -> None:
         )
     console.print(f"The best, {outcome.fit.kind.words}:")
     console.print(table)
+    if not tuning.settled.all():
+        console.print("Strengths without a difference had a first look only, and lost by it.")
     _print_remarks(console, outcome)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -24,6 +25,9 @@ from steinpath.encoding.messages import (
 )
 from steinpath.report.content import ColumnSummary
 from steinpath.tables import DataError, Table, is_number, missing, texts
+
+# Dates as people write them, of which nobody knows what comes first.
+_OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,11 +196,19 @@ def _note_spoilt(table: Table, but: Collection[str]) -> list[str]:
             continue
         spoils = [value is not None and not is_number(value) for value in values]
         count = sum(spoils)
+        present = [value for value in values if value is not None]
+        if present and all(map(_OTHER_DATE.fullmatch, present)):
+            notes.append(
+                f"column {name!r} counts as text: if these are dates, write them as 2023-05-16, "
+                f"not as {present[0]}"
+            )
+            continue
         if 0 < 2 * count < np.sum(~missing(values)):
             first = spoils.index(True)
             notes.append(
                 f"column {name!r} counts as text because of {counted(count, 'value')}, first "
-                f"{values[first]!r:.60} in {table.place(first)}; all others are numbers"
+                f"{values[first]!r:.60} in {table.place(first)}; all others are "
+                "numbers (cells that are missing should be empty)"
             )
     return notes
 

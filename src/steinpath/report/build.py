@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -92,9 +93,9 @@ def verdict(fit: Fit) -> str:
     )
     return (
         f"On new rows like these, the mean {error_words(fit.criterion)} of the chosen model "
-        f"is expected to be {with_error(risk, stderr)}; that of a constant prediction is "
-        f"{_like(fit.constant_risk(), stderr)}. The model is iterate {fit.tuning.best_iter} of "
-        f"{fit.tuning.path.n_iter} of {kind}."
+        f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
+        f"prediction is {_like(fit.constant_risk(), stderr)}. The model is iterate "
+        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {kind}."
     )
 
 
@@ -104,15 +105,17 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     risk, stderr = fit.estimate
     found = [
         (f"expected {error_words(fit.criterion)}", with_error(risk, stderr)),
-        ("on the training rows", _like(fit.train, stderr)),
-        ("of a constant prediction", _like(fit.constant_risk(), stderr)),
+        ("error on the training rows", _like(fit.train, stderr)),
+        ("error of a constant prediction", _like(fit.constant_risk(), stderr)),
         ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
         ("coefficients not zero", f"{fit.nonzeros} of {p}"),
         ("rows", f"{n:,}"),
     ]
+    if fit.criterion.name == "squared":
+        found.insert(1, ("its root", _like(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
     if fit.kind.penalty != "none":
         words = PENALTY_WORDS[fit.kind.penalty]
-        found.insert(4, (f"chosen strength of the {words}", f"{fit.alpha:.3g}"))
+        found.insert(-2, (f"chosen strength (alpha) of the {words}", f"{fit.alpha:.3g}"))
     return tuple(found)
 
 
