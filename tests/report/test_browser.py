@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -164,6 +165,62 @@ def test_hovering_a_coefficient_names_it(show):
     assert page.text("#paths-note").startswith(f"{name}: ")
 
 
+ENDS = """[...document.querySelectorAll('#paths-plot .end')].map(end => {
+    const [text, box] = [end.querySelector('text'), end.querySelector('text').getBBox()];
+    const tip = end.querySelector('.leader').getPointAtLength(0).y;
+    return { name: text.textContent, y: +text.getAttribute('y') - 4, tip, right: box.x + box.width,
+        seen: getComputedStyle(end).opacity === '1' };
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+@pytest.mark.parametrize("name", ["fitted", "crowded"])
+def test_largest_coefficients_are_named_and_names_do_not_touch(show, name, width):
+    content = getattr(samples, name)()
+    page = show(content, width=width)
+    ends = page.js(ENDS)
+    assert len(ends) == min(len(content.charts.coefficient_names), 20)
+    seen = [end["seen"] for end in ends]
+    assert seen == sorted(seen, reverse=True)  # none in place of a larger one
+    assert sum(seen) >= min(len(ends), 18)
+    assert [e["name"] for e in ends if "…" not in e["name"]] == [
+        n for e, n in zip(ends, content.charts.coefficient_names, strict=False)
+        if "…" not in e["name"]
+    ]  # fmt: skip
+    shown = sorted((e for e in ends if e["seen"]), key=lambda e: e["y"])
+    for above, below in pairwise(shown):
+        assert below["y"] - above["y"] > 13.9
+        assert above["tip"] <= below["tip"] + 1e-3  # leaders do not cross
+    right = page.js(f"+document.querySelector('{PATHS}').getAttribute('width')")
+    assert all(end["right"] <= right for end in shown)
+
+
+def test_names_that_have_room_are_not_moved(show):
+    finals = ((0.0,) * 4, (3.0, 2.0, -1.0, -1.01))
+    charts = replace(
+        samples.charts(n_iterates=2, n_names=4),
+        coefficients=finals,
+        coefficient_names=tuple("abcd"),
+    )
+    a, b, c, d = show(samples.tiny(charts=charts)).js(ENDS)
+    for end in (a, b):
+        assert end["y"] == pytest.approx(end["tip"], abs=0.01)
+    assert d["y"] - c["y"] == pytest.approx(14)
+    assert c["y"] < c["tip"] < d["tip"] < d["y"]
+
+
+def test_long_names_can_be_told_apart(show):
+    names = tuple(f"{'How satisfied are you with it? ' * 4}={end}" for end in ("yes", "no"))
+    charts = replace(samples.charts(n_names=2), coefficient_names=names)
+    page = show(samples.tiny(charts=charts), width=390)
+    for selector in ("#panel li span", "#paths-plot .end text"):
+        found = page.js(f"[...document.querySelectorAll('{selector}')].map(e => e.textContent)")
+        assert len(set(found)) == 2
+        assert all("…" in text and len(text) <= 64 for text in found)
+    spans = "[...document.querySelectorAll('#panel li span')]"
+    assert page.js(f"{spans}.every(e => e.scrollWidth <= e.clientWidth)")
+
+
 def test_axis_can_be_linear(show):
     page = show(CONTENT)
     line = "document.querySelector('#risk-plot .line.estimate').getAttribute('d')"
@@ -226,7 +283,7 @@ def test_hostile_names_do_not_run(show):
     hover(page, PATHS, 0.5)
     assert page.js("typeof window.hurt") == "undefined"
     assert page.js("document.querySelectorAll('img').length") == 0
-    assert page.js("document.querySelector('#panel li span').textContent") in names
+    assert page.js("document.querySelector('#panel li span').title") in names
     assert page.text("h1") == EVIL
 
 

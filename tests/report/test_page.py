@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -251,6 +252,46 @@ def test_checks_that_warn_say_what_to_do():
     assert "loud words" in text
     assert "quiet words" not in text
     assert text.count("▲ warns") == text.count("✓ ok") == 1
+
+
+def test_checks_say_what_they_mean_where_they_do():
+    rest = {"value": 1.0, "threshold": 2.0, "message": "loud words"}
+    checks = (
+        SimpleNamespace(name="a", meaning="plain <words>", warns=False, **rest),
+        SimpleNamespace(name="b", meaning="other words", warns=True, **rest),
+        SimpleNamespace(name="c", meaning="", warns=False, **rest),
+    )
+    page = render(samples.tiny(checks=checks))
+    text = Reader(page).texts["trust"]
+    assert "aplain <words>" in text
+    assert "bother wordsloud words" in text
+    assert text.count("loud words") == 1
+    assert page.count('class="meaning"') == 2
+
+
+@pytest.mark.parametrize(
+    ("factor", "larger"), [(1.2, True), (1.06, True), (1.04, False), (0.9, False)]
+)
+def test_residuals_are_said_to_be_larger_where_they_are(factor, larger):
+    raw = (1.0, -2.0, 3.0, math.nan, 50.0)
+    corrected = (*(factor * r for r in raw[:3]), 1.0, math.inf)
+    charts = replace(samples.charts(), raw=raw, corrected=corrected)
+    text = Reader(render(samples.tiny(charts=charts))).texts["residuals"]
+    assert ("so they are larger: the dots lie steeper than the diagonal" in text) == larger
+    assert ("here they are hardly larger: the model is simple for so many rows" in text) != larger
+
+
+def test_levels_are_explained_where_there_are_some():
+    words = "Every level of a category has a coefficient of its own"
+    assert words not in Reader(render(samples.tiny())).texts["model"]
+    levels = (Coefficient("rooms", 1.0, 2.0), Coefficient("year=1990", 1.0, 1.0))
+    assert words in Reader(render(samples.tiny(coefficients=levels))).texts["model"]
+
+
+def test_strengths_are_said_to_be_looked_at_unequally():
+    words = "were looked at more closely than the rest"
+    assert words in Reader(render(samples.tiny())).texts["risk"]
+    assert words not in Reader(render(CONTENTS["single"])).texts["risk"]
 
 
 def test_long_tables_are_folded():

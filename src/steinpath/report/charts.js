@@ -5,7 +5,7 @@
 const VIRIDIS = ["#fde725", "#b5de2b", "#6ece58", "#35b779", "#1f9e89", "#26828e", "#31688e",
   "#3e4989", "#482878", "#440154"]
   .map((colour) => [1, 3, 5].map((k) => parseInt(colour.slice(k, k + 2), 16)));
-const LINES = 20, COLOURED = 5, SHADES = 48;
+const LINES = 20, COLOURED = 5, SHADES = 48, LETTERS = 14; // LETTERS: the height of a line
 
 // ---- the risk of every iterate ---------------------------------------------------------------
 
@@ -162,7 +162,8 @@ function pathsChart(host) {
   let pic, axis, y, cross, lines, ends;
   function drawAll() {
     const narrow = host.clientWidth < 560;
-    pic = picture(host, narrow ? 320 : 400, "Coefficients along the path", narrow ? 96 : 180);
+    const beside = narrow ? 104 : 190;
+    pic = picture(host, narrow ? 320 : 400, "Coefficients along the path", beside);
     axis = timeAxis(pic, data.iterates, state.log);
     y = valueAxis(pic, low - pad, high + pad, "per standard deviation");
     draw(pic.axes, level(pic, y(0)), "zero");
@@ -170,7 +171,7 @@ function pathsChart(host) {
     lines = series.map((values, index) => draw(pic.plot, curve(axis.x, y, values),
       `line feature ${hue(index)}`));
     pic.plot.append(...lines.slice().reverse()); // the largest on top
-    ends = label(narrow ? 11 : 20);
+    ends = label(beside - 18);
     cross = draw(pic.plot, "", "cross");
     follow(pic, (px, py) => {
       const at = axis.nearest(px);
@@ -179,17 +180,20 @@ function pathsChart(host) {
       return { at, line: gap < 24 ? gaps.indexOf(gap) : -1 };
     });
   }
-  // ends of lines, the largest first, as long as there is room
-  function label(length) {
-    const taken = [];
+  // Names beside the ends of lines: of the largest, as many as there is room for. Those of the
+  // others wait at their ends until they are pointed at.
+  function label(width) {
+    const [top, bottom] = [pic.top - 4, pic.bottom + 4];
+    const room = Math.floor((bottom - top) / LETTERS) + 1;
+    const tips = series.map((values) => y(values[last]));
+    const places = spread(tips.slice(0, room), LETTERS, top, bottom);
     return names.map((name, index) => {
-      const place = y(series[index][last]) + 4;
-      const crowded = taken.some((other) => Math.abs(other - place) < 14);
-      if (!crowded) taken.push(place);
-      const letters = [...name];
-      const text = letters.length > length ? `${letters.slice(0, length - 1).join("")}…` : name;
-      return write(pic.root, pic.right + 8, place, text,
-        `end ${hue(index)} ${crowded ? "crowded" : ""}`);
+      const place = places[index] ?? tips[index];
+      const group = add(pic.root, "g", { class: `end ${hue(index)} ${
+        index < room ? "" : "crowded"}` });
+      draw(group, `M${pic.right + 1} ${tips[index]}L${pic.right + 14} ${place}`, "leader");
+      fit(write(group, pic.right + 18, place + 4, name), width);
+      return group;
     });
   }
   function mark() {

@@ -36,6 +36,15 @@ function short(value) {
   return size && !(size >= 1e-4 && size < 1e6) ? scientific(value) : count(value);
 }
 
+// Leaves out the middle of a long name: its end may be what tells it from others.
+function shorten(name, length) {
+  const letters = [...name];
+  if (letters.length <= length) return name;
+  const head = Math.floor((length - 1) * 2 / 3);
+  return `${letters.slice(0, head).join("").trimEnd()}…${
+    letters.slice(head + 1 - length).join("").trimStart()}`;
+}
+
 function quantile(values, share) {
   const sorted = values.filter(known).sort((a, b) => a - b);
   return sorted.length ? sorted[Math.round(share * (sorted.length - 1))] : null;
@@ -57,6 +66,14 @@ function write(parent, x, y, text, kind = "") {
   const node = add(parent, "text", { x, y, class: kind });
   node.textContent = text;
   return node;
+}
+
+function fit(text, width) {
+  const name = text.textContent;
+  let length = Math.min([...name].length, 40);
+  while (length > 3 && text.getComputedTextLength() > width) {
+    text.textContent = shorten(name, length--);
+  }
 }
 
 // An empty picture as wide as its place, with a `plot` within that curves cannot leave.
@@ -85,6 +102,25 @@ function curve(x, y, values) {
     pen = known(value) ? "L" : "M";
   });
   return d;
+}
+
+// Moves places as little as possible so that they are `gap` apart, between two limits.
+function spread(places, gap, low, high) {
+  const order = [...places.keys()].sort((a, b) => places[a] - places[b]);
+  const blocks = []; // sums and counts of those that move together
+  order.forEach((index, k) => {
+    let [sum, size] = [places[index] - k * gap, 1];
+    while (blocks.length && blocks.at(-1)[0] / blocks.at(-1)[1] > sum / size) {
+      const [more, others] = blocks.pop();
+      [sum, size] = [sum + more, size + others];
+    }
+    blocks.push([sum, size]);
+  });
+  const free = blocks.flatMap(([sum, size]) => Array(size).fill(sum / size));
+  const top = Math.max(low, high - gap * (order.length - 1));
+  const moved = [];
+  order.forEach((index, k) => { moved[index] = clamp(free[k], low, top) + k * gap; });
+  return moved;
 }
 
 // ---- axes ------------------------------------------------------------------------------------

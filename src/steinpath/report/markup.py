@@ -143,8 +143,9 @@ def whisker(value: float, stderr: float, low: float, high: float) -> Markup:
 
     zero = tag("path", d=f"M{place(0)} 0V20", class_="zero")
     reach = tag("path", d=f"M{place(value - 2 * stderr)} 10H{place(value + 2 * stderr)}")
-    dot = tag("circle", cx=place(value), cy=10, r=4)
-    frame = {"viewBox": "0 0 160 20", "width": "160", "height": "20", "aria-hidden": "true"}
+    # a line without a length: its round ends stay round where the picture is made narrower
+    dot = tag("path", d=f"M{place(value)} 10h0.01", class_="spot")
+    frame = {"viewBox": "0 0 160 20", "preserveAspectRatio": "none", "aria-hidden": "true"}
     return tag("svg", zero, reach, dot, class_="whisker", **frame)
 
 

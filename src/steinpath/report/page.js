@@ -2,7 +2,7 @@
 //
 // What the page says of the chosen iterate is there without this script.
 
-const BARS = 8;
+const BARS = 8, NAME_LENGTH = 64;
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
@@ -90,7 +90,8 @@ function barsAt(at) {
   return pairs.slice(0, BARS).filter(([value]) => value).map(([value, name]) => {
     const item = document.createElement("li");
     const label = item.appendChild(document.createElement("span"));
-    label.textContent = label.title = name;
+    label.title = name;
+    label.textContent = shorten(name, NAME_LENGTH);
     const svg = add(item, "svg", { class: "bar", viewBox: "0 0 100 12",
       preserveAspectRatio: "none", "aria-hidden": "true" });
     const length = 50 * value / largest;

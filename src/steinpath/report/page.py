@@ -13,6 +13,8 @@ import math
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from steinpath.diagnostics import Diagnostic
+from steinpath.plots.coefficients import shorten
 from steinpath.report.content import Charts, Coefficient, Content, Ranked
 from steinpath.report.markup import (
     Markup,
@@ -32,8 +34,10 @@ from steinpath.report.markup import (
     whisker,
 )
 
-# Rows of a table that are seen at once; bars in the panel beside the curve.
-_SHOWN_COEFFICIENTS, _SHOWN_COLUMNS, _BARS = 15, 30, 8
+# Rows of a table that are seen at once; bars in the panel beside the curve, and their names.
+_SHOWN_COEFFICIENTS, _SHOWN_COLUMNS, _BARS, _NAME_LENGTH = 15, 30, 8, 64
+# How much larger corrected residuals have to be, on average, for it to be seen.
+_LARGER = 1.05
 # One script in three files: the first two only define what the last one runs.
 _SCRIPTS = "drawing.js", "charts.js", "page.js"
 
@@ -129,7 +133,9 @@ def _risk(charts: Charts) -> Markup:
     surface = (
         tag("h3", "Every strength of the penalty"),
         tag("p", f"The same for all {len(charts.strengths)} strengths of the {charts.penalty} that "
-            "were tried, the brighter the better. Click a row to see its curve above."),
+            "were tried, the brighter the better. Click a row to see its curve above. The chosen "
+            "strength, and others that came close, were looked at more closely than the rest, so "
+            "their rows may differ a little from the ones beside them."),
         chart("surface"),
     )  # fmt: skip
     beside = tag("div", curve, _panel(charts), class_="beside")
@@ -144,10 +150,11 @@ def _panel(charts: Charts) -> Markup:
     largest = max((abs(v) for c in charts.coefficients for v in c), default=0.0)
     pairs = sorted(zip(charts.coefficient_names, values, strict=True), key=lambda c: -abs(c[1]))
     bars = [
-        tag("li", tag("span", name, title=name), bar(value, largest), tag("b", figure(value)))
+        tag("li", tag("span", shorten(name, _NAME_LENGTH), title=name), bar(value, largest),
+            tag("b", figure(value)))
         for name, value in pairs[:_BARS]
         if value
-    ]
+    ]  # fmt: skip
     figures = (
         ("risk", "Estimated risk", plus_minus(charts.risk[row][at], charts.stderr[row][at])),
         ("train", "Training error", figure(charts.train[row][at])),
@@ -175,6 +182,11 @@ def _model(intercept: float, coefficients: Sequence[Coefficient]) -> Markup:
             f"The prediction is {figure(intercept)} plus, for each feature, its value times the "
             "coefficient per unit. Per standard deviation (s.d.), features compare with each other."
         )
+    if any("=" in c.name for c in coefficients):
+        text += (
+            " Every level of a category has a coefficient of its own; the penalty decides between "
+            "them."
+        )
     largest = max((abs(c.effect) for c in coefficients), default=0.0)
     rows = [
         (c.name, figure(c.value), figure(c.effect), bar(c.effect, largest)) for c in coefficients
@@ -184,22 +196,46 @@ def _model(intercept: float, coefficients: Sequence[Coefficient]) -> Markup:
     return section("model", "The model", text, listed)
 
 
+def _residuals(charts: Charts) -> Markup:
+    both = zip(charts.raw, charts.corrected, strict=True)
+    known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
+    raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
+    result = (
+        "; here they are hardly larger: the model is simple for so many rows. On the diagonal, "
+        "both are the same."
+    )
+    if corrected > _LARGER * raw:
+        result = (
+            ", so they are larger: the dots lie steeper than the diagonal, on which both are the "
+            "same."
+        )
+    seen = (
+        "Each dot is a row of the data, at the chosen iterate. To the right: how far the model is "
+        "off on a row that it was fitted to. Upwards: the corrected residual, how far it would be "
+        f"off had it not seen that row. Those are what new rows have to expect{result}"
+    )
+    scatter = tag("div", chart("residuals"), tag("p", seen), class_="beside square")
+    return section("residuals", "Residuals, raw and corrected", scatter)
+
+
+def _check_name(check: Diagnostic) -> list[Node]:
+    meaning = getattr(check, "meaning", "")
+    return [
+        check.name,
+        tag("p", meaning, class_="meaning") if meaning else None,
+        tag("p", check.message, class_="message") if check.warns else None,
+    ]
+
+
 def _later_sections(content: Content) -> list[Markup]:
     along = (
         "On the path of the chosen strength: the change of the prediction per standard deviation "
         "of the feature."
     )
-    seen = (
-        "Each dot is a row of the data, at the chosen iterate. To the right: how far the model is "
-        "off on a row that it was fitted to. Upwards: the corrected residual, how far it would be "
-        "off had it not seen that row. Those are what new rows have to expect, so they are larger: "
-        "the dots lie steeper than the diagonal, on which both are the same."
-    )
     paths = (along, chart("paths")) if content.charts.coefficient_names else ("All are zero.",)
-    scatter = tag("div", chart("residuals"), tag("p", seen), class_="beside square")
     checks = [
         (
-            (c.name, tag("p", c.message, class_="message") if c.warns else None),
+            _check_name(c),
             short(c.value),
             short(c.threshold),
             tag("span", "▲ warns" if c.warns else "✓ ok", class_="bad" if c.warns else "good"),
@@ -213,7 +249,7 @@ def _later_sections(content: Content) -> list[Markup]:
     code = tag("pre", tag("code", content.command, id="command"))
     return [
         section("paths", "Coefficients along the path", *paths),
-        section("residuals", "Residuals, raw and corrected", scatter),
+        _residuals(content.charts),
         _model(content.intercept, content.coefficients),
         section("trust", "What the estimate rests on", sentences(content.assumptions),
                 table("Checks", ("Check", "#Found", "#Limit", "Result"), checks)),
