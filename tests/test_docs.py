@@ -1,9 +1,12 @@
 """The documentation's own code is right, its reference complete, its links lead somewhere."""
 
+import ast
 import functools
 import importlib.util
 import math
 import re
+import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,9 @@ import pytest
 
 import steinpath as sp
 from problems import draw
+from steinpath import diagnostics
 from steinpath.baselines import leave_one_out
+from steinpath.jacobians import Diagonal
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -177,15 +182,38 @@ def test_anchors_lead_to_headings(page):
         assert anchor in slugs, (link, anchor)
 
 
-def test_what_the_pages_include_is_there():
-    shown = [
-        (page, target)
-        for page in PAGES
-        for target in re.findall(r"literalinclude\} (\S+)", page.read_text("utf-8"))
-    ]
-    assert len(shown) >= 6
-    for page, target in shown:
-        assert (page.parent / target).exists(), target
+SHOWN = r"<!-- from (\S+?)(?:: (\S+))? -->\n\n```python\n(.*?)```"
+
+
+def source(path, name):
+    """The lines of an object, with its decorators; of a snippet all but the docstring."""
+    text = (ROOT / path).read_text("utf-8")
+    node, lines = ast.parse(text), text.splitlines(keepends=True)
+    if not name:
+        return "".join(lines[node.body[1].lineno - 1 :])
+    for part in name.split("."):
+        node = next(each for each in node.body if getattr(each, "name", None) == part)
+    first = min([node, *node.decorator_list], key=lambda each: each.lineno)
+    return textwrap.dedent("".join(lines[first.lineno - 1 : node.end_lineno]))
+
+
+@pytest.mark.parametrize(("page", "count"), [("add_penalty", 4), ("add_algorithm", 5)])
+def test_code_that_the_guides_show_is_the_code_itself(page, count):
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    shown = re.findall(SHOWN, text, re.DOTALL)
+    assert len(shown) == text.count("<!-- from ") == count
+    for path, name, code in shown:
+        assert code == source(path, name), (path, name)
+
+
+def test_every_check_is_explained():
+    code = Path(diagnostics.__file__).read_text("utf-8")
+    names = re.findall(r'return Diagnostic\(\s*"([a-z ]+)"', code)
+    assert len(names) == len(diagnostics.CHECKS)
+    text = (DOCS / "trust.md").read_text("utf-8")
+    for name in names:
+        assert f"- **{name}**: " in text, name
+        assert re.search(rf"^\| {name} (\* )?\|", text, re.MULTILINE), name
 
 
 def test_the_tutorial_prints_what_it_says(capsys):
@@ -197,11 +225,16 @@ def test_the_tutorial_prints_what_it_says(capsys):
         assert capsys.readouterr().out == said
 
 
-@pytest.mark.parametrize("page", ["choosing", "add_penalty", "add_algorithm"])
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
-def test_code_of_the_guides_runs(page):
+def blocks_of(page):
+    """The code of a guide that is to be run: not what it shows from elsewhere."""
+    text = re.sub(SHOWN, "", (DOCS / f"{page}.md").read_text("utf-8"), flags=re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def names_of_guides():
+    """What the code of the guides takes for granted."""
     X, y, _ = draw(100, 10)
-    names = {
+    return {
         "sp": sp,
         "np": np,
         "partial": functools.partial,
@@ -210,7 +243,64 @@ def test_code_of_the_guides_runs(page):
         "path": sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=20),
         **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall)},
     }
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL)
-    assert blocks
+
+
+@pytest.mark.parametrize(
+    ("page", "count"), [("choosing", 3), ("add_penalty", 3), ("add_algorithm", 3)]
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
+def test_code_of_the_guides_runs(page, count):
+    names, blocks = names_of_guides(), blocks_of(page)
+    assert len(blocks) == count
     for code in blocks:
         exec(code, names)
+    if page == "choosing":
+        assert names["model"].coef_.shape == (10,)
+        assert np.ptp(names["w"]) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(PositiveLasso):
+    def prox(self, b, step):
+        return np.maximum(b - 1.1 * step * self.lam, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Jumping(PositiveLasso):
+    def prox(self, b, step):
+        return np.where(b > step * self.lam, b, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Stiff(PositiveLasso):
+    def jacobian(self, b, step):
+        return Diagonal(np.ones_like(b))
+
+
+@dataclass(frozen=True)
+class SignedPrimal(HeavyBall):
+    def primal(self, prox, t, b, eta):
+        return prox(b[-1] - self.step * np.sign(eta[-1]))
+
+
+@dataclass(frozen=True)
+class ClippedDual(HeavyBall):
+    def dual(self, prox, t, u, v):
+        return prox(-np.clip(v[-1], -0.1, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "wrong"),
+    [
+        ("add_penalty", "PositiveLasso", Shifted),
+        ("add_penalty", "PositiveLasso", Jumping),
+        ("add_penalty", "PositiveLasso", Stiff),
+        ("add_algorithm", "HeavyBall", SignedPrimal),
+        ("add_algorithm", "HeavyBall", ClippedDual),
+    ],
+)
+def test_checks_of_the_guides_find_mistakes(page, name, wrong):
+    (check,) = (code for code in blocks_of(page) if "1e-6\n" in code)
+    exec(check, names_of_guides())
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        exec(check, {**names_of_guides(), name: wrong})
