@@ -495,3 +495,16 @@ def test_comparing_what_is_not_there():
 def test_bad_arguments(how, error, message):
     with pytest.raises(error, match=message):
         tuned(**how)
+
+
+def test_with_fewer_rows_than_columns_the_choice_is_made_by_leave_one_out():
+    X, y, _ = draw(100, 400)
+    settings = {"lams": 6, "n_iter": 200, "rng": 0}
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, **settings)
+    k, t = tuning.best
+    assert tuning.risks[k].method == "loo"
+    exact = sp.estimate_risk(tuning.path, method="loo")
+    assert tuning.risk[k, t] == exact.values[t]
+    assert sp.tune(X, y, sp.LAD(), sp.Lasso, method="compressed", **settings).risks[0].method == (
+        "compressed"
+    )

@@ -24,6 +24,8 @@ from steinpath.scoring import PerObservation, check_finite, observation_losses
 _MOST_PROBES = 16
 # Random vectors of Hutchinson's method, and folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
+# Seconds that leaving out all rows may take where the correction is a large extrapolation.
+_PATIENCE = 2.0
 # Predictions that are scored at a time: what fits into caches, and on a device what fills it.
 _SCORED, _SCORED_ON_DEVICE = 2**15, 2**24
 
@@ -352,6 +354,18 @@ def folds_pay(path: Path, n_paths: int) -> bool:
     return 2 * together < n_paths * (2.5e-4 + 4e-10 * n * p)
 
 
+def should_leave_out(path: Path) -> bool:
+    """Whether a choice is better made by leave-one-out: fewer rows than columns, and seconds."""
+    n, p = path.design.shape
+    seconds = path.n_iter * _seconds_without(n, p, n)
+    return 2 <= n < p and path.maps.structured and seconds < _PATIENCE
+
+
+def _seconds_without(n: int, p: int, left_out: int) -> float:
+    """Seconds of a step that leaves out so many rows, one at a time."""
+    return 2e-4 + 6e-11 * n * p * n_columns(left_out)
+
+
 def cheapest(problem: Problem, audited: int = 0) -> str:
     """Choose a method by its expected seconds, at rates measured on two cores.
 
@@ -371,7 +385,7 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
         if 2e-11 * n * p * (p + small) * N**2 < compressed:
             return "exact"
     elif path.maps.structured:
-        without = [2e-4 + 6e-11 * n * p * n_columns(rows) for rows in (n, audited)]  # per step
+        without = [_seconds_without(n, p, rows) for rows in (n, audited)]
         if N * without[0] < compressed + N * without[1] * (audited > 0):
             return "loo"
     if has_spectrum(path):

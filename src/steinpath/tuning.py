@@ -18,7 +18,7 @@ from steinpath._validation import (
 )
 from steinpath.algorithms import ChambollePock, ProximalAlgorithm
 from steinpath.losses import Loss
-from steinpath.methods import folds_pay, noise_allowed, noise_near
+from steinpath.methods import folds_pay, noise_allowed, noise_near, should_leave_out
 from steinpath.path import Path, prepare
 from steinpath.progress import begin
 from steinpath.risk import (
@@ -207,7 +207,8 @@ def tune(
     All penalties advance together, as columns of the same products with X. The risk of every
     iterate of every path is then estimated without an audit; on small problems, where calls cost
     more than products, by ten folds of all paths at once. The penalty that has the minimum is then
-    estimated with an audit and as many probes as it needs (on small problems by leave-one-out),
+    estimated with an audit and as many probes as it needs (on small problems, and on less small
+    ones with fewer rows than columns, by leave-one-out),
     which may raise its risk above that of another; and so on, until the minimum is where this has
     been done. So rows of `Tuning.risk` may come from different methods: see ``risks[k].method``.
 
@@ -304,6 +305,8 @@ def choose(
     seed = int(check_rng(rng).integers(2**63))
 
     def estimate(path: Path, audit: int | str, probe_tol: float | None) -> Risk:
+        if audit and careful:
+            return estimate_risk(path, test_loss, method="loo", near=iterate)
         scale = None if not audit and is_automatic(row_scale) else row_scale
         return estimate_risk(
             path,
@@ -317,6 +320,7 @@ def choose(
             near=iterate,
         )
 
+    careful = method == "auto" and covariance is None and should_leave_out(paths[0])
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
     # those that would be chosen: an estimate that is too small by chance does not survive that
     efforts: list[tuple[int | str, float | None]] = [(audit, _ANY_NOISE), (audit, None)]
