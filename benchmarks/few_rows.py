@@ -26,7 +26,7 @@ SETTINGS = ((120, 400, "laplace"), (120, 40, "laplace"), (400, 400, "laplace"))
 
 def choose(n: int, p: int, noise: str, method: str, seed: int) -> tuple[float, float, float, float]:
     """Return the estimate at the choice, its standard error, the truth there, and the least."""
-    model = sp.simulate.paper_model(p, noise=noise)  # type: ignore[arg-type]
+    model = sp.simulate.paper_model(p, noise=noise)
     X, y = model.sample(n, rng=seed)
     tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, method=method, rng=seed)
     k, t = tuning.best

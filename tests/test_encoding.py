@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steinpath.encoding import OTHER, Column, Encoding, encode
-from steinpath.report.content import ColumnSummary
+from steinpath.encoding import OTHER, Column, ColumnSummary, Encoding, encode
 from steinpath.tables import DataError, Table, read_table
 
 

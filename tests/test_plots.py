@@ -17,8 +17,8 @@ import steinpath as sp
 from problems import draw
 from steinpath import plots
 from steinpath.diagnostics import Diagnostic
+from steinpath.fitting import Ranked
 from steinpath.plots.coefficients import shorten, spread
-from steinpath.report.content import Ranked
 
 
 @pytest.fixture(scope="module")

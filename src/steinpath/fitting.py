@@ -18,7 +18,6 @@ from steinpath.encoding import Encoded
 from steinpath.losses import LOSSES, EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.penalties import PENALTIES, NoPenalty
 from steinpath.progress import begin
-from steinpath.report.content import Ranked
 from steinpath.risk import Risk, compare_risks
 from steinpath.scoring import Criterion, TestLoss
 from steinpath.strengths import PenaltyOf
@@ -294,6 +293,35 @@ class Fit:
         # golden sections, which take the kinks of convex functions
         best = minimize_scalar(risk, bounds=(low, high), method="bounded")
         return float(min(best.fun, risk(float(np.median(y)))))
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A loss and a penalty, at the strength and the iterate that are best for them.
+
+    Attributes
+    ----------
+    loss, penalty : str
+        Which.
+    alpha : float
+        The strength, on scikit-learn's scale.
+    iterate, nonzeros : int
+        The iterate, and the number of its coefficients that are not zero.
+    risk, stderr : float
+        Its estimated risk, with standard error.
+    behind, behind_stderr : float
+        How much larger that is than the smallest, with standard error.
+    """
+
+    loss: str
+    penalty: str
+    alpha: float
+    iterate: int
+    nonzeros: int
+    risk: float
+    stderr: float
+    behind: float
+    behind_stderr: float
 
 
 def fit_task(

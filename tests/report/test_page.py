@@ -11,7 +11,9 @@ import pytest
 
 import samples
 from steinpath.diagnostics import Diagnostic
-from steinpath.report.content import Coefficient, ColumnSummary, Ranked
+from steinpath.encoding import ColumnSummary
+from steinpath.fitting import Ranked
+from steinpath.report.content import Coefficient
 from steinpath.report.page import (
     Markup,
     data_block,

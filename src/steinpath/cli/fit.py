@@ -21,6 +21,7 @@ from steinpath.encoding import encode
 from steinpath.encoding.messages import counted
 from steinpath.fitting import (
     Fit,
+    Ranked,
     Task,
     compare_kinds,
     error_words,
@@ -30,7 +31,6 @@ from steinpath.fitting import (
     prepare_task,
 )
 from steinpath.report.build import facts, with_error
-from steinpath.report.content import Ranked
 from steinpath.scoring import Criterion
 from steinpath.tables import DataError, read_table
 

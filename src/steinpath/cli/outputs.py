@@ -16,10 +16,9 @@ import click
 
 from steinpath._arrays import to_numpy
 from steinpath.files import write_text
-from steinpath.fitting import Fit
+from steinpath.fitting import Fit, Ranked
 from steinpath.models import Choice, Model
 from steinpath.report.build import build_content
-from steinpath.report.content import Ranked
 from steinpath.report.page import render
 
 

@@ -23,11 +23,33 @@ from steinpath.encoding.messages import (
     short,
     with_closest,
 )
-from steinpath.report.content import ColumnSummary
 from steinpath.tables import DataError, Table, is_number, missing, texts
 
 # Dates as people write them, of which nobody knows what comes first.
 _OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?")
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A column of the file, and what became of it.
+
+    Attributes
+    ----------
+    name, kind : str
+        Its name; "target", "number", "yes or no", "date", "category" or "left out".
+    detail : str
+        Its values in a few words.
+    missing : int
+        How many were missing.
+    features : int
+        How many features were made of it.
+    """
+
+    name: str
+    kind: str
+    detail: str
+    missing: int
+    features: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from steinpath.plots.look import BLUE, GREY, ORANGE, drawing_on, note, open_fram
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from steinpath.report.content import Ranked
+    from steinpath.fitting import Ranked
 
 
 def plot_ranking(rows: Sequence[Ranked], ax: Axes | None = None) -> Axes:

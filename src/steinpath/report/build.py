@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from steinpath._arrays import to_numpy
-from steinpath.fitting import LOSS_WORDS, PENALTY_WORDS, Fit, error_words
-from steinpath.report.content import Charts, Coefficient, Content, Ranked
+from steinpath.fitting import LOSS_WORDS, PENALTY_WORDS, Fit, Ranked, error_words
+from steinpath.report.content import Charts, Coefficient, Content
 
 # What a page can show, and a browser move quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS = 400, 20, 2000
@@ -25,7 +25,10 @@ ASSUMPTIONS = (
     "report cannot see all such cases.",
     "Rows were not chosen, cleaned or transformed by looking at the target.",
 )
-_SMALLEST = "The estimate at the choice is the smallest of many, and so a little too small."
+_SMALLEST = (
+    "The estimate at the choice is the smallest of many, and so too small: by a few percent, and "
+    "by ten or more where there are few rows for the columns."
+)
 
 
 def build_content(

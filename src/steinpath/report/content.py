@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from steinpath.diagnostics import Diagnostic
+from steinpath.diagnostics import Diagnostic
+from steinpath.encoding import ColumnSummary
+from steinpath.fitting import Ranked
 
 
 @dataclass(frozen=True)
@@ -54,29 +54,6 @@ class Charts:
 
 
 @dataclass(frozen=True)
-class ColumnSummary:
-    """A column of the file, and what became of it.
-
-    Attributes
-    ----------
-    name, kind : str
-        Its name; "target", "number", "yes or no", "date", "category" or "left out".
-    detail : str
-        Its values in a few words.
-    missing : int
-        How many were missing.
-    features : int
-        How many features were made of it.
-    """
-
-    name: str
-    kind: str
-    detail: str
-    missing: int
-    features: int
-
-
-@dataclass(frozen=True)
 class Coefficient:
     """A feature of the chosen model.
 
@@ -93,35 +70,6 @@ class Coefficient:
     name: str
     value: float
     effect: float
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A loss and a penalty, at the strength and the iterate that are best for them.
-
-    Attributes
-    ----------
-    loss, penalty : str
-        Which.
-    alpha : float
-        The strength, on scikit-learn's scale.
-    iterate, nonzeros : int
-        The iterate, and the number of its coefficients that are not zero.
-    risk, stderr : float
-        Its estimated risk, with standard error.
-    behind, behind_stderr : float
-        How much larger that is than the smallest, with standard error.
-    """
-
-    loss: str
-    penalty: str
-    alpha: float
-    iterate: int
-    nonzeros: int
-    risk: float
-    stderr: float
-    behind: float
-    behind_stderr: float
 
 
 @dataclass(frozen=True)

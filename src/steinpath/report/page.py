@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from steinpath.diagnostics import Diagnostic
+from steinpath.fitting import Ranked
 from steinpath.plots.coefficients import shorten
-from steinpath.report.content import Charts, Coefficient, Content, Ranked
+from steinpath.report.content import Charts, Coefficient, Content
 from steinpath.report.markup import (
     Markup,
     Node,
