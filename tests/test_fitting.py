@@ -10,11 +10,9 @@ from steinpath.encoding import encode
 from steinpath.fitting import (
     compare_kinds,
     fit_task,
-    make_criterion,
-    make_kind,
     prepare_task,
-    robust_spread,
 )
+from steinpath.kinds import make_criterion, make_kind, robust_spread
 from steinpath.report.build import build_charts, build_content, with_error
 from steinpath.scoring import Criterion
 from steinpath.tables import as_table

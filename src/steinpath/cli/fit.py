@@ -24,12 +24,10 @@ from steinpath.fitting import (
     Ranked,
     Task,
     compare_kinds,
-    error_words,
     fit_task,
-    make_criterion,
-    make_kind,
     prepare_task,
 )
+from steinpath.kinds import error_words, make_criterion, make_kind
 from steinpath.report.build import facts, with_error
 from steinpath.scoring import Criterion
 from steinpath.tables import DataError, read_table
@@ -39,9 +37,9 @@ _SHOWN = 10
 
 
 @click.command()
-@with_options
 @click.option("--loss", type=LOSS, help="What is minimised; LAD by default.")
 @click.option("--penalty", type=PENALTY, default="lasso", show_default=True)
+@with_options
 @click.pass_context
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Fit a model to FILE, and say what error to expect of it.

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from steinpath.fitting import LOSS_WORDS, PENALTY_WORDS
+from steinpath.kinds import LOSS_WORDS, PENALTY_WORDS
 from steinpath.scoring import CRITERIA
 
 
@@ -119,4 +119,4 @@ def with_several(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the same, for several losses and penalties."""
     loss = click.option("--loss", type=LOSS, multiple=True, help="What is minimised; repeatable.")
     penalty = click.option("--penalty", type=PENALTY, multiple=True, help="Repeatable, too.")
-    return with_options(loss(penalty(command)))
+    return loss(penalty(with_options(command)))

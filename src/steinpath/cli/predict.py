@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from steinpath.files import write_text
-from steinpath.fitting import error_words
+from steinpath.kinds import error_words
 from steinpath.models import Model, load_model
 from steinpath.report.build import with_error
 from steinpath.scoring import Criterion

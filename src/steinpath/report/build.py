@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from steinpath._arrays import to_numpy
-from steinpath.fitting import LOSS_WORDS, PENALTY_WORDS, Fit, Ranked, error_words
+from steinpath.fitting import Fit, Ranked
+from steinpath.kinds import LOSS_WORDS, PENALTY_WORDS, error_words
 from steinpath.report.content import Charts, Coefficient, Content
 
 # What a page can show, and a browser move quickly.
