@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath.losses import LOSSES, EpsilonInsensitive, Huber, Loss, Quantile
+from steinpath.losses import LOSSES, EpsilonInsensitive, Huber, Loss
 from steinpath.penalties import PENALTIES, NoPenalty
 from steinpath.scoring import Criterion
 from steinpath.strengths import PenaltyOf
@@ -29,6 +29,16 @@ PENALTY_WORDS = {
     "mcp": "MCP",
     "scad": "SCAD",
     "none": "no penalty",
+}
+# Names of the parameters of losses and penalties that have one.
+_PARAMETERS = {
+    "quantile": "q",
+    "huber": "delta",
+    "pseudo_huber": "delta",
+    "epsilon_insensitive": "eps",
+    "elastic_net": "l1_ratio",
+    "mcp": "gamma",
+    "scad": "a",
 }
 
 
@@ -70,12 +80,11 @@ def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None
         for ``delta`` and ``eps`` are so many robust standard deviations of y.
     """
     given = _with_defaults(y, parameters)
-    own = {Quantile.name: "q", Huber.name: "delta", EpsilonInsensitive.name: "eps"}.get(loss)
     kind: Any = LOSSES[loss]
-    chosen: Loss = kind() if own is None else kind(given[own])
+    chosen: Loss = kind(given[_PARAMETERS[loss]]) if loss in _PARAMETERS else kind()
     if penalty == NoPenalty.name:
         return Kind(chosen, penalty, lambda lam: NoPenalty())
-    shape = {"elastic_net": "l1_ratio", "mcp": "gamma", "scad": "a"}.get(penalty)
+    shape = _PARAMETERS.get(penalty)
     of: Any = PENALTIES[penalty]
     return Kind(chosen, penalty, partial(of, **({shape: given[shape]} if shape in given else {})))
 
@@ -83,12 +92,7 @@ def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None
 def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) -> Criterion:
     """Return a test loss by its name, with the parameter that the loss of that name has."""
     given = _with_defaults(y, parameters)
-    own = {
-        "quantile": "q",
-        "huber": "delta",
-        "pseudo_huber": "delta",
-        "epsilon_insensitive": "eps",
-    }.get(test_loss)
+    own = _PARAMETERS.get(test_loss)
     return Criterion(test_loss, 0.0 if own is None else given[own])
 
 
