@@ -1,5 +1,7 @@
 """The command."""
 
+import json
+
 from click.testing import CliRunner
 
 import steinpath as sp
@@ -31,3 +33,24 @@ def test_demo_refuses_nonsense():
 def test_public_names_are_documented_and_complete():
     for name in sp.__all__:
         assert getattr(sp, name).__doc__, name
+
+
+def test_bench_times_and_compares():
+    command = ["bench", "--n", "100", "--p", "30", "--iters", "20"]
+    found = json.loads(CliRunner().invoke(main, [*command, "--json"]).output)
+    path, *rivals = found["rows"]
+    assert path["ratio"] == 1.0
+    assert len(rivals) == 4
+    assert all(row["seconds"] > 0 and row["error"] > 0 for row in rivals)
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert "10 folds of the path" in result.output
+
+
+def test_demo_cannot_save_a_plot(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    command = ["demo", "--n", "40", "--p", "10", "--iters", "5", "--plot"]
+    result = CliRunner().invoke(main, [*command, str(tmp_path / "file" / "x.png")])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: cannot write")
+    assert len(result.stderr.splitlines()) == 1
