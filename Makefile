@@ -21,7 +21,7 @@ types: .venv/ready
 
 # A process per core, and one thread in each: small problems gain nothing from more.
 unit: .venv/ready
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 # Accuracy on the paper's model at its size, how far to trust it, and scikit-learn's checks of every
 # estimator at its defaults: half an hour.

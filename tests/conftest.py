@@ -15,8 +15,13 @@ def _close_figures():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+# Files that take longest, to begin with: a process that starts on one at the end keeps all waiting.
+LONGEST = ("test_distributed", "test_command", "test_fits", "test_parallel", "test_interrupted")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out cases on other backends than NumPy that `backends.everywhere` does not want."""
+    """Put the longest first; leave out cases that `backends.everywhere` does not want."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     met, left_out = Counter(), []
     for item in items:
         mark = item.get_closest_marker("every")
