@@ -1215,3 +1215,9 @@ def test_categories_make_rows_alike_but_not_copies():
 def test_every_check_says_what_it_asks():
     risk = risk_of(np.random.default_rng(0).standard_normal((100, 30)))
     assert all(found.meaning.endswith(".") for found in risk.diagnostics)
+
+
+def test_a_constant_column_is_no_category_of_others():
+    X = with_copies(100, 40, 30)
+    X[:, 0] = 1.0
+    assert check(risk_of(X, fit_intercept=True), "near copies").warns

@@ -225,7 +225,7 @@ def _categories(X: np.ndarray) -> list[list[int]]:
     for j, column in enumerate(X.T):
         above = column > column.min()
         binary = bool(np.all(column[above] == column.max()))
-        if binary and not np.any(taken & above):
+        if groups and binary and not np.any(taken & above):
             groups[-1].append(j)
             taken |= above
         else:
