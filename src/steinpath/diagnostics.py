@@ -207,9 +207,15 @@ def _alike_by_chance(evidence: Evidence, limit: float) -> float:
     n, p = design.shape
     if n * p > 4 * _COMPARISONS:
         return 0.0
-    X, rng = to_numpy(design.matmat(design.array(np.eye(p)))).astype(float), evidence.rng
+    # by whichever product has the smaller identity
+    rows = (
+        design.matmat(design.array(np.eye(p)))
+        if p <= n
+        else design.rmatmat(design.array(np.eye(n))).T
+    )
+    X, rng = np.array(to_numpy(rows), float), evidence.rng
     for columns in _categories(X):
-        X[:, columns] = X[rng.permutation(n)][:, columns]
+        X[:, columns] = X[np.ix_(rng.permutation(n), columns)]
     X -= X.mean(axis=0)
     lengths = np.linalg.norm(X, axis=1)
     X /= np.where(lengths > 1e-6 * lengths.max(), lengths, np.inf)[:, None]
