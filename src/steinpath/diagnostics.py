@@ -215,7 +215,7 @@ def _alike_by_chance(evidence: Evidence, limit: float) -> float:
     )
     X, rng = np.array(to_numpy(rows), float), evidence.rng
     for columns in _categories(X):
-        X[:, columns] = X[np.ix_(rng.permutation(n), columns)]
+        X[:, columns] = X[rng.permutation(n)[:, None], columns]
     X -= X.mean(axis=0)
     lengths = np.linalg.norm(X, axis=1)
     X /= np.where(lengths > 1e-6 * lengths.max(), lengths, np.inf)[:, None]
