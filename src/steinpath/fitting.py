@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,7 @@ class Fit:
         strengths = 1 if alone else self.task.n_strengths
         return self.tuning.path.n_iter == self.task.n_iter and len(self.tuning.lams) == strengths
 
+    @cached_property
     def constant_risk(self) -> float:
         """Error of the best constant prediction."""
         y = self.task.y.astype(float)

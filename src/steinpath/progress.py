@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 #: Told that one more step is done; True says that it is enough.
 Step = Callable[[], bool]
@@ -29,6 +33,31 @@ def begin(what: str, steps: int) -> Step:
     """
     listens = listener.get()
     return _on if listens is None else listens(what, steps)
+
+
+def make_bars(**options: Any) -> Progress:
+    """Return bars for a terminal: what is going on, how much of it is done, the time left.
+
+    Parameters
+    ----------
+    **options
+        Of `rich.progress.Progress`, which is imported when there is something to show.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        **options,
+    )
 
 
 def _on() -> bool:

@@ -12,10 +12,9 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from steinpath.progress import Step, listener
+from steinpath.progress import Step, listener, make_bars
 
 
 class Display:
@@ -33,14 +32,8 @@ class Display:
     def __init__(self) -> None:
         self.enough = self._begun = False
         self.console = Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
+        self._bars = make_bars(
+            console=self.console, transient=True, disable=not self.console.is_terminal
         )
 
     def begin(self, what: str, steps: int) -> Step:

@@ -279,8 +279,8 @@ def _print_tuning(console: Console, outcome: Outcome) -> None:
     tuning = outcome.fit.tuning
     table = make_table("strength", "best iterate", "nonzeros", "risk", "behind", left=0)
     for k, (alpha, risk) in enumerate(zip(outcome.fit.alphas, tuning.risks, strict=True)):
-        t = tuning.best_iter if k == tuning.best[0] else risk.best_iter
         chosen = k == tuning.best[0]
+        t = tuning.best_iter if chosen else risk.best_iter
         # what had a first look only is estimated in another way
         known = tuning.settled[k] and not chosen
         behind = with_error(*tuning.compare((k, t), tuning.best)) if known else ""

@@ -86,6 +86,18 @@ def write_outputs(
 
 def make_model(fit: Fit) -> Model:
     """Return the chosen model, as it is kept in a file."""
+    return Model(
+        fit.task.data.encoding,
+        fit.coef,
+        fit.intercept,
+        _choice(fit),
+        fit.tuning.warnings,
+        version("steinpath"),
+    )
+
+
+def _choice(fit: Fit) -> Choice:
+    """Return how it was chosen."""
     risk, stderr = fit.estimate
     loss, penalty = fit.kind.loss, fit.tuning.path.penalty
     shapes = {
@@ -94,7 +106,7 @@ def make_model(fit: Fit) -> Model:
         for field in fields(part)  # type: ignore[arg-type]
         if field.name not in ("lam", "weights")
     }
-    choice = Choice(
+    return Choice(
         loss=loss.name,
         penalty=fit.kind.penalty,
         parameters=shapes,
@@ -108,26 +120,17 @@ def make_model(fit: Fit) -> Model:
         train=fit.train,
         rows=len(fit.task.y),
     )
-    return Model(
-        fit.task.data.encoding,
-        fit.coef,
-        fit.intercept,
-        choice,
-        fit.tuning.warnings,
-        version("steinpath"),
-    )
 
 
 def as_json(outcome: Outcome, files: dict[str, str]) -> dict[str, Any]:
     """Return the result for a program to read."""
     fit = outcome.fit
-    choice = asdict(make_model(fit).choice)
     return {
         "target": fit.task.data.encoding.target,
-        **choice,
+        **asdict(_choice(fit)),
         "features": fit.task.data.X.shape[1],
         "nonzeros": fit.nonzeros,
-        "constant_risk": fit.constant_risk(),
+        "constant_risk": fit.constant_risk,
         "intercept": fit.intercept,
         "warnings": list(fit.tuning.warnings),
         "notes": list(outcome.notes),

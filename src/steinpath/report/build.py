@@ -98,7 +98,7 @@ def verdict(fit: Fit) -> str:
     return (
         f"On new rows like these, the mean {error_words(fit.criterion)} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
-        f"prediction is {_like(fit.constant_risk(), stderr)}. The model is iterate "
+        f"prediction is {_like(fit.constant_risk, stderr)}. The model is iterate "
         f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {kind}."
     )
 
@@ -110,7 +110,7 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     found = [
         (f"expected {error_words(fit.criterion)}", with_error(risk, stderr)),
         ("error on the training rows", _like(fit.train, stderr)),
-        ("error of a constant prediction", _like(fit.constant_risk(), stderr)),
+        ("error of a constant prediction", _like(fit.constant_risk, stderr)),
         ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
         ("coefficients not zero", f"{fit.nonzeros} of {p}"),
         ("rows", f"{n:,}"),

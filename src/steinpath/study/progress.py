@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from steinpath.progress import make_bars
 
 
 class Advance(Protocol):
@@ -33,13 +34,7 @@ def progress(title: str, done: int, total: int, console: Console) -> Iterator[Ad
     if not console.is_terminal:
         yield _Lines(title, done, total, console)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=console, speed_estimate_period=120) as bar:
+    with make_bars(console=console, speed_estimate_period=120) as bar:
         task = bar.add_task(title, total=total, completed=done)
         yield lambda: bar.advance(task)
 

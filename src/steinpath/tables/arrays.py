@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from steinpath.tables.table import DataError, Table, check_names, check_values, objects, stripped
-from steinpath.tables.text import parse_cells
+from steinpath.tables.text import in_utc, parse_cells
 
 # What may name the columns of a matrix in an .npz file.
 _NAMES_OF_COLUMNS = ("feature_names", "columns")
@@ -73,7 +73,7 @@ def _mixed(array: np.ndarray) -> np.ndarray:
     """Return a column of Python objects: of one kind, or missing."""
     # pandas has missing values of its own, which are neither equal nor unequal to themselves
     gaps = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in array])
-    kinds = np.array([_in_utc(value) for value in array[~gaps]] or [None])
+    kinds = np.array([in_utc(x) if isinstance(x, datetime) else x for x in array[~gaps]] or [None])
     if kinds.dtype.kind == "O" and gaps.all():
         return objects([None] * len(array))
     if kinds.dtype.kind == "U" and not all(isinstance(value, str) for value in array[~gaps]):
@@ -83,13 +83,6 @@ def _mixed(array: np.ndarray) -> np.ndarray:
     column = np.full(len(array), empty, found.dtype)
     column[~gaps] = found
     return column
-
-
-def _in_utc(value: Any) -> Any:
-    """Return a time without its zone, and anything else as it is."""
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).replace(tzinfo=None)
-    return value
 
 
 def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:

@@ -171,6 +171,11 @@ def _numbers(cells: Sequence[str] | np.ndarray) -> np.ndarray | None:
     return None if "_" in "".join(cells) else numbers  # which Python takes for a number, too
 
 
+def in_utc(time: datetime) -> datetime:
+    """Return a time without a zone: in UTC where it has one."""
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+
+
 def _dates(cells: Sequence[str] | np.ndarray) -> np.ndarray | None:
     """Return all cells as dates in UTC, or None."""
     dates = []
@@ -178,8 +183,7 @@ def _dates(cells: Sequence[str] | np.ndarray) -> np.ndarray | None:
         if "-" not in cell:
             return None
         try:
-            date = datetime.fromisoformat(cell)
-            dates.append(date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None))
+            dates.append(in_utc(datetime.fromisoformat(cell)))
         except (ValueError, OverflowError):
             return None
     return np.array(dates, "datetime64[us]")
