@@ -20,6 +20,7 @@ from scipy.special import betainccinv
 
 from steinpath._arrays import Array, take, to_numpy
 from steinpath.algorithms import ProximalAlgorithm, ProximalMaps
+from steinpath.designs import Design
 from steinpath.losses import SquareRoot
 from steinpath.methods import noise_near
 from steinpath.path import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Rows that are compared with all others, and how many comparisons there may be.
 _COMPARED, _COMPARISONS = 128, 2**23
+# Columns that are shuffled at a time.
+_BLOCK = 128
 # Iterates whose movement is compared, evenly spread in logarithmic time.
 _TIMES = 24
 # Share of rows that may have near copies.
@@ -207,21 +210,32 @@ def _alike_by_chance(evidence: Evidence, limit: float) -> float:
     n, p = design.shape
     if n * p > 4 * _COMPARISONS:
         return 0.0
-    # by whichever product has the smaller identity
-    rows = (
-        design.matmat(design.array(np.eye(p)))
-        if p <= n
-        else design.rmatmat(design.array(np.eye(n))).T
-    )
-    X, rng = np.array(to_numpy(rows), float), evidence.rng
-    for columns in _categories(X):
-        X[:, columns] = X[rng.permutation(n)[:, None], columns]
-    X -= X.mean(axis=0)
-    lengths = np.linalg.norm(X, axis=1)
-    X /= np.where(lengths > 1e-6 * lengths.max(), lengths, np.inf)[:, None]
-    cosines = X[evidence.rows] @ X.T
-    cosines[np.arange(len(evidence.rows)), evidence.rows] = 0.0
+    rng, rows = evidence.rng, evidence.rows
+    products, squares = np.zeros((len(rows), n)), np.zeros(n)
+    for start in range(0, p, _BLOCK):  # a sparse X has no room for all columns at once
+        X = _columns(design, np.arange(start, min(start + _BLOCK, p)))
+        for columns in _categories(X):
+            X[:, columns] = X[rng.permutation(n)[:, None], columns]
+        X -= X.mean(axis=0)
+        products += X[rows] @ X.T
+        squares += (X**2).sum(axis=1)
+    lengths = np.sqrt(np.where(squares > 1e-12 * squares.max(), squares, np.inf))
+    cosines = products / lengths[rows, None] / lengths
+    cosines[np.arange(len(rows)), rows] = 0.0
     return float(np.mean(cosines.max(axis=1) > limit))
+
+
+def _columns(design: Design, columns: np.ndarray) -> np.ndarray:
+    """Return some columns of a design as an array of their own."""
+    part = design.part(None, columns)
+    unit = np.zeros((design.shape[1], len(columns)))
+    unit[columns, np.arange(len(columns))] = 1.0
+    values = (
+        design.matmat(design.array(unit))
+        if part is None
+        else part.matmat(part.array(np.eye(len(columns))))
+    )
+    return np.array(to_numpy(values), float)
 
 
 def _categories(X: np.ndarray) -> list[list[int]]:

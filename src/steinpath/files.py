@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +23,10 @@ def written(file: Path) -> Iterator[Path]:
             os.fsync(complete.fileno())
         os.replace(partial, file)
     except OSError as error:
-        error.filename = os.fspath(file)  # a full disk does not say what it was full for
-        raise
+        # a full disk does not say what it was full for, and some writers give no error number
+        raise OSError(
+            error.errno or errno.EIO, error.strerror or str(error), os.fspath(file)
+        ) from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
