@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
-from steinpath._validation import warn
+from steinpath._validation import check_size, warn
 from steinpath.blocks import BlockDesign, needs_blocks
 from steinpath.designs import DenseDesign, Design, ScalableDesign, ScaledDesign, SparseDesign
 
@@ -86,8 +86,7 @@ def prepare_rows(
     dtype = X.dtype if lazy is None else lazy.example.dtype
     scale = np.ones(X.shape[1], dtype)
     if standardize:
-        means, variances = _column_moments(X if lazy is None else lazy, weights)
-        scale = _column_sizes(means, variances, about_mean, dtype)
+        scale = _column_sizes(X if lazy is None else lazy, weights, about_mean, dtype)
     design: Design
     if lazy is None:
         design = DenseDesign(X / scale if standardize else X)
@@ -137,24 +136,30 @@ def _is_sparse(X: Any) -> bool:
 
 
 def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each column."""
+    """Mean and standard deviation of each column."""
     if isinstance(X, BlockDesign):
-        return X.column_moments(weights)
-    if isinstance(X, SparseDesign):
+        means, variances = X.column_moments(weights)
+    elif isinstance(X, SparseDesign):
         means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
     else:
         means = np.average(X, axis=0, weights=weights)
         # the rounding of a long sum would be taken for the size of a constant column
         means = means + np.average(X - means, axis=0, weights=weights)
-        variances = np.average((X - means) ** 2, axis=0, weights=weights)
-    return means, variances
+        gaps = X - means
+        largest = np.abs(gaps).max(axis=0)
+        gaps /= np.where(largest > 0, largest, 1)  # so that no square is too small or too large
+        return means, largest * np.sqrt(np.average(gaps**2, axis=0, weights=weights))
+    return means, np.sqrt(variances)
 
 
-def _column_sizes(
-    means: np.ndarray, variances: np.ndarray, about_mean: bool, dtype: Any
-) -> np.ndarray:
+def _column_sizes(X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any) -> np.ndarray:
     """Root mean square of each column, about its mean or about 0; 1 for a constant column."""
-    sizes = np.sqrt(variances if about_mean else variances + means**2)
-    # what is left of a constant column is rounding
-    constant = sizes <= 10 * np.finfo(dtype).eps * np.abs(means)
-    return np.where(constant, 1.0, sizes).astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means, deviations = _column_moments(X, weights)
+        sizes = deviations if about_mean else np.hypot(deviations, means)
+        # what is left of a constant column is rounding
+        constant = sizes <= 10 * np.finfo(dtype).eps * np.abs(means)
+    sizes = np.where(constant, 1.0, sizes)
+    for j in (int(sizes.argmin()), int(sizes.argmax())):  # the latter is of a NaN, if there is one
+        check_size(f"column {j} of X", float(sizes[j]), dtype, X.shape)
+    return sizes.astype(dtype)

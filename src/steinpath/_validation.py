@@ -16,6 +16,14 @@ import numpy as np
 from steinpath._arrays import Array, like, namespace
 
 
+def shown(value: Any) -> str:
+    """Return what to call a value in an error: never long, and never an error itself."""
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # integers of thousands of digits, objects that cannot be printed
+        return f"an object of type {type(value).__name__}"
+
+
 def check_number(
     name: str,
     value: Any,
@@ -27,7 +35,7 @@ def check_number(
 ) -> float:
     """Return ``value`` as a finite float between ``low`` and ``high``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
+        raise TypeError(f"{name} must be a real number, got {shown(value)}")
     try:
         number = float(value)
     except OverflowError:
@@ -38,7 +46,7 @@ def check_number(
     if not (math.isfinite(number) and inside):
         left = ("(" if open_low or low == -math.inf else "[") + f"{low:g}"
         right = f"{high:g}" + (")" if open_high or high == math.inf else "]")
-        raise ValueError(f"{name} must be a finite number in {left}, {right}, got {value!r}")
+        raise ValueError(f"{name} must be a finite number in {left}, {right}, got {shown(value)}")
     return number
 
 
@@ -50,18 +58,18 @@ def store_number(instance: Any, name: str, **bounds: Any) -> None:
     object.__setattr__(instance, name, check_number(name, getattr(instance, name), **bounds))
 
 
-def check_count(name: str, value: Any, *, low: int = 1, high: int | None = None) -> int:
-    """Return ``value`` as an integer of at least ``low`` and, if given, at most ``high``."""
+def check_count(name: str, value: Any, *, low: int = 1, high: int = 10**9) -> int:
+    """Return ``value`` as an integer between ``low`` and ``high``: more is a mistake."""
     try:
         if isinstance(value, bool):
             raise TypeError
         count = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+        raise TypeError(f"{name} must be an integer, got {shown(value)}") from None
     if count < low:
-        raise ValueError(f"{name} must be at least {low}, got {count}")
-    if high is not None and count > high:
-        raise ValueError(f"{name} must be at most {high}, got {count}")
+        raise ValueError(f"{name} must be at least {low}, got {shown(count)}")
+    if count > high:
+        raise ValueError(f"{name} must be at most {high}, got {shown(count)}")
     return count
 
 
@@ -69,7 +77,7 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     """Return ``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {known}; got {value!r}")
+        raise ValueError(f"{name} must be one of {known}; got {shown(value)}")
     return value
 
 
@@ -81,11 +89,13 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
     device.
     """
     if not array_api_compat.is_array_api_obj(values):
-        values = _as_numpy(name, values)
+        values = as_numpy(name, values)
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
     if getattr(values, "requires_grad", False):
         raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:  # of another machine
+        values = values.astype(values.dtype.newbyteorder("="))
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
@@ -170,14 +180,14 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
             raise TypeError(f"{name} is the class {value.__name__}; pass an instance: {example}")
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise TypeError(
-            f"{name} must be {article} {kind.__name__} such as {example}, got {value!r:.60}"
+            f"{name} must be {article} {kind.__name__} such as {example}, got {shown(value)}"
         )
 
 
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` if it is a truth value."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r:.60}")
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
@@ -207,7 +217,7 @@ def check_rng(rng: Any) -> np.random.Generator:
         return np.random.default_rng(rng)
     except (TypeError, ValueError):
         raise TypeError(
-            f"rng must be None, a nonnegative integer or a numpy Generator, got {rng!r:.60}"
+            f"rng must be None, a nonnegative integer or a numpy Generator, got {shown(rng)}"
         ) from None
 
 
@@ -219,7 +229,8 @@ def spawned(rng: np.random.Generator) -> np.random.Generator:
         return np.random.default_rng(rng.integers(2**63))
 
 
-def _as_numpy(name: str, values: Any) -> np.ndarray:
+def as_numpy(name: str, values: Any) -> np.ndarray:
+    """Return lists, data frames and the like as an array of numbers."""
     if hasattr(values, "toarray"):
         raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
     try:
@@ -229,8 +240,8 @@ def _as_numpy(name: str, values: Any) -> np.ndarray:
     if array.dtype == object:  # data frames with mixed columns, ragged or None entries
         try:
             array = array.astype(float)
-        except (ValueError, TypeError):
-            raise TypeError(f"{name} must hold real numbers only, got {values!r:.60}") from None
+        except (ValueError, TypeError, OverflowError):
+            raise TypeError(f"{name} must hold real numbers only, got {shown(values)}") from None
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array

@@ -242,6 +242,7 @@ def _balanced_steps(
         force = math.sqrt(n) * float(design.total(xp.abs(loss.gradient(y))))
         # not quite 1: the square root's first dual would lie on the very edge of its ball
         sigma = 0.9 * force / size if force and size else 1.0
+        sigma = min(max(sigma, 1e-200), 1e200)  # a quantile of 1e-320 has no force to speak of
     if sigma is None:
         assert tau is not None
         return product / tau, tau

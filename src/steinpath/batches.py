@@ -17,6 +17,7 @@ import numpy as np
 
 from steinpath._arrays import Array, namespace, take
 from steinpath._validation import (
+    as_numpy,
     check_array,
     check_count,
     check_flag,
@@ -221,7 +222,10 @@ def _members(
     X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
 ) -> tuple[Design, list[Setting]]:
     """Check the data; return the features of the batch, and each member's data."""
-    X, y = (np.asarray(data) if isinstance(data, list | tuple) else data for data in (X, y))
+    X, y = (
+        as_numpy(name, data) if isinstance(data, list | tuple) else data
+        for name, data in (("X", X), ("y", y))
+    )
     members = _with_designs_of_their_own if getattr(X, "ndim", 2) == 3 else _with_one_design
     return members(X, y, loss, fit_intercept, n_penalties)
 

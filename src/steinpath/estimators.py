@@ -108,7 +108,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 f"{X!r} is not in this process, and estimators need X here; use sp.run and "
                 "sp.estimate_risk for it"
             )
-        X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
+        with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
+            X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         self._check_parameters()
         progress = Progress(self, X, y, sample_weight)
         for name in _OF_THE_RISK:  # nothing of an earlier fit may stay
@@ -145,7 +146,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_accepted(X))
+        with np.errstate(invalid="ignore"):
+            X = validate_data(self, X, reset=False, **_accepted(X))
         if needs_blocks(X):
             return np.asarray(BlockDesign(X).matmat(self.coef_) + self.intercept_)
         return np.asarray(safe_sparse_dot(X, self.coef_) + self.intercept_)

@@ -1,0 +1,350 @@
+"""The surfaces that are fuzzed: each draws a case, calls the package, and looks at the result.
+
+A surface is a function of a generator and a folder of its own. It notes what it is about to do in
+the ``Case``, so that a finding can be understood, and raises a `Finding` if the outcome is neither
+right nor a clear error.
+"""
+
+import inspect
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import inputs
+import steinpath as sp
+from inputs import WRONG, chance, count, number, one_of
+from judge import Refusal, check, check_finite, judged
+from steinpath._arrays import to_numpy
+
+ITERATIONS = (1, 2, 3, 7, 20)
+
+
+@dataclass
+class Case:
+    """One case: its randomness, a folder to write to, and what was tried."""
+
+    rng: np.random.Generator
+    folder: Path
+    tried: dict = field(default_factory=dict)
+
+    def note(self, **what):
+        self.tried |= what
+        return what
+
+
+# ------------------------------------------------------------------------------------------------
+# The functions
+# ------------------------------------------------------------------------------------------------
+
+
+def run(case, wild=0.3, weighted=0.15):
+    """A path, whose fitted values and objective are those of its coefficients."""
+    rng = case.rng
+    data = inputs.problem(rng, wild=wild)
+    case.note(X=data.X, y=data.y)
+
+    def call():
+        arguments = case.note(
+            loss=inputs.loss(rng),
+            penalty=inputs.penalty(rng, inputs.columns(data.X)),
+            algorithm=inputs.algorithm(rng),
+            n_iter=count(rng, ITERATIONS, bad=0.02),
+            fit_intercept=count(rng, (False, True), bad=0.01),
+        )
+        if chance(rng, weighted):
+            weights = one_of(rng, (np.ones, rng.random, rng.random, np.zeros))
+            size = len(data.y) if hasattr(data.y, "__len__") else 1
+            arguments |= case.note(sample_weight=weights(size))
+        return sp.run(data.X, data.y, **arguments)
+
+    path = judged(call)
+    if isinstance(path, Refusal):
+        return path
+    coef = to_numpy(path.coef).astype(float)
+    check_finite("coef", coef)
+    check_finite("intercept", to_numpy(path.intercept))
+    check_finite("duals", to_numpy(path.duals))
+    if data.plain_X is None or data.plain_y is None:
+        return path
+    check(coef.shape == (path.n_iter + 1, data.plain_X.shape[1]), f"coef has shape {coef.shape}")
+    if "sample_weight" in case.tried:
+        return path
+    with np.errstate(all="ignore"):
+        moved = coef @ data.plain_X.T
+        expected = moved + to_numpy(path.intercept).astype(float)[:, None]
+        # an intercept takes means off the columns, which may be much larger than what is left
+        scale = np.abs(coef) @ np.abs(data.plain_X).max(axis=0) + np.abs(data.plain_y).max()
+        gap = np.abs(to_numpy(path.fitted) - expected).max(axis=1) / np.maximum(scale, 1e-300)
+    precision = 1e-4 if "float32" in str(path.y.dtype) else 1e-10
+    check(np.nanmax(gap) < precision, f"fitted values are off by {np.nanmax(gap):.2g}")
+    return path
+
+
+def estimate_risk(case, wild=0.2):
+    """An estimate: finite, not negative, its training error that of the path."""
+    rng = case.rng
+    path = run(case, wild, weighted=0.01)
+    if isinstance(path, Refusal):
+        return path
+
+    def call():
+        n, p = path.n_samples, path.n_features
+        options = {}
+        if chance(rng, 0.2):
+            options["test_loss"] = inputs.test_loss(rng)
+        if chance(rng, 0.15):
+            covariance = np.eye(p) if chance(rng, 0.6) else np.cov(rng.standard_normal((p, 50)))
+            options["covariance"] = one_of(rng, (covariance, -np.eye(p), np.ones((p + 1, p)), 1.0))
+        methods = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds", "auto")
+        options["method"] = count(rng, methods, bad=0.03)
+        if chance(rng, 0.3):
+            options["row_scale"] = one_of(
+                rng, (None, "norm", "auto", np.ones(n), np.zeros(n), rng.random(n), -1.0, "x")
+            )
+        if chance(rng, 0.3):
+            options["audit"] = one_of(rng, (0, 2, 4, n, "folds", -1, 1, 10**6, "x", 2.5))
+        if chance(rng, 0.2):
+            options["n_probes"] = count(rng, (1, 2, 16, 40))
+        if chance(rng, 0.1):
+            options["probe_tol"] = number(rng, 0.0, 1.0)
+        if chance(rng, 0.1):
+            options["near"] = count(rng, (0, 1, 10**6))
+        if chance(rng, 0.2):
+            options["precision"] = count(rng, ("float32", "float64"))
+        if chance(rng, 0.1):
+            options["centered"] = count(rng, (False, True))
+        options["rng"] = count(rng, (0, 1), bad=0.02)
+        return sp.estimate_risk(path, **case.note(**options))
+
+    risk = judged(call)
+    if isinstance(risk, Refusal):
+        return risk
+    values = to_numpy(risk.values).astype(float)
+    check(values.shape == (path.n_iter + 1,), f"values have shape {values.shape}")
+    check_finite("values", values)
+    check_finite("train", to_numpy(risk.train))
+    check(not np.isnan(to_numpy(risk.stderr)).any(), "a standard error is not a number")
+    if case.tried.get("test_loss") is None and not risk.centered and risk.audit is None:
+        check(values.min() >= 0 or risk.method == "folds", f"a risk is negative: {values.min()}")
+    warned = judged(lambda: risk.warnings)
+    check(isinstance(warned, tuple), f"warnings: {warned}")
+    judged(lambda: repr(risk))
+    for found in risk.diagnostics:
+        check(not np.isnan(found.value), f"the diagnostic {found.name!r} is not a number")
+    return risk
+
+
+def tune(case):
+    """A choice among strengths, with finite risks."""
+    rng = case.rng
+    data = inputs.problem(rng, wild=0.3)
+    case.note(X=data.X, y=data.y)
+
+    def call():
+        penalties = (sp.Lasso, sp.Ridge, sp.ElasticNet, sp.MCP, sp.SCAD)
+        options = case.note(
+            loss=inputs.loss(rng),
+            penalty=one_of(rng, (*penalties, *penalties, sp.Lasso(1.0), "lasso", sp.NoPenalty)),
+            lams=one_of(
+                rng, (1, 2, 3, [0.5], [1.0, 0.1], [0.1, np.nan], [], -1, "x", [0.0, 1e300])
+            ),
+            n_iter=count(rng, ITERATIONS, bad=0.03),
+            fit_intercept=chance(rng, 0.5),
+            rng=0,
+        )
+        if chance(rng, 0.3):
+            options |= case.note(
+                method=one_of(rng, ("auto", "folds", "loo", "compressed", "spectral", "bad"))
+            )
+        if chance(rng, 0.2):
+            options |= case.note(audit=one_of(rng, (0, 2, "folds", 10**9, -2)))
+        if chance(rng, 0.2):
+            options |= case.note(rule=one_of(rng, ("min", "one_se", "x", None)))
+        if chance(rng, 0.1):
+            options |= case.note(iterate=one_of(rng, (0, 1, 3, -1, 10**6)))
+        if chance(rng, 0.1):
+            options |= case.note(lam_ratio=number(rng, 0.0, 1.0))
+        if chance(rng, 0.1):
+            options |= case.note(algorithm=inputs.algorithm(rng))
+        return sp.tune(data.X, data.y, **options)
+
+    tuning = judged(call)
+    if isinstance(tuning, Refusal):
+        return tuning
+    check_finite("risk", to_numpy(tuning.risk))
+    check_finite("coef", to_numpy(tuning.coef))
+    check_finite("intercept", tuning.intercept)
+    at, t = tuning.best
+    chosen = float(tuning.risk[at, t])
+    if tuning.rule == "min" and "iterate" not in case.tried:
+        contenders = to_numpy(tuning.risk)[np.asarray(tuning.settled, bool)]
+        check(chosen <= contenders.min() * (1 + 1e-6) + 1e-12, "another contender is better")
+    judged(lambda: (tuning.warnings, repr(tuning)))
+    return tuning
+
+
+ESTIMATORS = tuple(
+    value
+    for name, value in vars(sp).items()
+    if inspect.isclass(value) and issubclass(value, sp.PathRegressor)
+)
+
+
+def estimators(case):
+    """An estimator with random parameters: fitted, it predicts finite numbers."""
+    rng = case.rng
+    data = inputs.problem(rng, wild=0.3)
+    kind = one_of(rng, ESTIMATORS)
+    case.note(X=data.X, y=data.y, estimator=kind.__name__)
+    choices = {
+        "alpha": (0.1, 1.0, "auto", 0.0, [0.5, 0.1], []),
+        "n_alphas": (1, 2, 3),
+        "n_iter": ITERATIONS,
+        "select": ("risk", "last", 0, 1, 5, 10**6),
+        "algorithm": (None, sp.LinearizedADMM(), sp.FISTA()),
+        "test_loss": (None, "absolute", "squared", sp.Quantile(0.3)),
+        "method": ("auto", "folds", "loo", "compressed", "spectral", None),
+        "row_scale": ("norm", "auto", None),
+        "audit": (0, 2, "folds"),
+        "rule": ("min", "one_se"),
+        "tol": (0.0, 1e-3),
+        "random_state": (None, 0, np.random.RandomState(0)),
+        "loss": ("lad", "huber", "square_root", sp.Huber(2.0), sp.Quantile(0.9)),
+        "penalty": ("lasso", "ridge", sp.MCP, sp.SCAD),
+        "q": (0.1, 0.5),
+        "delta": (0.5, 1.35),
+        "l1_ratio": (0.0, 0.5, 1.0),
+        "warm_start": (False, True),
+        "fit_intercept": (False, True),
+        "standardize": (False, True),
+    }
+    parameters = {"n_iter": one_of(rng, ITERATIONS), "n_alphas": 2}
+    known = [name for name in inspect.signature(kind).parameters if name in choices]
+    for name in rng.permutation(known)[: rng.integers(5)]:
+        parameters[str(name)] = count(rng, choices[str(name)], bad=0.1)
+    model = kind(**case.note(**parameters))
+    weights = None
+    if chance(rng, 0.15):
+        weights = one_of(rng, (np.ones, rng.random, np.zeros, lambda n: -np.ones(n)))
+        weights = weights(len(data.y) if hasattr(data.y, "__len__") else 1)
+        case.note(sample_weight=weights)
+    if chance(rng, 0.05):
+        return judged(lambda: model.predict(data.X))
+    fitted = judged(lambda: model.fit(data.X, data.y, sample_weight=weights))
+    if isinstance(fitted, Refusal):
+        return fitted
+    check_finite("coef_", model.coef_)
+    check_finite("intercept_", model.intercept_)
+    predicted = judged(lambda: model.predict(data.X))
+    check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
+    check_finite("predictions", to_numpy(predicted))
+    other = inputs.problem(rng, wild=0.5)
+    case.note(new_X=other.X)
+    again = judged(lambda: model.predict(other.X))
+    if not isinstance(again, Refusal):
+        check_finite("predictions of other data", to_numpy(again))
+    return fitted
+
+
+def others(case):
+    """The functions beside the main ones: baselines, batches, matrices, strengths."""
+    rng = case.rng
+    which = one_of(rng, ("lam_max", "batch", "baselines", "matrices", "simulate", "stop"))
+    case.note(which=which)
+    if which == "lam_max":
+        data = inputs.problem(rng)
+        case.note(X=data.X, y=data.y)
+        found = judged(
+            lambda: sp.lam_max(
+                data.X, data.y, inputs.loss(rng), inputs.penalty(rng, inputs.columns(data.X))
+            )
+        )
+        if not isinstance(found, Refusal):
+            check(found >= 0 and not np.isnan(found), f"lam_max is {found}")
+        return found
+    if which == "batch":
+        data = inputs.problem(rng)
+        X = np.stack([data.X] * 2) if isinstance(data.X, np.ndarray) else data.X
+        y = np.stack([data.y] * 2) if isinstance(data.y, np.ndarray) else data.y
+        case.note(X=X, y=y)
+        batch = judged(
+            lambda: sp.run_batch(
+                X,
+                y,
+                inputs.loss(rng),
+                inputs.penalty(rng, inputs.columns(data.X)),
+                n_iter=count(rng, ITERATIONS),
+            )
+        )
+        if isinstance(batch, Refusal):
+            return batch
+        risks = judged(lambda: sp.estimate_risk_batch(batch, rng=0))
+        for risk in () if isinstance(risks, Refusal) else risks:
+            check_finite("risk in a batch", to_numpy(risk.values))
+        return risks
+    if which == "simulate":
+        p, scale = count(rng, (1, 2, 5)), number(rng, 0.0, 10.0)
+        case.note(p=p, scale=scale)
+        noise = one_of(rng, ("t2", "gaussian", "cauchy", "bad", None))
+        return judged(
+            lambda: sp.simulate.paper_model(p, sp.simulate.Noise(noise, scale)).sample(
+                count(rng, (1, 2, 5)), np.random.default_rng(0)
+            )
+        )
+    if which == "stop":
+        data = inputs.problem(rng, wild=0.2)
+        case.note(X=data.X, y=data.y)
+        path = judged(
+            lambda: sp.run(
+                data.X,
+                data.y,
+                inputs.loss(rng),
+                inputs.penalty(rng, inputs.columns(data.X)),
+                n_iter=count(rng, (1, 5, 30)),
+                stop=one_of(
+                    rng,
+                    (sp.StopOnRisk(patience=count(rng, (1, 3)), rng=0), *WRONG[:4], sp.StopOnRisk),
+                ),
+            )
+        )
+        if not isinstance(path, Refusal):
+            check_finite("coef", to_numpy(path.coef))
+        return path
+    path = run(case, wild=0.2, weighted=0.0)
+    if isinstance(path, Refusal):
+        return path
+    if which == "matrices":
+        found = judged(
+            lambda: sp.correction_matrices(
+                path,
+                method=count(rng, ("exact", "hutchinson")),
+                n_probes=count(rng, (1, 3)),
+                rng=0,
+            )
+        )
+        for matrix in () if isinstance(found, Refusal) else found:
+            check(matrix is None or np.isfinite(to_numpy(matrix)).all(), "a matrix is not finite")
+        return found
+    found = judged(
+        one_of(
+            rng,
+            (
+                lambda: sp.cross_validate_path(path, count(rng, (2, 3, 5)), rng=0),
+                lambda: sp.leave_one_out_path(path),
+                lambda: sp.hold_out_path(path, number(rng, 0.0, 1.0), rng=0),
+            ),
+        )
+    )
+    if not isinstance(found, Refusal):
+        check_finite("validation", to_numpy(found.values))
+    return found
+
+
+SURFACES = {
+    "run": run,
+    "estimate_risk": estimate_risk,
+    "tune": tune,
+    "estimators": estimators,
+    "others": others,
+}
