@@ -1,11 +1,20 @@
 """What all tests share."""
 
+import os
 import sys
 from collections import Counter
 
+import hypothesis
 import pytest
 
 from backends import NUMPY, backend  # noqa: F401 (a fixture)
+
+# The same examples each time, and few of them; many others by `make properties`.
+hypothesis.settings.register_profile(
+    "few", max_examples=20, derandomize=True, deadline=None, database=None
+)
+hypothesis.settings.register_profile("many", max_examples=1000, deadline=None, database=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 
 @pytest.fixture(autouse=True)

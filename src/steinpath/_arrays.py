@@ -21,8 +21,11 @@ def namespace(*arrays: Array) -> Any:
 
 def like(values: Any, reference: Array) -> Array:
     """``values`` as an array of the namespace, dtype and device of ``reference``."""
-    if isinstance(values, np.ndarray) and not values.flags.writeable:
-        values = values.copy()  # others may warn of arrays that they cannot write to
+    if isinstance(values, np.ndarray):
+        if not values.flags.writeable:
+            values = values.copy()  # others may warn of arrays that they cannot write to
+        if values.dtype == np.longdouble:
+            values = values.astype(float)  # which others do not know
     return namespace(reference).asarray(
         values, dtype=reference.dtype, device=array_api_compat.device(reference)
     )

@@ -15,6 +15,9 @@ import numpy as np
 
 from steinpath._arrays import Array, like, namespace
 
+#: Numbers that are measured in units of y may be as large as this: their squares are numbers, too.
+LARGEST = 1e150
+
 
 def shown(value: Any) -> str:
     """Return what to call a value in an error: never long, and never an error itself."""

@@ -23,7 +23,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from steinpath._arrays import Array, along_rows, clip, namespace, norm_of_columns, to_numpy
-from steinpath._validation import store_number
+from steinpath._validation import LARGEST, store_number
 from steinpath.jacobians import Diagonal, Jacobian, RankOne
 
 # Where a minimum is not unique, rounding must not decide which one is taken.
@@ -313,7 +313,7 @@ class Huber(SeparableLoss):
     smoothness = 1.0
 
     def __post_init__(self) -> None:
-        store_number(self, "delta", low=0, open_low=True)
+        store_number(self, "delta", low=0, high=LARGEST, open_low=True)
 
     def rho(self, r: Array) -> Array:
         inner = clip(r, -self.delta, self.delta)
@@ -343,7 +343,7 @@ class EpsilonInsensitive(SeparableLoss):
     test_loss = "epsilon_insensitive"
 
     def __post_init__(self) -> None:
-        store_number(self, "eps", low=0)
+        store_number(self, "eps", low=0, high=LARGEST)
 
     def rho(self, r: Array) -> Array:
         return namespace(r).abs(self._beyond(r))

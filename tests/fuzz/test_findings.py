@@ -1,0 +1,94 @@
+"""What the fuzzer has found in the functions and estimators, each in its smallest form."""
+
+import fractions
+
+import numpy as np
+import pytest
+import torch
+
+import steinpath as sp
+from steinpath._validation import check_number
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((20, 4)), RNG.standard_t(2, 20)
+PATH = sp.run(X, Y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
+
+
+def test_numbers_of_another_byte_order_are_numbers():
+    other = sp.run(X.astype(">f8"), Y.astype(">f8"), sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    np.testing.assert_array_equal(other.coef, PATH.coef)
+
+
+@pytest.mark.parametrize(
+    ("where", "call"),
+    [
+        ("X", lambda huge: sp.run([huge] * 20, Y, sp.LAD(), sp.Lasso(0.1))),
+        ("weights", lambda huge: sp.Lasso(0.1, weights=huge)),
+    ],
+)
+def test_integers_beyond_floating_point(where, call):
+    with pytest.raises(TypeError, match=f"{where} must hold real numbers"):
+        call([10**400, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("n_iter", lambda many: sp.run(X, Y, sp.LAD(), sp.Lasso(0.1), n_iter=many)),
+        ("n_probes", lambda many: sp.correction_matrices(PATH, method="hutchinson", n_probes=many)),
+    ],
+)
+def test_counts_without_end(name, call):
+    with pytest.raises(ValueError, match=f"{name} must be at most"):
+        call(10**400)
+
+
+def test_what_cannot_be_printed_is_still_refused():
+    class Mute:
+        def __repr__(self):
+            raise RuntimeError
+
+    with pytest.raises(TypeError, match="got an object of type Mute"):
+        check_number("lam", Mute())
+    with pytest.raises(ValueError, match="got an object of type int"):
+        sp.Lasso(-(10**5000))
+    assert sp.Lasso(fractions.Fraction(1, 4)).lam == 0.25
+
+
+def test_a_quantile_of_next_to_nothing():
+    path = sp.run(X, Y, sp.Quantile(5e-324), sp.Lasso(0.1), n_iter=5)
+    assert np.isfinite(path.coef).all()
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_a_column_too_large_or_small_to_square_is_named(size):
+    """The one became infinite and had no say, the other was taken for constant."""
+    column = np.array([1.0, 1.0, size, 1.0])
+    with pytest.raises(ValueError, match="column 2 of X has entries up to"):
+        sp.LADLasso(alpha=0.1, n_iter=3, select="last").fit(X * column, Y)
+
+
+def test_infinities_of_both_signs_are_refused_without_a_warning():
+    bad = X.copy()
+    bad[0, 0], bad[1, 1] = np.inf, -np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        sp.LADLasso().fit(bad, Y)
+    fitted = sp.LADLasso(alpha=1.0, select=3, method=None, n_iter=5).fit(X, Y)
+    with pytest.raises(ValueError, match="infinity"):
+        fitted.predict(bad)
+
+
+def test_ragged_batches():
+    with pytest.raises(ValueError, match="X cannot be read as an array"):
+        sp.run_batch([[1.0, 2.0], [3.0]], Y, sp.LAD(), sp.Lasso(0.1))
+
+
+def test_long_doubles_beside_tensors():
+    path = sp.run(torch.tensor(X), Y.astype(np.longdouble), sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    assert np.isfinite(path.coef.numpy()).all()
+
+
+@pytest.mark.parametrize("make", [sp.Huber, sp.EpsilonInsensitive])
+def test_widths_that_cannot_be_squared(make):
+    with pytest.raises(ValueError, match=r"must be a finite number in .*1e\+150\]"):
+        make(1e200)

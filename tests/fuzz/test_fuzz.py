@@ -1,0 +1,79 @@
+"""The fuzzer, for a few seconds; ``make fuzz`` goes on for longer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import judge
+from fuzz import try_case
+from surfaces import SURFACES, Case
+
+#: Cases of each surface, of seeds of their own.
+CASES, FIRST = 150, 1_000_000
+
+
+@pytest.mark.parametrize("surface", sorted(SURFACES))
+def test_no_findings(surface):
+    outcomes = [try_case(surface, FIRST + k) for k in range(CASES)]
+    assert [each for each in outcomes if each["outcome"] == "finding"] == []
+    done = sum(each["outcome"] == "done" for each in outcomes)
+    # enough of both: what is always refused tests nothing but refusals
+    assert CASES / 5 < done < CASES
+
+
+def test_cases_are_known_by_their_seeds():
+    drawn = [Case(np.random.default_rng(7), Path()) for _ in range(2)]
+    for case in drawn:
+        SURFACES["run"](case)
+    assert repr(drawn[0].tried) == repr(drawn[1].tried)
+
+
+# ------------------------------------------------------------------------------------------------
+# The judge: it has to be able to find something
+# ------------------------------------------------------------------------------------------------
+
+
+def _leaks():
+    return np.array([1.0]) / np.array([0.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (_leaks, "a warning leaks: RuntimeWarning"),
+        (lambda: np.linalg.inv(np.zeros((2, 2))), "LinAlgError"),
+        (lambda: {}["x"], "KeyError"),
+        (lambda: np.zeros(3).reshape(2, 2, order="X"), "order"),
+    ],
+)
+def test_what_is_neither_right_nor_clear_is_found(call, said, monkeypatch):
+    monkeypatch.setattr(judge, "HERE", Path("elsewhere"))
+    with pytest.raises(judge.Finding, match=said):
+        judge.judged(call)
+
+
+def test_hangs_are_found(monkeypatch):
+    def hangs(case):
+        while True:
+            pass
+
+    monkeypatch.setitem(SURFACES, "hangs", hangs)
+    assert "still running" in try_case("hangs", 0, limit=1)["said"]
+
+
+def test_a_process_that_dies_is_a_finding_and_the_rest_goes_on():
+    code = (
+        "import os, surfaces, fuzz\n"
+        "surfaces.SURFACES |= {'dies': lambda case: os._exit(9), 'lives': lambda case: None}\n"
+        "context = fuzz.multiprocessing.get_context('fork')\n"  # knows the new surfaces
+        "fuzz.multiprocessing.get_context = lambda how: context\n"
+        "cases = [('lives', 0), ('dies', 1), ('lives', 2)]\n"
+        "print([each['outcome'] for each in fuzz.try_all(cases, 1)])\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    assert ended.stdout.strip() == "['done', 'finding', 'done']", ended.stderr
