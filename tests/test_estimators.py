@@ -409,7 +409,11 @@ def test_random_state(data):
         ({"alpha": -1.0}, ValueError, "alpha must be a finite number in"),
         ({"alpha": "best"}, ValueError, "alpha must be 'auto', a number or several, got 'best'"),
         ({"alpha": []}, ValueError, "alpha is empty"),
-        ({"alpha": [0.1, -0.1]}, ValueError, "alpha must be nonnegative, got -0.1"),
+        (
+            {"alpha": [0.1, -0.1]},
+            ValueError,
+            "alpha must be a finite number in .0, 1e.300., got -0.1",
+        ),
         ({"alpha": True}, TypeError, "alpha must be a real number"),
         ({"n_alphas": 0}, ValueError, "n_alphas must be at least 1"),
         ({"n_iter": 0}, ValueError, "n_iter must be at least 1"),

@@ -456,7 +456,11 @@ def test_comparing_what_is_not_there():
         ({"lams": True}, TypeError, "lams must be an integer"),
         ({"lams": 0.5}, ValueError, "lams must have 1 dimension"),
         ({"lams": []}, ValueError, "lams is empty"),
-        ({"lams": [1.0, -0.1]}, ValueError, "lams must be nonnegative, got -0.1"),
+        (
+            {"lams": [1.0, -0.1]},
+            ValueError,
+            "lams must be a finite number in .0, 1e.300., got -0.1",
+        ),
         ({"lams": [1.0, np.nan]}, ValueError, "lams has 1 value that is NaN"),
         ({"lams": [1.0, np.inf]}, ValueError, "lams has 1 value that is NaN or infinite"),
         ({"lams": "auto"}, TypeError, "lams must hold real numbers"),

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
-from steinpath._validation import check_size, warn
+from steinpath._validation import check_array, check_size, warn
 from steinpath.blocks import BlockDesign, needs_blocks
 from steinpath.designs import DenseDesign, Design, ScalableDesign, ScaledDesign, SparseDesign
 
@@ -92,7 +92,8 @@ def prepare_rows(
         design = DenseDesign(X / scale if standardize else X)
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
-    return Rows(X, y.astype(dtype, copy=False), weights, scale), design
+    y = check_array("y", y, ndim=1, reference=np.empty(0, dtype))
+    return Rows(X, y, weights, scale), design
 
 
 def _weighted(

@@ -33,7 +33,7 @@ from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.path import Path, Setting, prepare
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
 from steinpath.side_by_side import extend_side_by_side, start_side_by_side
-from steinpath.strengths import PenaltyOf, check_strengths, lam_grid, make_penalty
+from steinpath.strengths import STRONGEST, PenaltyOf, check_strengths, lam_grid, make_penalty
 from steinpath.tuning import Tuning, choose
 
 # Attributes that only a fit with a risk estimate has.
@@ -228,7 +228,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         if isinstance(example, NoPenalty):
             alphas = np.zeros(1)
         elif isinstance(self.alpha, Real):
-            alphas = np.array([check_number("alpha", self.alpha, low=0)])
+            alphas = np.array([check_number("alpha", self.alpha, low=0, high=STRONGEST)])
         elif isinstance(self.alpha, str) or self.alpha is None:
             if self.alpha != "auto":
                 raise ValueError(f"alpha must be 'auto', a number or several, got {self.alpha!r}")

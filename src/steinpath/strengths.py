@@ -110,6 +110,10 @@ def lam_grid(
     return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
 
 
+#: What a penalty may be multiplied by, and remain a number when other factors come to it.
+STRONGEST = 1e300
+
+
 def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:
     """Return the penalties to try, from their values or their number."""
     if ratio is not None:
@@ -123,8 +127,8 @@ def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | N
 def check_strengths(name: str, values: Any) -> np.ndarray:
     """Return penalties that are not negative."""
     strengths = to_numpy(check_array(name, values, ndim=1)).astype(float)
-    if (strengths < 0).any():
-        raise ValueError(f"{name} must be nonnegative, got {strengths.min():g}")
+    for extreme in (strengths.min(), strengths.max()):
+        check_number(name, float(extreme), low=0, high=STRONGEST)
     return strengths
 
 

@@ -39,7 +39,6 @@ WRONG = (
     {},
     (),
     object(),
-    len,
     int,
     np.float32(0.5),
     np.int8(3),

@@ -92,3 +92,14 @@ def test_long_doubles_beside_tensors():
 def test_widths_that_cannot_be_squared(make):
     with pytest.raises(ValueError, match=r"must be a finite number in .*1e\+150\]"):
         make(1e200)
+
+
+@pytest.mark.parametrize("alpha", [1e308, [1.0, 1e308]])
+def test_strengths_beyond_all_measure(alpha):
+    with pytest.raises(ValueError, match=r"alpha must be a finite number in \[0, 1e\+300\]"):
+        sp.LADLasso(alpha=alpha).fit(X, Y)
+
+
+def test_targets_too_large_for_single_precision():
+    with pytest.raises(ValueError, match="y has entries too large for float32"):
+        sp.LADLasso().fit(X.astype(np.float32), 1e100 * Y)
