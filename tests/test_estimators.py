@@ -412,7 +412,7 @@ def test_random_state(data):
         (
             {"alpha": [0.1, -0.1]},
             ValueError,
-            "alpha must be a finite number in .0, 1e.300., got -0.1",
+            "alpha must be a finite number in .* got -0.1",
         ),
         ({"alpha": True}, TypeError, "alpha must be a real number"),
         ({"n_alphas": 0}, ValueError, "n_alphas must be at least 1"),

@@ -459,7 +459,7 @@ def test_comparing_what_is_not_there():
         (
             {"lams": [1.0, -0.1]},
             ValueError,
-            "lams must be a finite number in .0, 1e.300., got -0.1",
+            "lams must be a finite number in .* got -0.1",
         ),
         ({"lams": [1.0, np.nan]}, ValueError, "lams has 1 value that is NaN"),
         ({"lams": [1.0, np.inf]}, ValueError, "lams has 1 value that is NaN or infinite"),
