@@ -50,7 +50,13 @@ def test_unsafe_steps_warn_and_say_by_how_much():
             sp.run(X, y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
         said = float(re.search(r"is ([\d.]+) times the limit", str(caught[0].message))[1])
         assert said == pytest.approx(factor, rel=1e-2)
-        assert caught[0].filename == __file__  # points at the caller, not into the package
+
+
+def test_warnings_point_at_the_caller_and_not_into_the_package():
+    X, y, _ = draw(80, 50)
+    with pytest.warns(UserWarning, match="may diverge") as caught:
+        sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(2.0, 2.0), n_iter=1)
+    assert caught[0].filename == __file__
 
 
 def test_safe_steps_do_not_warn():
