@@ -190,7 +190,7 @@ UNSAFE = [
 @pytest.mark.parametrize(("loss", "algorithm", "formula", "value", "limit"), UNSAFE)
 def test_unsafe_steps_are_named(loss, algorithm, formula, value, limit):
     X, y = 2 * np.eye(4), np.arange(4.0)  # ‖X‖² / n = 1
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="may diverge") as caught:
         sp.run(X, y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
     assert str(caught[0].message) == (
         f"{formula} = {value} is {value / limit:g} times the limit {limit}: "

@@ -150,6 +150,9 @@ def test_limits_agree():
         wide = sp.Huber(1e3).gradient(r, step)
         np.testing.assert_allclose(wide, sp.Squared().gradient(r, step), atol=1e-15)
     np.testing.assert_allclose(sp.Huber(1e-9).value(r) * 1e9, sp.LAD().value(r), rtol=1e-8)
+    for loss in (sp.LAD(), sp.Quantile(0.3), sp.EpsilonInsensitive(0.2)):
+        kinks = np.array([-0.2, 0.0, 0.2, 1.0])  # piecewise linear: flat wherever it is smooth
+        np.testing.assert_array_equal(loss.hessian(kinks).entries, 0)
     near = sp.EpsilonInsensitive(0.0).hessian(np.zeros(3), 1.0).entries
     np.testing.assert_allclose(near, sp.LAD().hessian(np.zeros(3), 1.0).entries)
 

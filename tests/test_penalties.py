@@ -263,6 +263,7 @@ def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
 
     assert Zero().max_step == math.inf
     assert not Zero().isotropic
+    assert sp.NoPenalty().value(np.array([1.0, 2.0])) == 0
     assert not Zero().free(2).any()
     Zero().check_size(3)
     assert isinstance(Zero().beside([Zero()]), SideBySide)
@@ -278,6 +279,11 @@ def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
         (lambda: sp.Lasso(1, weights=[1, math.nan]), "NaN"),
         (lambda: sp.Lasso(1, weights=[[1.0]]), "1 dimension"),
         (lambda: sp.ElasticNet(1, l1_ratio=1.5), "l1_ratio must be"),
+        (lambda: sp.ElasticNet(1, l1_ratio=-0.1), "l1_ratio must be"),
+        (lambda: sp.ElasticNet(-1), "lam must be"),
+        (lambda: sp.MCP(-1), "lam must be"),
+        (lambda: sp.SCAD(-1), "lam must be"),
+        (lambda: sp.GroupLasso(-1, [0]), "lam must be"),
         (lambda: sp.MCP(1, gamma=1), "gamma must be"),
         (lambda: sp.SCAD(1, a=2), "a must be"),
         (lambda: sp.GroupLasso(1, []), "groups must be"),
