@@ -326,7 +326,7 @@ def test_row_scales_are_squared_and_have_mean_one():
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             corrections.row_squares_of(path, scale)
-    with pytest.raises(ValueError, match="^row_scale must"):
+    with pytest.raises(ValueError, match=r"^row_scale must"):
         corrections.row_squares_of(path, rho[:, None])
 
 
