@@ -1,5 +1,6 @@
 """Losses against brute force, finite differences and closed forms."""
 
+import itertools
 import math
 
 import numpy as np
@@ -183,7 +184,8 @@ def test_counts_are_copies(loss, step):
     loss = seen(loss)
     root = math.sqrt(COUNTS.mean())
     weighted = loss.weighted(COUNTS / COUNTS.mean())
-    for r in (np.linspace(-2, 3, 7), np.random.default_rng(9).standard_normal((7, 3))):
+    small = 0.01 * np.arange(1.0, 8)  # a norm below 1
+    for r in (np.linspace(-2, 3, 7), small, np.random.default_rng(9).standard_normal((7, 3))):
         np.testing.assert_allclose(root * weighted.value(r), loss.value(r[ROWS]))
         found, copied = weighted.gradient(r, step), loss.gradient(r[ROWS], root * step)
         np.testing.assert_allclose(found[ROWS], root * copied)
@@ -241,17 +243,19 @@ def test_shares_are_parts_of_the_whole(loss, step):
     def everywhere_else(here):
         return np.concatenate([here] * copies)
 
-    for r in (rng.standard_normal(n), rng.standard_normal((n, 2))):
+    for r in (rng.standard_normal(n), rng.standard_normal(n) / 100, rng.standard_normal((n, 2))):
         whole = everywhere_else(r)
         assert np.shape(shared.value(r)) == r.shape[1:]
         np.testing.assert_allclose(shared.value(r), loss.value(whole))
         np.testing.assert_allclose(shared.gradient(r, step), loss.gradient(whole, step)[:n])
         np.testing.assert_allclose(shared.gradient(r), loss.gradient(whole)[:n])
-    r, block = rng.standard_normal(n), rng.standard_normal((n, 2))
-    for steps in ((step,), ()):
+    residuals, block = rng.standard_normal((2, n, 2))
+    for r, steps in itertools.product((residuals[:, 0], residuals[:, 1] / 100), ((step,), ())):
         hessian = loss.hessian(everywhere_else(r), *steps)
         expected = hessian(everywhere_else(block))[:n]
         np.testing.assert_allclose(shared.hessian(r, *steps)(block), expected, atol=1e-15)
+    for k, own in enumerate(shared.hessian(residuals, step).columns(2)):
+        np.testing.assert_allclose(own(block), shared.hessian(residuals[:, k], step)(block))
 
 
 @by_name(LOSS_EXAMPLES)

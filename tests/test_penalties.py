@@ -201,6 +201,8 @@ def test_null_lam_without_weights_or_knots():
     assert sp.Ridge(1.0).null_lam(gradient) == math.inf
     assert sp.Ridge(1.0).null_lam(0 * gradient) == 0
     assert sp.NoPenalty().null_lam(gradient) == math.inf
+    assert sp.Lasso(1.0, weights=np.zeros(3)).null_lam(gradient) == 0
+    assert sp.GroupLasso(1.0, [0, 0, 0], weights=[0]).null_lam(gradient) == 0
     assert FreeIntercept(sp.Lasso(1.0)).null_lam(gradient) == 0.8
     assert FreeIntercept(sp.Lasso(1.0)).null_lam(np.array([0.3, 9.0])) == 0.3
     both = SideBySide((sp.Lasso(1.0), sp.ElasticNet(1.0, 0.25)))
@@ -253,6 +255,8 @@ def test_columns_side_by_side_are_those_of_each(names):
         np.testing.assert_allclose(found[:, k], expected)
         column = both.jacobian(b, 0.7).columns(3)[k]
         np.testing.assert_allclose(column(np.eye(6)), each.jacobian(b[:, k], 0.7)(np.eye(6)))
+    alone = SideBySide((penalties[0],)).jacobian(b[:, :1], 0.7)
+    np.testing.assert_allclose(alone(b[:, :1]), penalties[0].jacobian(b[:, 0], 0.7)(b[:, :1]))
     assert both.value(b).shape == (3,)
     assert both.max_step == min(each.max_step for each in penalties)
 
