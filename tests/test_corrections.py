@@ -6,7 +6,7 @@ import pytest
 from backends import everywhere, on_backend, sp
 from formal import formal_matrices, jacobian_blocks
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from steinpath import designs
+from steinpath import corrections, designs
 
 DenseDesign, InterceptDesign = map(on_backend, (designs.DenseDesign, designs.InterceptDesign))
 
@@ -304,6 +304,110 @@ def test_row_scale_weights_the_trace_of_K():
             for seed in range(2)
         ]
         np.testing.assert_allclose(np.mean(found, axis=0), K, atol=0.05 * abs(np.tril(K, -1)).max())
+
+
+def test_row_scales_are_squared_and_have_mean_one():
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=2)
+    rho = np.arange(float(N))
+    expected = rho**2 / np.mean(rho**2)
+    for scale in (rho, 1e200 * rho, list(rho)):
+        np.testing.assert_allclose(corrections.row_squares_of(path, scale), expected)
+    norms = np.sum(X**2, axis=1)
+    np.testing.assert_allclose(corrections.row_squares_of(path, "norm"), norms / norms.mean())
+    assert corrections.row_squares_of(path, None) is None
+    constant = sp.run(0 * X + 3.0, y, sp.LAD(), sp.Ridge(0.3), n_iter=2, fit_intercept=True)
+    assert corrections.row_squares_of(constant, "norm") is None
+    for scale, message in (
+        ("size", "row_scale must be None, 'norm', 'auto' or an array; got 'size'"),
+        (rho[:3], f"row_scale must hold one nonnegative size for each of the {N} rows"),
+        (-rho, f"row_scale must hold one nonnegative size for each of the {N} rows"),
+        (0 * rho, "row_scale cannot be used: all sizes are zero"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            corrections.row_squares_of(path, scale)
+    with pytest.raises(ValueError, match=r"^row_scale must"):
+        corrections.row_squares_of(path, rho[:, None])
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["K and A", "W"])
+def test_weights_are_those_of_the_mean_of_all_probes_but_one(known):
+    rng = np.random.default_rng(0)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=4, fit_intercept=True)
+    W, A = np.tril(rng.standard_normal((2, 3, 5, 5)), -1)
+    K = np.tril(rng.standard_normal((3, 5, 5))) - 3 * np.eye(5)
+    for squares in (None, np.linspace(0.5, 1.5, N)):
+        matrices = corrections.CorrectionMatrices(W if known else None, K, A, squares)
+        for skip in (None, 0, 2):
+            kept = [k for k in range(3) if k != skip]
+            w, k, a = (np.mean(layers[kept], axis=0) for layers in (W, K, A))
+            weights = w if known else np.linalg.solve(k, a)
+            np.testing.assert_allclose(matrices.weights(skip), weights)
+            duals = path.dual - path.dual.mean(axis=1, keepdims=True)
+            shift = weights[:, :4] @ duals * (1.0 if squares is None else squares)
+            np.testing.assert_allclose(matrices.corrected(path, skip), path.fitted - shift)
+        np.testing.assert_array_equal(matrices.weights(), matrices.weights(None))
+
+
+def test_hutchinson_layers_are_the_probes_own():
+    """Layer ``k`` is the trace with one sign vector on each side, by dense responses."""
+    X, y, _ = draw(N, P)
+    S, T, m = covariance_of(P), 5, 3
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=T - 1)
+    rho_squared = np.linspace(0.5, 1.5, N)
+    rng = np.random.default_rng(0)
+    g, xi = (rng.integers(0, 2, (size, m)) * 2.0 - 1.0 for size in (P, N))
+    into_eta, into_v = impulse_responses(jacobian_blocks(path), X)
+
+    def compute(moments, always_K):
+        same = np.random.default_rng(0)
+        return corrections.compute_matrices(
+            path, moments, "hutchinson", m, rho_squared, same, always_K
+        )
+
+    found, root_n = compute(S, True), np.sqrt(N)
+    for k in range(m):
+        for t, s in np.ndindex(T, T):
+            Q, Pv = into_eta.get((t, s + 1), np.zeros((P, P))), into_v.get((t, s + 1))
+            np.testing.assert_allclose(found.W[k, t, s], g[:, k] @ S @ Q @ g[:, k], atol=1e-12)
+            A = -g[:, k] @ X.T @ X @ Q @ g[:, k] / root_n
+            np.testing.assert_allclose(found.A[k, t, s], A, atol=1e-12)
+            K = 0.0 if Pv is None else (rho_squared * xi[:, k]) @ X @ Pv @ xi[:, k] / root_n
+            np.testing.assert_allclose(found.K[k, t, s], K - root_n * (t == s), atol=1e-12)
+    without = compute(S, False)
+    assert without.K is None  # of no use with the moments known
+    np.testing.assert_allclose(without.W, found.W, atol=1e-14)
+    unknown = compute(None, False)
+    assert unknown.W is None
+    np.testing.assert_allclose(unknown.K, found.K, atol=1e-14)
+    assert unknown.row_squares is rho_squared
+
+
+def impulse_responses(blocks, X):
+    """Dense responses of ``b^t`` to impulses ``n^{-1/2}`` in ``eta^s`` and in ``v^{s-1}``."""
+    n, p = X.shape
+    N, root_n = max(t for t, _ in blocks["phi_u"]), np.sqrt(n)
+    found = {}, {}
+    for responses, size in zip(found, (p, n), strict=True):
+        for source in range(1, N + 1):
+            du, db = {0: np.zeros((n, size))}, {0: np.zeros((p, size))}
+            deta, dv = {0: np.zeros((p, size))}, {}
+            for t in range(1, N + 1):
+                dv[t - 1] = -X @ db[t - 1] / root_n
+                if responses is found[1] and t == source:
+                    dv[t - 1] = dv[t - 1] + np.eye(n) / root_n
+                du[t] = sum(
+                    blocks["phi_u"][t, s] @ du[s] + blocks["phi_v"][t, s] @ dv[s] for s in range(t)
+                )
+                deta[t] = X.T @ du[t] / root_n
+                if responses is found[0] and t == source:
+                    deta[t] = deta[t] + np.eye(p) / root_n
+                db[t] = sum(blocks["psi_b"][t, s] @ db[s] for s in range(t)) + sum(
+                    blocks["psi_eta"][t, s] @ deta[s] for s in range(t + 1)
+                )
+                responses[t, source] = db[t]
+    return found
 
 
 def _trace_with(blocks, X, reader):

@@ -1,5 +1,6 @@
 """Losses against brute force, finite differences and closed forms."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from backends import everywhere, seen, sp
 from problems import LOSS_EXAMPLES
-from steinpath.losses import LOSSES, SeparableLoss
+from steinpath.losses import LOSSES, Loss, SeparableLoss
 
 SEPARABLE = {name: loss for name, loss in LOSS_EXAMPLES.items() if isinstance(loss, SeparableLoss)}
 STEPS = (0.05, 1.0, 20.0)
@@ -150,6 +151,9 @@ def test_limits_agree():
         wide = sp.Huber(1e3).gradient(r, step)
         np.testing.assert_allclose(wide, sp.Squared().gradient(r, step), atol=1e-15)
     np.testing.assert_allclose(sp.Huber(1e-9).value(r) * 1e9, sp.LAD().value(r), rtol=1e-8)
+    for loss in (sp.LAD(), sp.Quantile(0.3), sp.EpsilonInsensitive(0.2)):
+        kinks = np.array([-0.2, 0.0, 0.2, 1.0])  # piecewise linear: flat wherever it is smooth
+        np.testing.assert_array_equal(loss.hessian(kinks).entries, 0)
     near = sp.EpsilonInsensitive(0.0).hessian(np.zeros(3), 1.0).entries
     np.testing.assert_allclose(near, sp.LAD().hessian(np.zeros(3), 1.0).entries)
 
@@ -162,6 +166,137 @@ def test_columns_are_independent(loss):
     for j in range(3):
         np.testing.assert_allclose(loss.value(r)[j], loss.value(r[:, j]))
         np.testing.assert_allclose(loss.gradient(r, 0.7)[:, j], loss.gradient(r[:, j], 0.7))
+
+
+# ------------------------------------------------------------------------------------------------
+# Rows that count unequally, rows that are elsewhere, and rows that are left out
+# ------------------------------------------------------------------------------------------------
+
+COUNTS = np.array([2, 1, 4, 1, 3, 2, 1])
+ROWS = np.repeat(np.arange(7), COUNTS)  # as many copies of each
+
+
+@everywhere
+@by_name(LOSS_EXAMPLES)
+@pytest.mark.parametrize("step", STEPS)
+def test_counts_are_copies(loss, step):
+    """Of the sum over the copies, one is ``√mean`` of what the weighted sum is."""
+    loss = seen(loss)
+    root = math.sqrt(COUNTS.mean())
+    weighted = loss.weighted(COUNTS / COUNTS.mean())
+    small = 0.01 * np.arange(1.0, 8)  # a norm below 1
+    for r in (np.linspace(-2, 3, 7), small, np.random.default_rng(9).standard_normal((7, 3))):
+        np.testing.assert_allclose(root * weighted.value(r), loss.value(r[ROWS]))
+        found, copied = weighted.gradient(r, step), loss.gradient(r[ROWS], root * step)
+        np.testing.assert_allclose(found[ROWS], root * copied)
+        sharp = weighted.gradient(r)
+        np.testing.assert_allclose(sharp, weighted.gradient(r, 0.0))
+        np.testing.assert_allclose(sharp[ROWS], root * loss.gradient(r[ROWS]))
+
+
+@by_name(SEPARABLE)
+def test_hessian_of_a_weighted_sum_is_that_of_one_copy(loss):
+    weighted = loss.weighted(COUNTS / COUNTS.mean())
+    r = np.linspace(-2, 3, 7)
+    for step in (0.3, 0.0):
+        dense = finite_differences(lambda x, step=step: weighted.gradient(x, step), r)
+        np.testing.assert_allclose(weighted.hessian(r, step)(np.eye(7)), dense, atol=1e-8)
+    np.testing.assert_array_equal(weighted.hessian(r)(r), weighted.hessian(r, 0.0)(r))
+
+
+def test_a_weighted_norm_has_no_hessian():
+    weighted = sp.SquareRoot().weighted(np.ones(7))
+    with pytest.raises(NotImplementedError, match=r"^there are no tangents for rows that count un"):
+        weighted.hessian(np.ones(7))
+
+
+@everywhere
+@by_name(LOSS_EXAMPLES)
+def test_locations_of_counts_are_those_of_copies(loss):
+    loss = seen(loss)
+    y = np.random.default_rng(10).standard_t(2, size=7)
+    counts = COUNTS.astype(float)
+    for same in (loss, loss.weighted(COUNTS / COUNTS.mean())):
+        np.testing.assert_allclose(same.location(y, counts), loss.location(y[ROWS]), atol=1e-12)
+        np.testing.assert_allclose(same.location(y), loss.location(y), atol=1e-15)
+    for same in (loss.on_part(3, 7), loss.shared(Share(7, 3))):
+        assert same.location(y, counts) == loss.location(y, counts)
+
+
+class Share:
+    """Rows of a design, where those that are elsewhere are so many copies of the same."""
+
+    def __init__(self, n, copies):
+        self.shape, self.n_rows, self.copies = (n, 4), n * copies, copies
+
+    def over_rows(self, partial):
+        return self.copies * partial
+
+
+@by_name(LOSS_EXAMPLES)
+@pytest.mark.parametrize("step", STEPS)
+def test_shares_are_parts_of_the_whole(loss, step):
+    n, copies = 5, 3
+    shared = loss.shared(Share(n, copies))
+    rng = np.random.default_rng(11)
+
+    def everywhere_else(here):
+        return np.concatenate([here] * copies)
+
+    for r in (rng.standard_normal(n), rng.standard_normal(n) / 100, rng.standard_normal((n, 2))):
+        whole = everywhere_else(r)
+        assert np.shape(shared.value(r)) == r.shape[1:]
+        np.testing.assert_allclose(shared.value(r), loss.value(whole))
+        np.testing.assert_allclose(shared.gradient(r, step), loss.gradient(whole, step)[:n])
+        np.testing.assert_allclose(shared.gradient(r), loss.gradient(whole)[:n])
+    residuals, block = rng.standard_normal((2, n, 2))
+    for r, steps in itertools.product((residuals[:, 0], residuals[:, 1] / 100), ((step,), ())):
+        hessian = loss.hessian(everywhere_else(r), *steps)
+        expected = hessian(everywhere_else(block))[:n]
+        np.testing.assert_allclose(shared.hessian(r, *steps)(block), expected, atol=1e-15)
+    for k, own in enumerate(shared.hessian(residuals, step).columns(2)):
+        np.testing.assert_allclose(own(block), shared.hessian(residuals[:, k], step)(block))
+
+
+@by_name(LOSS_EXAMPLES)
+@pytest.mark.parametrize("step", STEPS)
+def test_rows_left_out_are_zeros(loss, step):
+    kept, total = 4, 9
+    r = np.random.default_rng(12).standard_normal(kept)
+    padded, block = np.append(r, np.zeros(total - kept)), np.eye(total)[:, :kept]
+    part = loss.on_part(kept, total)
+    np.testing.assert_allclose(part.value(padded), loss.value(r))
+    for steps in ((step,), ()):
+        gradient, hessian = loss.gradient(r, *steps), loss.hessian(r, *steps)
+        np.testing.assert_allclose(part.gradient(padded, *steps)[:kept], gradient)
+        found = part.hessian(padded, *steps)(block)[:kept]
+        np.testing.assert_allclose(found, hessian(np.eye(kept)), atol=1e-15)
+
+
+@by_name(LOSS_EXAMPLES)
+def test_stand_ins_speak_of_the_loss_that_was_chosen(loss):
+    for other in (loss.weighted(np.ones(3)), loss.shared(Share(3, 2))):
+        assert repr(other) == repr(loss)
+        assert other.smoothness == loss.smoothness
+
+
+def test_other_losses_say_what_they_cannot_do():
+    class Zero(Loss):
+        value = gradient = hessian = location = None
+
+        def __repr__(self):
+            return "Zero()"
+
+    with pytest.raises(NotImplementedError, match=r"^Zero\(\) has no weights$"):
+        Zero().weighted(np.ones(3))
+    with pytest.raises(NotImplementedError, match=r"^Zero\(\) cannot be shared out$"):
+        Zero().shared(Share(3, 2))
+    assert isinstance(Zero().on_part(1, 2), Zero)
+
+
+# ------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

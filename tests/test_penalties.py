@@ -7,7 +7,7 @@ import pytest
 
 from backends import everywhere, on_backend, seen, sp
 from problems import PENALTY_EXAMPLES
-from steinpath.penalties import PENALTIES, FreeIntercept
+from steinpath.penalties import PENALTIES, FreeIntercept, Penalty, SideBySide
 
 SEPARABLE = {
     "lasso": (sp.Lasso(0.7), (0.1, 1.0, 5.0)),
@@ -163,6 +163,116 @@ def test_columns_are_independent(name):
         np.testing.assert_allclose(penalty.value(b)[j], penalty.value(b[:, j]))
 
 
+# Penalties that keep coefficients at zero, for two weights of zero and two of other sizes.
+SPARSE = {
+    "lasso": lambda lam, w: sp.Lasso(lam, weights=w),
+    "elastic_net": lambda lam, w: sp.ElasticNet(lam, 0.4, weights=w),
+    "mcp": lambda lam, w: sp.MCP(lam, weights=w),
+    "scad": lambda lam, w: sp.SCAD(lam, weights=w),
+    "group_lasso": lambda lam, w: sp.GroupLasso(lam, [0, 1, 2, 3, 2], weights=w[:4]),
+}
+GRADIENTS = [
+    np.array([9.0, 0.4, -0.7, -8.0, 0.5]),
+    np.array([0.0, 3.0, 0.1, 0.0, 0.1]),
+    np.array([0.0, 0.1, 0.2, 0.0, -3.0]),
+]
+
+
+@everywhere
+@pytest.mark.parametrize("make", SPARSE.values(), ids=SPARSE)
+@pytest.mark.parametrize("gradient", GRADIENTS, ids=range(3))
+def test_null_lam_is_where_coefficients_leave_zero(make, gradient):
+    """A step from zero along the gradient comes back to zero from there on, and not below."""
+    weights, penalised = np.array([0.0, 2.0, 0.5, 0.0, 0.25]), np.array([1, 2, 4])
+    penalty = make(0.3, weights)
+    bound, step = penalty.null_lam(gradient), 0.1
+    for lam, stays in ((bound * (1 + 1e-9), True), (bound * (1 - 1e-6), False)):
+        moved = make(lam, weights).prox(-step * gradient, step)[penalised]
+        assert (not moved.any()) == stays
+    assert penalty.null_lam(0 * gradient) == 0
+    assert penalty.null_lam(np.array([1.0, 0.0, 0.0, -1.0, 0.0])) == 0  # only free ones move
+
+
+def test_null_lam_without_weights_or_knots():
+    gradient = np.array([0.3, -0.8, 0.5])
+    assert sp.Lasso(1.0).null_lam(gradient) == 0.8
+    assert sp.ElasticNet(1.0, 0.25).null_lam(gradient) == pytest.approx(3.2)
+    assert sp.ElasticNet(1.0, 0.0).null_lam(gradient) == math.inf
+    assert sp.Ridge(1.0).null_lam(gradient) == math.inf
+    assert sp.Ridge(1.0).null_lam(0 * gradient) == 0
+    assert sp.NoPenalty().null_lam(gradient) == math.inf
+    assert sp.Lasso(1.0, weights=np.zeros(3)).null_lam(gradient) == 0
+    assert sp.GroupLasso(1.0, [0, 0, 0], weights=[0]).null_lam(gradient) == 0
+    assert FreeIntercept(sp.Lasso(1.0)).null_lam(gradient) == 0.8
+    assert FreeIntercept(sp.Lasso(1.0)).null_lam(np.array([0.3, 9.0])) == 0.3
+    both = SideBySide((sp.Lasso(1.0), sp.ElasticNet(1.0, 0.25)))
+    assert both.null_lam(gradient) == pytest.approx(3.2)
+
+
+def test_what_is_free():
+    for penalty, free in (
+        (sp.Lasso(1.0), [False, False, False]),
+        (sp.Lasso(1.0, weights=[1, 0, 2]), [False, True, False]),
+        (sp.GroupLasso(1.0, [0, 1, 0], weights=[0, 3]), [True, False, True]),
+        (sp.NoPenalty(), [True, True, True]),
+        (FreeIntercept(sp.Lasso(1.0)), [False, False, True]),
+        (FreeIntercept(sp.NoPenalty()), [True, True, True]),
+        (FreeIntercept(sp.Lasso(1.0, weights=[0, 1])), [True, False, True]),
+        (SideBySide((sp.Lasso(1.0),)), [False, False, False]),
+    ):
+        found = penalty.free(3)
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, free)
+
+
+def test_sizes_are_checked():
+    for p in (1, 4):
+        sp.Lasso(1.0).check_size(p)
+        sp.NoPenalty().check_size(p)
+    weighted, grouped = sp.Lasso(1.0, weights=[1, 0, 2]), sp.GroupLasso(1.0, ["a", "b", "a"])
+    for penalty, message in (
+        (weighted, r"^Lasso\(lam=1, weights=…\) has 3 weights, but X has 4 columns$"),
+        (grouped, r"^GroupLasso has group labels for 3 coefficients, but X has 4 columns$"),
+    ):
+        penalty.check_size(3)
+        FreeIntercept(penalty).check_size(4)
+        with pytest.raises(ValueError, match=message):
+            penalty.check_size(4)
+        with pytest.raises(ValueError, match=message):
+            FreeIntercept(penalty).check_size(5)
+
+
+@pytest.mark.parametrize("names", [["lasso", "ridge", "scad"], ["lasso", "group_lasso", "none"]])
+def test_columns_side_by_side_are_those_of_each(names):
+    """With Jacobians that are all diagonal, and with others among them."""
+    penalties = [PENALTY_EXAMPLES[name](6) for name in names]
+    both = penalties[0].beside(penalties[1:])
+    b = np.random.default_rng(4).standard_normal((6, 3))
+    for k, each in enumerate(penalties):
+        np.testing.assert_allclose(both.value(b)[k], each.value(b[:, k]))
+        np.testing.assert_allclose(both.prox(b, 0.7)[:, k], each.prox(b[:, k], 0.7))
+        found, expected = both.jacobian(b, 0.7)(b), each.jacobian(b[:, k], 0.7)(b[:, k])
+        np.testing.assert_allclose(found[:, k], expected)
+        column = both.jacobian(b, 0.7).columns(3)[k]
+        np.testing.assert_allclose(column(np.eye(6)), each.jacobian(b[:, k], 0.7)(np.eye(6)))
+    alone = SideBySide((penalties[0],)).jacobian(b[:, :1], 0.7)
+    np.testing.assert_allclose(alone(b[:, :1]), penalties[0].jacobian(b[:, 0], 0.7)(b[:, :1]))
+    assert both.value(b).shape == (3,)
+    assert both.max_step == min(each.max_step for each in penalties)
+
+
+def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
+    class Zero(Penalty):
+        value = prox = jacobian = null_lam = None
+
+    assert Zero().max_step == math.inf
+    assert not Zero().isotropic
+    assert sp.NoPenalty().value(np.array([1.0, 2.0])) == 0
+    assert not Zero().free(2).any()
+    Zero().check_size(3)
+    assert isinstance(Zero().beside([Zero()]), SideBySide)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -173,6 +283,11 @@ def test_columns_are_independent(name):
         (lambda: sp.Lasso(1, weights=[1, math.nan]), "NaN"),
         (lambda: sp.Lasso(1, weights=[[1.0]]), "1 dimension"),
         (lambda: sp.ElasticNet(1, l1_ratio=1.5), "l1_ratio must be"),
+        (lambda: sp.ElasticNet(1, l1_ratio=-0.1), "l1_ratio must be"),
+        (lambda: sp.ElasticNet(-1), "lam must be"),
+        (lambda: sp.MCP(-1), "lam must be"),
+        (lambda: sp.SCAD(-1), "lam must be"),
+        (lambda: sp.GroupLasso(-1, [0]), "lam must be"),
         (lambda: sp.MCP(1, gamma=1), "gamma must be"),
         (lambda: sp.SCAD(1, a=2), "a must be"),
         (lambda: sp.GroupLasso(1, []), "groups must be"),
@@ -190,11 +305,15 @@ def test_reprs_are_readable():
     assert repr(sp.MCP(0.5)) == "MCP(lam=0.5, gamma=3)"
     assert repr(sp.Lasso(0.5, weights=[1, 2])) == "Lasso(lam=0.5, weights=…)"
     assert repr(sp.GroupLasso(0.5, [0, 1, 1])) == "GroupLasso(lam=0.5, groups=2)"
+    assert repr(sp.Lasso(0.5).beside([sp.Lasso(0.25)])) == "Lasso(lam=0.5)"
+    assert repr(FreeIntercept(sp.MCP(0.5))) == "MCP(lam=0.5, gamma=3)"
 
 
 def test_equal_penalties_are_equal_and_hash_alike():
     assert sp.Lasso(0.5) == sp.Lasso(0.5)
     assert hash(sp.MCP(0.5)) == hash(sp.MCP(0.5))
+    assert len({sp.Lasso(0.5), sp.Lasso(0.6), sp.Ridge(0.5), sp.NoPenalty()}) == 4
+    assert len({hash(each) for each in (sp.Lasso(0.5), sp.Lasso(0.6), sp.Ridge(0.5))}) == 3
     assert sp.Lasso(0.5) != sp.Lasso(0.6)
     assert sp.Lasso(0.5) != sp.Ridge(0.5)
     assert sp.Lasso(0.5, weights=[1, 2]) == sp.Lasso(0.5, weights=[1, 2])
