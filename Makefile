@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick clean
+.PHONY: install demo test lint types unit slow bench bench-full studies oldest newest docs docs-quick clean
 
 # The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
@@ -21,7 +21,7 @@ types: .venv/ready
 
 # A process per core, and one thread in each: small problems gain nothing from more.
 unit: .venv/ready
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	$(call unit-of,.venv)
 
 # Accuracy on the paper's model at its size, how far to trust it, and scikit-learn's checks of every
 # estimator at its defaults: half an hour.
@@ -38,6 +38,28 @@ bench-full: .venv/ready
 # The paper's experiments and more, small: each study in two minutes at most.
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
+
+# All tests, beside the oldest versions that pyproject.toml allows and beside the newest that are
+# released (no previews), each in an environment of its own: by hand, ten minutes each. What old
+# libraries think of the newest beneath them is not our business, so their deprecations are ignored.
+oldest: .venv-oldest/ready
+	$(call unit-of,.venv-oldest) -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+
+newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade pip
+	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	$(call unit-of,.venv-newest)
+
+unit-of = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(1)/bin/python -m pytest -q -n auto \
+    --dist loadfile --no-loadscope-reorder
+
+.venv-oldest/ready: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
+	.venv-oldest/bin/python tools/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable '.[dev]'
+	touch $@
 
 # Pages with the gallery's output, a minute and a half; docs-quick does not run the gallery. Warnings
 # are errors, and nothing is fetched while building.
@@ -57,4 +79,4 @@ docs docs-quick: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache demo.png docs/_build docs/api docs/gallery
+	rm -rf .venv .venv-oldest .venv-newest .mypy_cache .ruff_cache .pytest_cache demo.png docs/_build docs/api docs/gallery

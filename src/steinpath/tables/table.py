@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]{1,3})?")
 _MOST_COLUMNS = 2**20
 # How much larger than its file a table may be. What is written without compression never is; of
 # what is compressed, a thousandth of the size is all that a file made to fill a memory needs.
-_MOST_EXPANSION = 100
+_MOST_EXPANSION = 50
 
 
 class DataError(ValueError):

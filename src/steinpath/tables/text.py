@@ -6,11 +6,12 @@ import csv
 import gzip
 import io
 import re
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, AnyStr
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _DELIMITERS = ",;\t|"
 _MOST_LINE = 2**24
 # Text that a file may always hold, however small it is. Its cells take up to fifty times as much.
 _MOST_TEXT = 2**26
+_ROWS_AT_ONCE = 4096
 # Text that a pipe may hold: whoever writes to it may never end.
 _MOST_PIPED = 2**30
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
@@ -74,7 +76,7 @@ def _refuse_encoding(path: Path) -> None:
     """Say where a file is not UTF-8; the decoder, which reads ahead, does not know."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rb") as file:
-        for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), b""), start=1):
+        for number, line in _numbered(file):
             try:
                 line.decode()
             except UnicodeDecodeError as error:
@@ -98,19 +100,25 @@ def _parse_text(text: Iterator[str], delimiter: str, as_text: Collection[str]) -
     names = check_names(header)
     if all(is_number(name) for name in header if name.strip()):
         raise DataError(f"the first line must name the columns, and has numbers: {header[-1]!r}")
-    lines, rows = [], []
-    for line, row in records:
-        if len(row) != len(names):
-            cells = f"{len(row)} cell{'s' * (len(row) > 1)}"
-            raise DataError(f"line {line} has {cells}, and the header names {len(names)} columns")
-        lines.append(line)
-        rows.append(row)
+    lines = array("q")
+    columns: list[list[str]] = [[] for _ in names]
+    # rows as lists of their own take several times the memory: some at a time
+    while some := list(islice(records, _ROWS_AT_ONCE)):
+        for line, row in some:
+            if len(row) != len(names):
+                cells = f"{len(row)} cell{'s' * (len(row) > 1)}"
+                raise DataError(
+                    f"line {line} has {cells}, and the header names {len(names)} columns"
+                )
+            lines.append(line)
+        added = zip(*(row for _, row in some), strict=True)
+        for column, cells_of in zip(columns, added, strict=True):
+            column.extend(cells_of)
     table = Table({}, np.array(lines, int))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    del rows
+    columns.reverse()
     for name in names:
         # each column of cells goes as soon as it is converted
-        column = columns.pop(0)
+        column = columns.pop()
         table.columns[name] = (
             _parse_names(column) if name in as_text else parse_cells(name, column, table)
         )
@@ -138,14 +146,22 @@ def _records(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[st
 def _lines(file: IO[str], size: int) -> Iterator[str]:
     """Lines of a file of so many bytes: each of bounded length, and all of them together."""
     total = 0
-    for number, line in enumerate(iter(partial(file.readline, _MOST_LINE), ""), start=1):
+    for number, line in _numbered(file):
         if "\0" in line:
             raise DataError(f"line {number} has a NUL byte; is this a text file, in UTF-8?")
-        if len(line) == _MOST_LINE:
-            raise DataError(f"line {number} has {_MOST_LINE} characters or more")
         total += len(line)
         check_expansion(total, size, _MOST_TEXT)
         yield line
+
+
+def _numbered(file: IO[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
+    """Lines and their numbers; one that is too long is not read to its end."""
+    number = 0
+    while line := file.readline(_MOST_LINE):
+        number += 1
+        if len(line) == _MOST_LINE:
+            raise DataError(f"line {number} has {_MOST_LINE} characters or more")
+        yield number, line
 
 
 def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
