@@ -84,10 +84,10 @@ def repeated_gzip(file, chunk, times, head=b""):
 @ON_LINUX
 def test_small_files_of_gigabytes_are_refused(tmp_path):
     files = [
-        repeated_gzip(tmp_path / "rows.csv.gz", (b"1" * 63 + b"\n") * 2**14, 1024, b"a\n"),
+        repeated_gzip(tmp_path / "rows.csv.gz", (b"1" * 1023 + b"\n") * 2**10, 2048, b"a\n"),
         repeated_gzip(tmp_path / "line.csv.gz", b"x" * 2**20, 4096, b"a,b\n"),
         repeated_gzip(tmp_path / "header.tsv.gz", b"\t" * 2**20, 4096),
-        repeated_gzip(tmp_path / "blanks.csv.gz", (b" " * 2**16 + b"\n") * 16, 4096),
+        repeated_gzip(tmp_path / "blanks.csv.gz", (b" " * 2**18 + b"\n") * 4, 2048),
         repeated_gzip(tmp_path / "quoted.csv.gz", b"\n" * 2**20, 4096, b'a,b\n1,"'),
         npz_of_zeros(tmp_path / "zeros.npz", 2**29),
         parquet_of_nothing(tmp_path / "nothing.parquet", 2**22, 64),
@@ -192,7 +192,7 @@ def test_more_columns_than_any_table_has(tmp_path):
     assert refusal(file) == "it has 1048577 columns; there can be 1048576 at most"
     with open(file, "wb") as opened:
         opened.truncate(2**33)  # a billion columns, and more, of which no byte is on the disk
-    assert refusal(file) == "line 1 has 16777216 characters or more"
+    assert refusal(file).startswith("line 1 has a NUL byte")
 
 
 def test_long_lines_and_cells(tmp_path, monkeypatch):

@@ -56,7 +56,8 @@ class Display:
         self._before: Any = None
         with suppress(ValueError):  # not in the main thread, as in a test
             self._before = signal.signal(signal.SIGINT, self._interrupt)
-        self._bars.start()
+        if not self._bars.disable:  # rich before 14 ends also what it does not show by a line
+            self._bars.start()
         return self
 
     def __exit__(
@@ -65,7 +66,8 @@ class Display:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        if not self._bars.disable:
+            self._bars.stop()
         listener.reset(self._token)
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)

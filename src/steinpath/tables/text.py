@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, AnyStr
+from typing import IO, Any
 
 import numpy as np
 
@@ -76,7 +76,11 @@ def _refuse_encoding(path: Path) -> None:
     """Say where a file is not UTF-8; the decoder, which reads ahead, does not know."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rb") as file:
-        for number, line in _numbered(file):
+        number = 0
+        while line := file.readline(_MOST_LINE):
+            number += 1
+            if len(line) == _MOST_LINE:
+                raise _too_long(number)
             try:
                 line.decode()
             except UnicodeDecodeError as error:
@@ -145,23 +149,21 @@ def _records(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[st
 
 def _lines(file: IO[str], size: int) -> Iterator[str]:
     """Lines of a file of so many bytes: each of bounded length, and all of them together."""
-    total = 0
-    for number, line in _numbered(file):
+    number = total = 0
+    while line := file.readline(_MOST_LINE):
+        number += 1
+        total += len(line)
         if "\0" in line:
             raise DataError(f"line {number} has a NUL byte; is this a text file, in UTF-8?")
-        total += len(line)
-        check_expansion(total, size, _MOST_TEXT)
+        if len(line) == _MOST_LINE:
+            raise _too_long(number)
+        if total > _MOST_TEXT:
+            check_expansion(total, size, _MOST_TEXT)
         yield line
 
 
-def _numbered(file: IO[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
-    """Lines and their numbers; one that is too long is not read to its end."""
-    number = 0
-    while line := file.readline(_MOST_LINE):
-        number += 1
-        if len(line) == _MOST_LINE:
-            raise DataError(f"line {number} has {_MOST_LINE} characters or more")
-        yield number, line
+def _too_long(number: int) -> DataError:
+    return DataError(f"line {number} has {_MOST_LINE} characters or more")
 
 
 def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
