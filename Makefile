@@ -41,9 +41,10 @@ studies: .venv/ready
 
 # All tests, beside the oldest versions that pyproject.toml allows and beside the newest that are
 # released (no previews), each in an environment of its own: by hand, ten minutes each. What old
-# libraries think of the newest beneath them is not our business, so their deprecations are ignored.
+# libraries think of the newest beneath them is not our business, so their deprecations are ignored;
+# scikit-learn before 1.7 does not import its checks of estimators without SCIPY_ARRAY_API.
 oldest: .venv-oldest/ready
-	$(call unit-of,.venv-oldest) -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+	SCIPY_ARRAY_API=1 $(call unit-of,.venv-oldest) -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 newest:
 	$(PYTHON) -m venv .venv-newest
