@@ -58,9 +58,12 @@ def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
     def cell(value: Any) -> Any:
         if isinstance(value, float):
             return format(value, digits)
-        # an apostrophe before it makes a cell a text, in every spreadsheet
-        harmful = isinstance(value, str) and value.startswith(_FORMULA)
-        return f"'{value}" if harmful else value
+        if not isinstance(value, str):
+            return value
+        # an apostrophe before it makes a cell a text, in every spreadsheet; a bare carriage return
+        # is not quoted, and would begin another row
+        text = value.replace("\r\n", "\n").replace("\r", "\n")
+        return f"'{text}" if value.startswith(_FORMULA) else text
 
     text, rows = io.StringIO(), list(rows)
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
