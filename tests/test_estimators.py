@@ -678,6 +678,7 @@ class Counter:
     """Counts tasks; ends the run after so many iterations."""
 
     def __init__(self, stop_after=None):
+        pytest.importorskip("sklearn.callback")  # of scikit-learn 1.9
         self.stop_after, self.hooks, self.models = stop_after, [], []
 
     def setup(self, estimator, context):
@@ -923,8 +924,6 @@ def test_metadata_routing(data):
 # Callbacks
 # ------------------------------------------------------------------------------------------------
 
-callback = pytest.importorskip("sklearn.callback")
-
 
 @unconverged
 @pytest.mark.parametrize("alpha", [0.1, "auto"])
@@ -996,7 +995,7 @@ def test_callbacks_are_torn_down_after_an_error(data):
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_scoring_monitor(weighted, data):
     w = np.linspace(0.5, 2, N) if weighted else None
-    monitor = callback.ScoringMonitor(scoring="r2")
+    monitor = pytest.importorskip("sklearn.callback").ScoringMonitor(scoring="r2")
     model = fixed("HuberLasso", n_iter=5).set_callbacks(monitor)
     model.fit(*data, sample_weight=w)
     log = monitor.get_logs().data_as_pandas
@@ -1013,7 +1012,8 @@ def test_scoring_monitor(weighted, data):
 def test_callbacks_in_a_pipeline(data, capsys):
     counter, stopper = Counter(), Counter(stop_after=9)
     model = make("LADLasso").set_callbacks(counter, stopper)
-    pipeline = make_pipeline(StandardScaler(), model).set_callbacks(callback.ProgressBar())
+    progress = pytest.importorskip("sklearn.callback").ProgressBar()
+    pipeline = make_pipeline(StandardScaler(), model).set_callbacks(progress)
     pipeline.fit(*data)
     assert counter.iterations == stopper.iterations == pipeline[-1].n_iter_ == 9
     shown = capsys.readouterr().out
@@ -1039,6 +1039,7 @@ def test_propagated_callbacks_in_a_search(data):
 
 @unconverged
 def test_without_callbacks(data):
+    pytest.importorskip("sklearn.callback")
     code = """
 import sys, warnings
 import joblib
