@@ -93,6 +93,17 @@ def test_the_scan_finds_what_it_looks_for(source):
     assert list(offences("a.py", ast.parse(source)))
 
 
+def test_csv_is_written_in_one_place():
+    """Which is where formulas are made harmless."""
+    writing = {
+        name
+        for name, tree in TREES.items()
+        for called, _ in calls(tree)
+        if called.split(".")[-1] in ("writer", "DictWriter", "to_csv", "savetxt", "write_csv")
+    }
+    assert writing == {"files.py"}
+
+
 def test_scripts_of_the_report_make_no_markup_and_fetch_nothing():
     banned = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
