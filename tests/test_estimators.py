@@ -19,7 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
+from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, QuantileRegressor, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -496,6 +496,8 @@ def test_data_frames(library, data):
     names = [f"feature {j}" for j in range(P)]
     frame = library.DataFrame(dict(zip(names, X.T, strict=True)))
     model = make("LADLasso").fit(frame, library.Series(y))
+    if not hasattr(LinearRegression().fit(frame, y), "feature_names_in_"):
+        pytest.skip("this scikit-learn does not know the names of such columns")
     assert list(model.feature_names_in_) == names
     assert_same(model, make("LADLasso").fit(X, y))
     assert_allclose(model.predict(frame), X @ model.coef_ + model.intercept_)
@@ -641,7 +643,7 @@ def test_weights_that_say_nothing(name, data):
     ("weights", "message"),
     [
         (np.full(N, -1.0), "Negative values"),
-        (np.zeros(N), "at least one non-zero"),
+        (np.zeros(N), "at least one non-zero|two at least must count"),  # scikit-learn's, or ours
         (np.eye(N)[0], "two at least must count"),
         (np.ones(N - 1), r"sample_weight.shape == \(99,\)"),
         (np.full(N, np.nan), "NaN"),
@@ -965,7 +967,8 @@ def test_callback_stops_the_run(alpha, data):
 
 
 def test_callback_may_stop_before_the_selected_iterate(data):
-    model = make("LADLasso", select=20).set_callbacks(Counter(stop_after=7)).fit(*data)
+    counter = Counter(stop_after=7)
+    model = make("LADLasso", select=20).set_callbacks(counter).fit(*data)
     assert model.best_iter_ == model.n_iter_ == 7
 
 
