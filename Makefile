@@ -1,8 +1,12 @@
 # Every target does its own set-up in .venv; nothing else is needed than Python 3.11 or later.
 PYTHON ?= python3
 BIN := .venv/bin
+# A process per core, and one thread in each: small problems gain nothing from more.
+THREADS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+PARALLEL := -q -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: install demo test lint types unit slow bench bench-full studies mutants docs docs-quick clean
+.PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick \
+    coverage properties fuzz mutants oldest newest clean
 
 # The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
@@ -19,9 +23,8 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# A process per core, and one thread in each: small problems gain nothing from more.
 unit: .venv/ready
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	$(THREADS) $(BIN)/python -m pytest $(PARALLEL)
 
 # Accuracy on the paper's model at its size, how far to trust it, and scikit-learn's checks of every
 # estimator at its defaults: half an hour.
@@ -39,16 +42,54 @@ bench-full: .venv/ready
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
 
+# ----- By hand: what docs/guarantees.md rests on, beside `make test` -----
+
+# Which branches of src/ the tests take, those in processes that they start included.
+coverage: .venv/ready
+	$(BIN)/python -m coverage erase
+	$(THREADS) $(BIN)/python -m coverage run -m pytest $(PARALLEL)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered --show-missing
+
+# Fifty times as many examples of each property as in the tests, and new ones each time.
+properties: .venv/ready
+	HYPOTHESIS_PROFILE=many $(THREADS) $(BIN)/python -m pytest $(PARALLEL) tests/properties
+
+# Ten thousand random inputs through everything that is public.
+fuzz: .venv/ready
+	$(BIN)/python tests/fuzz/fuzz.py --cases 10000
+
 # Small changes to the numerical core, three thousand, one at a time: do the tests notice? An hour
 # on four cores; it goes on where it was stopped, and mutants/summary.json has what no test noticed.
 mutants: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[mutation]'
 	$(BIN)/python tests/mutation/run_mutants.py
 
+# All tests, beside the oldest versions that pyproject.toml allows and beside the newest that are
+# released (no previews), each in an environment of its own: by hand, ten minutes each. What old
+# libraries think of the newest beneath them is not our business, so their deprecations are ignored;
+# scikit-learn before 1.7 does not import its checks of estimators without SCIPY_ARRAY_API.
+oldest: .venv-oldest/ready
+	SCIPY_ARRAY_API=1 $(THREADS) .venv-oldest/bin/python -m pytest $(PARALLEL) \
+	    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+
+newest:
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip install --quiet --upgrade pip
+	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	$(THREADS) .venv-newest/bin/python -m pytest $(PARALLEL)
+
+.venv-oldest/ready: pyproject.toml tools/oldest.py
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
+	.venv-oldest/bin/python tools/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable '.[dev]'
+	touch $@
+
 # Pages with the gallery's output, a minute and a half; docs-quick does not run the gallery. Warnings
 # are errors, and nothing is fetched while building.
 docs docs-quick: .venv/ready
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html \
+	$(THREADS) $(BIN)/python -m sphinx -W --keep-going -q -b html \
 	    $(if $(filter docs-quick,$@),-D plot_gallery=0) docs docs/_build/html
 	@echo docs/_build/html/index.html
 
@@ -63,4 +104,5 @@ docs docs-quick: .venv/ready
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache mutants demo.png docs/_build docs/api docs/gallery
+	rm -rf .venv .venv-oldest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants \
+	    demo.png docs/_build docs/api docs/gallery

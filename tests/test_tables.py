@@ -313,7 +313,7 @@ def test_arrow_types(tmp_path, name):
             "decimal": [Decimal("1.25"), None],
             "large": pa.array([2**53 + 1, -(2**62)]),
             "unsigned": pa.array([2**64 - 1, 0], pa.uint64()),
-            "half": pa.array([1.5, 2], pa.float16()),
+            "half": pa.array(np.array([1.5, 2], np.float16)),
             "single": pa.array([0.1, None], pa.float32()),
             "seconds": pa.array([0, 86400], pa.timestamp("s")),
             "fine": pa.array([1_001, None], pa.timestamp("ns")),

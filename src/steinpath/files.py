@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import errno
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+# What spreadsheets take for the beginning of a formula, also as wide characters.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 #: How the names of files end that are being written.
 PARTIAL = ".steinpath-partial"
@@ -36,3 +42,31 @@ def write_text(file: Path, text: str) -> None:
     """Write a text file as a whole, or not at all."""
     with written(file) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
+    """Return rows as CSV with a header: numbers as they are, and texts that no spreadsheet runs.
+
+    Parameters
+    ----------
+    rows : iterable of mapping
+        One at least, and all with the same keys.
+    digits : str
+        How floats are written, such as ".8g"; "" for all of their digits.
+    """
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, float):
+            return format(value, digits)
+        if not isinstance(value, str):
+            return value
+        # an apostrophe before it makes a cell a text, in every spreadsheet; a bare carriage return
+        # is not quoted, and would begin another row
+        text = value.replace("\r\n", "\n").replace("\r", "\n")
+        return f"'{text}" if value.startswith(_FORMULA) else text
+
+    text, rows = io.StringIO(), list(rows)
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writerow({name: cell(name) for name in rows[0]})
+    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue()

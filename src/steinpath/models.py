@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -174,20 +175,50 @@ def load_model(file: str | os.PathLike[str]) -> Model:
     >>> model.predict(new_houses)  # doctest: +SKIP
     """
     try:
-        if os.path.getsize(file) > _MOST_BYTES:
-            raise DataError(f"{file} is too large for a model")
-        found = json.loads(Path(file).read_text(encoding="utf-8"), parse_constant=_refuse)
-        return _from_json(found)
+        return _from_json(_read_json(file))
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror or error}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise DataError(f"{file} is no model: it is not JSON, or has been cut off") from None
+    except MemoryError:
+        raise DataError(f"{file} is no model: it needs more memory than there is") from None
     except DataError as error:
         raise DataError(f"{file} is no model that this version can read: {error}") from None
+    except ValueError as error:  # a name that no file can have
+        raise DataError(f"cannot read {str(file)!r}: {error}") from None
+
+
+def _read_json(file: str | os.PathLike[str]) -> Any:
+    """Read JSON of bounded size, strictly: what could be read in two ways is refused."""
+    with open(file, "rb") as opened:
+        # not by the size that the file says it has: a device says 0, and never ends
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise DataError("it is too large for a model")
+    return json.loads(
+        content.decode(),
+        parse_constant=_refuse,
+        parse_int=_parse_int,
+        object_pairs_hook=_once_each,
+    )
 
 
 def _refuse(constant: str) -> float:
     raise DataError(f"{constant} is no number of a model")
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > 4000:  # Python has a limit of its own, and no name for the error
+        _refuse(f"{digits[:20]}…")
+    return int(digits)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise DataError(f"it has {counts.most_common(1)[0][0]!r:.60} more than once")
+    return found
 
 
 def _from_json(found: Any) -> Model:
@@ -203,43 +234,65 @@ def _from_json(found: Any) -> Model:
     if not isinstance(coef, dict) or list(coef) != encoding.feature_names:
         raise DataError("its 'coef' does not have the features of its columns")
     warnings = found.get("warnings", [])
-    if not isinstance(warnings, list) or not all(isinstance(text, str) for text in warnings):
+    if not isinstance(warnings, list):
         raise DataError("its 'warnings' are not texts")
     return Model(
         encoding,
         np.array([_number(f"coef {name!r:.60}", value) for name, value in coef.items()]),
         _number("intercept", found.get("intercept")),
         _choice(found),
-        tuple(warnings),
-        str(found.get("steinpath_version", "")),
+        tuple(_text("warnings", text) for text in warnings),
+        _text("steinpath_version", found.get("steinpath_version", "")),
     )
 
 
 def _choice(found: dict[str, Any]) -> Choice:
     entries: dict[str, Any] = {}
     for entry in fields(Choice):
-        value = found.get(entry.name)
+        if entry.name not in found:
+            raise DataError(f"it has no {entry.name!r}")
+        value = found[entry.name]
         if entry.name == "stderr" and value is None:
             value = math.inf
         elif entry.type == "float":
             value = _number(entry.name, value)
         elif entry.type == "int":
-            value = int(_number(entry.name, value))
-        elif entry.type == "str" and not isinstance(value, str):
-            raise DataError(f"its {entry.name!r} is not a text")
+            value = _count(entry.name, value)
+        elif entry.type == "str":
+            value = _text(entry.name, value)
         entries[entry.name] = value
     parameters = entries["parameters"]
     if not isinstance(parameters, dict):
         raise DataError("its 'parameters' are not named numbers")
-    entries["parameters"] = {name: _number(name, value) for name, value in parameters.items()}
+    entries["parameters"] = {
+        _text("parameters", name): _number(name, value) for name, value in parameters.items()
+    }
     choice = Choice(**entries)
-    if not 0 <= choice.iterate <= choice.iterations or choice.stderr < 0:
+    if choice.iterate > choice.iterations or min(choice.stderr, choice.alpha) < 0:
         raise DataError("its numbers are not those of a fit")
     q, low = choice.test_parameter, {"huber": 1e-300, "pseudo_huber": 1e-300}
     sound = 0 < q < 1 if choice.test_loss == "quantile" else q >= low.get(choice.test_loss, 0)
     if choice.test_loss not in CRITERIA or not sound:
         raise DataError("its 'test_loss' is none that is known, or has no such parameter")
     return choice
+
+
+def _text(name: str, value: Any) -> str:
+    """Return a text of the file that can be written to one again."""
+    if not isinstance(value, str):
+        raise DataError(f"its {name!r} is not a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # halves of characters, which JSON has escapes for
+        raise DataError(f"its {name!r} is not Unicode") from None
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    """Return a whole number of the file that is not negative."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise DataError(f"its {name!r} is not a whole number")
+    return value
 
 
 def _number(name: str, value: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from steinpath.cli.display import make_console, make_table, print_warnings
+from steinpath.cli.display import make_console, make_table, print_warnings, say
 from steinpath.plots.look import check_ending
 
 
@@ -60,4 +60,4 @@ def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
         from steinpath.plots import plot_risk, save
 
         save(plot_risk(risk, true_risk=truth), plot)
-        console.print(f"Plot saved to {plot}")
+        say(console, f"Plot saved to {plot}")

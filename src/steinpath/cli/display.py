@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from steinpath._printing import printable
 from steinpath.progress import Step, listener, make_bars
 
 
@@ -41,7 +42,7 @@ class Display:
         for task in self._bars.tasks:
             if task.finished or task.total is None:
                 self._bars.remove_task(task.id)
-        shown = self._bars.add_task(what, total=steps or None)
+        shown = self._bars.add_task(printable(what), total=steps or None)
 
         def step() -> bool:
             self._begun = True
@@ -55,7 +56,8 @@ class Display:
         self._before: Any = None
         with suppress(ValueError):  # not in the main thread, as in a test
             self._before = signal.signal(signal.SIGINT, self._interrupt)
-        self._bars.start()
+        if not self._bars.disable:  # rich before 14 ends also what it does not show by a line
+            self._bars.start()
         return self
 
     def __exit__(
@@ -64,7 +66,8 @@ class Display:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bars.stop()
+        if not self._bars.disable:
+            self._bars.stop()
         listener.reset(self._token)
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
@@ -79,7 +82,8 @@ class Display:
 def make_console(quiet: bool = False) -> Console:
     """Return where to print results: as wide as the terminal, and wide enough for any file."""
     width = None if sys.stdout.isatty() else 120
-    return Console(quiet=quiet, width=width)
+    # a column may well be called :heart:
+    return Console(quiet=quiet, width=width, emoji=False)
 
 
 def make_table(*head: str, left: int = 0) -> Table:
@@ -92,11 +96,16 @@ def make_table(*head: str, left: int = 0) -> Table:
 
 def shown(name: str, width: int = 40) -> str:
     """Return a name from the data as it can be shown: on one line, and not too long."""
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    plain = printable(name).replace("\n", "\N{REPLACEMENT CHARACTER}")
     return escape(plain if len(plain) <= width else f"{plain[: width - 1]}…")
+
+
+def say(console: Console, text: str, **options: Any) -> None:
+    """Print text that has names in it which are not ours, literally."""
+    console.print(printable(text), markup=False, highlight=False, **options)
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:
     """Print reasons not to trust an estimate."""
     for warning in warnings:
-        console.print(f"Warning: {escape(warning)}.", style="yellow", highlight=False)
+        say(console, f"Warning: {warning}.", style="yellow")

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from steinpath._printing import printable
 from steinpath.path import DivergenceError
 from steinpath.tables import DataError
 
@@ -76,7 +77,7 @@ def _reason(error: BaseException) -> str:
 
 def _say(message: str, code: int) -> int:
     """Print an error, on one line, and return the code to end with."""
-    click.echo(f"Error: {' '.join(message.split())}", err=True)
+    click.echo(f"Error: {printable(' '.join(message.split()))}", err=True)
     return code
 
 

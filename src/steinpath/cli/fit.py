@@ -10,10 +10,17 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
+from steinpath._printing import printable_json
 from steinpath._validation import heard
-from steinpath.cli.display import Display, make_console, make_table, print_warnings, shown
+from steinpath.cli.display import (
+    Display,
+    make_console,
+    make_table,
+    print_warnings,
+    say,
+    shown,
+)
 from steinpath.cli.entry import INTERRUPTED
 from steinpath.cli.options import LOSS, PENALTY, with_options, with_several
 from steinpath.cli.outputs import Outcome, as_json, check_writable, write_outputs
@@ -236,10 +243,11 @@ def _finish(
     except KeyboardInterrupt:
         stopped = True
     if options["as_json"]:
-        click.echo(json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False))
+        text = json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False)
+        click.echo(printable_json(text))
     show(console, outcome)
     for name, where in files.items():
-        console.print(f"{name:>8}  {escape(where)}", highlight=False, soft_wrap=True)
+        say(console, f"{name:>8}  {where}", soft_wrap=True)
     if stopped:
         sys.exit(INTERRUPTED)
 
@@ -322,5 +330,5 @@ def _print_ranks(console: Console, outcome: Outcome) -> None:
 
 def _print_remarks(console: Console, outcome: Outcome) -> None:
     for note in outcome.notes:
-        console.print(f"Note: {escape(note)}.", highlight=False)
+        say(console, f"Note: {note}.")
     print_warnings(console, outcome.fit.tuning.warnings)

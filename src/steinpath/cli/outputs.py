@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 import click
 
 from steinpath._arrays import to_numpy
-from steinpath.files import write_text
+from steinpath.files import as_csv, write_text
 from steinpath.fitting import Fit, Ranked
 from steinpath.models import Choice, Model
 from steinpath.report.build import build_content
@@ -66,9 +64,9 @@ def write_outputs(
         make_model(fit).save(folder / "model.json")
         yield "model", folder / "model.json"
     if outcome.ranking:
-        write_text(folder / "ranking.csv", _as_csv(map(asdict, outcome.ranking)))
+        write_text(folder / "ranking.csv", as_csv(map(asdict, outcome.ranking), ".8g"))
         yield "ranking", folder / "ranking.csv"
-    write_text(folder / "risk.csv", _as_csv(_risk_rows(fit)))
+    write_text(folder / "risk.csv", as_csv(_risk_rows(fit), ".8g"))
     yield "risks", folder / "risk.csv"
     content = build_content(
         fit,
@@ -154,15 +152,6 @@ def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
                 "train": train,
                 "nonzeros": count,
             }
-
-
-def _as_csv(rows: Iterable[dict[str, Any]]) -> str:
-    text, rows = io.StringIO(), list(rows)
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: f"{v:.8g}" if isinstance(v, float) else v for k, v in row.items()})
-    return text.getvalue()
 
 
 def _draw(outcome: Outcome) -> Iterator[tuple[str, Path]]:

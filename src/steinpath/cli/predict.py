@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import numpy as np
 
-from steinpath.files import write_text
+from steinpath._printing import printable
+from steinpath.files import as_csv, write_text
 from steinpath.kinds import error_words
 from steinpath.models import Model, load_model
 from steinpath.report.build import with_error
@@ -34,11 +35,11 @@ def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
     table = read_table(file, fitted.encoding.named)
     predictions, notes = fitted.predict_table(table)
     for note in notes:
-        click.echo(f"Note: {note}.", err=True)
+        click.echo(printable(f"Note: {note}."), err=True)
     if as_json:
         text = json.dumps({"predictions": predictions.tolist(), "notes": notes}) + "\n"
     else:
-        text = "\n".join(["prediction", *map(repr, predictions.tolist())]) + "\n"
+        text = as_csv(({"prediction": value} for value in predictions.tolist()), "")
     if out is None:
         sys.stdout.write(text)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
@@ -13,8 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from steinpath._printing import printable
+from steinpath.cli.display import say
 
-class _StudyName(click.ParamType[str]):
+if TYPE_CHECKING:
+    _TextType = click.ParamType[str]
+else:  # which takes no type before click 8.4
+    _TextType = click.ParamType
+
+
+class _StudyName(_TextType):
     """The name of a study, "all" or "list"; the studies are imported when one is named."""
 
     name = "name"
@@ -107,7 +115,7 @@ def study(
         except StudyError as error:
             raise click.ClickException(str(error)) from None
         except KeyboardInterrupt:
-            console.print(f"\nStopped. What is finished is in {out}; the same command goes on.")
+            say(console, f"\nStopped. What is finished is in {out}; the same command goes on.")
             sys.exit(130)
         _show(console, each.name, report)
         failed |= bool(report.failures)
@@ -135,10 +143,10 @@ def _show(console: Console, name: str, report: Any) -> None:
     elif report.summary:  # a file has no width to fit into
         click.echo(as_markdown(report.summary))
     for file in report.files:
-        click.echo(file)
+        click.echo(printable(str(file)))
     if report.finished < report.total:
         console.print(
             f"{report.finished} of {report.total} replications are finished.", style="yellow"
         )
     for failure in report.failures:
-        console.print(f"Failed: {escape(failure)}", style="red")
+        say(console, f"Failed: {failure}", style="red")

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from steinpath._arrays import to_numpy
+from steinpath._printing import printable
 from steinpath._validation import check_count
 from steinpath.plots.look import (
     BLACK,
@@ -144,7 +145,7 @@ def _label_ends(ax: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
     places = spread((ends[:count] - low) / (high - low), gap, -0.03, 1.03)
     for curve, end, name, place in zip(curves, ends, names, places, strict=False):
         ax.annotate(
-            shorten(name, _NAME_LENGTH),
+            shorten(printable(name), _NAME_LENGTH),
             (1, end),
             xycoords=("axes fraction", "data"),
             xytext=(1.05, place),

@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
+from steinpath._printing import printable
 from steinpath.study.base import Sizes, Study
 from steinpath.study.settings import Setting
 from steinpath.study.store import write_text
@@ -80,8 +81,9 @@ class Manifest:
         if before and before[0].get("versions") != entry["versions"]:
             console.print(
                 "The finished replications were made with other versions (see "
-                f"{self.file}); use another folder to have all of them from one",
+                f"{printable(str(self.file))}); use another folder to have all of them from one",
                 style="yellow",
+                markup=False,
             )
         self.content["runs"].append(entry)
         self.write()

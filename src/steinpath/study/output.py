@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from steinpath.files import as_csv
 from steinpath.plots import import_pyplot
 from steinpath.study.base import Exhibit, Table
 from steinpath.study.store import write_text, written
+
+# All that are worth having.
+_DIGITS = ".10g"
 
 
 def write_summary(folder: Path, table: Table) -> list[Path]:
     """Write a short table, for machines and for people."""
     files = [folder / "summary.csv", folder / "summary.md"]
-    write_text(files[0], as_csv(table))
+    write_text(files[0], as_csv(table, _DIGITS))
     write_text(files[1], as_markdown(table))
     return files
 
@@ -26,7 +28,7 @@ def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
     files = []
     for exhibit in exhibits:
         files.append(folder / f"{exhibit.name}.csv")
-        write_text(files[-1], as_csv(exhibit.table))
+        write_text(files[-1], as_csv(exhibit.table, _DIGITS))
     return files
 
 
@@ -42,16 +44,6 @@ def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
                 figure.savefig(partial, format=kind, **options)
         pyplot.close(figure)
     return files
-
-
-def as_csv(table: Table) -> str:
-    """Return a table as CSV, with all digits that are worth having."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(table[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in table:
-        writer.writerow({k: f"{v:.10g}" if isinstance(v, float) else v for k, v in row.items()})
-    return text.getvalue()
 
 
 def as_markdown(table: Table) -> str:

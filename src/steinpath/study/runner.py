@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from steinpath._printing import printable
 from steinpath._validation import check_count
 from steinpath.study.base import Results, Sizes, Study, Table
 from steinpath.study.manifest import Manifest
@@ -121,7 +122,7 @@ def run_study(
             try:
                 files += write_figures(out, exhibits)
             except ImportError as error:  # a cluster's head node, say: draw elsewhere
-                console.print(f"No figures: {error}", style="yellow", highlight=False)
+                console.print(printable(f"No figures: {error}"), style="yellow", markup=False)
     return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
 
 
@@ -160,7 +161,9 @@ def _compute(
             except WorkersLost as error:
                 attempts = attempts + 1 if len(left) == len(todo) else 0
                 console.print(
-                    f"{title}: {error}; {len(left)} replications are left", style="yellow"
+                    printable(f"{title}: {error}; {len(left)} replications are left"),
+                    style="yellow",
+                    markup=False,
                 )
                 if attempts == _ATTEMPTS:
                     reasons[str(error)] += len(left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -10,11 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from steinpath.tables.table import DataError, Table, check_names, check_values, objects, stripped
+from steinpath.tables.table import (
+    DataError,
+    Table,
+    check_expansion,
+    check_names,
+    check_values,
+    check_width,
+    objects,
+    stripped,
+)
 from steinpath.tables.text import in_utc, parse_cells
 
 # What may name the columns of a matrix in an .npz file.
 _NAMES_OF_COLUMNS = ("feature_names", "columns")
+# Bytes of arrays that a file may always hold, however small it is.
+_MOST_BYTES = 2**28
 
 
 def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
@@ -90,6 +102,9 @@ def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise DataError("it is damaged, or not written by numpy.savez")
+        with zipfile.ZipFile(file) as archive:  # no more than this is ever unpacked of each
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+        check_expansion(unpacked, os.fstat(file.fileno()).st_size, _MOST_BYTES)
         file.seek(0)
         loaded = np.load(file, allow_pickle=False)
         arrays = {name: _load_array(loaded, name) for name in loaded.files}
@@ -108,6 +123,7 @@ def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
             names.append(name)
             columns.append(_from_array(_named(array) if name in as_text else array))
         else:
+            check_width(array.shape[1])
             names += given or [f"{name}{k}" for k in range(array.shape[1])]
             columns += [_from_array(column) for column in array.T]
     return Table(dict(zip(check_names(names), columns, strict=True)))
@@ -126,7 +142,9 @@ def _load_array(loaded: Any, name: str) -> np.ndarray:
     if not isinstance(array, np.ndarray):
         raise DataError(f"{name!r} is no array")
     kinds = "biufUM" if array.ndim == 1 else "biuf"
-    if array.dtype.kind not in kinds or array.ndim not in (1, 2):
+    # of values without a size there may be any number in a file of a few bytes
+    sound = array.dtype.kind in kinds and array.dtype.itemsize > 0
+    if not sound or array.ndim not in (1, 2):
         raise DataError(
             f"array {name!r} is of type {array.dtype} and shape {array.shape}; arrays must hold "
             "numbers, or have one dimension and hold dates or texts"

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from steinpath.tables.table import DataError, Table, check_names, objects, stripped, texts
+from steinpath.tables.table import (
+    DataError,
+    Table,
+    check_expansion,
+    check_names,
+    objects,
+    stripped,
+    texts,
+)
 
 # Where pandas keeps row labels that have no name.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# Bytes of columns that a file may always hold, however small it is.
+_MOST_BYTES = 2**30
 
 
 def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
@@ -21,6 +32,11 @@ def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
     # as a file and not by its name, which may be taken for that of a part of a larger table
     with open(path, "rb") as file:
         opened = arrow.parquet.ParquetFile(file, page_checksum_verification=True)
+        about = opened.metadata
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        rows = max(about.num_rows, sum(group.num_rows for group in groups))
+        stored = sum(group.total_byte_size for group in groups)
+        _check_size(max(stored, 8 * rows * about.num_columns), file)
         return _from_arrow(opened.read(), as_text)
 
 
@@ -31,7 +47,15 @@ def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
         whole = file.read(6) == b"ARROW1"
         file.seek(0)
         opened = arrow.ipc.open_file if whole else arrow.ipc.open_stream
-        return _from_arrow(opened(file).read_all(), as_text)
+        found = opened(file).read_all()
+        # columns of nothing, or of runs, have any number of rows in a few bytes
+        _check_size(8 * found.num_rows * found.num_columns, file)
+        return _from_arrow(found, as_text)
+
+
+def _check_size(size: int, file: IO[bytes]) -> None:
+    """Refuse columns that are far larger than their file."""
+    check_expansion(size, os.fstat(file.fileno()).st_size, _MOST_BYTES)
 
 
 def _pyarrow() -> Any:

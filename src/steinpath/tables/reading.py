@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -60,6 +61,9 @@ def read_table(file: str | os.PathLike[str], as_text: Collection[str] = ()) -> T
         known = ", ".join(_READERS)
         raise DataError(f"cannot read {path}: the endings of files that can be read are {known}")
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise DataError("it is a device, and no file")
         table = read(path, as_text)
         check_values(table)
     except DataError as error:

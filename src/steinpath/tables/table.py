@@ -12,6 +12,13 @@ import numpy as np
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]{1,3})?")
 
 
+# A table of more columns is none that could be fitted, and its header alone fills a memory.
+_MOST_COLUMNS = 2**20
+# How much larger than its file a table may be. What is written without compression never is; of
+# what is compressed, a thousandth of the size is all that a file made to fill a memory needs.
+_MOST_EXPANSION = 50
+
+
 class DataError(ValueError):
     """Data that cannot be used; the message, of one line, says why and what would be right."""
 
@@ -70,7 +77,10 @@ def _usual(text: str) -> str:
     if text.lower() in ("false", "true"):
         return text.lower()
     # what begins with zeros, or has more digits than a number can keep, is a name
-    if not _NUMBER.fullmatch(text) or (text.lstrip("-").isdigit() and abs(int(text)) >= 2**53):
+    if not _NUMBER.fullmatch(text):
+        return text
+    digits = text.lstrip("-")
+    if digits.isdigit() and (len(digits) > 16 or int(digits) >= 2**53):
         return text
     return _number_text(float(text))
 
@@ -96,8 +106,35 @@ def stripped(values: Sequence[str | None]) -> np.ndarray:
     return objects([(value or "").strip() or None for value in values])
 
 
+def check_expansion(size: int, of: int, least: int) -> None:
+    """Refuse what becomes far larger than its file, before there is no memory left.
+
+    Parameters
+    ----------
+    size : int
+        Bytes that there will be, or are so far.
+    of : int
+        Bytes of the file.
+    least : int
+        Bytes that are always allowed.
+    """
+    if size > max(least, _MOST_EXPANSION * of):
+        raise DataError(
+            f"its {of} bytes expand to {size} or more, over {_MOST_EXPANSION} times as many, as "
+            "those of files do that are made to fill a memory; if it is not one, write it without "
+            "compression"
+        )
+
+
+def check_width(count: int) -> None:
+    """Refuse more columns than any table has."""
+    if count > _MOST_COLUMNS:
+        raise DataError(f"it has {count} columns; there can be {_MOST_COLUMNS} at most")
+
+
 def check_names(names: Sequence[str]) -> list[str]:
     """Return the names of columns, none of them blank, and refuse names that occur twice."""
+    check_width(len(names))
     found = [name.strip() or f"column {k}" for k, name in enumerate(names, start=1)]
     twice = [name for name, count in Counter(found).items() if count > 1]
     if twice:

@@ -6,20 +6,37 @@ import csv
 import gzip
 import io
 import re
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from steinpath.tables.table import DataError, Table, check_names, missing, objects
+from steinpath.tables.table import (
+    DataError,
+    Table,
+    check_expansion,
+    check_names,
+    missing,
+    objects,
+)
 
 # What stands for a missing value.
 _MISSING = frozenset(
     ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
 )
 _DELIMITERS = ",;\t|"
+# Characters of a line, all of which are in memory at once: of a hundred thousand numbers, there are
+# two million.
+_MOST_LINE = 2**24
+# Text that a file may always hold, however small it is. Its cells take up to fifty times as much.
+_MOST_TEXT = 2**26
+_ROWS_AT_ONCE = 4096
+# Text that a pipe may hold: whoever writes to it may never end.
+_MOST_PIPED = 2**30
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 
 
@@ -27,14 +44,16 @@ def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None =
     """Read text with a header; unless given, the delimiter is found in the header."""
     try:
         with _open_text(path) as file:
+            size = path.stat().st_size
+            if not file.seekable():  # a pipe
+                file, size = _piped(file), _MOST_PIPED
             if delimiter is None:
-                if not file.seekable():  # a pipe
-                    file = io.StringIO(file.read(), newline="")
-                delimiter = _delimiter(next(filter(str.strip, file), ""))
+                delimiter = _delimiter(next(filter(str.strip, _lines(file, size)), ""))
                 file.seek(0)
-            return _parse_text(file, delimiter, as_text)
+            return _parse_text(_lines(file, size), delimiter, as_text)
     except UnicodeDecodeError:
-        _refuse_encoding(path)
+        if path.is_file():  # a pipe is over
+            _refuse_encoding(path)
         raise
 
 
@@ -45,11 +64,23 @@ def _open_text(path: Path) -> IO[str]:
     return open(path, encoding="utf-8-sig", newline="")
 
 
+def _piped(file: IO[str]) -> IO[str]:
+    """Take what comes out of a pipe, which can be read only once."""
+    text = file.read(_MOST_PIPED + 1)
+    if len(text) > _MOST_PIPED:
+        raise DataError(f"it is a pipe, and has more than {_MOST_PIPED} characters; make it a file")
+    return io.StringIO(text, newline="")
+
+
 def _refuse_encoding(path: Path) -> None:
     """Say where a file is not UTF-8; the decoder, which reads ahead, does not know."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
+        number = 0
+        while line := file.readline(_MOST_LINE):
+            number += 1
+            if len(line) == _MOST_LINE:
+                raise _too_long(number)
             try:
                 line.decode()
             except UnicodeDecodeError as error:
@@ -65,36 +96,42 @@ def _delimiter(header: str) -> str:
     return max(_DELIMITERS, key=unquoted.count)
 
 
-def _parse_text(file: IO[str], delimiter: str, as_text: Collection[str]) -> Table:
-    records = _records(file, delimiter)
+def _parse_text(text: Iterator[str], delimiter: str, as_text: Collection[str]) -> Table:
+    records = _records(text, delimiter)
     _, header = next(records, (0, []))
     if not header:
         raise DataError("it is empty; the first line must name the columns")
     names = check_names(header)
     if all(is_number(name) for name in header if name.strip()):
         raise DataError(f"the first line must name the columns, and has numbers: {header[-1]!r}")
-    lines, rows = [], []
-    for line, row in records:
-        if len(row) != len(names):
-            cells = f"{len(row)} cell{'s' * (len(row) > 1)}"
-            raise DataError(f"line {line} has {cells}, and the header names {len(names)} columns")
-        lines.append(line)
-        rows.append(row)
+    lines = array("q")
+    columns: list[list[str]] = [[] for _ in names]
+    # rows as lists of their own take several times the memory: some at a time
+    while some := list(islice(records, _ROWS_AT_ONCE)):
+        for line, row in some:
+            if len(row) != len(names):
+                cells = f"{len(row)} cell{'s' * (len(row) > 1)}"
+                raise DataError(
+                    f"line {line} has {cells}, and the header names {len(names)} columns"
+                )
+            lines.append(line)
+        added = zip(*(row for _, row in some), strict=True)
+        for column, cells_of in zip(columns, added, strict=True):
+            column.extend(cells_of)
     table = Table({}, np.array(lines, int))
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    del rows
+    columns.reverse()
     for name in names:
         # each column of cells goes as soon as it is converted
-        column = columns.pop(0)
+        column = columns.pop()
         table.columns[name] = (
             _parse_names(column) if name in as_text else parse_cells(name, column, table)
         )
     return table
 
 
-def _records(file: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _records(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Cells of each row, and the line in which it starts; blank lines are skipped."""
-    reader = csv.reader(_lines(file), delimiter=delimiter, skipinitialspace=True, strict=True)
+    reader = csv.reader(text, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
         line = reader.line_num + 1
         try:
@@ -110,11 +147,23 @@ def _records(file: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
             yield line, row
 
 
-def _lines(file: IO[str]) -> Iterator[str]:
-    for number, line in enumerate(file, start=1):
+def _lines(file: IO[str], size: int) -> Iterator[str]:
+    """Lines of a file of so many bytes: each of bounded length, and all of them together."""
+    number = total = 0
+    while line := file.readline(_MOST_LINE):
+        number += 1
+        total += len(line)
         if "\0" in line:
             raise DataError(f"line {number} has a NUL byte; is this a text file, in UTF-8?")
+        if len(line) == _MOST_LINE:
+            raise _too_long(number)
+        if total > _MOST_TEXT:
+            check_expansion(total, size, _MOST_TEXT)
         yield line
+
+
+def _too_long(number: int) -> DataError:
+    return DataError(f"line {number} has {_MOST_LINE} characters or more")
 
 
 def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:

@@ -1,0 +1,217 @@
+"""Files of models that are cut off, huge or made to harm: an error of ours, and nothing runs."""
+
+import copy
+import json
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from steinpath import models
+from steinpath.encoding import Column, Encoding
+from steinpath.models import Choice
+from steinpath.tables import DataError
+
+COLUMNS = (
+    Column("größe", "number", fill=1.5),
+    Column("town", "category", ("A", "B", "(other)"), "A"),
+    Column("new", "yes or no", ("no", "yes"), "no"),
+)
+CHOICE = Choice("lad", "lasso", {"gamma": 3.0}, 0.1, 7, 300, "absolute", 0.0, 1.5, 0.1, 1.4, 200)
+MODEL = sp.Model(
+    Encoding("price", COLUMNS),
+    np.array([2.0, 10.0, 20.0, 30.0, 0.5]),
+    100.0,
+    CHOICE,
+    ("few rows",),
+    "0.1",
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    file = tmp_path_factory.mktemp("model") / "m.json"
+    MODEL.save(file)
+    return file.read_bytes()
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """What is said of a file with this content."""
+
+    def refused(content):
+        file = tmp_path / "bad.json"
+        file.write_bytes(content)
+        with pytest.raises(DataError) as caught:
+            sp.load_model(file)
+        message = str(caught.value)
+        assert message.startswith(f"{file} is no model")
+        assert len(message.splitlines()) == 1
+        assert len(message) < len(str(file)) + 1000
+        return message
+
+    return refused
+
+
+def test_cut_off_after_any_byte(whole, refused):
+    assert whole.endswith(b"}\n}\n")  # without the last line end, all is there
+    for size in range(len(whole) - 1):
+        assert "is not JSON, or has been cut off" in refused(whole[:size])
+
+
+def places(entry, path=()):
+    """All entries of a JSON document, by the way to them."""
+    yield path
+    if isinstance(entry, dict | list):
+        for key, value in entry.items() if isinstance(entry, dict) else enumerate(entry):
+            yield from places(value, (*path, key))
+
+
+def with_other(entry, path, value):
+    if not path:
+        return None if value is ... else value
+    entry = copy.deepcopy(entry)
+    inner = entry
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return entry
+
+
+# None of these is right anywhere; those after the dots are where they are not of the right type.
+NEVER = [True, 10**400, -(10**3999), "\ud800", [[]], {"a": []}, [None]]
+ANYTHING = [None, -1, 0.5, "", "x", "../../etc/passwd", "a\0b", "\x1b[2J", [], {}, ["a"], ...]
+FREE_TEXTS = {("steinpath_version",), ("loss",), ("penalty",), ("target",), ("warnings", 0)}
+
+
+def test_no_field_takes_what_is_never_right(whole, refused):
+    found = json.loads(whole)
+    for path in places(found):
+        for value in NEVER:
+            changed = with_other(found, path, value)
+            refused(json.dumps(changed).encode("utf-8", "surrogatepass"))
+
+
+def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
+    """What is loaded after a change is a whole model, which can be used and saved again."""
+    found = json.loads(whole)
+    file, taken = tmp_path / "m.json", set()
+    for path in places(found):
+        for value in ANYTHING:
+            file.write_text(json.dumps(with_other(found, path, value)))
+            try:
+                model = sp.load_model(file)
+            except DataError:
+                continue
+            taken.add((path, repr(value)))
+            assert [type(x) for x in vars(model.choice).values()] == [
+                type(x) for x in vars(CHOICE).values()
+            ]
+            assert all(isinstance(text, str) for text in model.warnings)
+            assert isinstance(model.steinpath_version, str)
+            assert np.isfinite(model.coef).all()
+            assert repr(model)
+            model.save(file)
+            assert sp.load_model(file).choice == model.choice
+    texts = {repr(value) for value in ANYTHING if isinstance(value, str) and value}
+    for path, value in taken:
+        if value in texts:
+            assert path in FREE_TEXTS
+    lengths = {path for path, value in taken if value in ("[]", "{}", "['a']")}
+    assert lengths == {("parameters",), ("warnings",), ("columns", 0, "levels")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"100.0", b"1e999", "'intercept' is not a number"),
+        (b"100.0", b"1" * 100_000, "is no number of a model"),
+        (b"100.0", b"-" + b"1" * 5_000, "is no number of a model"),
+        (b"100.0", b"NaN", "NaN is no number"),
+        (b"100.0", b"-Infinity", "-Infinity is no number"),
+        (b'"intercept": 100.0', b'"intercept": 1.0, "intercept": 100.0', "more than once"),
+        (b'"town=B": 20.0', b'"town=B": 20.0, "town=B": 20.0', "more than once"),
+        (b'"target"', b'"target": "price", "target"', "more than once"),
+        (b'"iterate": 7', b'"iterate": 7.0', "not a whole number"),
+        (b'"rows": 200', b'"rows": -200', "not a whole number"),
+        (b'"alpha": 0.1', b'"alpha": -0.1', "not those of a fit"),
+        (b'"few rows"', b'"\\ud800"', "not Unicode"),
+        (b'"gamma"', b'"\\udfff"', "not Unicode"),
+        (b'"0.1"', b"{}", "not a text"),
+        (b'"gamma": 3.0', b'"gamma": ' + b"[" * 100_000, "not JSON"),
+        (b"{", b"\xef\xbb\xbf{", "not JSON"),
+    ],
+    ids=range(16),
+)
+def test_changes_that_json_allows(whole, refused, old, new, said):
+    assert old in whole
+    assert said in refused(whole.replace(old, new, 1))
+
+
+def test_names_are_names(whole, tmp_path):
+    """Also those that would be files, code or markup elsewhere."""
+    file = tmp_path / "m.json"
+    for name in ("../../etc/passwd", "/dev/null", "__class__", "{0.__init__}", "%s%n", "${x}"):
+        file.write_bytes(whole.replace("größe".encode(), name.encode()))
+        assert sp.load_model(file).feature_names[0] == name
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json"]
+
+
+def test_more_than_any_model_is_not_read(tmp_path, monkeypatch, whole):
+    monkeypatch.setattr(models, "_MOST_BYTES", len(whole))
+    (tmp_path / "m.json").write_bytes(whole)
+    sp.load_model(tmp_path / "m.json")
+    monkeypatch.setattr(models, "_MOST_BYTES", len(whole) - 1)
+    with pytest.raises(DataError, match="too large for a model"):
+        sp.load_model(tmp_path / "m.json")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices")
+def test_a_device_has_no_end(monkeypatch):
+    monkeypatch.setattr(models, "_MOST_BYTES", 2**20)
+    with pytest.raises(DataError, match="too large for a model"):
+        sp.load_model("/dev/zero")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_a_pipe_is_read_to_the_limit(tmp_path, monkeypatch, whole):
+    os.mkfifo(tmp_path / "m.json")
+    for limit, said in ((len(whole), None), (len(whole) - 1, "too large")):
+        monkeypatch.setattr(models, "_MOST_BYTES", limit)
+        writer = threading.Thread(target=(tmp_path / "m.json").write_bytes, args=(whole,))
+        writer.start()
+        if said is None:
+            assert sp.load_model(tmp_path / "m.json").choice == CHOICE
+        else:
+            with pytest.raises(DataError, match=said):
+                sp.load_model(tmp_path / "m.json")
+        writer.join()
+
+
+def test_names_that_no_file_can_have():
+    with pytest.raises(DataError, match="embedded null byte"):
+        sp.load_model("m\0.json")
+
+
+def test_running_out_of_memory(tmp_path, monkeypatch, whole):
+    def too_much(*args, **kwargs):
+        raise MemoryError
+
+    (tmp_path / "m.json").write_bytes(whole)
+    monkeypatch.setattr(json, "loads", too_much)
+    with pytest.raises(DataError, match="more memory than there is"):
+        sp.load_model(tmp_path / "m.json")
+
+
+def test_depth_does_not_depend_on_the_limit_of_recursion(refused, monkeypatch):
+    before = sys.getrecursionlimit()
+    for depth in (500, 5_000, 500_000):
+        refused(b'{"format": ' * depth + b"1" + b"}" * depth)
+        refused(b'{"format": "steinpath model", "x": ' + b"[" * depth + b"]" * depth + b"}")
+    assert sys.getrecursionlimit() == before
