@@ -69,8 +69,9 @@ def _make_printable() -> None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; try fewer --strengths or --iters"
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot write {error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        what = "the output" if error.filename is None else error.filename
+        return f"cannot write {what}: {error.strerror}; make room, or choose another place for it"
     return str(error)
 
 

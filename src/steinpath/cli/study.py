@@ -106,6 +106,11 @@ def study(
             report = run_study(each, out, size, console=console, **options)
         except StudyError as error:
             raise click.ClickException(str(error)) from None
+        except MemoryError:
+            raise click.ClickException(
+                "there is not enough memory for this. What is finished is kept: run the same "
+                "command again, with fewer --jobs or when others need less"
+            ) from None
         except KeyboardInterrupt:
             console.print(f"\nStopped. What is finished is in {out}; the same command goes on.")
             sys.exit(130)
@@ -142,3 +147,5 @@ def _show(console: Console, name: str, report: Any) -> None:
         )
     for failure in report.failures:
         console.print(f"Failed: {escape(failure)}", style="red")
+    if report.failures:
+        console.print("The same command tries again what has failed, and nothing else.")

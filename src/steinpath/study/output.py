@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from steinpath.plots import import_pyplot
+from steinpath.plots.look import drawn_as
 from steinpath.study.base import Exhibit, Table
-from steinpath.study.store import write_text, written
+from steinpath.study.store import write_bytes, write_text
 
 
 def write_summary(folder: Path, table: Table) -> list[Path]:
@@ -38,8 +39,7 @@ def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
         figure = draw(table)
         for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
             files.append(folder / f"{name}.{kind}")
-            with written(files[-1]) as partial:
-                figure.savefig(partial, format=kind, **options)
+            write_bytes(files[-1], drawn_as(figure, kind, **options))
         pyplot.close(figure)
     return files
 

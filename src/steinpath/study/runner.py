@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from steinpath._validation import check_count
 from steinpath.study.base import Results, Sizes, Study, Table
@@ -121,7 +122,7 @@ def run_study(
             try:
                 files += write_figures(out, exhibits)
             except ImportError as error:  # a cluster's head node, say: draw elsewhere
-                console.print(f"No figures: {error}", style="yellow", highlight=False)
+                console.print(f"No figures: {escape(str(error))}", style="yellow", highlight=False)
     return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
 
 
