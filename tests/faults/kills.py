@@ -212,7 +212,9 @@ class Killer:
             out = self.folder / f"study-{self.studies}"
             finished = False
             while not finished:
-                finished, hit = self._killed(out, kill) if kill else (self._through(out), False)
+                finished, hit = (
+                    self._killed(out, kill, late) if kill else (self._through(out), False)
+                )
                 if hit:
                     self.done[str(kill)] += 1
                     kill = next(planned, None)
@@ -252,8 +254,11 @@ class Killer:
             raise Difference(f"{out} was not finished: {run.code()}, {run.said()[-2000:]}")
         return True
 
-    def _killed(self, out: Path, kill: Kill) -> tuple[bool, bool]:
-        """Run and kill a study; return whether it was finished, and whether it was hit."""
+    def _killed(self, out: Path, kill: Kill, late: int) -> tuple[bool, bool]:
+        """Run and kill a study; return whether it was finished, and whether it was hit.
+
+        A kill that came too ``late`` so many times before comes the sooner.
+        """
         before = _parts(out)
         run = self._run(out, kill=kill)
         hit = False
@@ -268,7 +273,7 @@ class Killer:
                 hit = True
         else:
             longest = self.seconds if kill.moment == "any time" else 2.0
-            run.wait(self.rng.uniform(0, longest))
+            run.wait(self.rng.uniform(0, longest / 2**late))
             hit = run.send(kill.number, kill.group)
         if not run.wait():
             raise Difference(f"{kill}: it hangs; {run.said()[-2000:]}")

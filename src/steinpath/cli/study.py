@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -85,9 +83,6 @@ def study(
         console.print(_described(STUDIES.values()))
         return
     options["jobs"] = jobs or cpu_count()
-    # end as Ctrl-C does, which gives workers their notice
-    with suppress(ValueError):  # not in the main thread, as in a test
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = STUDIES.values() if name == "all" else [STUDIES[name]]
     try:
         if options["cluster"] is None:
