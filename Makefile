@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick clean
+.PHONY: install demo test lint types unit slow kills bench bench-full studies docs docs-quick clean
 
 # The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
@@ -27,6 +27,11 @@ unit: .venv/ready
 # estimator at its defaults: half an hour.
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
+
+# A study killed a hundred times, at random moments, and resumed: the same tables to the last bit. A
+# quarter of an hour.
+kills: .venv/ready
+	$(BIN)/python tests/faults/kills.py --kills 100
 
 # All peers in one run: small problems in two minutes, the paper's sizes in forty.
 bench: .venv/ready

@@ -74,12 +74,14 @@ def test_what_could_not_be_written_is_named_and_all_else_is_kept(
     expected = contents(undisturbed / "out")
     largest = max(map(len, expected.values()))  # a figure is larger
     with files_below(len(expected[name]) if name in expected else largest + 1):
-        result = call("fit", "houses.csv", *QUICK, "--out=out", code=1)
+        drawn = [] if name.startswith("plots") else ["--no-plots"]
+        result = call("fit", "houses.csv", *QUICK, *drawn, "--out=out", code=1)
     [line] = result.stderr.splitlines()
     assert line.startswith(f"Error: cannot write out/{name}: File too large; make room")
     assert "expected" in result.stdout  # what was found is shown all the same
     assert contents("out").keys() == set(kept)
-    assert all(content == expected[file] for file, content in contents("out").items())
+    for file in kept:
+        assert contents("out")[file] == expected[file] or (file == "report.html" and not drawn)
 
 
 def test_a_file_that_was_there_before_stays_as_it_was(undisturbed, tmp_path, monkeypatch):
@@ -172,7 +174,7 @@ def test_a_study_on_a_full_disk_goes_on_where_it_was(study, tmp_path, monkeypatc
     with files_below(largest.stat().st_size), pytest.raises(StudyError) as error:
         run_study(TINY, tmp_path, SIZES)
     explained = (
-        r"cannot write (.+): .*File too large\. What is finished is kept: once there is room and "
+        r"cannot write (.+?): .*File too large\. What is finished is kept: once there is room and "
         "permission to write, run the same command again"
     )
     file = Path(re.fullmatch(explained, str(error.value))[1])

@@ -141,6 +141,6 @@ def _show(console: Console, name: str, report: Any) -> None:
             f"{report.finished} of {report.total} replications are finished.", style="yellow"
         )
     for failure in report.failures:
-        console.print(f"Failed: {escape(failure)}", style="red")
+        console.print(f"Failed: {escape(failure)}", style="red", soft_wrap=True)
     if report.failures:
         console.print("The same command tries again what has failed, and nothing else.")

@@ -122,7 +122,8 @@ def run_study(
             try:
                 files += write_figures(out, exhibits)
             except ImportError as error:  # a cluster's head node, say: draw elsewhere
-                console.print(f"No figures: {escape(str(error))}", style="yellow", highlight=False)
+                why = f"No figures: {escape(str(error))}; --redraw draws them later"
+                console.print(why, style="yellow", highlight=False)
     return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
 
 
