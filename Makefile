@@ -28,8 +28,8 @@ unit: .venv/ready
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
 
-# A study killed a hundred times, at random moments, and resumed: the same tables to the last bit. A
-# quarter of an hour.
+# A study killed a hundred times, at random moments, and resumed: the same tables to the last bit. Ten
+# minutes on a free core.
 kills: .venv/ready
 	$(BIN)/python tests/faults/kills.py --kills 100
 
