@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import kills
 import steinpath as sp
 from commands import call, write
 from steinpath.cli.display import Display
+from steinpath.plots.look import drawn_as
 
 
 def test_killed_at_random_a_study_comes_to_the_same_end():
@@ -90,6 +92,20 @@ def test_a_fit_that_is_told_to_end_makes_do_with_what_is_finished(tmp_path, sign
     assert sp.load_model(tmp_path / "model.json").choice.iterations in (12, 13)
     assert (tmp_path / "report.html").exists()
     assert not list(tmp_path.glob("*-partial"))
+
+
+@pytest.mark.parametrize("reason", [KeyboardInterrupt, MemoryError, ValueError])
+def test_a_figure_that_is_cut_off_says_by_what(reason):
+    class Figure:
+        def savefig(self, file, **options):
+            file.write(b"%PDF-1.4")
+            try:
+                raise reason
+            finally:  # as Matplotlib's writer of PDF does
+                raise zlib.error("Error -2 while flushing: inconsistent stream state")
+
+    with pytest.raises(zlib.error if reason is ValueError else reason):
+        drawn_as(Figure(), "pdf")
 
 
 def test_a_command_that_is_ended_while_it_writes_leaves_no_half_file(tmp_path, monkeypatch):

@@ -133,7 +133,14 @@ def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
     Matplotlib's writers do not survive a disk that is full: the file is written elsewhere.
     """
     content = io.BytesIO()
-    figure.savefig(content, format=kind, **options)
+    try:
+        figure.savefig(content, format=kind, **options)
+    except Exception as error:
+        # cut off by Ctrl-C, they stumble over what they have begun, and that hides the reason
+        reason: BaseException | None = error
+        while reason is not None and not isinstance(reason, KeyboardInterrupt | MemoryError):
+            reason = reason.__context__
+        raise reason or error from None
     return content.getvalue()
 
 
