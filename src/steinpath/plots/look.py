@@ -140,7 +140,9 @@ def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
         reason: BaseException | None = error
         while reason is not None and not isinstance(reason, KeyboardInterrupt | MemoryError):
             reason = reason.__context__
-        raise reason or error from None
+        if reason is None:
+            raise
+        raise reason from None
     return content.getvalue()
 
 
