@@ -6,7 +6,7 @@ THREADS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PARALLEL := -q -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: install demo test lint types unit slow bench bench-full studies docs docs-quick \
-    coverage properties fuzz mutants oldest newest clean
+    coverage properties fuzz kills mutants oldest newest clean
 
 # The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
@@ -58,6 +58,11 @@ properties: .venv/ready
 # Ten thousand random inputs through everything that is public.
 fuzz: .venv/ready
 	$(BIN)/python tests/fuzz/fuzz.py --cases 10000
+
+# A study killed a hundred times, at random moments, and resumed: the same tables to the last bit. Ten
+# minutes on a free core.
+kills: .venv/ready
+	$(BIN)/python tests/faults/kills.py --kills 100
 
 # Small changes to the numerical core, three thousand, one at a time: do the tests notice? An hour
 # on four cores; it goes on where it was stopped, and mutants/summary.json has what no test noticed.

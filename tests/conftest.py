@@ -25,7 +25,10 @@ def _close_figures():
 
 
 # Files that take longest, to begin with: a process that starts on one at the end keeps all waiting.
-LONGEST = ("test_distributed", "test_command", "test_fits", "test_parallel", "test_interrupted")
+LONGEST = (
+    *("test_distributed", "test_command", "test_fits", "test_parallel", "test_interrupted"),
+    *("test_kills", "test_disk"),
+)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -6,6 +6,7 @@ import csv
 import errno
 import io
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,8 @@ PARTIAL = ".steinpath-partial"
 @contextmanager
 def written(file: Path) -> Iterator[Path]:
     """Name a file to write to; it takes its final name once it is complete, on disk."""
-    partial = file.with_name(f"{file.name}.{os.getpid()}{PARTIAL}")
+    # nobody else's: another thread, or a machine that shares the folder, may write the same file
+    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}{PARTIAL}")
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield partial
@@ -42,6 +44,12 @@ def write_text(file: Path, text: str) -> None:
     """Write a text file as a whole, or not at all."""
     with written(file) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    """Write any file as a whole, or not at all."""
+    with written(file) as partial:
+        partial.write_bytes(content)
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:

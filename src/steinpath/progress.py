@@ -6,6 +6,8 @@ is shorter, not lost.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -35,6 +37,25 @@ def begin(what: str, steps: int) -> Step:
     return _on if listens is None else listens(what, steps)
 
 
+class Clock:
+    """Tells the seconds since it was made, never fewer than before.
+
+    The machine's clock may go back, where a virtual one is moved or has slept: that time does not
+    count.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a handler of Ctrl-C may ask while it is being asked
+        self._seconds, self._before = 0.0, time.monotonic()
+
+    def __call__(self) -> float:
+        with self._lock:
+            now = time.monotonic()
+            self._seconds += max(now - self._before, 0.0)
+            self._before = now
+            return self._seconds
+
+
 def make_bars(**options: Any) -> Progress:
     """Return bars for a terminal: what is going on, how much of it is done, the time left.
 
@@ -56,6 +77,7 @@ def make_bars(**options: Any) -> Progress:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
+        get_time=Clock(),
         **options,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -15,19 +15,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from steinpath._printing import printable
+from steinpath.cli.entry import handling
 from steinpath.progress import Step, listener, make_bars
 
 
 class Display:
     """A bar for each part of the work, on a terminal; elsewhere nothing.
 
-    Within it, Ctrl-C asks the work to make do with what is finished; a second one ends it, and so
-    does the first one where nothing is finished yet.
+    Within it, Ctrl-C or SIGTERM asks the work to make do with what is finished; a second one ends
+    it, and so does the first one where nothing is finished yet.
 
     Attributes
     ----------
     enough : bool
-        Whether Ctrl-C was pressed.
+        Whether that has happened.
     """
 
     def __init__(self) -> None:
@@ -53,9 +54,9 @@ class Display:
 
     def __enter__(self) -> Display:
         self._token = listener.set(self.begin)
-        self._before: Any = None
-        with suppress(ValueError):  # not in the main thread, as in a test
-            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        self._signals = ExitStack()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._signals.enter_context(handling(number, self._interrupt))
         if not self._bars.disable:  # rich before 14 ends also what it does not show by a line
             self._bars.start()
         return self
@@ -69,8 +70,7 @@ class Display:
         if not self._bars.disable:
             self._bars.stop()
         listener.reset(self._token)
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        self._signals.close()
 
     def _interrupt(self, *_: Any) -> None:
         if self.enough or not self._begun:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -35,7 +37,8 @@ class _Main(click.Group):
         options |= {"obj": shlex.join(["steinpath", *said]), "standalone_mode": False}
         _make_printable()
         try:
-            code = super().main(said, **options)
+            with handling(signal.SIGTERM, signal.default_int_handler):  # it ends as by Ctrl-C
+                code = super().main(said, **options)
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = MISUSED
@@ -57,6 +60,20 @@ class _Main(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+@contextmanager
+def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal in another way for the while, where this is the main thread."""
+    try:
+        before = signal.signal(number, handler)
+    except ValueError:  # it is not, as in a test
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(number, before or signal.SIG_DFL)
+
+
 def _make_printable() -> None:
     """Have something to print to that takes every character, one way or another."""
     for name in ("stdout", "stderr"):
@@ -70,8 +87,9 @@ def _make_printable() -> None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; try fewer --strengths or --iters"
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot write {error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        what = "the output" if error.filename is None else error.filename
+        return f"cannot write {what}: {error.strerror}; make room, or choose another place for it"
     return str(error)
 
 

@@ -236,18 +236,22 @@ def _finish(
 ) -> None:
     """Write everything, and print the result."""
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
-    stopped = outcome.interrupted
+    stopped, failure = outcome.interrupted, None
     try:
         for name, file in write_outputs(outcome, with_model, options["plots"]):
             files[name] = str(file)
     except KeyboardInterrupt:
         stopped = True
+    except OSError as error:  # a full disk, say: what was found can still be shown
+        failure = error
     if options["as_json"]:
         text = json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False)
         click.echo(printable_json(text))
     show(console, outcome)
     for name, where in files.items():
         say(console, f"{name:>8}  {where}", soft_wrap=True)
+    if failure is not None:
+        raise failure
     if stopped:
         sys.exit(INTERRUPTED)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,9 +91,6 @@ def study(
         console.print(_described(STUDIES.values()))
         return
     options["jobs"] = jobs or cpu_count()
-    # end as Ctrl-C does, which gives workers their notice
-    with suppress(ValueError):  # not in the main thread, as in a test
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = STUDIES.values() if name == "all" else [STUDIES[name]]
     try:
         if options["cluster"] is None:
@@ -114,6 +109,11 @@ def study(
             report = run_study(each, out, size, console=console, **options)
         except StudyError as error:
             raise click.ClickException(str(error)) from None
+        except MemoryError:
+            raise click.ClickException(
+                "there is not enough memory for this. What is finished is kept: run the same "
+                "command again, with fewer --jobs or when others need less"
+            ) from None
         except KeyboardInterrupt:
             say(console, f"\nStopped. What is finished is in {out}; the same command goes on.")
             sys.exit(130)
@@ -149,4 +149,6 @@ def _show(console: Console, name: str, report: Any) -> None:
             f"{report.finished} of {report.total} replications are finished.", style="yellow"
         )
     for failure in report.failures:
-        say(console, f"Failed: {failure}", style="red")
+        say(console, f"Failed: {failure}", style="red", soft_wrap=True)
+    if report.failures:
+        console.print("The same command tries again what has failed, and nothing else.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from steinpath.files import written
+from steinpath.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +61,7 @@ def import_pyplot() -> Any:
     """Return ``matplotlib.pyplot``, or say how to get it."""
     try:
         from matplotlib import pyplot
-    except ImportError:
+    except ModuleNotFoundError:  # and not one that could not be read, for want of memory, say
         raise ImportError("plots need matplotlib: pip install 'steinpath[plot]'") from None
     return pyplot
 
@@ -120,12 +121,29 @@ def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
     figure = figure_of(drawn)
     # where nothing keeps text inside the figure, the figure is made as large as its text
     box = "tight" if figure.get_layout_engine() is None else None
-    with (
-        import_pyplot().rc_context(_FILES),
-        _same_layout_after(figure),
-        written(FilePath(file)) as partial,
-    ):
-        figure.savefig(partial, format=ending[1:], dpi=dpi, metadata=metadata, bbox_inches=box)
+    options = {"dpi": dpi, "metadata": metadata, "bbox_inches": box}
+    with import_pyplot().rc_context(_FILES), _same_layout_after(figure):
+        content = drawn_as(figure, ending[1:], **options)
+    write_bytes(FilePath(file), content)
+
+
+def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
+    """Return a figure as the content of a file.
+
+    Matplotlib's writers do not survive a disk that is full: the file is written elsewhere.
+    """
+    content = io.BytesIO()
+    try:
+        figure.savefig(content, format=kind, **options)
+    except Exception as error:
+        # cut off by Ctrl-C, they stumble over what they have begun, and that hides the reason
+        reason: BaseException | None = error
+        while reason is not None and not isinstance(reason, KeyboardInterrupt | MemoryError):
+            reason = reason.__context__
+        if reason is None:
+            raise
+        raise reason from None
+    return content.getvalue()
 
 
 def close(drawn: Axes | Figure) -> None:

@@ -6,7 +6,6 @@ import json
 import platform
 import shlex
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from steinpath._printing import printable
+from steinpath.progress import Clock
 from steinpath.study.base import Sizes, Study
 from steinpath.study.settings import Setting
 from steinpath.study.store import write_text
@@ -87,7 +87,7 @@ class Manifest:
             )
         self.content["runs"].append(entry)
         self.write()
-        start = time.monotonic()
+        clock = Clock()
         try:
             yield entry
             entry["ended"] = "complete"
@@ -95,7 +95,7 @@ class Manifest:
             entry["ended"] = f"{type(error).__name__}: {error}"
             raise
         finally:
-            entry["seconds"] = round(time.monotonic() - start, 1)
+            entry["seconds"] = round(clock(), 1)
             self.write()
 
     def write(self) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from steinpath.files import as_csv
 from steinpath.plots import import_pyplot
+from steinpath.plots.look import drawn_as
 from steinpath.study.base import Exhibit, Table
-from steinpath.study.store import write_text, written
+from steinpath.study.store import write_bytes, write_text
 
 # All that are worth having.
 _DIGITS = ".10g"
@@ -40,8 +41,7 @@ def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
         figure = draw(table)
         for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
             files.append(folder / f"{name}.{kind}")
-            with written(files[-1]) as partial:
-                figure.savefig(partial, format=kind, **options)
+            write_bytes(files[-1], drawn_as(figure, kind, **options))
         pyplot.close(figure)
     return files
 

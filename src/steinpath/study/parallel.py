@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from steinpath.progress import Clock
 from steinpath.study.batch import BatchData, Finish, draw_batch, law, most_members, start_batch
 from steinpath.study.replicate import Columns, replicate
 from steinpath.study.settings import Setting
@@ -49,23 +50,27 @@ class WorkersLost(Exception):
     """Workers were lost, with replications that may well succeed the next time."""
 
 
-_DIED = "its process died each time (of memory, perhaps: with fewer at once there is more for each)"
+_FEWER = "with fewer at once there is more memory for each"
+_DIED = f"its process died each time (of memory, perhaps: {_FEWER})"
 
 
 def attempt(task: Task) -> Outcome:
     """Do a replication; an error in it is an outcome like any other."""
-    start = time.perf_counter()
+    clock = Clock()
     try:
         columns = replicate(*task)
     except Exception as error:
         return _failed(task, error)
-    return Outcome(task, columns, time.perf_counter() - start)
+    return Outcome(task, columns, clock())
 
 
 def _failed(task: Task, error: Exception) -> Outcome:
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
-    return Outcome(task, None, error=f"{type(error).__name__}: {error} (in {where})")
+    text = f"{type(error).__name__}: {error} (in {where})"
+    if isinstance(error, MemoryError):
+        text += f"; {_FEWER}"
+    return Outcome(task, None, error=text)
 
 
 @lru_cache(maxsize=1)
@@ -198,7 +203,7 @@ def _attempt_batch(
 
     Returns when the device is done; the true risks are waited for by who asks for the outcomes.
     """
-    start = time.perf_counter()
+    clock = Clock()
     pending = problem = None
     try:
         data = draw_batch(setting, seeds) if data is None else data
@@ -206,7 +211,7 @@ def _attempt_batch(
     except Exception as error:
         problem = _failed(Task(setting, seeds[0]), error)
     del data
-    seconds = (time.perf_counter() - start) / len(seeds)
+    seconds = clock() / len(seeds)
     if pending is not None:
         return _finished(setting, seeds, pending, seconds)
     if len(seeds) == 1:

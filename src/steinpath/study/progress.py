@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.console import Console
 
-from steinpath.progress import make_bars
+from steinpath.progress import Clock, make_bars
 
 
 class Advance(Protocol):
@@ -44,19 +43,19 @@ class _Lines:
 
     def __init__(self, title: str, done: int, total: int, console: Console):
         self.title, self.done, self.total, self.console = title, done, total, console
-        self.before, self.start = done, time.monotonic()
-        self.said, self.when = done, self.start
+        self.before, self.clock = done, Clock()
+        self.said, self.when = done, 0.0
 
     def __call__(self) -> None:
         self.done += 1
-        now = time.monotonic()
+        now = self.clock()
         last = self.done == self.total
         if not last and 20 * (self.done - self.said) < self.total and now - self.when < 60:
             return
         self.said, self.when = self.done, now
-        each = (now - self.start) / (self.done - self.before)
+        each = now / (self.done - self.before)
         left = each * (self.total - self.done)
-        rest = f"done in {now - self.start:.0f} s" if last else f"{_duration(left)} left"
+        rest = f"done in {now:.0f} s" if last else f"{_duration(left)} left"
         self.console.print(f"{self.title}: {self.done} of {self.total}, {rest}", highlight=False)
 
 

@@ -122,7 +122,8 @@ def run_study(
             try:
                 files += write_figures(out, exhibits)
             except ImportError as error:  # a cluster's head node, say: draw elsewhere
-                console.print(printable(f"No figures: {error}"), style="yellow", markup=False)
+                why = f"No figures: {error}; --redraw draws them later"
+                console.print(printable(why), style="yellow", markup=False, highlight=False)
     return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
 
 

@@ -27,7 +27,7 @@ class StudyError(Exception):
 def _parquet() -> Any:
     try:
         import pyarrow.parquet
-    except ImportError:
+    except ModuleNotFoundError:
         raise StudyError("studies need pyarrow: pip install 'steinpath[study]'") from None
     return pyarrow
 
@@ -107,6 +107,12 @@ def write_text(file: Path, text: str) -> None:
     """Write a text file that is there as a whole, or not at all."""
     with _explained(f"cannot write {file}"):
         files.write_text(file, text)
+
+
+def write_bytes(file: Path, content: bytes) -> None:
+    """Write any file that is there as a whole, or not at all."""
+    with _explained(f"cannot write {file}"):
+        files.write_bytes(file, content)
 
 
 @contextmanager

@@ -1,0 +1,61 @@
+"""Fits that run beside others: importable, so that they reach other processes."""
+
+import os
+import sys
+import warnings
+
+import numpy as np
+
+import steinpath as sp
+from problems import draw
+from steinpath._validation import heard
+from steinpath.cli import main
+from steinpath.progress import listener
+
+
+class Listening:
+    """Notes every step that it is told of, and whether the process's own settings were changed."""
+
+    def __init__(self):
+        self.told, self.settings = [], set()
+
+    def __call__(self, what, steps):
+        def step():
+            self.told.append((what, steps))
+            self.settings.add(settings())
+            return False
+
+        return step
+
+
+def settings():
+    """What a fit must leave alone, since all threads share it."""
+    state = np.random.get_state()  # noqa: NPY002 (the one that everybody shares)
+    return str(warnings.filters), os.getcwd(), state[1].tobytes(), state[2]
+
+
+def fit(k):
+    """A fit of its own for each k: its bits, what it told of its progress, and its warnings."""
+    X, y, _ = draw(60 + 5 * k, 15, seed=k)
+    rng = np.random.default_rng(k)
+    listening, said = Listening(), []
+    tokens = listener.set(listening), heard.set(said)
+    try:
+        steps = sp.ChambollePock(1.0 + k, 1.0)  # too long by an amount of its own
+        path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), steps, 5)
+        tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, 4, 20 + k, method="compressed", rng=rng)
+    finally:
+        listener.reset(tokens[0])
+        heard.reset(tokens[1])
+    arrays = [path.coef, tuning.risk, tuning.stderr, tuning.coef, rng.integers(2**62, size=2)]
+    bits = [np.asarray(array).tobytes() for array in arrays]
+    return bits, tuning.best, listening.told, said, listening.settings
+
+
+def command(arguments):
+    """Run the command in this process, without its output, and return its exit code."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    try:
+        main(arguments)
+    except SystemExit as end:
+        return end.code

@@ -1,0 +1,98 @@
+"""Places where nothing can be written: said before the work, or with what was found."""
+
+import importlib
+import os
+from pathlib import Path
+
+import pytest
+
+import steinpath as sp
+from commands import call, write
+from steinpath.study import StudyError, run_study, runner
+from studies import SIZES, TINY, part_files
+
+# the module, whose name in the package is that of the command
+fit_command = importlib.import_module("steinpath.cli.fit")
+QUICK = ["--target=price", "--iters=20", "--strengths=3"]
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch):
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+
+
+@pytest.fixture(params=["a file in its place", "read-only", "/proc"])
+def place(request, tmp_path):
+    """A folder that nothing can be written to, not even by root."""
+    folder = tmp_path / "folder"
+    if request.param == "a file in its place":
+        folder.write_text("mine")
+    elif request.param == "/proc":
+        folder = Path("/proc")
+    elif os.geteuid() != 0:
+        folder.mkdir(mode=0o555)
+    else:
+        disk = request.getfixturevalue("disk")
+        disk.mount("ro")
+        folder = disk.place
+    return folder
+
+
+def no_work(*arguments):
+    raise AssertionError("nothing should be done for a place that cannot be written to")
+
+
+def test_a_report_is_refused_before_any_work_is_done(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(fit_command, "fit_task", no_work)
+    file = write(tmp_path)
+    [line] = call("fit", file, *QUICK, "--out", place / "out", code=1).stderr.splitlines()
+    assert line.startswith(f"Error: cannot write to {place / 'out'}: ")
+    assert line.endswith("; choose another folder by --out")
+
+
+def test_a_study_is_refused_before_any_work_is_done(place, monkeypatch):
+    monkeypatch.setattr(runner, "_compute", no_work)
+    with pytest.raises(StudyError, match=f"^cannot write to {place / 'out'}: ") as error:
+        run_study(TINY, place / "out", SIZES)
+    assert "permission to write" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["model.json", "report.html"])
+def test_what_was_found_is_shown_where_it_cannot_be_kept(tmp_path, monkeypatch, name):
+    file = write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("out", name).mkdir(parents=True)
+    result = call("fit", file, *QUICK, "--no-plots", "--out=out", code=1)
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f"Error: cannot write out/{name}")
+    assert line.endswith("; make room, or choose another place for it")
+    assert "expected absolute error" in result.stdout
+    assert ("  out/model.json" in result.stdout) == (name != "model.json")
+    if name != "model.json":
+        assert sp.load_model("out/model.json").choice.iterations == 20
+    assert not list(Path("out").rglob("*-partial"))
+
+
+def test_a_disk_that_becomes_read_only_underway(disk, tmp_path, monkeypatch):
+    really = fit_command.fit_task
+
+    def then_read_only(*arguments):
+        found = really(*arguments)
+        disk.mount("ro")
+        return found
+
+    monkeypatch.setattr(fit_command, "fit_task", then_read_only)
+    result = call("fit", write(tmp_path), *QUICK, "--out", disk.place / "out", code=1)
+    assert "model.json: Read-only file system; make room, or choose another" in result.stderr
+    assert "expected absolute error" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["summary.csv", "summary.md", "risk-n40-p20.csv"])
+def test_a_table_that_cannot_be_written_is_named(tmp_path, name):
+    (tmp_path / "tiny" / name).mkdir(parents=True)
+    with pytest.raises(StudyError, match=f"^cannot write {tmp_path / 'tiny' / name}: "):
+        run_study(TINY, tmp_path, SIZES)
+    assert len(part_files(tmp_path)) == 4
+    assert not list(tmp_path.rglob("*-partial"))
+    (tmp_path / "tiny" / name).rmdir()
+    assert run_study(TINY, tmp_path, SIZES).summary
