@@ -180,10 +180,10 @@ def load_model(file: str | os.PathLike[str]) -> Model:
         return _from_json(found)
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise DataError(f"{file} is no model: it is not JSON, or has been cut off") from None
     except DataError as error:
         raise DataError(f"{file} is no model that this version can read: {error}") from None
+    except (ValueError, RecursionError):  # of text, of JSON, of integers of thousands of digits
+        raise DataError(f"{file} is no model: it is not JSON, or has been cut off") from None
 
 
 def _refuse(constant: str) -> float:

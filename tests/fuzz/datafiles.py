@@ -131,7 +131,7 @@ def columns_of(rng, n, *, names=None):
     count = int(rng.integers(1, 6))
     if names is None:
         names = [str(name) for name in rng.permutation(NAMES)[: count + 1]]
-    columns, signal = [], rng.standard_normal(n) * one_of(rng, (0.0, 0.3, 1.0))
+    columns, signal = [], rng.standard_normal(n) * one_of(rng, (1e-9, 0.3, 0.3, 1.0))
     for name in names[:-1]:
         column = feature(rng, name, n)
         columns.append(column)
@@ -184,11 +184,11 @@ def feature(rng, name, n):
 
 def data_file(rng, folder, name="data", *, wild=0.5, rows=None, ending=None):
     """Write a random file; with probability ``wild`` there is something odd about it."""
-    n = int(one_of(rng, rows or (1, 2, 9, 10, 12, 20, 40, 60)))
+    n = int(one_of(rng, rows or (1, 9, *(10, 12, 20, 30, 40, 60) * 2)))
     columns = columns_of(rng, n)
     if chance(rng, 0.25):
         for column in columns[: rng.integers(1, len(columns) + 1)]:
-            gaps = rng.random(n) < one_of(rng, (0.05, 0.3, 1.0))
+            gaps = rng.random(n) < one_of(rng, (0.05, 0.05, 0.3, 0.3, 1.0))
             column.values = [
                 None if gap else value for value, gap in zip(column.values, gaps, strict=True)
             ]

@@ -70,7 +70,7 @@ def _usual(text: str) -> str:
     if text.lower() in ("false", "true"):
         return text.lower()
     # what begins with zeros, or has more digits than a number can keep, is a name
-    if not _NUMBER.fullmatch(text) or (text.lstrip("-").isdigit() and abs(int(text)) >= 2**53):
+    if not _NUMBER.fullmatch(text) or (text.lstrip("-").isdigit() and abs(float(text)) >= 2**53):
         return text
     return _number_text(float(text))
 

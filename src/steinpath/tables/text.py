@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,7 +31,7 @@ def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None =
             if delimiter is None:
                 if not file.seekable():  # a pipe
                     file = io.StringIO(file.read(), newline="")
-                delimiter = _delimiter(next(filter(str.strip, file), ""))
+                delimiter = _delimiter(_header(file))
                 file.seek(0)
             return _parse_text(file, delimiter, as_text)
     except UnicodeDecodeError:
@@ -57,6 +58,17 @@ def _refuse_encoding(path: Path) -> None:
                     f"line {number} is not UTF-8: its byte {error.start + 1} is "
                     f"0x{line[error.start]:02x}; save the file as UTF-8"
                 ) from None
+
+
+def _header(file: IO[str]) -> str:
+    """Return the first line that is not blank, and those that quoted names go on in."""
+    lines: list[str] = []
+    # so many lines are no name, but a quotation mark that is never closed
+    for line in islice(filter(str.strip, file), 100):
+        lines.append(line)
+        if "".join(lines).count('"') % 2 == 0:
+            break
+    return "".join(lines)
 
 
 def _delimiter(header: str) -> str:
