@@ -346,7 +346,7 @@ def _write_npz(rng, path, columns, wild):
             (
                 lambda: array[:-1],
                 lambda: array.astype(object),
-                lambda: array.astype("S8"),
+                lambda: np.full(n, b"x"),
                 lambda: array[:, None],
                 lambda: array[None],
                 lambda: np.full(n, 1 + 2j),
