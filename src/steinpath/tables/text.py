@@ -21,6 +21,9 @@ _MISSING = frozenset(
     ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
 )
 _DELIMITERS = ",;\t|"
+# Cells in quotes, and where such a cell begins; within other cells, quotes are only characters.
+_OPENED = re.compile(rf'(^|[{_DELIMITERS}]) *"')
+_QUOTED = re.compile(rf'{_OPENED.pattern}(?:[^"]|"")*"(?!")')
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 
 
@@ -31,7 +34,7 @@ def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None =
             if delimiter is None:
                 if not file.seekable():  # a pipe
                     file = io.StringIO(file.read(), newline="")
-                delimiter = _delimiter(_header(file))
+                delimiter = _delimiter(file)
                 file.seek(0)
             return _parse_text(file, delimiter, as_text)
     except UnicodeDecodeError:
@@ -60,21 +63,15 @@ def _refuse_encoding(path: Path) -> None:
                 ) from None
 
 
-def _header(file: IO[str]) -> str:
-    """Return the first line that is not blank, and those that quoted names go on in."""
-    lines: list[str] = []
-    # so many lines are no name, but a quotation mark that is never closed
+def _delimiter(file: IO[str]) -> str:
+    """Whichever occurs most in the header, outside of quotes, in which it may go on for lines."""
+    header = ""
+    # after so many lines it is no name, but a quotation mark that is never closed
     for line in islice(filter(str.strip, file), 100):
-        lines.append(line)
-        if "".join(lines).count('"') % 2 == 0:
+        header = _QUOTED.sub(r"\1", header + line)
+        if not _OPENED.search(header):
             break
-    return "".join(lines)
-
-
-def _delimiter(header: str) -> str:
-    """Whichever occurs most in the header, outside of quotes."""
-    unquoted = re.sub('"[^"]*("|$)', "", header)
-    return max(_DELIMITERS, key=unquoted.count)
+    return max(_DELIMITERS, key=header.count)
 
 
 def _parse_text(file: IO[str], delimiter: str, as_text: Collection[str]) -> Table:
