@@ -12,6 +12,7 @@ from steinpath.encoding import encode
 from steinpath.fitting import fit_task, prepare_task
 from steinpath.interactions import Interactions
 from steinpath.kinds import make_criterion, make_kind
+from steinpath.scoring import Criterion
 from steinpath.tables import DataError, as_table, read_table
 
 ROWS = 30
@@ -104,6 +105,13 @@ def test_an_error_on_new_rows_that_is_no_number(fitted, tmp_path):
     assert "inf" not in result.output
 
 
+@pytest.mark.parametrize("option", ["--iters", "--strengths"])
+def test_numbers_that_no_fit_takes_are_wrong_options(option, fitted):
+    file, _ = fitted
+    line = command("fit", file, "--target", "y", option, 10**13, code=2).stderr
+    assert line.startswith(f"Error: Invalid value for '{option}'")
+
+
 # ------------------------------------------------------------------------------------------------
 # Sizes
 # ------------------------------------------------------------------------------------------------
@@ -114,6 +122,16 @@ def test_standard_errors_of_large_losses_in_single_precision():
     expected = Interactions(changes).variance()
     found = Interactions(changes.astype(np.float32)).variance()
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-3, 1e300])
+def test_pseudo_huber_between_its_limits(delta):
+    r = np.array([0.0, 1e-9, 1.0, -1e140])
+    found = Criterion("pseudo_huber", delta)(r, np.zeros(4))
+    small = np.abs(r) < 1e-3 * delta
+    large = np.abs(r) > 1e9 * delta
+    np.testing.assert_allclose(found[small], r[small] ** 2 / 2, rtol=1e-6)
+    np.testing.assert_allclose(found[large], delta * np.abs(r[large]), rtol=1e-6)
 
 
 def test_changes_that_are_all_zero_have_no_variance():
