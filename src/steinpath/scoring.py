@@ -33,7 +33,7 @@ class Criterion:
 def _pseudo_huber(r: Array, delta: float) -> Array:
     # delta² (√(1 + (r/delta)²) - 1), without cancellation at small r or overflow at large r/delta
     xp = namespace(r)
-    return r * (r * (delta / (delta + xp.hypot(r, xp.full_like(r, delta)))))
+    return r * (delta * (r / (delta + xp.hypot(r, xp.full_like(r, delta)))))
 
 
 #: Test losses by name, as functions of the prediction error and the parameter.
