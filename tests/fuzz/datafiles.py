@@ -182,7 +182,7 @@ def feature(rng, name, n):
     return Column(name, "number", [float(value) for value in numbers])
 
 
-def data_file(rng, folder, name="data", *, wild=0.5, rows=None, ending=None):
+def data_file(rng, folder, name="data", *, wild=0.5, rows=None):
     """Write a random file; with probability ``wild`` there is something odd about it."""
     n = int(one_of(rng, rows or (1, 9, *(10, 12, 20, 30, 40, 60) * 2)))
     columns = columns_of(rng, n)
@@ -199,18 +199,36 @@ def data_file(rng, folder, name="data", *, wild=0.5, rows=None, ending=None):
         for column in columns:
             if chance(rng, 0.5):
                 column.name = one_of(rng, names)
-    ending = ending or one_of(rng, ENDINGS)
+    ending = one_of(rng, ENDINGS)
     path = Path(folder) / f"{name}{ending.upper() if chance(rng, 0.03) else ending}"
-    if ending in (".parquet", ".feather"):
-        _write_arrow(rng, path, columns, ending)
-    elif ending == ".npz":
-        known &= _write_npz(rng, path, columns, wild)
-    else:
-        known &= _write_text(rng, path, columns, ending, wild)
+    known &= _write(rng, path, columns, wild)
     written = DataFile(path, columns if known else None, [column.name for column in columns])
     if chance(rng, wild / 4):
         damage(rng, written)
     return written
+
+
+def rewritten(rng, file, order):
+    """Write the same rows in another order and, perhaps, another format; return where."""
+    columns = [
+        Column(column.name, column.kind, [column.values[row] for row in order])
+        for column in file.columns
+    ]
+    while True:
+        path = file.path.with_name(f"elsewhere{one_of(rng, ENDINGS)}")
+        if _write(rng, path, columns, wild=0.0):
+            return path
+
+
+def _write(rng, path, columns, wild):
+    """Write columns; return whether they are read as what they were."""
+    ending = path.name[path.name.index(".") :].lower()
+    if ending in (".parquet", ".feather"):
+        _write_arrow(rng, path, columns, ending)
+        return True
+    if ending == ".npz":
+        return _write_npz(rng, path, columns, wild)
+    return _write_text(rng, path, columns, ending, wild)
 
 
 # ------------------------------------------------------------------------------------------------
