@@ -17,6 +17,7 @@ import numpy as np
 from click.testing import CliRunner
 
 import steinpath.cli
+import steinpath.fitting
 from datafiles import ODD_NAMES, DataFile, damaged, data_file, rewritten
 from inputs import chance, one_of
 from judge import Finding, Refusal, check, check_finite, judged, refusal
@@ -311,11 +312,13 @@ def commands(case):
     file = data_file(rng, case.folder, wild=wild, rows=(10, 12, 20, 20, 30, 40, 60))
     case.note(file=file.path.name, content=file.path.read_bytes())
     command = one_of(rng, ("fit", "fit", "fit", "tune", "compare", "predict"))
-    with contextlib.chdir(case.folder):
+    large = case.note(large=one_of(rng, (3 * 10**7, 3 * 10**7, 300)))["large"]
+    # single precision is for many rows, for which there is no time here
+    with contextlib.chdir(case.folder), mock.patch.object(steinpath.fitting, "_LARGE", large):
         if command == "predict":
             return _predict(case, file)
         words = _fit_words(rng, command, file)
-        _spoil(rng, words, 0.25)
+        _spoil(rng, words, 0.15)
         result, refused = _call(case, words)
         if refused is not None:
             return refused
