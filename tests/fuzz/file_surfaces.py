@@ -236,8 +236,8 @@ def _damaged_model(case, kept, table):
             _change_somewhere(rng, entries)
         content = json.dumps(entries, indent=1).encode()
         if chance(rng, 0.1):
-            digits = re.sub(rb"1\.5", one_of(rng, (b"1" * 5000, b"1e999", b"NaN", b"-0")), content)
-            content = digits
+            other = one_of(rng, (b"1" * 5000, b"1e999", b"NaN", b"-0"))
+            content = content.replace(b"1.5", other)  # the risk
     kept.write_bytes(content)
     case.note(model=content)
     loaded = _usable(lambda: load_model(kept), kept)
