@@ -474,7 +474,7 @@ def _changed(rng, folder, file):
         if not columns:
             columns["x"] = ["1"]
     path = folder / "new.csv"
-    with open(path, "w", encoding="utf-8", newline="") as out:
+    with open(path, "w", encoding="utf-8", errors="replace", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
