@@ -31,8 +31,8 @@ _ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
 _LARGE = 3 * 10**7
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
-# Sizes of numbers in a file.
-_SMALLEST, _LARGEST = 1e-120, 1e120
+# Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
+_SMALLEST, _LARGEST = 1e-70, 1e70
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | No
 
 
 def _check_sizes(data: Encoded) -> None:
-    """Refuse numbers whose squares, or sums of them, a computer cannot keep."""
+    """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
     names = [data.encoding.target, *data.encoding.feature_names]
     for name, values in zip(names, (data.y, *data.X.T), strict=True):
         size = float(np.abs(values).max())
@@ -196,8 +196,13 @@ class Fit:
         def risk(constant: float) -> float:
             return float(self.criterion(y, np.full_like(y, constant)).mean())
 
-        # golden sections, which take the kinks of convex functions
-        best = minimize_scalar(risk, bounds=(low, high), method="bounded")
+        # golden sections, which take the kinks of convex functions, to a share of the range
+        best = minimize_scalar(
+            lambda share: risk(low + share * (high - low)),
+            bounds=(0.0, 1.0),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
         return float(min(best.fun, risk(float(np.median(y)))))
 
 

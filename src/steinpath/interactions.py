@@ -73,12 +73,16 @@ class Interactions:
 
 def _covariance(changes: Array) -> Array:
     xp = namespace(changes)
-    products = changes[:, :, 0] * changes[:, :, 1]
-    q = products.shape[1]
+    q = changes.shape[1]
     if q < 2:  # a single pair says nothing of its noise
-        return xp.sum(xp.abs(products), axis=1)
+        return xp.sum(xp.abs(changes[:, :, 0] * changes[:, :, 1]), axis=1)
+    # in units of the largest, since fourth powers of losses may be beyond single precision
+    largest = xp.max(xp.abs(changes), axis=(1, 2))
+    unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scaled = changes / unit[:, None, None]
+    products = scaled[:, :, 0] * scaled[:, :, 1]
     bound = xp.mean(products, axis=1) + xp.std(products, axis=1, correction=1.0) / math.sqrt(q)
-    return xp.where(bound > 0, bound, 0 * bound)
+    return xp.where(bound > 0, bound, 0 * bound) * unit**2
 
 
 def interactions(

@@ -31,9 +31,9 @@ class Criterion:
 
 
 def _pseudo_huber(r: Array, delta: float) -> Array:
-    # delta² (√(1 + (r/delta)²) - 1), without cancellation at small r
-    root = namespace(r).sqrt(1 + (r / delta) ** 2)
-    return r * r / (1 + root)
+    # delta² (√(1 + (r/delta)²) - 1), without cancellation at small r or overflow at large r/delta
+    xp = namespace(r)
+    return r * (delta * (r / (delta + xp.hypot(r, xp.full_like(r, delta)))))
 
 
 #: Test losses by name, as functions of the prediction error and the parameter.

@@ -44,7 +44,7 @@ def judged(call):
         try:
             result = call()
         except REFUSALS as error:
-            result = _refusal(error)
+            result = refusal(error)
         except MemoryError as error:
             result = Refusal("MemoryError", str(error))
         except RecursionError as error:
@@ -64,7 +64,7 @@ def judged(call):
     return result
 
 
-def _refusal(error):
+def refusal(error):
     """Accept an error that somebody wrote for the user; one from the depths is a finding."""
     frames = traceback.extract_tb(error.__traceback__)
     raised = Path(frames[-1].filename)

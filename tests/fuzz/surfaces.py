@@ -13,6 +13,7 @@ import numpy as np
 
 import inputs
 import steinpath as sp
+from file_surfaces import commands, files
 from inputs import WRONG, chance, count, mostly, number, one_of
 from judge import Refusal, check, check_finite, judged
 from steinpath._arrays import to_numpy
@@ -351,4 +352,6 @@ SURFACES = {
     "tune": tune,
     "estimators": estimators,
     "others": others,
+    "files": files,
+    "commands": commands,
 }

@@ -79,10 +79,10 @@ _SHAPE = (
 )
 _CHOICE = (
     click.option("--test-loss", type=TEST_LOSS, help="What an error costs; above is the default."),
-    click.option("--iters", type=click.IntRange(2), help="Iterations; 300 by default."),
+    click.option("--iters", type=click.IntRange(2, 10**9), help="Iterations; 300 by default."),
     click.option(
         "--strengths",
-        type=click.IntRange(1),
+        type=click.IntRange(1, 10**4),
         help="How many strengths of the penalty to try; 20 by default.",
     ),
     click.option(

@@ -57,8 +57,10 @@ def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
     if not known.any():
         return None
     criterion = Criterion(choice.test_loss, choice.test_parameter)
-    error = float(criterion(y[known], predictions[known]).mean())
+    with np.errstate(over="ignore"):  # squares of targets that are far off
+        error = float(criterion(y[known], predictions[known]).mean())
+    found = f"{error:.4g}" if np.isfinite(error) else "too large for a number"
     return (
-        f"mean {error_words(criterion)} on these {known.sum()} rows: {error:.4g}; expected on new "
+        f"mean {error_words(criterion)} on these {known.sum()} rows: {found}; expected on new "
         f"ones: {with_error(choice.risk, choice.stderr)}"
     )

@@ -176,4 +176,5 @@ def _from_array(array: np.ndarray) -> np.ndarray:
         return objects(["true" if value else "false" for value in array])
     if array.dtype.kind not in "iuf":
         raise TypeError(f"no column is of {array.dtype}")
-    return array.astype(float)
+    with np.errstate(over="ignore"):  # of extended precision; what is then infinite is refused
+        return array.astype(float)

@@ -37,6 +37,9 @@ _MOST_TEXT = 2**26
 _ROWS_AT_ONCE = 4096
 # Text that a pipe may hold: whoever writes to it may never end.
 _MOST_PIPED = 2**30
+# Cells in quotes, and where such a cell begins; within other cells, quotes are only characters.
+_OPENED = re.compile(rf'(^|[{_DELIMITERS}]) *"')
+_QUOTED = re.compile(rf'{_OPENED.pattern}(?:[^"]|"")*"(?!")')
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 
 
@@ -48,7 +51,7 @@ def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None =
             if not file.seekable():  # a pipe
                 file, size = _piped(file), _MOST_PIPED
             if delimiter is None:
-                delimiter = _delimiter(next(filter(str.strip, _lines(file, size)), ""))
+                delimiter = _delimiter(_lines(file, size))
                 file.seek(0)
             return _parse_text(_lines(file, size), delimiter, as_text)
     except UnicodeDecodeError:
@@ -90,10 +93,15 @@ def _refuse_encoding(path: Path) -> None:
                 ) from None
 
 
-def _delimiter(header: str) -> str:
-    """Whichever occurs most in the header, outside of quotes."""
-    unquoted = re.sub('"[^"]*("|$)', "", header)
-    return max(_DELIMITERS, key=unquoted.count)
+def _delimiter(lines: Iterator[str]) -> str:
+    """Whichever occurs most in the header, outside of quotes, in which it may go on for lines."""
+    header = ""
+    # after so many lines it is no name, but a quotation mark that is never closed
+    for line in islice(filter(str.strip, lines), 100):
+        header = _QUOTED.sub(r"\1", header + line)
+        if not _OPENED.search(header):
+            break
+    return max(_DELIMITERS, key=header.count)
 
 
 def _parse_text(text: Iterator[str], delimiter: str, as_text: Collection[str]) -> Table:

@@ -1,0 +1,617 @@
+"""Surfaces that are files: what is read from them, models kept in them, and the command."""
+
+import contextlib
+import copy
+import csv
+import json
+import math
+import re
+import sys
+import traceback
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from click.testing import CliRunner
+
+import steinpath.cli
+import steinpath.fitting
+from datafiles import ODD_NAMES, DataFile, damaged, data_file, rewritten
+from inputs import chance, one_of
+from judge import Finding, Refusal, check, check_finite, judged, refusal
+from steinpath.encoding import encode
+from steinpath.fitting import fit_task, prepare_task
+from steinpath.kinds import LOSS_WORDS, PENALTY_WORDS, make_kind
+from steinpath.models import Choice, Model, load_model
+from steinpath.scoring import CRITERIA
+from steinpath.tables import Table, missing, read_table, texts
+
+# ------------------------------------------------------------------------------------------------
+# Files
+# ------------------------------------------------------------------------------------------------
+
+
+def files(case):
+    """A file, read, encoded and predicted from; a model, written, read, and damaged."""
+    rng = case.rng
+    file = data_file(rng, case.folder, wild=one_of(rng, (0.0, 0.2, 0.6)))
+    case.note(file=file.path.name, content=file.path.read_bytes(), columns=file.columns)
+    target = one_of(rng, file.names) if chance(rng, 0.1) else file.names[-1]
+    others = [name for name in file.names if name != target]
+    options = case.note(
+        impute=chance(rng, 0.5),
+        drop=[one_of(rng, file.names)] if chance(rng, 0.1) else [],
+        categories=[one_of(rng, others)] if others and chance(rng, 0.2) else [],
+    )
+    table = _usable(lambda: read_table(file.path, options["categories"]), file.path)
+    if isinstance(table, Refusal):
+        check(not file.columns, f"a sound file is refused: {table.message}")
+        damage_told = "damaged" in table.message
+        check(not (damage_told and file.whole), f"a whole file is damaged: {table.message}")
+        return table
+    _check_table(table)
+    if file.columns and not options["categories"]:
+        _check_values(file, table)
+    encoded = _usable(lambda: encode(table, target, **options))
+    if isinstance(encoded, Refusal):
+        return encoded
+    check_finite("X", encoded.X)
+    check_finite("y", encoded.y)
+    names = encoded.encoding.feature_names
+    check(len(set(names)) == len(names) == encoded.X.shape[1], f"features are {names}")
+    task = _usable(lambda: prepare_task(encoded, 3, 2))
+    if isinstance(task, Refusal):
+        return task
+    coef, intercept = rng.standard_normal(len(names)), float(rng.standard_normal())
+    if chance(rng, 0.1):
+        fit = _usable(lambda: fit_task(task, make_kind("lad", "lasso", encoded.y), seed=1))
+        if isinstance(fit, Refusal):
+            return fit
+        coef, intercept = fit.coef, fit.intercept
+        check_finite("coef", coef)
+    model = Model(encoded.encoding, coef, intercept, _some_choice(rng, len(encoded.y)))
+    return _round_trip(case, model, file, table)
+
+
+def _usable(call, file=None):
+    """Call something; only data may be refused, in a line that says where."""
+    result = judged(call)
+    if isinstance(result, Refusal):
+        check(result.kind == "DataError", f"{result.kind}: {result.message}")
+        check(len(result.message.splitlines()) == 1, f"more than a line: {result.message!r}")
+        named = (
+            str(file) in result.message
+            if file
+            else re.search(r"'.*'|\".*\"|\b(line|row|rows|column|columns) ", result.message)
+        )
+        check(bool(named), f"does not say where: {result.message!r}")
+    return result
+
+
+def _check_table(table):
+    check(table.n_rows > 0, "there are no rows")
+    for name, values in table.columns.items():
+        check(bool(name.strip()), "a name is blank")
+        check(len(values) == table.n_rows, f"column {name!r} has {len(values)} rows")
+        check(values.dtype.kind in "fMO", f"column {name!r} is of {values.dtype}")
+        check(not (values.dtype.kind == "f" and np.isinf(values).any()), f"{name!r} is infinite")
+        if values.dtype == object:
+            check(all(v is None or (isinstance(v, str) and v) for v in values), f"{name!r}: texts")
+
+
+def _check_values(file, table):
+    """The values that were written are those that were read."""
+    names = [column.name.strip() for column in file.columns]
+    check(list(table.columns) == names, f"columns are {list(table.columns)}")
+    for column, values in zip(file.columns, table.columns.values(), strict=True):
+        gaps = np.array([value is None for value in column.values])
+        check(np.array_equal(missing(values), gaps), f"others are missing in {column.name!r}")
+        if gaps.all():
+            continue
+        kind = {"f": "number", "M": "date", "O": "text"}[values.dtype.kind]
+        check(kind == column.kind, f"{column.name!r} is read as {kind}")
+        expected = [value for value in column.values if value is not None]
+        found = values[~gaps]
+        if kind == "date":
+            expected = np.array(expected, "datetime64[us]")
+        if kind == "text":  # as levels, of which true and false may be written in several ways
+            expected, found = texts(np.array(expected, object)), texts(found)
+        same = [a == b for a, b in zip(found, expected, strict=True)]
+        first = same.index(False) if not all(same) else 0
+        check(all(same), f"{column.name!r} has {found[first]!r} for {expected[first]!r}")
+
+
+def _some_choice(rng, rows):
+    return Choice(
+        loss="lad",
+        penalty="lasso",
+        parameters={},
+        alpha=0.1,
+        iterate=2,
+        iterations=3,
+        test_loss=one_of(rng, ("absolute", "squared")),
+        test_parameter=0.0,
+        risk=1.5,
+        stderr=one_of(rng, (0.1, math.inf)),
+        train=1.0,
+        rows=rows,
+    )
+
+
+def _round_trip(case, model, file, table):
+    """A model that was kept in a file predicts the same, and what it says it does."""
+    rng = case.rng
+    predicted = _usable(lambda: model.predict_table(table))
+    if isinstance(predicted, Refusal):
+        return predicted
+    predictions, _ = predicted
+    check_finite("predictions", predictions)
+    kept = case.folder / "model.json"
+    model.save(kept)
+    loaded = _usable(lambda: load_model(kept))
+    check(not isinstance(loaded, Refusal), f"a model that was saved is refused: {loaded}")
+    again = _usable(lambda: read_table(file.path, loaded.encoding.named))
+    check(not isinstance(again, Refusal), f"read once, but not twice: {again}")
+    found, _ = loaded.predict_table(again)
+    check(np.array_equal(found, predictions), "a model that was saved predicts otherwise")
+    expected, sizes = recomputed(json.loads(kept.read_text(encoding="utf-8")), again)
+    off = np.abs(expected - found) / np.maximum(sizes, 1e-300)
+    check(off.max() < 1e-12, f"predictions are off by {off.max():.2g}")
+    order = rng.permutation(again.n_rows)
+    other = Table({name: values[order] for name, values in again.columns.items()})
+    moved, _ = loaded.predict_table(other)
+    off = np.abs(moved - found[order]) / np.maximum(sizes[order], 1e-300)
+    check(off.max() < 1e-12, "predictions depend on the order of rows")
+    if file.columns and not case.tried["categories"]:
+        # codes are names, which may be written in several ways; all else is the same in any file
+        elsewhere = rewritten(rng, file, order)
+        case.note(elsewhere=elsewhere.name, rewritten=elsewhere.read_bytes())
+        same = _usable(lambda: read_table(elsewhere, loaded.encoding.named))
+        check(not isinstance(same, Refusal), f"written otherwise, it is refused: {same}")
+        moved, _ = loaded.predict_table(same)
+        off = np.abs(moved - found[order]) / np.maximum(sizes[order], 1e-300)
+        check(off.max() < 1e-12, "predictions depend on how the file was written")
+    if chance(rng, 0.3):
+        return _damaged_model(case, kept, again)
+    return loaded
+
+
+def recomputed(entries, table):
+    """What a model says it predicts, from its file, and the sizes of the terms of that."""
+    coef = list(entries["coef"].values())
+    total = np.full(table.n_rows, entries["intercept"])
+    sizes = np.abs(total)
+    for column in entries["columns"]:
+        values, fill = table.columns[column["name"]], column["fill"]
+        if column["kind"] in ("number", "date"):
+            if values.dtype.kind == "M":
+                numbers = values.astype("int64") / 86_400e6
+            else:
+                numbers = values.astype(float)
+            numbers = np.where(missing(values), np.nan if fill is None else fill, numbers)
+            features = [numbers]
+        else:
+            known = column["levels"]
+            named = [fill if text is None else text for text in texts(values)]
+            if known[-1] == "(other)":
+                named = [text if text in known else "(other)" for text in named]
+            levels = known[1:] if column["kind"] == "yes or no" else known
+            features = [np.array([text == level for text in named], float) for level in levels]
+        for values in features:
+            term = coef.pop(0) * values
+            total, sizes = total + term, sizes + np.abs(term)
+    return total, sizes
+
+
+ODD_VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    1e300,
+    10**400,
+    "",
+    "x",
+    "é\n",
+    [],
+    [1],
+    {},
+    {"a": 1},
+    [[[]]],
+    "9" * 50,
+)
+
+
+def _damaged_model(case, kept, table):
+    """A model file that somebody changed: refused, or it predicts something finite."""
+    rng = case.rng
+    if chance(rng, 0.4):
+        content = damaged(rng, kept.read_bytes())
+    else:
+        entries = json.loads(kept.read_text(encoding="utf-8"))
+        for _ in range(rng.integers(1, 3)):
+            _change_somewhere(rng, entries)
+        content = json.dumps(entries, indent=1).encode()
+        if chance(rng, 0.1):
+            other = one_of(rng, (b"1" * 5000, b"1e999", b"NaN", b"-0"))
+            content = content.replace(b"1.5", other)  # the risk
+    kept.write_bytes(content)
+    case.note(model=content)
+    loaded = _usable(lambda: load_model(kept), kept)
+    if isinstance(loaded, Refusal):
+        return loaded
+    judged(lambda: repr(loaded))
+    again = judged(lambda: loaded.save(case.folder / "again.json"))
+    check(not isinstance(again, Refusal), f"what was loaded cannot be saved: {again}")
+    predicted = _usable(lambda: loaded.predict_table(table))
+    if not isinstance(predicted, Refusal):
+        check_finite("predictions", predicted[0])
+    return predicted
+
+
+def _change_somewhere(rng, entries):
+    """Replace, take out or add something, somewhere within what JSON has."""
+    at = entries
+    while True:
+        keys = list(at) if isinstance(at, dict) else range(len(at))
+        if not len(keys):
+            return
+        key = one_of(rng, keys)
+        if not isinstance(at[key], dict | list) or chance(rng, 0.3):
+            break
+        at = at[key]
+    match rng.integers(4):
+        case 0 | 1:
+            at[key] = copy.deepcopy(one_of(rng, ODD_VALUES))
+        case 2:
+            del at[key]
+        case 3:
+            if isinstance(at, dict):
+                at[one_of(rng, ("more", "fill", "coef", ""))] = at[key]
+            else:
+                at.append(at[key])
+
+
+# ------------------------------------------------------------------------------------------------
+# Commands
+# ------------------------------------------------------------------------------------------------
+
+WRONG_WORDS = (
+    "",
+    " ",
+    "nan",
+    "inf",
+    "-1",
+    "0",
+    "1e309",
+    "1e-320",
+    "1.5",
+    "10000000000000",
+    "9" * 30,
+    "0x10",
+    "٣",
+    "ünï",
+    "\udcff",
+    "[red]",
+    "%s",
+    "--",
+    "-",
+    "--target",
+    "a" * 5000,
+    "a\nb",
+)
+
+
+def commands(case):
+    """A command line: what it promises is there, or one line says why not."""
+    rng = case.rng
+    wild = one_of(rng, (0.0, 0.0, 0.1, 0.5))
+    file = data_file(rng, case.folder, wild=wild, rows=(10, 12, 20, 20, 30, 40, 60))
+    case.note(file=file.path.name, content=file.path.read_bytes())
+    command = one_of(rng, ("fit", "fit", "fit", "tune", "compare", "predict"))
+    large = case.note(large=one_of(rng, (3 * 10**7, 3 * 10**7, 300)))["large"]
+    # single precision is for many rows, for which there is no time here
+    with contextlib.chdir(case.folder), mock.patch.object(steinpath.fitting, "_LARGE", large):
+        if command == "predict":
+            return _predict(case, file)
+        words = _fit_words(rng, command, file)
+        _spoil(rng, words, 0.15)
+        result, refused = _call(case, words)
+        if refused is not None:
+            return refused
+        _check_fit(case, command, words, result, file)
+        if command != "compare" and chance(rng, 0.2):  # again, over what is there
+            _call(case, words)
+    return result
+
+
+def _fit_words(rng, command, file):
+    """A command line that is right for a file, or nearly."""
+    shown = file.path.name
+    if chance(rng, 0.02):
+        shown = one_of(rng, ("nowhere.csv", ".", "", "x.xlsx", "..", "\udcff.csv", "n" * 300))
+    words = [command, shown, "--iters", str(rng.integers(2, 16))]
+    words += ["--strengths", str(rng.integers(1, 4))]
+    if not chance(rng, 0.02):
+        target = file.names[-1].strip()
+        # the column before an equals sign, so that one may begin with a dash
+        words.append(f"--target={one_of(rng, file.names) if chance(rng, 0.03) else target}")
+    if not chance(rng, 0.01):
+        words.append("--no-plots")
+    if chance(rng, 0.6):
+        words.append("--impute")
+    if chance(rng, 0.5):
+        words.append("--json")
+    choices = {
+        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in LOSS_WORDS),
+        "--penalty": tuple(name.replace("_", "-") for name in PENALTY_WORDS),
+        "--test-loss": tuple(CRITERIA),
+        "--rule": ("min", "one-se"),
+        "--seed": ("0", "1", "4294967296", "9" * 40),
+        "--quantile": ("0.5", "0.9", "1e-9", "0.999999"),
+        "--delta": ("1", "1e-3", "1e-300", "1e300"),
+        "--epsilon": ("0", "0.1", "1e300"),
+        "--l1-ratio": ("0", "0.5", "1"),
+        "--gamma": ("3", "1.0000000001", "1e300"),
+        "--a": ("3.7", "2.0000000001", "1e300"),
+        "--drop": tuple(file.names),
+        "--category": tuple(file.names),
+    }
+    for name in rng.permutation(list(choices))[: rng.integers(0, 5)]:
+        for _ in range(one_of(rng, (1, 1, 1, 2))):
+            words.append(f"{name}={one_of(rng, choices[str(name)])}")
+    if chance(rng, 0.7):
+        words += ["--out", _some_folder(rng, file)]
+    return words
+
+
+def _some_folder(rng, file):
+    if chance(rng, 0.7):
+        return "out"
+    return one_of(
+        rng,
+        (
+            ".",
+            "",
+            "a/b/c",
+            file.path.name,
+            f"{file.path.name}/x",
+            "ünï [red] 東京",
+            "n" * 300,
+            "out/",
+            "\udcff",
+            "nowhere/../out",
+            "-",
+        ),
+    )
+
+
+def _spoil(rng, words, probability):
+    """Make a command line wrong, perhaps."""
+    while chance(rng, probability):
+        at = int(rng.integers(1, len(words)))
+        match rng.integers(5):
+            case 0:
+                del words[at]
+            case 1:
+                words.insert(at, one_of(rng, WRONG_WORDS))
+            case 2:
+                words.append(words[at])
+            case 3:
+                name, equals, _ = words[at].partition("=")
+                words[at] = f"{name}{equals}{one_of(rng, WRONG_WORDS)}"
+            case 4:
+                words[at] = one_of(rng, WRONG_WORDS)
+        if len(words) < 2:
+            return
+
+
+def _predict(case, file):
+    """Fit, so that there is a model; then predict a file that is much like it, or another."""
+    rng = case.rng
+    words = ["fit", file.path.name, f"--target={file.names[-1].strip()}", "--impute", "--out=out"]
+    words += [
+        "--no-plots",
+        "--iters=3",
+        "--strengths=1",
+        f"--test-loss={one_of(rng, list(CRITERIA))}",
+    ]
+    _, refused = _call(case, words)
+    if refused is not None:
+        return refused
+    new = file
+    if chance(rng, 0.5):
+        new = _changed(rng, case.folder, file)
+        case.note(new_file=new.path.name, new_content=new.path.read_bytes())
+    if chance(rng, 0.1):
+        kept = Path("out/model.json")
+        kept.write_bytes(damaged(rng, kept.read_bytes()))
+        case.note(model=kept.read_bytes())
+    words = ["predict", "out/model.json", new.path.name]
+    as_json, to = chance(rng, 0.5), one_of(rng, (None, None, "p.csv", "a/p.csv", ".", "", "out"))
+    words += ["--json"] * as_json + ([] if to is None else ["--out", to])
+    _spoil(rng, words, 0.1)
+    result, refused = _call(case, words)
+    if refused is not None:
+        return refused
+    if "--help" in words or words[-1] == "-h":
+        return result
+    named = [Path(word) for word in words[3:] if Path(word).is_file() and word != new.path.name]
+    text = result.stdout or (named[-1].read_text(encoding="utf-8") if named else "")
+    if text.startswith("{"):
+        found = _strict(text)["predictions"]
+    else:
+        head, *found = text.splitlines()
+        check(head == "prediction", f"predictions begin with {head!r:.60}")
+    check_finite("predictions", [float(value) for value in found])
+    table = read_table(words[2] if Path(words[2]).exists() else new.path)
+    check(len(found) == table.n_rows, f"{len(found)} predictions for {table.n_rows} rows")
+    return result
+
+
+def _changed(rng, folder, file):
+    """Another file for the same model: with other rows, columns missing, or something else."""
+    table = read_table(file.path)
+    columns = {name: list(texts(values)) for name, values in table.columns.items()}
+    for _ in range(rng.integers(1, 3)):
+        name = one_of(rng, list(columns))
+        match rng.integers(6):
+            case 0:
+                del columns[name]
+            case 1:
+                columns[name] = [None] * table.n_rows
+            case 2:
+                columns[name][0] = one_of(rng, ("1e300", "-1e308", "new", "2020-01-01", "inf"))
+            case 3:
+                columns[name] = ["1e300"] * table.n_rows
+            case 4:
+                columns = {name: columns[name] for name in rng.permutation(list(columns))}
+            case 5:
+                columns[one_of(rng, ("more", *ODD_NAMES))] = columns[name]
+        if not columns:
+            columns["x"] = ["1"]
+    path = folder / "new.csv"
+    with open(path, "w", encoding="utf-8", errors="replace", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return DataFile(path, None, list(columns))
+
+
+# ------------------------------------------------------------------------------------------------
+# What a command promises
+# ------------------------------------------------------------------------------------------------
+
+CODES = (1, 2, 3)
+#: A number that is none, other than in quotation marks or as the name of a level.
+NO_NUMBER = re.compile(r"(?<![\w'\"=.-])-?(nan|inf|infinity)(?![\w'\".-])", re.IGNORECASE)
+
+
+def _call(case, words):
+    """Call the command; return what it printed, and in which words it refused, or None."""
+    case.note(command=words)
+    causes = []
+
+    def say(message, code):
+        causes.append(sys.exception())
+        return said(message, code)
+
+    entry = sys.modules["steinpath.cli.entry"]
+    said = entry._say
+    with (
+        warnings.catch_warnings(record=True) as heard,
+        mock.patch.object(entry, "_say", say),
+    ):
+        warnings.simplefilter("always")
+        result = CliRunner().invoke(steinpath.cli.main, words)
+    error = result.exception
+    if error is not None and not isinstance(error, SystemExit):
+        raise Finding("".join(traceback.format_exception(error)[-8:]))
+    for warning in heard:
+        raise Finding(f"a warning leaks: {warning.message} ({warning.filename}:{warning.lineno})")
+    left = [str(path) for path in case.folder.rglob("*.steinpath-*")]
+    check(not left, f"left behind: {left}")
+    if result.exit_code == 0:
+        return result, None
+    case.note(stderr=result.stderr)
+    check(result.exit_code in CODES, f"exit code {result.exit_code}")
+    lines = [line for line in result.stderr.split("\n") if not line.startswith("Note: ")]
+    check(len(lines) == 2 and not lines[1], f"more than one line: {result.stderr!r}")
+    check(lines[0].startswith("Error: ") and len(lines[0]) > 20, f"says {lines[0]!r}")
+    check(not result.stdout, f"printed before the error: {result.stdout!r:.200}")
+    # data are refused by those who look at them: an error from the depths says nothing to a user
+    if causes[-1].__cause__ is not None and result.exit_code == 3:
+        _check_cause(causes[-1].__cause__, lines[0])
+    return result, Refusal(f"exit code {result.exit_code}", lines[0])
+
+
+def _check_cause(cause, line):
+    if "cannot read" in line:
+        return  # a file, whatever the library that reads it says of it
+    refusal(cause)
+
+
+def _strict(text):
+    """JSON without the constants that JSON does not have."""
+
+    def refuse(constant):
+        raise Finding(f"{constant} in JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _check_fit(case, command, words, result, file):
+    """Look at all that a fit wrote."""
+    if "--help" in words or "-h" in words:
+        return
+    check(not result.stderr, f"on the standard error: {result.stderr!r:.200}")
+    if "--json" in words:
+        check_finite("numbers", _numbers(_strict(result.stdout)))
+    else:
+        case.note(stdout=result.stdout)
+        _check_numbers("output", result.stdout, file)
+    named = {path.name: path for path in case.folder.rglob("*") if path.is_file()}
+    wanted = {"fit": {"model.json"}, "tune": {"model.json", "ranking.csv"}}
+    for name in wanted.get(command, {"ranking.csv"}) | {"risk.csv", "report.html"}:
+        check(name in named, f"{name} was not written")
+    for name in ("risk.csv", "ranking.csv"):
+        if name in named:
+            rows = list(csv.DictReader(named[name].read_text(encoding="utf-8").splitlines()))
+            check(len(rows) > 0, f"{name} has no rows")
+            for row in rows:
+                numbers = {k: v for k, v in row.items() if k not in ("loss", "penalty")}
+                check_finite(f"{name}: {row}", [float(value) for value in numbers.values()])
+    page = _Page(named["report.html"].read_text(encoding="utf-8"))
+    _check_numbers("report", "\n".join(page.texts), file)
+    if command != "compare":
+        model = load_model(named["model.json"])
+        table = read_table(words[1], model.encoding.named)
+        predicted = judged(lambda: model.predict_table(table))
+        check(not isinstance(predicted, Refusal), f"the rows of the fit are refused: {predicted}")
+        check_finite("predictions", predicted[0])
+
+
+def _check_numbers(where, text, file):
+    """No number is none; words of a file that nobody knows may well be."""
+    none = NO_NUMBER.search(text) if file.columns else None
+    check(none is None, f"{none} in the {where}")
+
+
+def _numbers(found):
+    if isinstance(found, dict):
+        found = list(found.values())
+    if isinstance(found, list):
+        return [number for each in found for number in _numbers(each)]
+    return [found] if isinstance(found, int | float) else []
+
+
+class _Page(HTMLParser):
+    """A page whose elements all end where they should, and whose numbers are JSON."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.open, self.texts, self.data = [], [], False
+        self.feed(page)
+        self.close()
+        check(not self.open, f"still open in the report: {self.open}")
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "br", "input", "col"):
+            self.open.append(tag)
+        self.data = dict(attributes).get("type") == "application/json"
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        check(bool(self.open) and self.open.pop() == tag, f"</{tag}> in the report")
+
+    def handle_data(self, data):
+        if self.data and data.strip():
+            _strict(data)
+            self.data = False
+        elif self.open and self.open[-1] not in ("script", "style"):
+            self.texts.append(data)

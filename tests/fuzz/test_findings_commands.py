@@ -1,0 +1,158 @@
+"""What the fuzzer found of files and commands, each as small as it can be."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import steinpath as sp
+from steinpath.cli import main
+from steinpath.encoding import encode
+from steinpath.fitting import fit_task, prepare_task
+from steinpath.interactions import Interactions
+from steinpath.kinds import make_criterion, make_kind
+from steinpath.scoring import Criterion
+from steinpath.tables import DataError, as_table, read_table
+
+ROWS = 30
+
+
+def table_of(y, **columns):
+    return as_table({"x": np.arange(len(y)) % 7, **columns, "y": y})
+
+
+def command(*words, code=0):
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def fitted(tmp_path):
+    """A file, and a model that was fitted to it under squared error."""
+    file = tmp_path / "d.csv"
+    rows = "".join(f"{k % 7},{k % 3 + k % 7}\n" for k in range(ROWS))
+    file.write_text(f"x,y\n{rows}", encoding="utf-8")
+    quick = ("--iters", 3, "--strengths", 1, "--no-plots", "--test-loss", "squared")
+    command("fit", file, "--target", "y", "--out", tmp_path / "o", *quick)
+    return file, tmp_path / "o" / "model.json"
+
+
+# ------------------------------------------------------------------------------------------------
+# Files
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_are_found_behind_a_name_of_two_lines(delimiter, tmp_path):
+    file = tmp_path / "d.csv"
+    file.write_text(f'"area\n(m²)"{delimiter}"y"\n1{delimiter}2\n', encoding="utf-8")
+    table = read_table(file)
+    assert list(table.columns) == ["area\n(m²)", "y"]
+    assert table.columns["y"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("header", ['5" pipe;y', '"a, b";"c, ""d"""', 'y; "a,b,c"'])
+def test_delimiters_are_not_looked_for_in_quotes(header, tmp_path):
+    file = tmp_path / "d.csv"
+    file.write_text(f"{header}\n" + "1;2\n" * 300, encoding="utf-8")
+    assert len(read_table(file).columns) == 2
+
+
+def test_a_quotation_mark_that_is_never_closed(tmp_path):
+    file = tmp_path / "d.csv"
+    file.write_text('"a;y\n' + "1;2\n" * 300, encoding="utf-8")
+    with pytest.raises(DataError, match="quotation mark that is not closed"):
+        read_table(file)
+
+
+def test_a_level_of_thousands_of_digits_is_a_name():
+    digits = "9" * 5000  # more than Python makes an integer of
+    levels = np.array([digits, "a"] * (ROWS // 2), object)
+    data = encode(table_of(np.arange(ROWS), code=levels), "y")
+    assert data.encoding.columns[1].levels == (digits, "a")
+
+
+def test_numbers_beyond_double_precision_are_not_finite(tmp_path):
+    if np.finfo(np.longdouble).max == np.finfo(float).max:
+        pytest.skip("no extended precision here")
+    file = tmp_path / "d.npz"
+    np.savez(file, x=np.full(ROWS, np.longdouble("1e4000")), y=np.arange(ROWS))
+    with pytest.raises(DataError, match="'x' has a number that is not finite"):
+        read_table(file)
+
+
+def test_a_model_with_an_integer_of_thousands_of_digits(fitted):
+    _, model = fitted
+    entries = json.loads(model.read_text(encoding="utf-8")) | {"rows": 12345}
+    model.write_text(json.dumps(entries).replace("12345", "1" * 5000), encoding="utf-8")
+    with pytest.raises(DataError, match="is no model"):
+        sp.load_model(model)
+
+
+# ------------------------------------------------------------------------------------------------
+# Commands
+# ------------------------------------------------------------------------------------------------
+
+
+def test_an_error_on_new_rows_that_is_no_number(fitted, tmp_path):
+    _, model = fitted
+    new = tmp_path / "new.csv"
+    new.write_text("x,y\n1,1e300\n", encoding="utf-8")
+    result = command("predict", model, new)
+    assert "on these 1 rows: too large for a number" in result.stderr
+    assert "inf" not in result.output
+
+
+@pytest.mark.parametrize("option", ["--iters", "--strengths"])
+def test_numbers_that_no_fit_takes_are_wrong_options(option, fitted):
+    file, _ = fitted
+    line = command("fit", file, "--target", "y", option, 10**13, code=2).stderr
+    assert line.startswith(f"Error: Invalid value for '{option}'")
+
+
+# ------------------------------------------------------------------------------------------------
+# Sizes
+# ------------------------------------------------------------------------------------------------
+
+
+def test_standard_errors_of_large_losses_in_single_precision():
+    changes = np.random.default_rng(0).standard_normal((3, 20, 2)) * 1e11
+    expected = Interactions(changes).variance()
+    found = Interactions(changes.astype(np.float32)).variance()
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-3, 1e300])
+def test_pseudo_huber_between_its_limits(delta):
+    r = np.array([0.0, 1e-9, 1.0, -1e140])
+    found = Criterion("pseudo_huber", delta)(r, np.zeros(4))
+    small = np.abs(r) < 1e-3 * delta
+    large = np.abs(r) > 1e9 * delta
+    np.testing.assert_allclose(found[small], r[small] ** 2 / 2, rtol=1e-6)
+    np.testing.assert_allclose(found[large], delta * np.abs(r[large]), rtol=1e-6)
+
+
+def test_changes_that_are_all_zero_have_no_variance():
+    assert Interactions(np.zeros((2, 5, 2))).variance().tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e-6, 1.0, 1e6, 1e60])
+def test_figures_of_a_fit_are_in_units_of_the_target(size):
+    y = np.random.default_rng(0).standard_t(3, ROWS)
+
+    def fit(y):
+        task = prepare_task(encode(table_of(y), "y"), 6, 2)
+        return fit_task(task, make_kind("huber", "lasso", y), make_criterion("squared", y))
+
+    found, expected = fit(y * size), fit(y)
+    assert found.constant_risk == pytest.approx(np.var(y) * size**2, rel=1e-6, abs=0)
+    assert found.estimate[1] == pytest.approx(expected.estimate[1] * size**2, rel=1e-6, abs=0)
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e80])
+def test_targets_whose_errors_have_no_standard_error(size):
+    y = np.random.default_rng(0).standard_normal(ROWS) * size
+    with pytest.raises(DataError, match=r"'y' has numbers up to .* rescale it"):
+        prepare_task(encode(table_of(y), "y"))
