@@ -83,6 +83,9 @@ def norm_of_columns(block: Array) -> Array:
 
 def clip(array: Array, low: Any, high: Any) -> Array:
     """``array`` clipped to ``[low, high]``: the standard's function, without its cost for NumPy."""
-    if type(array) is np.ndarray:
+    if type(array) is not np.ndarray:
+        return namespace(array).clip(array, low, high)
+    if array.dtype == np.float64:
         return np.clip(array, low, high)
-    return namespace(array).clip(array, low, high)
+    with np.errstate(over="ignore"):  # bounds that single precision does not reach are none
+        return np.clip(array, low, high)

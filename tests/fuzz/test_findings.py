@@ -103,3 +103,9 @@ def test_strengths_beyond_all_measure(alpha):
 def test_targets_too_large_for_single_precision():
     with pytest.raises(ValueError, match="y has entries too large for float32"):
         sp.LADLasso().fit(X.astype(np.float32), 1e100 * Y)
+
+
+def test_widths_beyond_single_precision():
+    residuals = np.float32([-3.0, 0.5, 2.0])
+    np.testing.assert_array_equal(sp.Huber(1e100).rho(residuals), residuals**2 / 2)
+    np.testing.assert_array_equal(sp.EpsilonInsensitive(1e100).rho(residuals), 0)
