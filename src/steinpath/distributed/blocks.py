@@ -105,9 +105,7 @@ def header_of(path: str, name: str) -> Header:
             schema = _parquet().read_schema(path)
             labels = (schema.pandas_metadata or {}).get("index_columns", [])
             return Header(list(schema.names), [each for each in labels if isinstance(each, str)])
-        shape = (
-            load_npz(path) if suffix == ".npz" else np.load(path, mmap_mode="r", allow_pickle=False)
-        ).shape
+        shape = (load_npz(path) if suffix == ".npz" else _mapped(path)).shape
     except OSError:  # which names the file, and is what callers look for
         raise
     except Exception as error:
@@ -125,14 +123,13 @@ def read_columns(path: str, columns: Columns) -> Any:
     if suffix == ".npz":
         matrix: Any = load_npz(path)
         return matrix.tocsr()[:, list(columns)]
-    values = np.load(
-        path, mmap_mode="r", allow_pickle=False
-    )  # of an array no more is read than is wanted
-    return (
-        np.load(path, allow_pickle=False)
-        if list(columns) == list(range(values.shape[1]))
-        else values[:, columns]
-    )
+    values = _mapped(path)
+    return np.array(values) if list(columns) == list(range(values.shape[1])) else values[:, columns]
+
+
+def _mapped(path: str) -> Any:
+    """Return an array in a file, of which no more is read than is wanted."""
+    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def read_response(path: str, name: str, column: Any) -> np.ndarray:
