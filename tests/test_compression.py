@@ -260,14 +260,17 @@ def test_windows_change_nothing(loss, algorithm, penalty, monkeypatch):
 def test_windows_hold_what_is_active_and_no_more():
     X, y, _ = draw(60, 40)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(1.5), n_iter=30)
+    seen_times = []
     for window in Linearization(path).windows():
         times = range(window.first, window.first + len(window.dual))
+        seen_times.extend(times)
         duals, coefs = path.dual[[t - 1 for t in times]], path.coef[list(times)]
         inside = np.abs(duals) < 1 / np.sqrt(60) - 1e-12
         assert set(np.flatnonzero(inside.any(axis=0))) == set(window.rows)
         assert set(np.flatnonzero(coefs.any(axis=0))) <= set(window.columns)
         assert window.design.shape == (len(window.rows), len(window.columns))
     assert len(window.columns) < 40
+    assert seen_times == list(range(1, 31))
 
 
 @everywhere
