@@ -52,17 +52,6 @@ def test_chambolle_pock_with_the_relaxation_of_condat(theta, relaxation):
 
 
 @everywhere
-def test_without_relaxation_duals_are_feasible_to_the_last_bit():
-    """They come straight from a projection: on its faces there is no rounding."""
-    X, y, _ = draw(40, 20)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(LAM), sp.ChambollePock(0.1, 0.1), n_iter=60)
-    bound = 1 / np.sqrt(40)
-    sizes = np.abs(path.dual)
-    assert np.count_nonzero(sizes == bound) > 500
-    assert sizes.max() == bound
-
-
-@everywhere
 def test_linearized_admm_with_its_multiplier():
     """The split residual, one linearised step of the coefficients, and the multiplier."""
     X, y, _ = draw(ROWS, COLUMNS)

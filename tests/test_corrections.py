@@ -102,13 +102,20 @@ def test_formal_definition_with_more_columns_than_rows_and_many_chunks(window, m
 
 
 @everywhere
-def test_formal_definition_where_a_window_is_the_whole(monkeypatch):
-    """Between windows that copy a part of X is one that uses all of it."""
+@pytest.mark.parametrize(
+    ("loss", "lam", "share", "expected"),
+    [
+        pytest.param(sp.SquareRoot(), 0.5, 0.8, [False, True, False], id="columns"),
+        pytest.param(sp.LAD(), 0.3, 0.53, [False, False, True], id="rows and columns"),
+    ],
+)
+def test_formal_definition_where_windows_become_the_whole(loss, lam, share, expected, monkeypatch):
+    """After windows that copy some columns of X, or rows and columns, comes one that uses all."""
     monkeypatch.setattr("steinpath.tangents._WINDOW", 2)
+    monkeypatch.setattr("steinpath.tangents._WORTH_COPYING", share)
     X, y, _ = draw(N, P)
-    path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.5), n_iter=6)
-    whole = [window.whole for window in Linearization(path).windows()]
-    assert whole == [False, True, False]
+    path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=6)
+    assert [window.whole for window in Linearization(path).windows()] == expected
     assert_formal(path, X, covariance_of(P))
 
 
