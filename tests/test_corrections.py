@@ -119,6 +119,25 @@ def test_formal_definition_where_windows_become_the_whole(loss, lam, share, expe
     assert_formal(path, X, covariance_of(P))
 
 
+def test_derivatives_are_taken_once_for_all_passes(monkeypatch):
+    """Each pass begins at another time; what an earlier one has found is not computed again."""
+    monkeypatch.setattr(corrections, "_WIDTH", 4)
+    monkeypatch.setattr(tangents, "_WINDOW", 3)
+    differentiate, taken = tangents.Linearization._differentiate, []
+
+    def counted(self, first, last):
+        taken.extend(range(first, last))
+        return differentiate(self, first, last)
+
+    monkeypatch.setattr(tangents.Linearization, "_differentiate", counted)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    for method in corrections.METHODS:
+        sp.correction_matrices(path, covariance_of(P), method)
+        assert taken == list(range(1, 9))
+        taken.clear()
+
+
 @everywhere(every=11)
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("penalty", ["lasso", "scad", "group_lasso"])
