@@ -100,6 +100,7 @@ def test_jacobians_are_the_finite_differences(name, step):
     block = rng.standard_normal((p, 4))
     np.testing.assert_allclose(jacobian(np.eye(p)), dense, atol=1e-8)
     np.testing.assert_allclose(jacobian(block), dense @ block, atol=1e-7)
+    assert jacobian(block).dtype == float  # and not object, which compares equal
     np.testing.assert_allclose(jacobian(block[:, 0]), dense @ block[:, 0], atol=1e-7)
     np.testing.assert_allclose(jacobian.affine(2.0, -0.5)(block), 2 * block - dense @ block / 2)
 
@@ -163,6 +164,7 @@ def test_columns_are_independent(name):
     for j in range(3):
         np.testing.assert_allclose(penalty.prox(b, 0.7)[:, j], penalty.prox(b[:, j], 0.7))
         np.testing.assert_allclose(penalty.value(b)[j], penalty.value(b[:, j]))
+    assert penalty.value(b).dtype == penalty.prox(b, 0.7).dtype == float
 
 
 # Penalties that keep coefficients at zero, for two weights of zero and two of other sizes.
