@@ -100,7 +100,6 @@ def test_jacobians_are_the_finite_differences(name, step):
     block = rng.standard_normal((p, 4))
     np.testing.assert_allclose(jacobian(np.eye(p)), dense, atol=1e-8)
     np.testing.assert_allclose(jacobian(block), dense @ block, atol=1e-7)
-    assert jacobian(block).dtype == float  # and not object, which compares equal
     np.testing.assert_allclose(jacobian(block[:, 0]), dense @ block[:, 0], atol=1e-7)
     np.testing.assert_allclose(jacobian.affine(2.0, -0.5)(block), 2 * block - dense @ block / 2)
 
@@ -265,6 +264,7 @@ def test_columns_side_by_side_are_those_of_each(penalties):
         np.testing.assert_allclose(both.prox(b, 0.7)[:, k], each.prox(b[:, k], 0.7))
         found, expected = both.jacobian(b, 0.7)(b), each.jacobian(b[:, k], 0.7)(b[:, k])
         np.testing.assert_allclose(found[:, k], expected)
+        assert found.dtype == float  # and not object, which compares equal
         column = both.jacobian(b, 0.7).columns(3)[k]
         np.testing.assert_allclose(column(np.eye(6)), each.jacobian(b[:, k], 0.7)(np.eye(6)))
     alone = SideBySide((penalties[0],)).jacobian(b[:, :1], 0.7)
