@@ -64,8 +64,8 @@ fuzz: .venv/ready
 kills: .venv/ready
 	$(BIN)/python tests/faults/kills.py --kills 100
 
-# Small changes to the numerical core, three thousand, one at a time: do the tests notice? An hour
-# on four cores; it goes on where it was stopped, and mutants/summary.json has what no test noticed.
+# Small changes to the numerical core, three thousand, one at a time: do the tests notice? About an hour
+# of one core; it goes on where it was stopped, and mutants/summary.json has what no test noticed.
 mutants: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[mutation]'
 	$(BIN)/python tests/mutation/run_mutants.py

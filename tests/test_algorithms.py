@@ -8,7 +8,7 @@ import pytest
 
 import steinpath
 from backends import everywhere, on_backend, sp
-from problems import draw
+from problems import Products, draw
 from steinpath import designs
 
 DenseDesign = on_backend(designs.DenseDesign)
@@ -222,7 +222,14 @@ def test_smoothness_counts_in_the_limit():
         sp.run(2 * np.eye(4), np.arange(4.0), loss, sp.Lasso(0.1), sp.ProximalGradient(1.0), 1)
 
 
-def test_unsafe_steps_warn_and_say_by_how_much():
+class Dear(Products):
+    """A design that goes through its rows as seldom as it can."""
+
+    dear = True
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Dear], ids=["dense", "dear"])
+def test_unsafe_steps_warn_and_say_by_how_much(kind):
     X, y, _ = draw(80, 50)
     square = np.linalg.norm(X, 2) ** 2 / 80
     cases = [
@@ -233,7 +240,7 @@ def test_unsafe_steps_warn_and_say_by_how_much():
     ]
     for loss, algorithm, factor in cases:
         with pytest.warns(UserWarning, match="may diverge") as caught:
-            sp.run(X, y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
+            sp.run(kind(X), y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
         said = float(re.search(r"is ([\d.]+) times the limit", str(caught[0].message))[1])
         assert said == pytest.approx(factor, rel=1e-2)
 

@@ -256,18 +256,38 @@ def test_windows_change_nothing(loss, algorithm, penalty, monkeypatch):
         np.testing.assert_allclose(other, estimates[0], atol=1e-9)
 
 
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+def test_tangents_have_the_precision_of_their_design(loss, penalty):
+    """Nothing on the way makes double precision of single, which would cost twice the time."""
+    X, y, _ = draw(24, 9)
+    path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), n_iter=7)
+    probes, found = signs(np.random.default_rng(0), 9, 3), {}
+    for dtype in (np.float32, np.float64):
+        single = probes.astype(dtype)
+        feed = Feed(single, None, [single], lambda t, one=single[0] ** 2: one, lambda t: None)
+        linearization = Linearization(path, path.design.astype(dtype))
+        found[dtype] = np.stack([reading for _, (reading,) in responses(linearization, feed)])
+        assert found[dtype].dtype == dtype
+    size = np.abs(found[np.float64]).max()
+    np.testing.assert_allclose(found[np.float32], found[np.float64], atol=1e-5 * size)
+
+
 @everywhere
 def test_windows_hold_what_is_active_and_no_more():
     X, y, _ = draw(60, 40)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(1.5), n_iter=30)
+    seen_times = []
     for window in Linearization(path).windows():
         times = range(window.first, window.first + len(window.dual))
+        seen_times.extend(times)
         duals, coefs = path.dual[[t - 1 for t in times]], path.coef[list(times)]
         inside = np.abs(duals) < 1 / np.sqrt(60) - 1e-12
         assert set(np.flatnonzero(inside.any(axis=0))) == set(window.rows)
         assert set(np.flatnonzero(coefs.any(axis=0))) <= set(window.columns)
         assert window.design.shape == (len(window.rows), len(window.columns))
     assert len(window.columns) < 40
+    assert seen_times == list(range(1, 31))
 
 
 @everywhere

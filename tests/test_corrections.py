@@ -6,9 +6,10 @@ import pytest
 from backends import everywhere, on_backend, sp
 from formal import formal_matrices, jacobian_blocks
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from steinpath import corrections, designs
+from steinpath import corrections, designs, tangents
 
 DenseDesign, InterceptDesign = map(on_backend, (designs.DenseDesign, designs.InterceptDesign))
+Linearization = on_backend(tangents.Linearization)
 
 N, P, ITERATIONS = 11, 7, 5
 CASES = [
@@ -87,12 +88,70 @@ def test_formal_definition_of_a_recursion_with_every_history_block(shape):
 
 
 @everywhere
-def test_formal_definition_with_more_columns_than_rows_and_many_chunks(monkeypatch):
-    """The other way of taking the trace in K, and several passes of the engine."""
+@pytest.mark.parametrize("window", [1, 3, 20])
+def test_formal_definition_with_more_columns_than_rows_and_many_chunks(window, monkeypatch):
+    """The other way of taking the trace in K, and several passes of the engine.
+
+    Passes begin at each time: within a window, at its first iteration, and after many windows.
+    """
     monkeypatch.setattr("steinpath.corrections._WIDTH", 4)
+    monkeypatch.setattr("steinpath.tangents._WINDOW", window)
     X, y, _ = draw(6, 9)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=6)
     assert_formal(path, X, covariance_of(9))
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("loss", "lam", "share", "expected"),
+    [
+        pytest.param(sp.SquareRoot(), 0.5, 0.8, [False, True, False], id="columns"),
+        pytest.param(sp.LAD(), 0.3, 0.53, [False, False, True], id="rows and columns"),
+    ],
+)
+def test_formal_definition_where_windows_become_the_whole(loss, lam, share, expected, monkeypatch):
+    """After windows that copy some columns of X, or rows and columns, comes one that uses all."""
+    monkeypatch.setattr("steinpath.tangents._WINDOW", 2)
+    monkeypatch.setattr("steinpath.tangents._WORTH_COPYING", share)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=6)
+    assert [window.whole for window in Linearization(path).windows()] == expected
+    assert_formal(path, X, covariance_of(P))
+
+
+def test_derivatives_are_taken_once_for_all_passes(monkeypatch):
+    """Each pass begins at another time; what an earlier one has found is not computed again."""
+    monkeypatch.setattr(corrections, "_WIDTH", 4)
+    monkeypatch.setattr(tangents, "_WINDOW", 3)
+    differentiate, taken = tangents.Linearization._differentiate, []
+
+    def counted(self, first, last):
+        taken.extend(range(first, last))
+        return differentiate(self, first, last)
+
+    monkeypatch.setattr(tangents.Linearization, "_differentiate", counted)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    for method in corrections.METHODS:
+        sp.correction_matrices(path, covariance_of(P), method)
+        assert taken == list(range(1, 9))
+        taken.clear()
+
+
+def test_residuals_of_a_users_recursion_are_computed_once(monkeypatch):
+    """Its maps may look at all of them at every time, which would be many products with X."""
+    X, y, _ = draw(N, P)
+    recursion = history_dependent_recursion(N, P)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=ITERATIONS)
+    residual, computed = type(path).residual, []
+
+    def counted(self, t):
+        computed.append(t)
+        return residual(self, t)
+
+    monkeypatch.setattr(type(path), "residual", counted)
+    sp.correction_matrices(path)
+    assert computed == list(range(ITERATIONS))
 
 
 @everywhere(every=11)
@@ -275,6 +334,8 @@ def test_same_seed_same_matrices():
     )
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0
+    documented = sp.correction_matrices(path, method="hutchinson", n_probes=5, rng=3)[1]
+    np.testing.assert_array_equal(first, documented)
 
 
 @everywhere
@@ -315,6 +376,8 @@ def test_row_scales_are_squared_and_have_mean_one():
         np.testing.assert_allclose(corrections.row_squares_of(path, scale), expected)
     norms = np.sum(X**2, axis=1)
     np.testing.assert_allclose(corrections.row_squares_of(path, "norm"), norms / norms.mean())
+    small = sp.run(1e-6 * X, y, sp.LAD(), sp.Ridge(0.3), n_iter=2)
+    np.testing.assert_allclose(corrections.row_squares_of(small, "norm"), norms / norms.mean())
     assert corrections.row_squares_of(path, None) is None
     constant = sp.run(0 * X + 3.0, y, sp.LAD(), sp.Ridge(0.3), n_iter=2, fit_intercept=True)
     assert corrections.row_squares_of(constant, "norm") is None
@@ -328,6 +391,32 @@ def test_row_scales_are_squared_and_have_mean_one():
             corrections.row_squares_of(path, scale)
     with pytest.raises(ValueError, match=r"^row_scale must"):
         corrections.row_squares_of(path, rho[:, None])
+
+
+def test_exact_matrices_are_one_probe_in_the_precision_of_X():
+    """However many basis vectors, and whatever the precision of covariance and sizes."""
+    X, y, _ = draw(N, P)
+    single = sp.run(X.astype(np.float32), y, sp.LAD(), sp.Ridge(0.3), n_iter=4)
+    moments = corrections.second_moments(single, covariance_of(P))
+    squares = corrections.row_squares_of(single, np.arange(float(N)))
+    rng = np.random.default_rng(0)
+    found = corrections.compute_matrices(single, moments, "exact", 5, squares, rng, always_K=True)
+    for matrix in (found.W, found.K, found.A):
+        assert matrix.shape == (1, 5, 5)
+        assert matrix.dtype == np.float32
+    assert moments.dtype == squares.dtype == np.float32
+
+
+def test_matrices_of_something_else_are_refused():
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=2)
+    message = r"^path must be a Path such as sp\.run\(X, y, loss, penalty\), got 3$"
+    with pytest.raises(TypeError, match=message):
+        sp.correction_matrices(3)
+    with pytest.raises(ValueError, match=r"^method must be one of 'exact', 'hutchinson'; got 'a'$"):
+        sp.correction_matrices(path, method="a")
+    with pytest.raises(ValueError, match=r"^n_probes must be at least 1, got 0$"):
+        sp.correction_matrices(path, n_probes=0)
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["K and A", "W"])

@@ -141,6 +141,35 @@ def test_location_of_lad_is_the_median():
 
 
 @everywhere
+def test_location_of_a_high_quantile_is_the_largest():
+    y = np.random.default_rng(6).standard_normal(8)
+    for q in (0.9, 0.99, math.nextafter(1.0, 0.0)):
+        assert sp.Quantile(q).location(y) == y.max()
+        assert sp.Quantile(1 - q).location(y) == y.min()
+
+
+@everywhere
+@pytest.mark.parametrize("unit", [1.0, 1e9 / 3, 1e-9 / 3])
+def test_location_is_the_middle_where_many_are_best(unit):
+    """Half of the weight is on either side of (2, 3), though the sums of weights are rounded."""
+    y = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 10.0])
+    for weights in ([0.1, 0.2, 0.4, 0.4, 0.2, 0.1], [0.1, 0.7, 0.1, 0.3, 0.3, 0.3]):
+        for loss in (sp.LAD(), sp.Quantile(0.5)):
+            for order in (slice(None), slice(None, None, -1)):
+                assert loss.location(y, unit * np.array(weights[order])) == 2.5
+    # all responses are within the band of any constant near the middle, which costs nothing
+    assert sp.EpsilonInsensitive(6.0).location(y, unit * np.ones(6)) == 5.0
+
+
+@everywhere
+def test_location_at_a_kink():
+    """The band around the heaviest response is left towards the others, and no further."""
+    y, weights = np.array([0.0, 5.0, 10.0]), np.array([3.0, 1.0, 1.0])
+    assert sp.EpsilonInsensitive(0.2).location(y, weights) == pytest.approx(0.2, abs=1e-15)
+    assert sp.EpsilonInsensitive(0.2).location(-y, weights) == pytest.approx(-0.2, abs=1e-15)
+
+
+@everywhere
 def test_limits_agree():
     """Losses that are each other's special cases."""
     r = np.random.default_rng(7).standard_normal(8)
@@ -221,6 +250,11 @@ def test_locations_of_counts_are_those_of_copies(loss):
         np.testing.assert_allclose(same.location(y), loss.location(y), atol=1e-15)
     for same in (loss.on_part(3, 7), loss.shared(Share(7, 3))):
         assert same.location(y, counts) == loss.location(y, counts)
+    # one row outweighs all others, from either end: no quantile looks away
+    for heavy in (y.argmin(), y.argmax()):
+        counts = 1 + 99 * (np.arange(7) == heavy)
+        copied = loss.location(np.repeat(y, counts))
+        np.testing.assert_allclose(loss.location(y, counts * 1.0), copied, atol=1e-12)
 
 
 class Share:
@@ -307,6 +341,8 @@ def test_other_losses_say_what_they_cannot_do():
         (lambda: sp.Quantile("half"), "q must be a real number"),
         (lambda: sp.Huber(0), "delta must be"),
         (lambda: sp.Huber(float("nan")), "delta must be"),
+        (lambda: sp.Huber(1e200), "delta must be"),  # it could not be squared
+        (lambda: sp.EpsilonInsensitive(1e200), "eps must be"),
         (lambda: sp.EpsilonInsensitive(-0.1), "eps must be"),
         (lambda: sp.EpsilonInsensitive(True), "eps must be a real number"),
     ],

@@ -150,7 +150,9 @@ def test_identities_between_penalties():
             other.jacobian(b, 0.5)(b), lasso.jacobian(b, 0.5)(b), rtol=1e-8, err_msg=name
         )
     ridge = sp.Ridge(0.6)
-    np.testing.assert_allclose(sp.ElasticNet(0.6, 0.0).prox(b, 0.5), ridge.prox(b, 0.5))
+    for other in (sp.ElasticNet(0.6, 0.0), sp.Ridge(0.2, weights=np.full(8, 3.0))):
+        np.testing.assert_allclose(other.prox(b, 0.5), ridge.prox(b, 0.5))
+        np.testing.assert_allclose(other.jacobian(b, 0.5)(b), ridge.jacobian(b, 0.5)(b))
 
 
 @everywhere
@@ -161,6 +163,7 @@ def test_columns_are_independent(name):
     for j in range(3):
         np.testing.assert_allclose(penalty.prox(b, 0.7)[:, j], penalty.prox(b[:, j], 0.7))
         np.testing.assert_allclose(penalty.value(b)[j], penalty.value(b[:, j]))
+    assert penalty.value(b).dtype == penalty.prox(b, 0.7).dtype == float
 
 
 # Penalties that keep coefficients at zero, for two weights of zero and two of other sizes.
@@ -242,10 +245,18 @@ def test_sizes_are_checked():
             FreeIntercept(penalty).check_size(5)
 
 
-@pytest.mark.parametrize("names", [["lasso", "ridge", "scad"], ["lasso", "group_lasso", "none"]])
-def test_columns_side_by_side_are_those_of_each(names):
-    """With Jacobians that are all diagonal, and with others among them."""
-    penalties = [PENALTY_EXAMPLES[name](6) for name in names]
+@pytest.mark.parametrize(
+    "penalties",
+    [
+        [PENALTY_EXAMPLES[name](6) for name in ("lasso", "ridge", "scad")],
+        [PENALTY_EXAMPLES[name](6) for name in ("lasso", "group_lasso", "none")],
+        [sp.Ridge(lam) for lam in (0.1, 2.0, 0.7)],
+        [sp.MCP(lam, weights=np.arange(6)) for lam in (0.1, 0.6, 0.3)],
+    ],
+    ids=["diagonal", "others", "ridges", "weighted"],
+)
+def test_columns_side_by_side_are_those_of_each(penalties):
+    """With Jacobians that are all diagonal, with others among them, and of one kind."""
     both = penalties[0].beside(penalties[1:])
     b = np.random.default_rng(4).standard_normal((6, 3))
     for k, each in enumerate(penalties):
@@ -253,6 +264,7 @@ def test_columns_side_by_side_are_those_of_each(names):
         np.testing.assert_allclose(both.prox(b, 0.7)[:, k], each.prox(b[:, k], 0.7))
         found, expected = both.jacobian(b, 0.7)(b), each.jacobian(b[:, k], 0.7)(b[:, k])
         np.testing.assert_allclose(found[:, k], expected)
+        assert found.dtype == float  # and not object, which compares equal
         column = both.jacobian(b, 0.7).columns(3)[k]
         np.testing.assert_allclose(column(np.eye(6)), each.jacobian(b[:, k], 0.7)(np.eye(6)))
     alone = SideBySide((penalties[0],)).jacobian(b[:, :1], 0.7)
@@ -280,7 +292,7 @@ def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
         (lambda: sp.Lasso(math.inf), "lam must be"),
         (lambda: sp.Lasso("1"), "lam must be a real number"),
         (lambda: sp.Lasso(1, weights=[1, -1]), "nonnegative"),
-        (lambda: sp.Lasso(1, weights=[1, math.nan]), "NaN"),
+        (lambda: sp.Lasso(1, weights=[1, math.nan]), "^weights has 1 value that is NaN"),
         (lambda: sp.Lasso(1, weights=[[1.0]]), "1 dimension"),
         (lambda: sp.ElasticNet(1, l1_ratio=1.5), "l1_ratio must be"),
         (lambda: sp.ElasticNet(1, l1_ratio=-0.1), "l1_ratio must be"),
@@ -291,7 +303,9 @@ def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
         (lambda: sp.MCP(1, gamma=1), "gamma must be"),
         (lambda: sp.SCAD(1, a=2), "a must be"),
         (lambda: sp.GroupLasso(1, []), "groups must be"),
-        (lambda: sp.GroupLasso(1, [[0, 1]]), "groups must be"),
+        (lambda: sp.GroupLasso(1, [[0, 1]]), "^groups must be one integer or string label per"),
+        (lambda: sp.GroupLasso(1, [[0, 1], [2]]), "groups must be"),
+        (lambda: sp.GroupLasso(1, np.array(["a", None])), "groups must be"),
         (lambda: sp.GroupLasso(1, [0.5, 1.5]), "groups must be"),
         (lambda: sp.GroupLasso(1, [0, 1, 1], weights=[1, 2, 3]), "3 weights for 2 groups"),
     ],
@@ -317,6 +331,9 @@ def test_equal_penalties_are_equal_and_hash_alike():
     assert sp.Lasso(0.5) != sp.Lasso(0.6)
     assert sp.Lasso(0.5) != sp.Ridge(0.5)
     assert sp.Lasso(0.5, weights=[1, 2]) == sp.Lasso(0.5, weights=[1, 2])
+    assert sp.Lasso(0.5, weights=[1, 2]) == sp.Lasso(0.5, weights=np.float32([1, 2]))
     assert sp.Lasso(0.5, weights=[1, 2]) != sp.Lasso(0.5, weights=[1, 3])
     assert sp.GroupLasso(0.5, [0, 1]) == sp.GroupLasso(0.5, np.array([0, 1]))
+    names = np.array(["b", "a"])  # as columns of data frames hold them
+    assert sp.GroupLasso(0.5, names) == sp.GroupLasso(0.5, names.astype(object))
     assert sp.NoPenalty() == sp.NoPenalty()

@@ -93,7 +93,7 @@ class Linearization:
                 continue
             dual, primal = (list(x) for x in zip(*self._tangents(first, last), strict=True))
             yield self._window(first, dual, primal, recent)
-            recent = primal if self.memory is None else primal[-self.memory :]
+            recent = primal if self.memory is None else [*recent, *primal][-self.memory :]
 
     def _tangents(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
         """Differentiate both maps at the iterations from ``first`` to before ``last``."""
