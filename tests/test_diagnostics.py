@@ -13,6 +13,7 @@ from scipy import linalg
 
 import steinpath as sp
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
+from steinpath import diagnostics
 from steinpath.audit import Audit
 from steinpath.diagnostics import CHECKS, Diagnostic, Evidence, diagnose
 from steinpath.methods import METHODS
@@ -1221,3 +1222,16 @@ def test_a_constant_column_is_no_category_of_others():
     X = with_copies(100, 40, 30)
     X[:, 0] = 1.0
     assert check(risk_of(X, fit_intercept=True), "near copies").warns
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_columns_in_blocks_are_all_columns_and_no_category_is_cut(fit_intercept):
+    rng = np.random.default_rng(0)
+    noise, levels = rng.standard_normal((400, 100)), np.eye(300)[rng.permutation(400) % 300]
+    X = np.hstack([noise, levels, noise])
+    path = sp.run(X, X[:, 0], sp.LAD(), sp.Lasso(0.5), n_iter=2, fit_intercept=fit_intercept)
+    blocks = list(diagnostics._blocks_of_columns(path.design))
+    found = np.hstack([block for block, _ in blocks])
+    np.testing.assert_allclose(found, X, atol=1e-12)
+    sizes = [len(group) for _, groups in blocks for group in groups]
+    assert sizes == [1] * 100 + [300] + [1] * 100

@@ -142,6 +142,11 @@ def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.
         means, variances = X.column_moments(weights)
     elif isinstance(X, SparseDesign):
         means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
+        largest = np.zeros(len(means))
+        np.maximum.at(largest, X.matrix.tocoo(copy=False).col, np.abs(X.matrix.data))
+        # the squares of these are no numbers: they are refused for their size
+        extreme = (largest > 0) & ~((largest > 1e-150) & (largest < 1e150))
+        return means, np.where(extreme, largest, np.sqrt(variances))
     else:
         means = np.average(X, axis=0, weights=weights)
         # the rounding of a long sum would be taken for the size of a constant column

@@ -22,7 +22,7 @@ LARGEST = 1e150
 def shown(value: Any) -> str:
     """Return what to call a value in an error: never long, and never an error itself."""
     try:
-        return f"{value!r:.60}"
+        return f"{' '.join(repr(value).split()):.60}"
     except Exception:  # integers of thousands of digits, objects that cannot be printed
         return f"an object of type {type(value).__name__}"
 
@@ -97,6 +97,8 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
         raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
     if getattr(values, "requires_grad", False):
         raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
     if isinstance(values, np.ndarray) and not values.dtype.isnative:  # of another machine
         values = values.astype(values.dtype.newbyteorder("="))
     xp = namespace(values)
@@ -236,6 +238,8 @@ def as_numpy(name: str, values: Any) -> np.ndarray:
     """Return lists, data frames and the like as an array of numbers."""
     if hasattr(values, "toarray"):
         raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
+    if values is None:
+        raise TypeError(f"{name} must hold real numbers, got None")
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:

@@ -450,6 +450,7 @@ class SparseDesign(ScalableDesign):
 
     def __init__(self, X: Any, any_size: bool = False):
         check_shape("X", X.shape, ndim=2)
+        _check_places(X)
         # either form multiplies as fast from both sides: keeping both would not pay
         self.matrix = X if X.format in ("csr", "csc") else X.tocsr()
         if not self.matrix.has_canonical_format:  # entries may be there in several parts
@@ -502,6 +503,16 @@ class SparseDesign(ScalableDesign):
         """Return the matrix with other entries in the same places."""
         places = self.matrix.indices, self.matrix.indptr
         return type(self.matrix)((data, *places), shape=self.shape)
+
+
+def _check_places(X: Any) -> None:
+    """Refuse a matrix whose entries are outside of it: products would read there."""
+    if X.format in ("csr", "csc", "bsr"):
+        try:  # on a view, which the check may change
+            view = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+            view.check_format(full_check=True)
+        except ValueError as error:
+            raise ValueError(f"X is a broken sparse matrix: {error}") from None
 
 
 class RemoteDesign(Design):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from scipy.special import betainccinv
 
 from steinpath._arrays import Array, take, to_numpy
 from steinpath.algorithms import ProximalAlgorithm, ProximalMaps
-from steinpath.designs import Design
+from steinpath.designs import Design, InterceptDesign
 from steinpath.losses import SquareRoot
 from steinpath.methods import noise_near
 from steinpath.path import Path
@@ -212,9 +212,8 @@ def _alike_by_chance(evidence: Evidence, limit: float) -> float:
         return 0.0
     rng, rows = evidence.rng, evidence.rows
     products, squares = np.zeros((len(rows), n)), np.zeros(n)
-    for start in range(0, p, _BLOCK):  # a sparse X has no room for all columns at once
-        X = _columns(design, np.arange(start, min(start + _BLOCK, p)))
-        for columns in _categories(X):
+    for X, groups in _blocks_of_columns(design):
+        for columns in groups:
             X[:, columns] = X[rng.permutation(n)[:, None], columns]
         X -= X.mean(axis=0)
         products += X[rows] @ X.T
@@ -225,17 +224,37 @@ def _alike_by_chance(evidence: Evidence, limit: float) -> float:
     return float(np.mean(cosines.max(axis=1) > limit))
 
 
-def _columns(design: Design, columns: np.ndarray) -> np.ndarray:
-    """Return some columns of a design as an array of their own."""
-    part = design.part(None, columns)
-    unit = np.zeros((design.shape[1], len(columns)))
-    unit[columns, np.arange(len(columns))] = 1.0
-    values = (
-        design.matmat(design.array(unit))
-        if part is None
-        else part.matmat(part.array(np.eye(len(columns))))
-    )
-    return np.array(to_numpy(values), float)
+def _blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[int]]]]:
+    """Columns as arrays, some at a time, since of a sparse X not all fit; no category is cut."""
+    if isinstance(design, InterceptDesign):  # whose columns are these, up to their means
+        design = design.features
+    n, p = design.shape
+    whole = None
+    if design.part(None, np.arange(1)) is None:  # by whichever product has the smaller identity
+        whole = (
+            design.matmat(design.array(np.eye(p)))
+            if p <= n
+            else design.rmatmat(design.array(np.eye(n))).T
+        )
+    start, width = 0, _BLOCK
+    while start < p:
+        columns = np.arange(start, min(start + width, p))
+        if whole is None:
+            part = design.part(None, columns)
+            assert part is not None
+            X = part.matmat(part.array(np.eye(len(columns))))
+        else:
+            X = take(whole, columns, axis=1)
+        X = np.array(to_numpy(X), float)
+        groups = _categories(X)
+        if columns[-1] + 1 < p:  # the last group may go on
+            if len(groups) == 1:
+                width *= 2
+                continue
+            groups.pop()
+        size = sum(map(len, groups))
+        yield X[:, :size], groups
+        start += size
 
 
 def _categories(X: np.ndarray) -> list[list[int]]:

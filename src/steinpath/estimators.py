@@ -33,7 +33,14 @@ from steinpath.losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.path import Path, Setting, prepare
 from steinpath.penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
 from steinpath.side_by_side import extend_side_by_side, start_side_by_side
-from steinpath.strengths import STRONGEST, PenaltyOf, check_strengths, lam_grid, make_penalty
+from steinpath.strengths import (
+    MOST_STRENGTHS,
+    STRONGEST,
+    PenaltyOf,
+    check_strengths,
+    lam_grid,
+    make_penalty,
+)
 from steinpath.tuning import Tuning, choose
 
 # Attributes that only a fit with a risk estimate has.
@@ -159,7 +166,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
 
     def _check_parameters(self) -> None:
         """Check what nothing else does."""
-        check_count("n_alphas", self.n_alphas)
+        check_count("n_alphas", self.n_alphas, high=MOST_STRENGTHS)
         check_count("n_iter", self.n_iter)
         for name in ("fit_intercept", "standardize", "warm_start"):
             check_flag(name, getattr(self, name))

@@ -21,7 +21,13 @@ PARTIAL = ".steinpath-partial"
 
 @contextmanager
 def written(file: Path) -> Iterator[Path]:
-    """Name a file to write to; it takes its final name once it is complete, on disk."""
+    """Name a file to write to; it takes its final name once it is complete, on disk.
+
+    Links are followed. What is there and is no file (a pipe, a device, a folder) stays as it is.
+    """
+    named, file = file, Path(os.path.realpath(file))
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "it is there, and is not a file", os.fspath(named))
     # nobody else's: another thread, or a machine that shares the folder, may write the same file
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}{PARTIAL}")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +39,7 @@ def written(file: Path) -> Iterator[Path]:
     except OSError as error:
         # a full disk does not say what it was full for, and some writers give no error number
         raise OSError(
-            error.errno or errno.EIO, error.strerror or str(error), os.fspath(file)
+            error.errno or errno.EIO, error.strerror or str(error), os.fspath(named)
         ) from error
     finally:
         with suppress(OSError):

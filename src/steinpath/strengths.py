@@ -110,6 +110,8 @@ def lam_grid(
     return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
 
 
+#: How many penalties there may be: each has a path of its own.
+MOST_STRENGTHS = 10**4
 #: What a penalty may be multiplied by, and remain a number when other factors come to it.
 STRONGEST = 1e300
 
@@ -119,7 +121,7 @@ def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | N
     if ratio is not None:
         ratio = check_number("lam_ratio", ratio, low=0, high=1, open_low=True, open_high=True)
     if isinstance(lams, Integral):
-        count = check_count("lams", lams)
+        count = check_count("lams", lams, high=MOST_STRENGTHS)
         return lam_grid(setting, make_penalty(penalty, 1.0), count, ratio)
     return check_strengths("lams", lams)
 

@@ -14,6 +14,7 @@ import pytest
 import steinpath as sp
 from commands import COMMAND, call, houses, write
 from steinpath import plots
+from steinpath.files import write_text
 from steinpath.study import StudyError, run_study, runner
 from studies import SIZES, TINY, part_files
 
@@ -191,3 +192,15 @@ def test_a_study_on_a_full_disk_goes_on_where_it_was(study, tmp_path, monkeypatc
     assert report.finished == report.total
     assert contents(tmp_path / "tiny").items() >= whole.items()
     assert [file.name for file in part_files(tmp_path)] == [f.name for f in part_files(study)]
+
+
+def test_links_are_followed_and_what_is_no_file_stays(tmp_path):
+    real, link, pipe = tmp_path / "real.txt", tmp_path / "link.txt", tmp_path / "pipe"
+    link.symlink_to(real)
+    write_text(link, "text")
+    assert link.is_symlink()
+    assert real.read_text() == "text"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="is not a file"):
+        write_text(pipe, "text")
+    assert pipe.is_fifo()

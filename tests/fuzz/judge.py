@@ -14,7 +14,9 @@ import steinpath as sp
 SOURCE = Path(sp.__file__).parent
 HERE = Path(__file__).parent
 #: Where scikit-learn refuses what its estimators are given, and its splitters what they are to do.
-SKLEARN = re.compile(r"sklearn/(utils/|base\.py|model_selection/_split\.py)")
+SKLEARN = re.compile(
+    r"sklearn/(utils/(validation|_param_validation|_tags)\.py|base\.py|model_selection/_split\.py)"
+)
 REFUSALS = (
     ValueError,
     TypeError,

@@ -5,6 +5,7 @@ import fractions
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 import steinpath as sp
 from steinpath._validation import check_number
@@ -109,3 +110,30 @@ def test_widths_beyond_single_precision():
     residuals = np.float32([-3.0, 0.5, 2.0])
     np.testing.assert_array_equal(sp.Huber(1e100).rho(residuals), residuals**2 / 2)
     np.testing.assert_array_equal(sp.EpsilonInsensitive(1e100).rho(residuals), 0)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_sparse_columns_too_large_or_small_are_named_too(size):
+    bad = sparse.csr_array(X * [1.0, 1.0, size, 1.0])
+    with pytest.raises(ValueError, match="column 2 of X has entries up to"):
+        sp.LADLasso(alpha=0.1, n_iter=3, select="last").fit(bad, Y)
+
+
+@pytest.mark.parametrize(("what", "where", "value"), [("indices", 0, 77), ("indptr", 3, 20)])
+def test_sparse_matrices_with_entries_outside(what, where, value):
+    bad = sparse.csr_array(X)
+    getattr(bad, what)[where] = value
+    with pytest.raises(ValueError, match="X is a broken sparse matrix"):
+        sp.run(bad, Y, sp.LAD(), sp.Lasso(0.1))
+
+
+def test_records_and_nothing_are_no_numbers():
+    records = np.rec.fromarrays([Y, Y], names="a,b")
+    for bad in (records, None):
+        with pytest.raises(TypeError, match="X must hold real numbers, got"):
+            sp.run(bad, Y, sp.LAD(), sp.Lasso(0.1))
+
+
+def test_a_million_strengths():
+    with pytest.raises(ValueError, match="lams must be at most 10000"):
+        sp.tune(X, Y, sp.LAD(), sp.Lasso, lams=10**6)

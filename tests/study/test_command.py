@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -10,13 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
 from steinpath.cli import main
-from steinpath.study import STUDIES, Sizes, run_study, runner
-from studies import Calls, assert_same_parts, part_files, tables
+from steinpath.study import STUDIES, runner
+from studies import Calls, part_files
 
 TINY = ["--n", "40", "--p", "20", "--iters", "5", "--reps", "2"]
 
@@ -222,41 +220,6 @@ def wait_until_gone(commands, seconds):
     while (left := commands.alive()) and time.monotonic() < end:
         time.sleep(0.1)
     return left
-
-
-def test_killed_ten_times_a_study_comes_to_the_same_end(tmp_path, monkeypatch, commands):
-    out, reference = tmp_path / "out", tmp_path / "reference"
-    rng = random.Random(0)
-    done = interrupted = 0
-    for start in range(10):
-        process = commands.start("--jobs", "2", reps=6, out=out)
-        if start % 3 == 1:  # in the midst of it
-            wait_for_parts(process, out, done + 1)
-            time.sleep(rng.uniform(0, 0.05))
-        else:  # whenever
-            time.sleep(rng.uniform(0, 3))
-        if start == 4:
-            os.kill(process.pid, signal.SIGKILL)
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        parts = [*out.glob("parts/*.parquet")]
-        assert all(pyarrow.parquet.read_table(file).num_rows == 21 for file in parts)
-        assert len(parts) >= done
-        done = len(parts)
-        interrupted += 0 < done < 48
-    assert interrupted
-    process = commands.start("--jobs", "2", reps=6, out=out)
-    assert process.wait() == 0, commands.said()
-    assert commands.said()[1] == ""
-    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
-    run_study(STUDIES["risk"], reference, Sizes(reps=6, n=(60,), p=(30,), iters=20))
-    assert_same_parts(out, reference)
-    assert tables(out) == tables(reference)
-    assert [*out.rglob("*-partial")] == []
-    runs = json.loads((out / "risk" / "manifest.json").read_text())["runs"]
-    assert None in {run["ended"] for run in runs}  # what a killed run leaves of itself
-    assert runs[-1]["ended"] == "complete"
 
 
 def test_a_killed_study_leaves_no_workers_behind(tmp_path, commands):

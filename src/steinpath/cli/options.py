@@ -11,6 +11,7 @@ import click
 
 from steinpath.kinds import LOSS_WORDS, PENALTY_WORDS
 from steinpath.scoring import CRITERIA
+from steinpath.strengths import MOST_STRENGTHS
 
 
 class Name(click.Choice[str]):
@@ -82,7 +83,7 @@ _CHOICE = (
     click.option("--iters", type=click.IntRange(2, 10**9), help="Iterations; 300 by default."),
     click.option(
         "--strengths",
-        type=click.IntRange(1, 10**4),
+        type=click.IntRange(1, MOST_STRENGTHS),
         help="How many strengths of the penalty to try; 20 by default.",
     ),
     click.option(

@@ -26,7 +26,7 @@ from steinpath.tables.text import in_utc, parse_cells
 # What may name the columns of a matrix in an .npz file.
 _NAMES_OF_COLUMNS = ("feature_names", "columns")
 # Bytes of arrays that a file may always hold, however small it is.
-_MOST_BYTES = 2**28
+_MOST_BYTES = 2**30
 
 
 def as_table(data: Any, as_text: Collection[str] = ()) -> Table:

@@ -14,9 +14,10 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]{1,3})?")
 
 # A table of more columns is none that could be fitted, and its header alone fills a memory.
 _MOST_COLUMNS = 2**20
-# How much larger than its file a table may be. What is written without compression never is; of
-# what is compressed, a thousandth of the size is all that a file made to fill a memory needs.
-_MOST_EXPANSION = 50
+# How much larger than its file a table may be. Of what is not compressed, true and false become 64
+# times as large, from a bit to a number each; of what is, a thousandth of the size is all that a
+# file made to fill a memory needs.
+_MOST_EXPANSION = 100
 
 
 class DataError(ValueError):
@@ -121,8 +122,8 @@ def check_expansion(size: int, of: int, least: int) -> None:
     if size > max(least, _MOST_EXPANSION * of):
         raise DataError(
             f"its {of} bytes expand to {size} or more, over {_MOST_EXPANSION} times as many, as "
-            "those of files do that are made to fill a memory; if it is not one, write it without "
-            "compression"
+            "those of files do that are made to fill a memory; if it is not one, write it as CSV "
+            "or npz without compression"
         )
 
 
