@@ -22,10 +22,12 @@ def namespace(*arrays: Array) -> Any:
 def like(values: Any, reference: Array) -> Array:
     """``values`` as an array of the namespace, dtype and device of ``reference``."""
     if isinstance(values, np.ndarray):
-        if not values.flags.writeable:
-            values = values.copy()  # others may warn of arrays that they cannot write to
+        # other libraries warn of what they cannot write to, and take neither steps backwards nor
+        # more than double precision
+        if not values.flags.writeable or min(values.strides, default=0) < 0:
+            values = values.copy()
         if values.dtype == np.longdouble:
-            values = values.astype(float)  # which others do not know
+            values = values.astype(float)
     return namespace(reference).asarray(
         values, dtype=reference.dtype, device=array_api_compat.device(reference)
     )

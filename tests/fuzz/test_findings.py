@@ -137,3 +137,8 @@ def test_records_and_nothing_are_no_numbers():
 def test_a_million_strengths():
     with pytest.raises(ValueError, match="lams must be at most 10000"):
         sp.tune(X, Y, sp.LAD(), sp.Lasso, lams=10**6)
+
+
+def test_steps_backwards_beside_tensors():
+    path = sp.run(torch.tensor(X[::-1].copy()), Y[::-1], sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    np.testing.assert_allclose(path.coef.numpy(), PATH.coef, atol=1e-12)
