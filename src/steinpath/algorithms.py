@@ -9,6 +9,7 @@ advance a block of tangents.
 from __future__ import annotations
 
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -457,4 +458,5 @@ def _fixed(step: float | None) -> float:
 def _store_steps(algorithm: ProximalAlgorithm, *names: str) -> None:
     for name in names:
         if getattr(algorithm, name) is not None:
-            store_number(algorithm, name, low=0, open_low=True)
+            # one over it is a number, too
+            store_number(algorithm, name, low=sys.float_info.min)

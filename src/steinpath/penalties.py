@@ -169,7 +169,7 @@ class SeparablePenalty(Penalty):
         size = np.abs(to_numpy(gradient))[weights > 0] / weights[weights > 0]
         if not size.max(initial=0.0):
             return 0.0
-        return float(size.max() / knot) if knot > 0 else math.inf
+        return float(size.max()) / float(knot) if knot > 0 else math.inf
 
     def check_size(self, p: int) -> None:
         if self.weights is not None and len(self.weights) != p:

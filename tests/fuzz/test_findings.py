@@ -142,3 +142,11 @@ def test_a_million_strengths():
 def test_steps_backwards_beside_tensors():
     path = sp.run(torch.tensor(X[::-1].copy()), Y[::-1], sp.LAD(), sp.Lasso(0.1), n_iter=5)
     np.testing.assert_allclose(path.coef.numpy(), PATH.coef, atol=1e-12)
+
+
+def test_steps_and_shares_of_next_to_nothing():
+    with pytest.raises(
+        ValueError, match=r"sigma must be a finite number in \[2\.22507e-308, inf\)"
+    ):
+        sp.ChambollePock(sigma=5e-324)
+    assert sp.lam_max(X, Y, sp.LAD(), sp.ElasticNet(1.0, l1_ratio=5e-324)) == np.inf
