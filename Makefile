@@ -51,7 +51,7 @@ coverage: .venv/ready
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered --show-missing
 
-# Fifty times as many examples of each property as in the tests, and new ones each time.
+# Fifty times as many examples of each property as in the tests, and new ones each time: some ten minutes.
 properties: .venv/ready
 	HYPOTHESIS_PROFILE=many $(THREADS) $(BIN)/python -m pytest $(PARALLEL) tests/properties
 

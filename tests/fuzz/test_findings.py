@@ -150,3 +150,9 @@ def test_steps_and_shares_of_next_to_nothing():
     ):
         sp.ChambollePock(sigma=5e-324)
     assert sp.lam_max(X, Y, sp.LAD(), sp.ElasticNet(1.0, l1_ratio=5e-324)) == np.inf
+
+
+def test_audits_of_losses_that_cannot_be_squared():
+    path = sp.run(X, 1e112 * Y, sp.SquareRoot(), sp.Lasso(0.1), n_iter=3)
+    with pytest.raises(FloatingPointError, match="rescale y"):
+        sp.estimate_risk(path, method="compressed", audit="folds", rng=0)
