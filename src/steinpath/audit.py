@@ -146,7 +146,10 @@ class Audit:
     @cached_property
     def significance(self) -> np.ndarray:
         """Root mean square of `difference` over that of its standard error, near each iterate."""
-        seen, noise = (_pooled(to_numpy(x)) for x in (self.difference, self.stderr))
+        difference, stderr = to_numpy(self.difference), to_numpy(self.stderr)
+        # in units of the largest, whose square might not be a number; by a power of two, exactly
+        unit = np.ldexp(1.0, np.frexp(np.abs(difference).max())[1])
+        seen, noise = (_pooled(x / unit) for x in (difference, stderr))
         some = seen > 0
         ratio = np.zeros(len(seen))
         with np.errstate(divide="ignore"):  # without noise, all that is seen is significant

@@ -377,10 +377,6 @@ def assemble(
     values, variance = found.score.values, found.score.stderr**2
     if audit is not None:
         values, variance = values + audit.repair, variance + audit.error**2
-        if not bool(namespace(values).all(namespace(values).isfinite(values))):
-            raise FloatingPointError(
-                "the audit needs squares of the losses, which are too large for that; rescale y"
-            )
     if pairs is not None:
         variance = variance + pairs.variance()
     return Risk(

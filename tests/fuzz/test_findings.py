@@ -154,5 +154,5 @@ def test_steps_and_shares_of_next_to_nothing():
 
 def test_audits_of_losses_that_cannot_be_squared():
     path = sp.run(X, 1e112 * Y, sp.SquareRoot(), sp.Lasso(0.1), n_iter=3)
-    with pytest.raises(FloatingPointError, match="rescale y"):
-        sp.estimate_risk(path, method="compressed", audit="folds", rng=0)
+    risk = sp.estimate_risk(path, method="compressed", audit="folds", rng=0)
+    assert np.isfinite(risk.values).all()

@@ -17,11 +17,12 @@ CASES, FIRST = 150, 1_000_000
 
 @pytest.mark.parametrize("surface", sorted(SURFACES))
 def test_no_findings(surface):
-    outcomes = [try_case(surface, FIRST + k) for k in range(CASES)]
+    cases = CASES // 3 if surface == "commands" else CASES  # which take longest
+    outcomes = [try_case(surface, FIRST + k) for k in range(cases)]
     assert [each for each in outcomes if each["outcome"] == "finding"] == []
     done = sum(each["outcome"] == "done" for each in outcomes)
     # enough of both: what is always refused tests nothing but refusals
-    assert CASES / 5 < done < CASES
+    assert cases / 5 < done < cases
 
 
 def test_cases_are_known_by_their_seeds():
