@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from refused_files import message_about
 from steinpath.tables import (
     DataError,
     Table,
@@ -45,15 +46,6 @@ def refused(write):
         return message_about(write(content, name))
 
     return refused
-
-
-def message_about(file):
-    with pytest.raises(DataError) as caught:
-        read_table(file)
-    message = str(caught.value)
-    assert message.startswith(f"cannot read {file}: ")
-    assert len(message.splitlines()) == 1
-    return message.removeprefix(f"cannot read {file}: ")
 
 
 def assert_columns(table, **columns):

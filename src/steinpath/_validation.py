@@ -235,7 +235,7 @@ def spawned(rng: np.random.Generator) -> np.random.Generator:
 
 
 def as_numpy(name: str, values: Any) -> np.ndarray:
-    """Return lists, data frames and the like as an array of numbers."""
+    """Return lists, data frames and the like as an array, which `check_array` takes."""
     if hasattr(values, "toarray"):
         raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
     if values is None:
@@ -249,8 +249,6 @@ def as_numpy(name: str, values: Any) -> np.ndarray:
             array = array.astype(float)
         except (ValueError, TypeError, OverflowError):
             raise TypeError(f"{name} must hold real numbers only, got {shown(values)}") from None
-    if array.dtype.kind not in "biufc":
-        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array
 
 

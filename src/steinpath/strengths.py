@@ -18,6 +18,10 @@ from steinpath.penalties import NoPenalty, Penalty
 
 PenaltyOf = Callable[[float], Penalty]
 
+#: How many penalties there may be: each has a path of its own.
+MOST_STRENGTHS = 10**4
+#: What a penalty may be multiplied by, and remain a number when other factors come to it.
+STRONGEST = 1e300
 # Iterations for a null model with several unpenalised columns; they are few, so it is quick.
 _NULL_ITERATIONS = 5000
 # The smallest penalty of a grid, relative to the largest: by whether there are fewer rows than
@@ -108,12 +112,6 @@ def lam_grid(
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
     largest = largest or 1.0  # then every penalty gives zero coefficients
     return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
-
-
-#: How many penalties there may be: each has a path of its own.
-MOST_STRENGTHS = 10**4
-#: What a penalty may be multiplied by, and remain a number when other factors come to it.
-STRONGEST = 1e300
 
 
 def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:

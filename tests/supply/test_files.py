@@ -17,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 import steinpath as sp
+from refused_files import message_about
 from steinpath.encoding import encode
 from steinpath.tables import DataError, read_table, text
 
@@ -49,15 +50,6 @@ def refusals(*files):
     lines = done.stdout.splitlines()
     assert len(lines) == len(files), done.stdout
     return lines
-
-
-def refusal(file):
-    with pytest.raises(DataError) as caught:
-        read_table(file)
-    message = str(caught.value)
-    assert message.startswith(f"cannot read {file}: ")
-    assert len(message.splitlines()) == 1
-    return message.removeprefix(f"cannot read {file}: ")
 
 
 class Trap:
@@ -178,7 +170,7 @@ def test_text_that_is_not_packed_has_no_limit_of_its_own(tmp_path, monkeypatch):
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100))
     assert read_table(tmp_path / "d.csv.gz").n_rows == 100
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 10**5))
-    assert "over 100 times as many" in refusal(tmp_path / "d.csv.gz")
+    assert "over 100 times as many" in message_about(tmp_path / "d.csv.gz")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -189,22 +181,22 @@ def test_text_that_is_not_packed_has_no_limit_of_its_own(tmp_path, monkeypatch):
 def test_more_columns_than_any_table_has(tmp_path):
     file = tmp_path / "wide.csv"
     file.write_bytes(b"," * 2**20 + b"\n1\n")
-    assert refusal(file) == "it has 1048577 columns; there can be 1048576 at most"
+    assert message_about(file) == "it has 1048577 columns; there can be 1048576 at most"
     with open(file, "wb") as opened:
         opened.truncate(2**33)  # a billion columns, and more, of which no byte is on the disk
-    assert refusal(file).startswith("line 1 has a NUL byte")
+    assert message_about(file).startswith("line 1 has a NUL byte")
 
 
 def test_long_lines_and_cells(tmp_path, monkeypatch):
     file = tmp_path / "long.csv"
     file.write_text(f"a,b\n1,{'x' * 200_000}\n")
-    assert "field larger than field limit" in refusal(file)
+    assert "field larger than field limit" in message_about(file)
     monkeypatch.setattr(text, "_MOST_LINE", 100)
     for content in (f"a,b\n1,{'x' * 200}\n", f"a,b\n1,{'x' * 200}"):
         file.write_text(content)
-        assert refusal(file) == "line 2 has 100 characters or more"
+        assert message_about(file) == "line 2 has 100 characters or more"
     file.write_bytes(b"a,b\n" + b"1," * 200 + b"\xff")
-    assert refusal(file).startswith("line 2 has 100")
+    assert message_about(file).startswith("line 2 has 100")
     file.write_text("a,b\n1,2\n")
     assert read_table(file).n_rows == 1
 
@@ -216,7 +208,7 @@ def test_numbers_of_a_hundred_thousand_digits(tmp_path):
     data = encode(read_table(file), "y")
     assert data.encoding.columns[0].levels == ("1" * 100_000, "x")
     file.write_text("y,a\n1,2\n2," + "9" * 100_000 + "\n")
-    assert refusal(file).startswith("column 'a' has a number that is not finite, in line 3")
+    assert message_about(file).startswith("column 'a' has a number that is not finite, in line 3")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -250,7 +242,7 @@ def test_arrays_whose_header_lies(tmp_path, descr, shape, said):
     sprung = tmp_path / "sprung"
     header = {"descr": descr, "fortran_order": False, "shape": shape}
     body = pickle.dumps([Trap(sprung)])
-    assert refusal(npz_with_header(tmp_path / "d.npz", header, body)).startswith(said)
+    assert message_about(npz_with_header(tmp_path / "d.npz", header, body)).startswith(said)
     assert not sprung.exists()
 
 
@@ -260,7 +252,7 @@ def test_headers_are_not_evaluated(tmp_path):
         content = b"\x93NUMPY\1\0" + struct.pack("<H", len(code)) + code.encode()
         with zipfile.ZipFile(tmp_path / "d.npz", "w") as archive:
             archive.writestr("a.npy", content)
-        assert refusal(tmp_path / "d.npz")
+        assert message_about(tmp_path / "d.npz")
     assert not sprung.exists()
 
 
@@ -281,7 +273,7 @@ def assert_read_or_refused(file):
     try:
         found = read_table(file)
     except DataError:
-        assert refusal(file)
+        assert message_about(file)
     else:
         assert found.columns["a"].tolist() == [1.0, 2.0]
 
@@ -336,7 +328,7 @@ READABLE = ["d.csv", "d.tsv.gz", "d.parquet", "d.feather", "d.npz"]
 def test_devices_that_never_end(tmp_path, name):
     file = tmp_path / name
     file.symlink_to("/dev/zero")
-    assert refusal(file) == "it is a device, and no file"
+    assert message_about(file) == "it is a device, and no file"
 
 
 @pytest.mark.parametrize("name", [*READABLE, "model.json"])
@@ -371,11 +363,11 @@ def test_pipes_are_read_to_a_limit(tmp_path, monkeypatch, name):
     assert read_table(file).columns["b"].tolist() == [2.0]
     writer.join()
     writer = feed(file, b"a\tb\n1\t\xff\n")
-    assert "can't decode" in refusal(file)
+    assert "can't decode" in message_about(file)
     writer.join()
     monkeypatch.setattr(text, "_MOST_PIPED", 1000)
     writer = feed(file, b"a\tb\n" + b"1\t2\n" * 10**5)
-    assert refusal(file) == "it is a pipe, and has more than 1000 characters; make it a file"
+    assert message_about(file) == "it is a pipe, and has more than 1000 characters; make it a file"
     writer.join()
 
 
@@ -385,7 +377,7 @@ def test_other_pipes_are_refused(tmp_path, name):
     file = tmp_path / name
     os.mkfifo(file)
     writer = feed(file, gzip.compress(b"a,b\n1,2\n") if name.endswith("gz") else b"PK" * 100)
-    assert refusal(file)
+    assert message_about(file)
     writer.join()
 
 
