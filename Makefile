@@ -19,6 +19,7 @@ test: lint types docs-quick unit
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tools/layers.py
 
 types: .venv/ready
 	$(BIN)/mypy

@@ -24,7 +24,7 @@ import numpy as np
 from competitors import Problem, rms
 
 import steinpath as sp
-from steinpath.study.settings import PAIRS
+from steinpath.study._settings import PAIRS
 
 
 def measure(

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 import steinpath as sp
-from steinpath.scoring import resolve_test_loss
-from steinpath.study.scenarios import Drawn, near_copies, time_series
+from steinpath.problem._scoring import resolve_test_loss
+from steinpath.study._scenarios import Drawn, near_copies, time_series
 
 
 def _of_model(model: sp.simulate.LinearModel, X: np.ndarray, y: np.ndarray, loss: sp.LAD) -> Drawn:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import steinpath as sp
-from steinpath.baselines import cross_validate, leave_one_out
-from steinpath.scoring import observation_losses, resolve_test_loss
-from steinpath.study.settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
+from steinpath.problem._scoring import observation_losses, resolve_test_loss
+from steinpath.risk._leave_out import cross_validate, leave_one_out
+from steinpath.study._settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 
 SIGMA, TAU, THETA = 0.1, 0.1, 0.5  # the paper's, as in `ALGORITHM`
 

@@ -23,8 +23,8 @@ import torch
 from bench import machine
 
 import steinpath as sp
-from steinpath.study.batch import draw_batch
-from steinpath.study.settings import ALGORITHM, LOSSES, PENALTIES, Setting
+from steinpath.study._batch import draw_batch
+from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
 LARGE = (("lad", "lasso"), ("square_root", "lasso"), ("lad", "ridge"))
 BATCHES = (("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge"))

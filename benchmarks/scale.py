@@ -35,7 +35,7 @@ from rich.table import Table
 from scipy import sparse
 
 import steinpath as sp
-from steinpath.blocks import BlockDesign
+from steinpath.design._memmap import BlockDesign
 
 Record = dict[str, Any]
 

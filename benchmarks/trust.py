@@ -35,13 +35,13 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import steinpath as sp
-from steinpath.audit import LeftOut, compare
-from steinpath.baselines import leave_one_out
-from steinpath.methods import Found
-from steinpath.methods import Problem as Estimation
-from steinpath.scoring import resolve_test_loss
-from steinpath.study.settings import ALGORITHM as PAPERS
-from steinpath.study.settings import PAIRS as EIGHT
+from steinpath.problem._scoring import resolve_test_loss
+from steinpath.risk._audit import LeftOut, compare
+from steinpath.risk._leave_out import leave_one_out
+from steinpath.risk._methods import Found
+from steinpath.risk._methods import Problem as Estimation
+from steinpath.study._settings import ALGORITHM as PAPERS
+from steinpath.study._settings import PAIRS as EIGHT
 
 ROWS = 32  # that are audited
 SAFE = sp.ChambollePock()

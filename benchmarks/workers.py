@@ -20,8 +20,8 @@ import numpy as np
 from bench import machine
 
 from steinpath.study import STUDIES, Sizes, run_study
-from steinpath.study.base import Results
-from steinpath.study.store import Store
+from steinpath.study._base import Results
+from steinpath.study._store import Store
 
 
 def timed(sizes: Sizes, cluster: str | None) -> tuple[float, Results]:

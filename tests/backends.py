@@ -18,7 +18,7 @@ import torch
 from array_api_compat import device
 
 import steinpath
-from steinpath._arrays import to_numpy
+from steinpath._support.arrays import to_numpy
 
 
 @dataclass(frozen=True)

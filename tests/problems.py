@@ -47,7 +47,7 @@ def draw(n, p, seed=0, noise_scale=1.0):
     return X, y, model
 
 
-class Products(sp.designs.Design):
+class Products(sp.design.Design):
     """A design that knows its two products, and nothing else."""
 
     def __init__(self, X):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steinpath.tables import DataError, read_table
+from steinpath.app.tables import DataError, read_table
 
 
 def message_about(file):

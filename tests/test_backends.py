@@ -14,9 +14,9 @@ import torch
 import steinpath as sp
 from backends import OTHERS
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, Products, draw, handles
-from steinpath.methods import METHODS
-from steinpath.path import prepare
-from steinpath.side_by_side import extend_side_by_side, start_side_by_side
+from steinpath.engine._path import prepare
+from steinpath.engine._side_by_side import extend_side_by_side, start_side_by_side
+from steinpath.risk._methods import METHODS
 
 EVERY_BACKEND = pytest.mark.parametrize("backend", OTHERS, ids=str)
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
@@ -148,7 +148,7 @@ def test_designs_of_the_users_own(backend):
 def test_norms(backend):
     """By one decomposition if X is narrow, else by ARPACK on the host."""
     for shape in ((40, 9), (9, 40), (60, 50)):
-        norms = both(backend, lambda X, y, _: sp.designs.as_design(X).norm(), *shape)
+        norms = both(backend, lambda X, y, _: sp.design._designs.as_design(X).norm(), *shape)
         assert norms[0] == pytest.approx(norms[1], rel=1e-6)
 
 
@@ -248,7 +248,7 @@ def test_windows_of_few_active_rows_and_columns(backend, known):
 
 
 @EVERY_BACKEND
-@pytest.mark.parametrize("test_loss", [*sp.scoring.CRITERIA, "own"])
+@pytest.mark.parametrize("test_loss", [*sp.problem._scoring.CRITERIA, "own"])
 def test_test_losses(backend, test_loss):
     criterion = (lambda y, z: (y - z) ** 2) if test_loss == "own" else test_loss
 

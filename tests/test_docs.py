@@ -14,9 +14,9 @@ import pytest
 
 import steinpath as sp
 from problems import draw
-from steinpath import diagnostics
-from steinpath.baselines import leave_one_out
-from steinpath.jacobians import Diagonal
+from steinpath.problem._jacobians import Diagonal
+from steinpath.risk import _diagnostics as diagnostics
+from steinpath.risk._leave_out import leave_one_out
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

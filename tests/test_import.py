@@ -21,4 +21,9 @@ def test_heavy_things_are_imported_when_used():
 
 
 def test_the_command_does_not_draw_before_it_must():
-    assert not loaded_by("import steinpath.cli") & {"matplotlib", "torch", "dask", "distributed"}
+    assert not loaded_by("import steinpath.app.cli") & {
+        "matplotlib",
+        "torch",
+        "dask",
+        "distributed",
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from backends import everywhere, on_backend, sp
 from problems import LOSS_EXAMPLES, draw
-from steinpath import scoring
+from steinpath.problem import _scoring as scoring
 
 resolve_test_loss = on_backend(scoring.resolve_test_loss)
 

@@ -21,8 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import steinpath as sp
-from steinpath.baselines import leave_one_out
 from steinpath.plots import BLUE, GREEN, GREY, ORANGE, plot_risk
+from steinpath.risk._leave_out import leave_one_out
 
 HERE = Path(__file__).parent
 mpl.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from steinpath.penalties import SeparablePenalty
+from steinpath.problem import SeparablePenalty
 
 
 @dataclass(frozen=True, eq=False, repr=False)

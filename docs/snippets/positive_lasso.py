@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from steinpath.jacobians import Diagonal
-from steinpath.penalties import Penalty
+from steinpath.problem import Diagonal, Penalty
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,23 +10,18 @@
 >>> beta = path.coef[risk.best_iter]
 """
 
-from steinpath import distributed, simulate
-from steinpath.algorithms import (
-    FISTA,
-    ChambollePock,
-    LinearizedADMM,
-    ProximalGradient,
-)
-from steinpath.baselines import (
-    Validation,
-    cross_validate_path,
-    hold_out_path,
-    leave_one_out_path,
-)
-from steinpath.batch_risks import estimate_risk_batch
-from steinpath.batches import Batch, run_batch
-from steinpath.corrections import correction_matrices
-from steinpath.estimators import (
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from steinpath import cluster, simulate
+from steinpath._tuning import Tuning, tune
+from steinpath.algorithms._family import FISTA, ChambollePock, LinearizedADMM, ProximalGradient
+from steinpath.algorithms._recursion import Recursion
+from steinpath.engine._batches import Batch, run_batch
+from steinpath.engine._grid import lam_max
+from steinpath.engine._path import DivergenceError, Path, run
+from steinpath.engine._traces import correction_matrices
+from steinpath.estimators._estimators import (
     HuberLasso,
     HuberRidge,
     LADElasticNet,
@@ -38,16 +33,25 @@ from steinpath.estimators import (
     SqrtLasso,
     SqrtRidge,
 )
-from steinpath.losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
-from steinpath.models import Model, load_model
-from steinpath.path import DivergenceError, Path, run
-from steinpath.penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
-from steinpath.plots import RiskPathDisplay
-from steinpath.recursion import Recursion
-from steinpath.risk import Risk, estimate_risk
-from steinpath.stopping import StopOnRisk
-from steinpath.strengths import lam_max
-from steinpath.tuning import Tuning, tune
+from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
+from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
+from steinpath.risk._batch import estimate_risk_batch
+from steinpath.risk._estimate import Risk, estimate_risk
+from steinpath.risk._leave_out import (
+    Validation,
+    cross_validate_path,
+    hold_out_path,
+    leave_one_out_path,
+)
+from steinpath.risk._stopping import StopOnRisk
+
+if TYPE_CHECKING:
+    from steinpath.app.models import Model, load_model
+    from steinpath.plots import RiskPathDisplay
+
+__version__ = version("steinpath")
+
+distributed = cluster
 
 __all__ = [
     "FISTA",
@@ -101,3 +105,20 @@ __all__ = [
     "simulate",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # plots and the application are above everything else, and are imported when they are used
+    if name == "RiskPathDisplay":
+        from steinpath.plots import RiskPathDisplay
+
+        return RiskPathDisplay
+    if name in ("Model", "load_model"):
+        from steinpath.app import models
+
+        return getattr(models, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

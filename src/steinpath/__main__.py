@@ -1,5 +1,5 @@
 """``python -m steinpath``: the command, where it is not on the path."""
 
-from steinpath.cli import main
+from steinpath.app.cli import main
 
 main(prog_name="steinpath")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-for _folder in ("cli", "study"):
+for _folder in ("app/cli", "study"):
     sys.path.append(str(Path(__file__).parents[1] / _folder))
 
 

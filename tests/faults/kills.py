@@ -42,7 +42,7 @@ IMPORTED = (
     "pyarrow.dataset",
     "pyarrow.parquet",
     "scipy.stats",
-    "steinpath.cli",
+    "steinpath.app.cli",
     "steinpath.study",
 )
 #: A study that says nothing for so long hangs.
@@ -80,7 +80,7 @@ def _forked(arguments: Sequence[str], log: str, kill: Kill | None) -> None:
     os.dup2(target, 2)
     if kill is not None:
         sys.addaudithook(_at_step(kill))
-    from steinpath.cli import main
+    from steinpath.app.cli import main
 
     sys.argv = ["steinpath", *arguments]
     main(list(arguments))
@@ -88,7 +88,7 @@ def _forked(arguments: Sequence[str], log: str, kill: Kill | None) -> None:
 
 def _at_step(kill: Kill) -> Callable[[str, tuple[Any, ...]], None]:
     """Return a hook that kills this process at one of the steps by which files are written."""
-    from steinpath.files import PARTIAL
+    from steinpath._support.files import PARTIAL
 
     seen = 0
 

@@ -11,7 +11,7 @@ import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
 
 import steinpath.study  # noqa: F401
-from steinpath.cli import main
+from steinpath.app.cli import main
 
 if __name__ == "__main__":
     # OpenBLAS takes its memory at the first use, and ends the process where there is none

@@ -8,9 +8,9 @@ import numpy as np
 
 import steinpath as sp
 from problems import draw
-from steinpath._validation import heard
-from steinpath.cli import main
-from steinpath.progress import listener
+from steinpath._support.progress import listener
+from steinpath._support.validation import heard
+from steinpath.app.cli import main
 
 
 class Listening:

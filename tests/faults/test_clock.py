@@ -12,8 +12,9 @@ import pytest
 from rich.console import Console
 
 from commands import call
-from steinpath.progress import Clock
-from steinpath.study import run_study, runner
+from steinpath._support.progress import Clock
+from steinpath.study import _runner as runner
+from steinpath.study import run_study
 from studies import SIZES, TINY, assert_same_parts, part_files, tables
 
 HOUR = 3600.0

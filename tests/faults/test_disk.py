@@ -14,8 +14,9 @@ import pytest
 import steinpath as sp
 from commands import COMMAND, call, houses, write
 from steinpath import plots
-from steinpath.files import write_text
-from steinpath.study import StudyError, run_study, runner
+from steinpath._support.files import write_text
+from steinpath.study import StudyError, run_study
+from steinpath.study import _runner as runner
 from studies import SIZES, TINY, part_files
 
 QUICK = ["--target=price", "--iters=20", "--strengths=3"]

@@ -12,8 +12,8 @@ import pytest
 import kills
 import steinpath as sp
 from commands import call, write
-from steinpath.cli.display import Display
-from steinpath.plots.look import drawn_as
+from steinpath.app.cli.display import Display
+from steinpath.plots._style import drawn_as
 
 
 def test_killed_at_random_a_study_comes_to_the_same_end():

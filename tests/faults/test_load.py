@@ -11,7 +11,7 @@ import pytest
 import load
 import steinpath as sp
 from commands import call, write
-from steinpath.files import write_text, written
+from steinpath._support.files import write_text, written
 
 EIGHT = range(8)
 
@@ -26,7 +26,7 @@ def alone():
 def eight_processes():
     context = multiprocessing.get_context("forkserver")
     # all that takes long to import; Python 3.11 does not look for it in `sys.path`
-    context.set_forkserver_preload(["steinpath.cli", "scipy.stats"])
+    context.set_forkserver_preload(["steinpath.app.cli", "scipy.stats"])
     with context.Pool(8) as pool:
         yield pool
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from commands import call, write
-from steinpath.study import STUDIES, Sizes, run_study, runner
+from steinpath.study import STUDIES, Sizes, run_study
+from steinpath.study import _runner as runner
 from studies import Calls, assert_same_parts, part_files
 
 RISK = STUDIES["risk"]

@@ -8,11 +8,12 @@ import pytest
 
 import steinpath as sp
 from commands import call, write
-from steinpath.study import StudyError, run_study, runner
+from steinpath.study import StudyError, run_study
+from steinpath.study import _runner as runner
 from studies import SIZES, TINY, part_files
 
 # the module, whose name in the package is that of the command
-fit_command = importlib.import_module("steinpath.cli.fit")
+fit_command = importlib.import_module("steinpath.app.cli.fit")
 QUICK = ["--target=price", "--iters=20", "--strengths=3"]
 
 

@@ -16,17 +16,17 @@ from unittest import mock
 import numpy as np
 from click.testing import CliRunner
 
-import steinpath.cli
-import steinpath.fitting
+import steinpath.app.cli
+import steinpath.app.fitting
 from datafiles import ODD_NAMES, DataFile, damaged, data_file, rewritten
 from inputs import chance, one_of
 from judge import Finding, Refusal, check, check_finite, judged, refusal
-from steinpath.encoding import encode
-from steinpath.fitting import fit_task, prepare_task
-from steinpath.kinds import LOSS_WORDS, PENALTY_WORDS, make_kind
-from steinpath.models import Choice, Model, load_model
-from steinpath.scoring import CRITERIA
-from steinpath.tables import Table, missing, read_table, texts
+from steinpath.app.encoding import encode
+from steinpath.app.fitting import fit_task, prepare_task
+from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS, make_kind
+from steinpath.app.models import Choice, Model, load_model
+from steinpath.app.tables import Table, missing, read_table, texts
+from steinpath.problem._scoring import CRITERIA
 
 # ------------------------------------------------------------------------------------------------
 # Files
@@ -314,7 +314,7 @@ def commands(case):
     command = one_of(rng, ("fit", "fit", "fit", "tune", "compare", "predict"))
     large = case.note(large=one_of(rng, (3 * 10**7, 3 * 10**7, 300)))["large"]
     # single precision is for many rows, for which there is no time here
-    with contextlib.chdir(case.folder), mock.patch.object(steinpath.fitting, "_LARGE", large):
+    with contextlib.chdir(case.folder), mock.patch.object(steinpath.app.fitting, "_LARGE", large):
         if command == "predict":
             return _predict(case, file)
         words = _fit_words(rng, command, file)
@@ -499,14 +499,14 @@ def _call(case, words):
         causes.append(sys.exception())
         return said(message, code)
 
-    entry = sys.modules["steinpath.cli.entry"]
+    entry = sys.modules["steinpath.app.cli.entry"]
     said = entry._say
     with (
         warnings.catch_warnings(record=True) as heard,
         mock.patch.object(entry, "_say", say),
     ):
         warnings.simplefilter("always")
-        result = CliRunner().invoke(steinpath.cli.main, words)
+        result = CliRunner().invoke(steinpath.app.cli.main, words)
     error = result.exception
     if error is not None and not isinstance(error, SystemExit):
         raise Finding("".join(traceback.format_exception(error)[-8:]))

@@ -16,7 +16,7 @@ import steinpath as sp
 from file_surfaces import commands, files
 from inputs import WRONG, chance, count, mostly, number, one_of
 from judge import Refusal, check, check_finite, judged
-from steinpath._arrays import to_numpy
+from steinpath._support.arrays import to_numpy
 
 ITERATIONS = (1, 2, 3, 7, 20, 20, 70)
 

@@ -8,7 +8,7 @@ import torch
 from scipy import sparse
 
 import steinpath as sp
-from steinpath._validation import check_number
+from steinpath._support.validation import check_number
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((20, 4)), RNG.standard_t(2, 20)

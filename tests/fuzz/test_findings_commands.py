@@ -7,13 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 import steinpath as sp
-from steinpath.cli import main
-from steinpath.encoding import encode
-from steinpath.fitting import fit_task, prepare_task
-from steinpath.interactions import Interactions
-from steinpath.kinds import make_criterion, make_kind
-from steinpath.scoring import Criterion
-from steinpath.tables import DataError, as_table, read_table
+from steinpath.app.cli import main
+from steinpath.app.encoding import encode
+from steinpath.app.fitting import fit_task, prepare_task
+from steinpath.app.model_spec import make_criterion, make_kind
+from steinpath.app.tables import DataError, as_table, read_table
+from steinpath.problem._scoring import Criterion
+from steinpath.risk._interactions import Interactions
 
 ROWS = 30
 

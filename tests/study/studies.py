@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from steinpath.study import STUDIES, Sizes, parallel
-from steinpath.study.store import Store
+from steinpath.study import STUDIES, Sizes
+from steinpath.study import _parallel as parallel
+from steinpath.study._store import Store
 
 SIZES = Sizes(reps=2, n=(40,), p=(20,), iters=5)
 

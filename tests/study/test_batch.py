@@ -9,11 +9,23 @@ import pytest
 import torch
 
 from steinpath.simulate import PredictionErrors
-from steinpath.study import STUDIES, batch, parallel, run_study, runner
-from steinpath.study.batch import draw_batch, most_members, replicate_batch
-from steinpath.study.parallel import Task, in_batches
-from steinpath.study.replicate import draw, replicate
-from steinpath.study.settings import PAIRS, PAPER_NOISE, Setting
+from steinpath.study import (
+    STUDIES,
+    run_study,
+)
+from steinpath.study import (
+    _batch as batch,
+)
+from steinpath.study import (
+    _parallel as parallel,
+)
+from steinpath.study import (
+    _runner as runner,
+)
+from steinpath.study._batch import draw_batch, most_members, replicate_batch
+from steinpath.study._parallel import Task, in_batches
+from steinpath.study._replicate import draw, replicate
+from steinpath.study._settings import PAIRS, PAPER_NOISE, Setting
 from studies import SIZES, TINY, tables
 
 SETTING = Setting("lad", "lasso", 60, 25, 12, ("tilde", "hat"), "gaussian", "t2", "torch")

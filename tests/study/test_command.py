@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from steinpath.cli import main
-from steinpath.study import STUDIES, runner
+from steinpath.app.cli import main
+from steinpath.study import STUDIES
+from steinpath.study import _runner as runner
 from studies import Calls, part_files
 
 TINY = ["--n", "40", "--p", "20", "--iters", "5", "--reps", "2"]

@@ -15,8 +15,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import studies
-from steinpath.study import STUDIES, StudyError, parallel, run_study, runner
-from steinpath.study.store import Store
+from steinpath.study import STUDIES, StudyError, run_study
+from steinpath.study import _parallel as parallel
+from steinpath.study import _runner as runner
+from steinpath.study._store import Store
 from studies import SIZES, TINY, Calls, part_files, tables
 
 RISK = STUDIES["risk"]
@@ -194,7 +196,7 @@ def test_a_cluster_on_this_machine_that_loses_its_only_worker_goes_on(tmp_path):
     pytest.importorskip("distributed")
     script = f"""
 from functools import partial
-from steinpath.study import parallel, run_study, runner
+from steinpath.study import _parallel as parallel, run_study, runner
 import studies
 parallel.in_worker = partial(studies.die_once, {str(tmp_path)!r})
 runner.write_figures = lambda folder, exhibits: []

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from steinpath.study import replicate as module
-from steinpath.study.replicate import WAYS, replicate
-from steinpath.study.settings import LOSSES, PAIRS, PENALTIES, Setting
+from steinpath.study import _replicate as module
+from steinpath.study._replicate import WAYS, replicate
+from steinpath.study._settings import LOSSES, PAIRS, PENALTIES, Setting
 
 SETTING = Setting("lad", "lasso", 50, 20, 8, tuple(WAYS), "gaussian", "t2")
 HAND_LOSSES = {"lad": sp.LAD(), "square_root": sp.SquareRoot()}

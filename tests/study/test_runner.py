@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from steinpath.study import STUDIES, Sizes, manifest, run_study, runner
-from steinpath.study.store import Store
+from steinpath.study import STUDIES, Sizes, run_study
+from steinpath.study import _manifest as manifest
+from steinpath.study import _runner as runner
+from steinpath.study._store import Store
 from studies import SIZES, TINY, Calls, assert_same_parts, part_files, tables
 
 RISK, UNIVERSALITY = STUDIES["risk"], STUDIES["universality"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import linalg, stats
 
-from steinpath.study.scenarios import SCENARIOS
-from steinpath.study.settings import LOSSES
+from steinpath.study._scenarios import SCENARIOS
+from steinpath.study._settings import LOSSES
 
 P = 20
 COVARIANCE = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))

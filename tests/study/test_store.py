@@ -10,9 +10,22 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from steinpath.study import Setting, StudyError, parallel, run_study, runner, settings
-from steinpath.study.replicate import replicate
-from steinpath.study.store import Store, write_text, written
+from steinpath.study import (
+    Setting,
+    StudyError,
+    run_study,
+)
+from steinpath.study import (
+    _parallel as parallel,
+)
+from steinpath.study import (
+    _runner as runner,
+)
+from steinpath.study import (
+    _settings as settings,
+)
+from steinpath.study._replicate import replicate
+from steinpath.study._store import Store, write_text, written
 from studies import (
     SIZES,
     TINY,

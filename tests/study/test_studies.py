@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from steinpath.study import STUDIES, Sizes
-from steinpath.study.base import centered, inside, mean_and_error
-from steinpath.study.rates import slope
-from steinpath.study.replicate import WATCHED, replicate
-from steinpath.study.scenarios import SCENARIOS
-from steinpath.study.settings import ALGORITHM, PAIRS, Setting, pair_title
+from steinpath.study._base import centered, inside, mean_and_error
+from steinpath.study._rates import slope
+from steinpath.study._replicate import WATCHED, replicate
+from steinpath.study._scenarios import SCENARIOS
+from steinpath.study._settings import ALGORITHM, PAIRS, Setting, pair_title
 
 mpl.use("agg")
 

@@ -13,7 +13,7 @@ import pyarrow.parquet
 WATCHED = """
 import contextlib, io, json, os, pickle, socket, sys
 import steinpath as sp
-from steinpath.cli import main
+from steinpath.app.cli import main
 
 told, listening = [], False
 EVENTS = ("pickle.", "exec", "compile", "socket.", "subprocess.", "os.system", "os.exec", "os.fork",

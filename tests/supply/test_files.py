@@ -18,14 +18,14 @@ import pytest
 
 import steinpath as sp
 from refused_files import message_about
-from steinpath.encoding import encode
-from steinpath.tables import DataError, read_table, text
+from steinpath.app.encoding import encode
+from steinpath.app.tables import DataError, read_table, text
 
 # Reads a file in a memory of 3 GiB, and says in a line what came of it.
 READ = """
 import sys, resource
 import pyarrow.parquet, pyarrow.ipc  # what takes address space before the limit
-from steinpath.tables import DataError, read_table
+from steinpath.app.tables import DataError, read_table
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 3 * 2**30,) * 2)
 for file in sys.argv[1:]:

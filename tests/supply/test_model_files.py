@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from steinpath import models
-from steinpath.encoding import Column, Encoding
-from steinpath.models import Choice
-from steinpath.tables import DataError
+from steinpath.app import models
+from steinpath.app.encoding import Column, Encoding
+from steinpath.app.models import Choice
+from steinpath.app.tables import DataError
 
 COLUMNS = (
     Column("größe", "number", fill=1.5),

@@ -17,9 +17,9 @@ from rich.console import Console
 
 import steinpath as sp
 from steinpath import plots
-from steinpath._printing import printable, printable_json
-from steinpath.cli import display, main
-from steinpath.files import as_csv
+from steinpath._support.files import as_csv
+from steinpath._support.printing import printable, printable_json
+from steinpath.app.cli import display, main
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -266,7 +266,7 @@ def test_floats_of_csv_have_the_digits_that_are_asked_for():
 def test_every_csv_of_the_command_is_made_in_one_place(folder, tmp_path, monkeypatch):
     """No cell of any of them begins as a formula does, unless it is a number."""
     made = []
-    for module in ("cli.outputs", "cli.predict"):
+    for module in ("app.cli.outputs", "app.cli.predict"):
         importing = sys.modules.get(f"steinpath.{module}")
         monkeypatch.setattr(importing, "as_csv", lambda *a: made.append(as_csv(*a)) or made[-1])
     command = ("tune", data_of(folder), "--target", TARGET, "--out", tmp_path, "--no-plots")

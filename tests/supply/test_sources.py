@@ -28,8 +28,8 @@ FORBIDDEN_CALLS = {
 }  # fmt: skip
 # What is forbidden and there all the same, each with its reason.
 ALLOWED = {
-    ("distributed/sessions.py", "pickle"): "an error of its own, to see whether it can be sent",
-    ("distributed/carrier.py", "cloudpickle"): "messages between the workers of one computation",
+    ("cluster/_sessions.py", "pickle"): "an error of its own, to see whether it can be sent",
+    ("cluster/_carrier.py", "cloudpickle"): "messages between the workers of one computation",
 }
 TREES = {
     path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def test_csv_is_written_in_one_place():
         for called, _ in calls(tree)
         if called.split(".")[-1] in ("writer", "DictWriter", "to_csv", "savetxt", "write_csv")
     }
-    assert writing == {"files.py"}
+    assert writing == {"_support/files.py"}
 
 
 def test_scripts_of_the_report_make_no_markup_and_fetch_nothing():
@@ -109,7 +109,7 @@ def test_scripts_of_the_report_make_no_markup_and_fetch_nothing():
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
         r"\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|\bimport\(|importScripts|https?:(?!//www\.w3)"
     )
-    scripts = sorted((ROOT / "report").glob("*.js"))
+    scripts = sorted((ROOT / "app/report").glob("*.js"))
     assert len(scripts) == 3
     for script in scripts:
         assert not banned.search(script.read_text(encoding="utf-8")), script.name

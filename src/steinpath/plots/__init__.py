@@ -4,21 +4,13 @@ Each function draws on the axes that it is given, in the user's own style, or on
 style of this package; neither changes ``matplotlib.rcParams``. `save` writes a figure to a file.
 """
 
-from steinpath.plots.checks import plot_audit, plot_diagnostics, plot_residuals
-from steinpath.plots.coefficients import plot_coefficients
-from steinpath.plots.look import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    close,
-    import_pyplot,
-    new_axes,
-    save,
-)
-from steinpath.plots.ranking import plot_ranking
-from steinpath.plots.risks import RiskPathDisplay, plot_penalties, plot_risk, plot_tuning
-from steinpath.plots.summary import plot_summary
+from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
+from steinpath.plots._coefficients import plot_coefficients
+from steinpath.plots._ranking import plot_ranking
+from steinpath.plots._risks import RiskPathDisplay, plot_penalties, plot_risk, plot_tuning
+from steinpath.plots._style import close, import_pyplot, new_axes, save
+from steinpath.plots._summary import plot_summary
 
 __all__ = [
     "BLUE",

@@ -13,15 +13,15 @@ data, runs a path and estimates its risk (`replicate`), and is kept as a file of
 The runner does those that are missing (`runner`), here or on a cluster (`parallel`).
 """
 
-from steinpath.study.base import Exhibit, Sizes, Study
-from steinpath.study.coverage import COVERAGE
-from steinpath.study.curves import RISK, UNIVERSALITY
-from steinpath.study.misspecified import MISSPECIFIED
-from steinpath.study.rates import RATES
-from steinpath.study.runner import Report, run_study
-from steinpath.study.settings import Setting
-from steinpath.study.stopping import STOPPING
-from steinpath.study.store import StudyError
+from steinpath.study._base import Exhibit, Sizes, Study
+from steinpath.study._coverage import COVERAGE
+from steinpath.study._curves import RISK, UNIVERSALITY
+from steinpath.study._misspecified import MISSPECIFIED
+from steinpath.study._rates import RATES
+from steinpath.study._runner import Report, run_study
+from steinpath.study._settings import Setting
+from steinpath.study._stopping import STOPPING
+from steinpath.study._store import StudyError
 
 #: All studies by name.
 STUDIES: dict[str, Study] = {

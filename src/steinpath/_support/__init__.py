@@ -1,0 +1,1 @@
+"""What every layer uses: array helpers, checks of arguments, progress, files."""

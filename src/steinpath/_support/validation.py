@@ -1,0 +1,285 @@
+"""Checks of what users hand in: each error says what was wrong and what would be right."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+import warnings
+from contextvars import ContextVar
+from numbers import Real
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from steinpath._support.arrays import Array, like, namespace
+
+#: Numbers that are measured in units of y may be as large as this: their squares are numbers, too.
+LARGEST = 1e150
+
+
+def shown(value: Any) -> str:
+    """Return what to call a value in an error: never long, and never an error itself."""
+    try:
+        return f"{' '.join(repr(value).split()):.60}"
+    except Exception:  # integers of thousands of digits, objects that cannot be printed
+        return f"an object of type {type(value).__name__}"
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Return ``value`` as a finite float between ``low`` and ``high``."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    inside = (number > low if open_low else number >= low) and (
+        number < high if open_high else number <= high
+    )
+    if not (math.isfinite(number) and inside):
+        left = ("(" if open_low or low == -math.inf else "[") + f"{low:g}"
+        right = f"{high:g}" + (")" if open_high or high == math.inf else "]")
+        raise ValueError(f"{name} must be a finite number in {left}, {right}, got {shown(value)}")
+    return number
+
+
+def store_number(instance: Any, name: str, **bounds: Any) -> None:
+    """Check a number that a frozen dataclass was given, and keep it as a plain float.
+
+    A NumPy scalar would raise the precision of every array that it multiplies.
+    """
+    object.__setattr__(instance, name, check_number(name, getattr(instance, name), **bounds))
+
+
+def check_count(name: str, value: Any, *, low: int = 1, high: int = 10**9) -> int:
+    """Return ``value`` as an integer between ``low`` and ``high``: more is a mistake."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {shown(value)}") from None
+    if count < low:
+        raise ValueError(f"{name} must be at least {low}, got {shown(count)}")
+    if count > high:
+        raise ValueError(f"{name} must be at most {high}, got {shown(count)}")
+    return count
+
+
+def check_choice(name: str, value: Any, choices: Any) -> Any:
+    """Return ``value`` if it is one of ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {known}; got {shown(value)}")
+    return value
+
+
+def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = None) -> Array:
+    """Return a finite, real, floating array of ``ndim`` dimensions.
+
+    Arrays of a known namespace stay in it; everything else (lists, data frames) becomes a NumPy
+    array. Integers become float64. With ``reference`` the result has its namespace, dtype and
+    device.
+    """
+    if not array_api_compat.is_array_api_obj(values):
+        values = as_numpy(name, values)
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+    if getattr(values, "requires_grad", False):
+        raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:  # of another machine
+        values = values.astype(values.dtype.newbyteorder("="))
+    xp = namespace(values)
+    if xp.isdtype(values.dtype, "complex floating"):
+        raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
+    if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
+        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+    _check_finite(name, values)
+    if reference is not None:
+        if isinstance(values, np.ndarray):
+            with np.errstate(over="ignore"):
+                values = like(values, reference)
+        elif xp is not namespace(reference):
+            raise TypeError(
+                f"{name} is {_kind(values)} but X is {_kind(reference)}: "
+                "give both in the same array library, or in NumPy"
+            )
+        xp = namespace(reference)
+        values = xp.asarray(
+            xp.astype(values, reference.dtype, copy=False),
+            device=array_api_compat.device(reference),
+        )
+        if not xp.all(xp.isfinite(values)):
+            raise ValueError(f"{name} has entries too large for {values.dtype}; use float64")
+    elif not xp.isdtype(values.dtype, "real floating"):
+        values = xp.astype(values, xp.float64)
+    if values.dtype not in (xp.float32, xp.float64):
+        raise TypeError(f"{name} has dtype {values.dtype}; use float32 or float64")
+    check_shape(name, tuple(values.shape), ndim)
+    return values
+
+
+def check_shape(name: str, shape: tuple[int, ...], ndim: int) -> None:
+    """Refuse arrays of another number of dimensions than ``ndim``, and empty ones."""
+    if len(shape) != ndim:
+        hint = f"; use {name}.ravel()" if name == "y" and len(shape) == 2 else ""
+        raise ValueError(
+            f"{name} must have {ndim} dimension{'s' * (ndim > 1)}, got shape {shape}{hint}"
+        )
+    if 0 in shape:
+        raise ValueError(f"{name} is empty: its shape is {shape}")
+
+
+def _check_finite(name: str, values: Array) -> None:
+    xp = namespace(values)
+    if not xp.isdtype(values.dtype, "real floating"):
+        return
+    finite = xp.isfinite(values)
+    if not xp.all(finite):
+        refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))))
+
+
+def refuse_nonfinite(name: str, bad: int) -> None:
+    """Refuse an array with so many ``bad`` values; none are fine."""
+    if bad:
+        raise ValueError(
+            f"{name} has {bad} value{'s' * (bad > 1)} that "
+            f"{'are' if bad > 1 else 'is'} NaN or infinite; remove or impute them first"
+        )
+
+
+def check_magnitude(name: str, values: Array) -> None:
+    """Refuse numbers so large or so small that their squares leave the floating range."""
+    xp = namespace(values)
+    check_size(name, float(xp.max(xp.abs(values))), values.dtype, values.shape, xp)
+
+
+def check_size(name: str, size: float, dtype: Any, shape: tuple[int, ...], xp: Any = np) -> None:
+    """Refuse an array for the ``size`` of its largest entry; see `check_magnitude`."""
+    info = xp.finfo(dtype)
+    low = 1e3 * math.sqrt(float(info.smallest_normal))
+    high = 1e-3 * math.sqrt(float(info.max) / math.prod(shape))
+    if size and not low <= size <= high:
+        raise ValueError(
+            f"{name} has entries up to {size:.3g} in size, and {dtype} can square "
+            f"only sizes between {low:.1g} and {high:.1g}; rescale {name}, or use float64"
+        )
+
+
+def check_instance(name: str, value: Any, kind: type, example: str) -> None:
+    """Refuse anything but an instance of ``kind``."""
+    if not isinstance(value, kind):
+        if isinstance(value, type) and issubclass(value, kind):
+            raise TypeError(f"{name} is the class {value.__name__}; pass an instance: {example}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(
+            f"{name} must be {article} {kind.__name__} such as {example}, got {shown(value)}"
+        )
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` if it is a truth value."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+#: Where warnings go in place of the user's screen, if this is set.
+heard: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("heard", default=None)
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of this package that called into it."""
+    kept = heard.get()
+    if kept is not None:
+        kept.append((message, category))
+        return
+    frame, level = sys._getframe(1), 2
+    # scikit-learn wraps `fit`, where it has callbacks
+    inside = "steinpath.", "sklearn.callback."
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def check_rng(rng: Any) -> np.random.Generator:
+    """Return a generator from None, a seed, or a generator."""
+    try:
+        if isinstance(rng, bool):
+            raise TypeError
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"rng must be None, a nonnegative integer or a numpy Generator, got {shown(rng)}"
+        ) from None
+
+
+def spawned(rng: np.random.Generator) -> np.random.Generator:
+    """Return another generator, without drawing from this one where that can be avoided."""
+    try:
+        return rng.spawn(1)[0]
+    except TypeError:  # not seeded in a way that allows it
+        return np.random.default_rng(rng.integers(2**63))
+
+
+def as_numpy(name: str, values: Any) -> np.ndarray:
+    """Return lists, data frames and the like as an array, which `check_array` takes."""
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
+    if values is None:
+        raise TypeError(f"{name} must hold real numbers, got None")
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}") from None
+    if array.dtype == object:  # data frames with mixed columns, ragged or None entries
+        try:
+            array = array.astype(float)
+        except (ValueError, TypeError, OverflowError):
+            raise TypeError(f"{name} must hold real numbers only, got {shown(values)}") from None
+    return array
+
+
+def _kind(array: Array) -> str:
+    return f"{type(array).__module__}.{type(array).__qualname__}"
+
+
+def check_covariance(covariance: Any, p: int, reference: Array) -> Array:
+    """Return a symmetric positive semidefinite ``(p, p)`` matrix like ``reference``."""
+    covariance = check_array("covariance", covariance, ndim=2, reference=reference)
+    xp = namespace(covariance)
+    if tuple(covariance.shape) != (p, p):
+        raise ValueError(
+            f"covariance has shape {tuple(covariance.shape)}, but X has {p} columns: "
+            f"({p}, {p}) is needed"
+        )
+    size = float(xp.max(xp.abs(covariance)))
+    # rounding of the caller's own arithmetic is allowed, in its precision
+    slack = 1e3 * float(xp.finfo(covariance.dtype).eps) * max(p, 10) * size
+    gap = float(xp.max(xp.abs(covariance - covariance.T)))
+    if gap > slack:
+        raise ValueError(
+            f"covariance is not symmetric: entries differ from their transposes by up to {gap:.3g}"
+        )
+    try:  # several times cheaper than eigenvalues, which only an error message needs
+        xp.linalg.cholesky(covariance + slack * like(np.eye(p), covariance))
+    except (np.linalg.LinAlgError, RuntimeError):  # torch's is a RuntimeError
+        smallest = float(xp.linalg.eigvalsh(covariance)[0])
+        if smallest < -slack:
+            raise ValueError(
+                f"covariance is not positive semidefinite: its smallest eigenvalue is "
+                f"{smallest:.3g}"
+            ) from None
+    return covariance

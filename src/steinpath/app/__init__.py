@@ -1,0 +1,1 @@
+"""The command line: reading and encoding tables, fits, reports, model files."""

@@ -1,0 +1,109 @@
+"""Where the command begins, and how it ends: with an exit code and at most one line of error."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from steinpath._support.printing import printable
+from steinpath.app.tables import DataError
+from steinpath.engine._path import DivergenceError
+
+#: Something went wrong underway: a file could not be written, the algorithm diverged.
+FAILED = 1
+#: The command line is not right (click's own).
+MISUSED = 2
+#: The data cannot be used.
+UNUSABLE = 3
+#: Stopped by Ctrl-C; what was finished is there.
+INTERRUPTED = 130
+
+
+class _Main(click.Group):
+    """A group whose errors are single lines, and whose commands know what was typed."""
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, **options: Any
+    ) -> Any:
+        said = list(sys.argv[1:] if args is None else args)
+        options |= {"obj": shlex.join(["steinpath", *said]), "standalone_mode": False}
+        _make_printable()
+        try:
+            with handling(signal.SIGTERM, signal.default_int_handler):  # it ends as by Ctrl-C
+                code = super().main(said, **options)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            code = MISUSED
+        except click.UsageError as error:
+            help_at = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+            code = _say(f"{error.format_message()}{help_at}", MISUSED)
+        except click.ClickException as error:
+            code = _say(error.format_message(), error.exit_code)
+        except DataError as error:
+            code = _say(str(error), UNUSABLE)
+        except (click.Abort, KeyboardInterrupt):
+            code = _say("stopped", INTERRUPTED)
+        except BrokenPipeError:
+            # whoever read the output has gone; there is nobody left to tell, nor to flush for
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = FAILED
+        except (DivergenceError, FloatingPointError, MemoryError, ImportError, OSError) as error:
+            code = _say(_reason(error), FAILED)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal in another way for the while, where this is the main thread."""
+    try:
+        before = signal.signal(number, handler)
+    except ValueError:  # it is not, as in a test
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(number, before or signal.SIG_DFL)
+
+
+def _make_printable() -> None:
+    """Have something to print to that takes every character, one way or another."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever called
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; try fewer --strengths or --iters"
+    if isinstance(error, OSError) and error.strerror:
+        what = "the output" if error.filename is None else error.filename
+        return f"cannot write {what}: {error.strerror}; make room, or choose another place for it"
+    return str(error)
+
+
+def _say(message: str, code: int) -> int:
+    """Print an error, on one line, and return the code to end with."""
+    click.echo(f"Error: {printable(' '.join(message.split()))}", err=True)
+    return code
+
+
+@click.group(cls=_Main, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="steinpath")
+def main() -> None:
+    """Know the test error of every iterate, without a test set.
+
+    Exit codes: 0 done, 1 went wrong underway, 2 a wrong command line, 3 data that cannot be used,
+    130 interrupted (what was finished is there).
+    """

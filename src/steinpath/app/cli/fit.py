@@ -1,0 +1,324 @@
+"""``steinpath fit``, ``tune`` and ``compare``: models of a file, chosen by their estimated risk."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from steinpath._support.printing import printable_json
+from steinpath._support.validation import heard
+from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
+from steinpath.app.cli.entry import INTERRUPTED
+from steinpath.app.cli.options import LOSS, PENALTY, with_options, with_several
+from steinpath.app.cli.outputs import Outcome, as_json, check_writable, write_outputs
+from steinpath.app.encoding import encode
+from steinpath.app.encoding.messages import counted
+from steinpath.app.fitting import Fit, Ranked, Task, compare_kinds, fit_task, prepare_task
+from steinpath.app.model_spec import error_words, make_criterion, make_kind
+from steinpath.app.report.build import facts, with_error
+from steinpath.app.tables import DataError, read_table
+from steinpath.problem._scoring import Criterion
+
+# How many coefficients are printed; all are in the report.
+_SHOWN = 10
+
+
+@click.command()
+@click.option("--loss", type=LOSS, help="What is minimised; LAD by default.")
+@click.option("--penalty", type=PENALTY, default="lasso", show_default=True)
+@with_options
+@click.pass_context
+def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
+    """Fit a model to FILE, and say what error to expect of it.
+
+    FILE is CSV, TSV, Parquet, Feather or npz. The strength of the penalty and the iterate are
+    chosen by their estimated risk, under the loss's own test loss unless another is named. Model,
+    report, plots and the risk of every iterate are written to --out.
+    """
+    outcome = _work(ctx, [_one_loss(loss, options)], [penalty], options, compare=False)
+    _finish(outcome, options, _print_fit, with_model=True)
+
+
+@click.command()
+@with_several
+@click.pass_context
+def tune(
+    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+) -> None:
+    """Fit several losses and penalties to FILE, and keep the best model.
+
+    LAD, Huber and square root with lasso and ridge by default, all under the same test loss:
+    absolute error, or the pinball loss where a --quantile is aimed at. Does all that `fit` does,
+    and shows the strengths of the penalty that were tried.
+    """
+    outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
+    _finish(outcome, options, _print_tuning, with_model=True)
+
+
+@click.command()
+@with_several
+@click.pass_context
+def compare(
+    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+) -> None:
+    """Rank losses and penalties on FILE by their estimated risk, with standard errors.
+
+    LAD, Huber and square root with lasso and ridge by default, all under the same test loss:
+    absolute error, or the pinball loss where a --quantile is aimed at. Writes a report and the
+    ranking, but no model.
+    """
+    outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
+    _finish(outcome, options, _print_ranking, with_model=False)
+
+
+# ------------------------------------------------------------------------------------------------
+# Work
+# ------------------------------------------------------------------------------------------------
+
+
+def _one_loss(loss: str | None, options: dict[str, Any]) -> str:
+    if options["quantile"] is None:
+        return loss or "lad"
+    if loss not in (None, "quantile") and options["test_loss"] != "quantile":
+        raise click.UsageError(f"--quantile is of --loss quantile, and not of {loss!r}")
+    return loss or "quantile"
+
+
+def _several(
+    losses: Sequence[str], penalties: Sequence[str], quantile: float | None
+) -> tuple[Sequence[str], Sequence[str]]:
+    usual = ("lad", "huber", "square_root") if quantile is None else ("quantile",)
+    both = (losses or usual), (penalties or ("lasso", "ridge"))
+    return tuple(dict.fromkeys(both[0])), tuple(dict.fromkeys(both[1]))
+
+
+def _work(
+    ctx: click.Context,
+    losses: Sequence[str],
+    penalties: Sequence[str],
+    options: dict[str, Any],
+    compare: bool,
+) -> Outcome:
+    """Read the file, and fit."""
+    seed, rule = options["seed"], options["rule"].replace("-", "_")
+    said: list[tuple[str, type[Warning]]] = []
+    kept = heard.set(said)
+    ranking: list[Ranked] = []
+    try:
+        with Display() as display:
+            task = _task(display, options)
+            folder = _folder(options, ctx)
+            test_loss = _test_loss(task, options, compare)
+            kinds = [
+                make_kind(loss, penalty, task.data.y, **_parameters(options))
+                for loss in losses
+                for penalty in penalties
+            ]
+            if compare:
+                best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
+            else:
+                best = fit_task(task, kinds[0], test_loss, rule, seed)
+    except ValueError as error:  # about the numbers in the file: the rest was checked
+        raise DataError(str(error)) from error
+    finally:
+        heard.reset(kept)
+    notes = [*task.data.notes, *task.notes, *(message for message, _ in said), *_remarks(best)]
+    if display.enough:
+        notes.append(_cut_short(best, len(ranking), len(kinds)))
+    file = Path(options["file"]).name
+    return Outcome(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
+
+
+def _task(display: Display, options: dict[str, Any]) -> Task:
+    """Read the file, and make it ready."""
+    display.begin(f"reading {options['file']}", 0)
+    table, target = read_table(options["file"], options["category"]), options["target"]
+    if target is None:
+        names = ", ".join([*map(repr, table.columns)][-20:])
+        raise click.UsageError(f"say which column to predict, by --target; there are {names}")
+    data = encode(
+        table,
+        target,
+        impute=options["impute"],
+        drop=options["drop"],
+        categories=options["category"],
+    )
+    return prepare_task(data, options["iters"], options["strengths"])
+
+
+def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
+    """Return the parameters of losses and penalties."""
+    names = {"q": "quantile", "eps": "epsilon"}
+    parameters = ("q", "delta", "eps", "l1_ratio", "gamma", "a")
+    return {name: options[names.get(name, name)] for name in parameters}
+
+
+def _test_loss(task: Task, options: dict[str, Any], compare: bool) -> Criterion | None:
+    """Return what an error costs; None for what it costs in the loss itself."""
+    name = options["test_loss"]
+    if name is None and compare:  # the same for all
+        name = "absolute" if options["quantile"] is None else "quantile"
+    return None if name is None else make_criterion(name, task.data.y, **_parameters(options))
+
+
+def _remarks(fit: Fit) -> list[str]:
+    """Say what is worth knowing of a choice, and is no reason to mistrust it."""
+    tuning, found = fit.tuning, []
+    if tuning.still_falls:
+        found.append(
+            f"the risk still falls at the last of {tuning.path.n_iter} iterations: more --iters "
+            "may be better"
+        )
+    if len(tuning.lams) > 1 and tuning.best_lam == tuning.lams.min():
+        found.append(
+            "the weakest of the strengths that were tried is the best: the penalty hardly matters"
+        )
+    if fit.risk.audit is not None:
+        repair = float(fit.risk.audit.repair[tuning.best_iter])
+        if abs(repair) > fit.estimate[1] / 4:
+            found.append(
+                f"runs that leave rows out disagreed with the estimate, which was "
+                f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g} for that"
+            )
+    return found
+
+
+def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
+    """Say what is there after Ctrl-C."""
+    if ranked and ranked < asked:
+        return f"interrupted: {ranked} of {asked} models compared"
+    if fit.is_whole:
+        return "interrupted: the choice was not looked at as closely as usual"
+    return (
+        f"interrupted at {counted(fit.tuning.path.n_iter, 'iteration')} of "
+        f"{counted(len(fit.tuning.lams), 'strength')} of the penalty"
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Results
+# ------------------------------------------------------------------------------------------------
+
+
+def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
+    """Return the folder to write to, after a look whether that is allowed."""
+    name = Path(options["file"]).name.split(".")[0] or "data"
+    folder = Path(options["out"] or f"{name}-{ctx.info_name}")
+    check_writable(folder)
+    return folder
+
+
+def _finish(
+    outcome: Outcome,
+    options: dict[str, Any],
+    show: Callable[[Console, Outcome], None],
+    with_model: bool,
+) -> None:
+    """Write everything, and print the result."""
+    console, files = make_console(quiet=options["as_json"]), dict[str, str]()
+    stopped, failure = outcome.interrupted, None
+    try:
+        for name, file in write_outputs(outcome, with_model, options["plots"]):
+            files[name] = str(file)
+    except KeyboardInterrupt:
+        stopped = True
+    except OSError as error:  # a full disk, say: what was found can still be shown
+        failure = error
+    if options["as_json"]:
+        text = json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False)
+        click.echo(printable_json(text))
+    show(console, outcome)
+    for name, where in files.items():
+        say(console, f"{name:>8}  {where}", soft_wrap=True)
+    if failure is not None:
+        raise failure
+    if stopped:
+        sys.exit(INTERRUPTED)
+
+
+def _print_fit(console: Console, outcome: Outcome) -> None:
+    """Print the key figures, and the largest coefficients."""
+    fit, data = outcome.fit, outcome.fit.task.data
+    console.print(f"{shown(data.encoding.target)}: {fit.kind.words}", style="bold")
+    table = make_table("", "", left=1)
+    table.show_header = False
+    for what, value in facts(fit):
+        table.add_row(what, value)
+    console.print(table)
+    effects, names = fit.effects, data.encoding.feature_names
+    largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
+    table = make_table("feature", "coefficient", "per s.d.", left=1)
+    for j in largest:
+        if effects[j]:
+            table.add_row(shown(names[j]), f"{fit.coef[j]:.4g}", f"{effects[j]:+.3g}")
+    if fit.nonzeros:
+        console.print(table)
+    if fit.nonzeros > _SHOWN:
+        console.print(f"… and {fit.nonzeros - _SHOWN} more, in the report")
+    _print_remarks(console, outcome)
+
+
+def _print_ranking(console: Console, outcome: Outcome) -> None:
+    """Print the losses and penalties, the best first, and how to keep that."""
+    _print_ranks(console, outcome)
+    _print_remarks(console, outcome)
+    console.print("To keep the best model, say tune instead of compare.")
+
+
+def _print_tuning(console: Console, outcome: Outcome) -> None:
+    """Print the ranking, and what was tried for the best."""
+    _print_ranks(console, outcome)
+    tuning = outcome.fit.tuning
+    table = make_table("strength", "best iterate", "nonzeros", "risk", "behind", left=0)
+    for k, (alpha, risk) in enumerate(zip(outcome.fit.alphas, tuning.risks, strict=True)):
+        chosen = k == tuning.best[0]
+        t = tuning.best_iter if chosen else risk.best_iter
+        # what had a first look only is estimated in another way
+        known = tuning.settled[k] and not chosen
+        behind = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
+        table.add_row(
+            f"{alpha:.3g}",
+            str(t),
+            str(int((risk.path.coef[t] != 0).sum())),
+            with_error(float(risk.values[t]), float(risk.stderr[t])),
+            behind,
+            style="bold" if chosen else None,
+        )
+    console.print(f"The best, {outcome.fit.kind.words}:")
+    console.print(table)
+    if not tuning.settled.all():
+        console.print("Strengths without a difference had a first look only, and lost by it.")
+    _print_remarks(console, outcome)
+
+
+def _print_ranks(console: Console, outcome: Outcome) -> None:
+    fit = outcome.fit
+    error = error_words(fit.criterion)
+    console.print(f"{shown(fit.task.data.encoding.target)}: expected {error}", style="bold")
+    table = make_table(
+        "loss", "penalty", "strength", "iterate", "nonzeros", "risk", "behind", left=2
+    )
+    for k, row in enumerate(outcome.ranking):
+        table.add_row(
+            row.loss,
+            row.penalty,
+            f"{row.alpha:.3g}",
+            str(row.iterate),
+            str(row.nonzeros),
+            with_error(row.risk, row.stderr),
+            with_error(row.behind, row.behind_stderr) if k else "",
+            style=None if k else "bold",
+        )
+    console.print(table)
+
+
+def _print_remarks(console: Console, outcome: Outcome) -> None:
+    for note in outcome.notes:
+        say(console, f"Note: {note}.")
+    print_warnings(console, outcome.fit.tuning.warnings)

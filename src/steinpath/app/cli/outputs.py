@@ -1,0 +1,184 @@
+"""What the commands write: model, report, plots, tables."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.files import as_csv, write_text
+from steinpath.app.fitting import Fit, Ranked
+from steinpath.app.models import Choice, Model
+from steinpath.app.report.build import build_content
+from steinpath.app.report.page import render
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a command found, and how it was told to."""
+
+    fit: Fit
+    ranking: Sequence[Ranked]
+    notes: Sequence[str]
+    interrupted: bool
+    file: str
+    folder: Path
+    command: str
+    seed: int
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that nothing can be written to, before any work is done."""
+    trial = folder / f".{os.getpid()}.steinpath-trial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot write to {folder}: {error.strerror}; choose another folder by --out"
+        ) from None
+
+
+def write_outputs(
+    outcome: Outcome, with_model: bool, with_plots: bool
+) -> Iterator[tuple[str, Path]]:
+    """Write what was found, the most important first; yield what each file is, once it is there.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What was found.
+    with_model, with_plots : bool
+        Whether to write them.
+    """
+    fit, folder = outcome.fit, outcome.folder
+    if with_model:
+        make_model(fit).save(folder / "model.json")
+        yield "model", folder / "model.json"
+    if outcome.ranking:
+        write_text(folder / "ranking.csv", as_csv(map(asdict, outcome.ranking), ".8g"))
+        yield "ranking", folder / "ranking.csv"
+    write_text(folder / "risk.csv", as_csv(_risk_rows(fit), ".8g"))
+    yield "risks", folder / "risk.csv"
+    content = build_content(
+        fit,
+        file=outcome.file,
+        command=outcome.command,
+        seed=outcome.seed,
+        notes=outcome.notes,
+        ranking=outcome.ranking,
+    )
+    write_text(folder / "report.html", render(content))
+    yield "report", folder / "report.html"
+    if with_plots:
+        yield from _draw(outcome)
+
+
+def make_model(fit: Fit) -> Model:
+    """Return the chosen model, as it is kept in a file."""
+    return Model(
+        fit.task.data.encoding,
+        fit.coef,
+        fit.intercept,
+        _choice(fit),
+        fit.tuning.warnings,
+        version("steinpath"),
+    )
+
+
+def _choice(fit: Fit) -> Choice:
+    """Return how it was chosen."""
+    risk, stderr = fit.estimate
+    loss, penalty = fit.kind.loss, fit.tuning.path.penalty
+    shapes = {
+        field.name: getattr(part, field.name)
+        for part in (loss, penalty)
+        for field in fields(part)  # type: ignore[arg-type]
+        if field.name not in ("lam", "weights")
+    }
+    return Choice(
+        loss=loss.name,
+        penalty=fit.kind.penalty,
+        parameters=shapes,
+        alpha=fit.alpha,
+        iterate=fit.tuning.best_iter,
+        iterations=fit.tuning.path.n_iter,
+        test_loss=fit.risk.test_loss,
+        test_parameter=fit.criterion.parameter,
+        risk=risk,
+        stderr=stderr,
+        train=fit.train,
+        rows=len(fit.task.y),
+    )
+
+
+def as_json(outcome: Outcome, files: dict[str, str]) -> dict[str, Any]:
+    """Return the result for a program to read."""
+    fit = outcome.fit
+    return {
+        "target": fit.task.data.encoding.target,
+        **asdict(_choice(fit)),
+        "features": fit.task.data.X.shape[1],
+        "nonzeros": fit.nonzeros,
+        "constant_risk": fit.constant_risk,
+        "intercept": fit.intercept,
+        "warnings": list(fit.tuning.warnings),
+        "notes": list(outcome.notes),
+        "ranking": [asdict(row) for row in outcome.ranking],
+        "interrupted": outcome.interrupted,
+        "files": files,
+    }
+
+
+def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
+    """Risk of every iterate for every strength."""
+    for alpha, risk in zip(fit.alphas, fit.tuning.risks, strict=True):
+        nonzeros = (to_numpy(risk.path.coef) != 0).sum(axis=1)
+        columns = (to_numpy(x).tolist() for x in (risk.values, risk.stderr, risk.train, nonzeros))
+        for t, (value, stderr, train, count) in enumerate(zip(*columns, strict=True)):
+            yield {
+                "alpha": float(alpha),
+                "iterate": t,
+                "risk": value,
+                "stderr": stderr,
+                "train": train,
+                "nonzeros": count,
+            }
+
+
+def _draw(outcome: Outcome) -> Iterator[tuple[str, Path]]:
+    try:
+        import matplotlib
+    except ImportError:
+        click.echo("no plots without matplotlib: pip install 'steinpath[plot]'", err=True)
+        return
+    matplotlib.use("agg", force=False)  # a command has no window
+    from steinpath import plots
+
+    fit, tuning = outcome.fit, outcome.fit.tuning
+    names, best = fit.task.data.encoding.feature_names, tuning.best_iter
+    drawings: dict[str, Callable[[], Any]] = {
+        "summary.png": lambda: plots.plot_summary(tuning, names),
+        "risk.pdf": lambda: plots.plot_risk(fit.risk, log_time=True, best=best),
+        "surface.pdf": lambda: plots.plot_tuning(tuning),
+        "coefficients.pdf": lambda: plots.plot_coefficients(tuning.path, names, best=best),
+        "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
+        "diagnostics.pdf": lambda: plots.plot_diagnostics(fit.risk),
+    }
+    if outcome.ranking:
+        drawings["ranking.pdf"] = lambda: plots.plot_ranking(outcome.ranking)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
+        for file, draw in drawings.items():
+            drawn = draw()
+            plots.save(drawn, outcome.folder / "plots" / file)
+            plots.close(drawn)
+    yield "plots", outcome.folder / "plots"

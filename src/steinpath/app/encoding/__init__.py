@@ -1,0 +1,7 @@
+"""Features from columns: the same for the rows of a fit and for new ones, and kept as JSON."""
+
+from steinpath.app.encoding.column import OTHER, Column
+from steinpath.app.encoding.encoded import ColumnSummary, Encoded, encode
+from steinpath.app.encoding.encoding import Encoding
+
+__all__ = ["OTHER", "Column", "ColumnSummary", "Encoded", "Encoding", "encode"]

@@ -1,0 +1,245 @@
+"""Rows for a fit: which columns become features, and what is said about all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from steinpath.app.encoding.column import AS_ASKED, Column, counts, fit_column
+from steinpath.app.encoding.encoding import Encoding
+from steinpath.app.encoding.messages import (
+    MOST_LISTED,
+    MOST_NAMES,
+    be,
+    counted,
+    first_other,
+    gaps_of,
+    kind_of,
+    quoted,
+    refuse_missing,
+    short,
+    with_closest,
+)
+from steinpath.app.tables import DataError, Table, is_number, missing, texts
+
+# Dates as people write them, of which nobody knows what comes first.
+_OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?")
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A column of the file, and what became of it.
+
+    Attributes
+    ----------
+    name, kind : str
+        Its name; "target", "number", "yes or no", "date", "category" or "left out".
+    detail : str
+        Its values in a few words.
+    missing : int
+        How many were missing.
+    features : int
+        How many features were made of it.
+    """
+
+    name: str
+    kind: str
+    detail: str
+    missing: int
+    features: int
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows ready for a fit.
+
+    Attributes
+    ----------
+    encoding : Encoding
+        How to do the same to new rows.
+    X : ndarray of shape (n, p)
+        Features.
+    y : ndarray of shape (n,)
+        Target.
+    summaries : tuple of ColumnSummary
+        Every column of the table, and what became of it.
+    notes : tuple of str
+        What was done to the data: columns left out, values filled in.
+    """
+
+    encoding: Encoding
+    X: np.ndarray
+    y: np.ndarray
+    summaries: tuple[ColumnSummary, ...]
+    notes: tuple[str, ...]
+
+
+def encode(
+    table: Table,
+    target: str,
+    *,
+    impute: bool = False,
+    drop: Collection[str] = (),
+    categories: Collection[str] = (),
+) -> Encoded:
+    """Make features of all columns but the target.
+
+    Parameters
+    ----------
+    table : Table
+        The data.
+    target : str
+        Column to predict, of numbers.
+    impute : bool
+        Whether to fill in missing numbers and dates by medians, and missing levels by the most
+        frequent one, here and in new rows, and to leave out rows without a target. Otherwise
+        missing values are refused.
+    drop : collection of str
+        Columns to leave out.
+    categories : collection of str
+        Columns of numbers that are codes of levels.
+
+    Raises
+    ------
+    DataError
+        If there is nothing to fit, or values are missing without `impute`.
+    """
+    _check_request(table, target, drop, categories)
+    _check_target(table, target)
+    notes = _note_spoilt(table, {target, *drop, *categories})
+    without_target = missing(table.columns[target])
+    count = int(without_target.sum())
+    if impute and count:
+        table = _rows(table, ~without_target)
+        notes.append(f"{counted(count, 'row')} without a target {be(count)} left out")
+    columns, summaries = [], []
+    for name, values in table.columns.items():
+        if name == target:
+            summaries.append(ColumnSummary(name, "target", _describe(values), count, 0))
+            continue
+        if name in categories or values.dtype == object:
+            values = texts(values)
+        gaps = int(missing(values).sum())
+        found = AS_ASKED if name in drop else fit_column(name, values, impute)
+        if isinstance(found, Column):
+            columns.append(found)
+            n_features = len(found.features)
+            summaries.append(ColumnSummary(name, found.kind, _describe(values), gaps, n_features))
+        else:
+            summaries.append(ColumnSummary(name, "left out", found.detail, gaps, 0))
+            if found.note:
+                notes.append(f"column {name!r} {found.note}")
+    if not columns:
+        raise DataError("; ".join([f"there is no column to predict {target!r} from", *notes]))
+    if impute:
+        notes += _note_filled(table, columns)
+    else:
+        refuse_missing(
+            table,
+            [target, *(column.name for column in columns)],
+            "use --impute to fill them in by medians and most frequent levels (rows without a "
+            "target are left out)",
+        )
+    encoding = Encoding(target, tuple(columns))
+    X, _ = encoding.transform(table)
+    return Encoded(encoding, X, table.columns[target], tuple(summaries), tuple(notes))
+
+
+def _check_request(
+    table: Table, target: str, drop: Collection[str], categories: Collection[str]
+) -> None:
+    unknown = [name for name in (target, *drop, *categories) if name not in table.columns]
+    if unknown:
+        names = list(table.columns)
+        more = f", … ({len(names)} in all)" if len(names) > MOST_NAMES else ""
+        none = "is no column" if len(unknown) == 1 else "are no columns"
+        raise DataError(
+            f"there {none} {with_closest(unknown, table)}; the columns are "
+            f"{quoted(names[:MOST_NAMES])}{more}"
+        )
+    if target in drop or target in categories:
+        raise DataError(
+            f"{target!r} is the target, which can neither be dropped nor be a category; "
+            "name other columns"
+        )
+
+
+def _check_target(table: Table, target: str) -> None:
+    values = table.columns[target]
+    present = values[~missing(values)]
+    if len(present) < 2:
+        raise DataError(
+            f"the target {target!r} has {counted(len(present), 'value')} in "
+            f"{counted(table.n_rows, 'row')}; at least two are needed"
+        )
+    if kind_of(values) != "number":
+        raise DataError(
+            f"the target must be a number, and {target!r} has "
+            f"{first_other(target, 'number', table)}"
+        )
+    if np.all(present == present[0]):
+        raise DataError(
+            f"the target {target!r} is {short(present[0])} in every row; there is nothing to "
+            "predict unless it varies"
+        )
+
+
+def _rows(table: Table, kept: np.ndarray) -> Table:
+    """Return a table of some rows; unless it has lines, their places are no longer known."""
+    lines = None if table.lines is None else table.lines[kept]
+    return Table({name: values[kept] for name, values in table.columns.items()}, lines)
+
+
+def _describe(values: np.ndarray) -> str:
+    """Sum up a column that has values."""
+    present = values[~missing(values)]
+    if values.dtype == object:
+        found = counts(present)
+        listed = [f"{level:.30} ({count})" for level, count in list(found.items())[:MOST_LISTED]]
+        more = [f"… {len(found)} levels"] if len(found) > len(listed) else []
+        return ", ".join(listed + more)
+    if values.dtype.kind == "M":
+        first, last = np.datetime_as_string(np.array([present.min(), present.max()]), "D")
+        return f"from {first} to {last}"
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = present.min(), present.max(), present.mean(), np.median(present)
+    low, high, mean, median = map(short, numbers)
+    return f"from {low} to {high}, mean {mean}, median {median}"
+
+
+def _note_spoilt(table: Table, but: Collection[str]) -> list[str]:
+    """Name columns that would hold numbers if it were not for a few of their values."""
+    notes = []
+    for name, values in table.columns.items():
+        if name in but or values.dtype != object:
+            continue
+        spoils = [value is not None and not is_number(value) for value in values]
+        count = sum(spoils)
+        present = [value for value in values if value is not None]
+        if present and all(map(_OTHER_DATE.fullmatch, present)):
+            notes.append(
+                f"column {name!r} counts as text: if these are dates, write them as 2023-05-16, "
+                f"not as {present[0]}"
+            )
+            continue
+        if 0 < 2 * count < np.sum(~missing(values)):
+            first = spoils.index(True)
+            notes.append(
+                f"column {name!r} counts as text because of {counted(count, 'value')}, first "
+                f"{values[first]!r:.60} in {table.place(first)}; all others are "
+                "numbers (cells that are missing should be empty)"
+            )
+    return notes
+
+
+def _note_filled(table: Table, columns: Iterable[Column]) -> list[str]:
+    gaps, total = gaps_of(table, [column.name for column in columns])
+    if not gaps:
+        return []
+    return [
+        f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')} {be(total)} "
+        "filled in by medians and most frequent levels"
+    ]

@@ -1,0 +1,104 @@
+"""Checks of names and columns, and the words for what they find."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steinpath.app.tables import DataError, Table, is_date, is_number, missing, texts
+
+# How many names a message lists, and how many columns or levels with their counts.
+MOST_NAMES = 10
+MOST_LISTED = 3
+
+
+def check_text(what: str, text: Any) -> None:
+    """Refuse what is no text, or cannot be written to a file."""
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"{what} must be a text that is not blank, got {text!r:.60}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{what} must be Unicode, got {text!r:.60}") from None
+
+
+def entries(what: str, found: Any, keys: Sequence[str]) -> list[Any]:
+    """Return the values of a mapping, which must have these keys and no others."""
+    if not isinstance(found, dict) or set(found) != set(keys):
+        raise DataError(f"{what} must have {quoted(keys)} and nothing else, got {found!r:.60}")
+    return [found[key] for key in keys]
+
+
+def refuse_missing(table: Table, names: Iterable[str], remedy: str) -> None:
+    """Refuse columns in which values are missing, and say what to do about them."""
+    gaps, total = gaps_of(table, names)
+    if not gaps:
+        return
+    listed = [
+        f"{name!r} ({len(rows)}, first in {table.place(int(rows[0]))})"
+        for name, rows in list(gaps.items())[:MOST_LISTED]
+    ]
+    more = ", …" if len(gaps) > len(listed) else ""
+    raise DataError(
+        f"{counted(total, 'value')} {be(total)} missing, in {counted(len(gaps), 'column')}: "
+        f"{', '.join(listed)}{more}; {remedy}"
+    )
+
+
+def gaps_of(table: Table, names: Iterable[str]) -> tuple[dict[str, np.ndarray], int]:
+    """Rows in which values are missing, of columns that have such rows, and how many in all."""
+    rows = {name: np.flatnonzero(missing(table.columns[name])) for name in names}
+    gaps = {name: found for name, found in rows.items() if len(found)}
+    return gaps, sum(map(len, gaps.values()))
+
+
+def kind_of(values: np.ndarray) -> str:
+    """Whether a column holds numbers, dates, texts or nothing."""
+    if missing(values).all():
+        return "nothing"
+    return {"f": "number", "M": "date"}.get(values.dtype.kind, "text")
+
+
+def first_other(name: str, kind: str, table: Table) -> str:
+    """Say what the first value is that is not of a kind, and where."""
+    values = texts(table.columns[name])
+    present = np.flatnonzero(~missing(values))
+    fits = is_number if kind == "number" else is_date
+    first = next((row for row in present if not fits(values[row])), present[0])
+    return f"{values[first]!r:.60} in {table.place(int(first))}"
+
+
+def with_closest(names: Sequence[str], table: Table) -> str:
+    """List names that are not in a table, some with ones that are and look alike."""
+    known = {name.casefold(): name for name in table.columns}
+    listed = []
+    for k, name in enumerate(names):
+        # looking takes long in a table of thousands of columns
+        looked_up = name.casefold() if k < MOST_NAMES else ""
+        close = [known[found] for found in difflib.get_close_matches(looked_up, known)]
+        asked = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+        listed.append(f"{name!r}{asked}")
+    return ", ".join(listed)
+
+
+def quoted(names: Iterable[str]) -> str:
+    """List names, in quotation marks."""
+    return ", ".join(map(repr, names))
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things, such as "1 row" or "2 rows"."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def be(count: int) -> str:
+    """Return the verb that goes with a number of things."""
+    return "is" if count == 1 else "are"
+
+
+def short(number: float) -> str:
+    """Return a number with four digits, or with all of those before the point."""
+    return f"{number:.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"

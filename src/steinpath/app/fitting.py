@@ -1,0 +1,332 @@
+"""Fits to the data of a file: the penalty and the iterate chosen, several losses compared."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.progress import begin
+from steinpath._tuning import Tuning, tune
+from steinpath.app.encoding import Encoded
+from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS, Kind
+from steinpath.app.tables import DataError
+from steinpath.design._designs import DenseDesign, Design
+from steinpath.problem._penalties import NoPenalty
+from steinpath.problem._scoring import Criterion, TestLoss
+from steinpath.risk._estimate import Risk, compare_risks
+
+# Iterations and strengths of the penalty, where there is room for them ...
+_ITERATIONS, _STRENGTHS = 300, 20
+# ... which there is for so many numbers, rows × iterations × strengths, and at the least.
+_ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
+# Beyond so many, single precision, unless the target has sizes beyond that.
+_LARGE = 3 * 10**7
+# With fewer rows there is no saying what error to expect.
+_FEWEST_ROWS = 10
+# Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
+_SMALLEST, _LARGEST = 1e-70, 1e70
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Data that are ready to be fitted: centred, in columns of standard deviation 1.
+
+    Make it with `prepare_task`.
+    """
+
+    data: Encoded
+    design: Design
+    y: np.ndarray
+    centre: np.ndarray
+    scale: np.ndarray
+    level: float
+    n_iter: int
+    n_strengths: int
+    notes: tuple[str, ...]
+
+
+def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | None = None) -> Task:
+    """Make data ready, and say how many iterations and strengths of the penalty to try.
+
+    Parameters
+    ----------
+    data : Encoded
+        Features and responses.
+    n_iter, n_strengths : int, optional
+        As many as there is room for by default.
+    """
+    n = len(data.y)
+    if n < _FEWEST_ROWS:
+        raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
+    strengths = n_strengths or max(
+        min(_STRENGTHS, _ROOM // (n * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
+    )
+    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (n * strengths)), _FEWEST_ITERATIONS)
+    notes = []
+    if (n_iter or _ITERATIONS) > iterations or (n_strengths or _STRENGTHS) > strengths:
+        notes.append(
+            f"with so many rows, {strengths} strengths of the penalty and {iterations} iterations "
+            "are tried unless you ask for more (--strengths, --iters)"
+        )
+    _check_sizes(data)
+    level = float(np.median(data.y))
+    y, size = data.y - level, float(np.abs(data.y - level).max())
+    large = n * strengths * iterations > _LARGE and 1 / _LARGE < size < _LARGE
+    dtype = np.float32 if large else np.float64
+    # in double precision: a date less its mean has a few digits, a date has many
+    centre = data.X.mean(axis=0)
+    X = data.X - centre
+    scale = np.sqrt(np.mean(X**2, axis=0))
+    return Task(
+        data=data,
+        design=DenseDesign((X / scale).astype(dtype)),
+        y=y.astype(dtype),
+        centre=centre,
+        scale=scale,
+        level=level,
+        n_iter=iterations,
+        n_strengths=strengths,
+        notes=tuple(notes),
+    )
+
+
+def _check_sizes(data: Encoded) -> None:
+    """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
+    names = [data.encoding.target, *data.encoding.feature_names]
+    for name, values in zip(names, (data.y, *data.X.T), strict=True):
+        size = float(np.abs(values).max())
+        if not _SMALLEST < size < _LARGEST:
+            raise DataError(
+                f"{name!r} has numbers up to {size:.3g} in size; rescale it, to sizes between "
+                f"{_SMALLEST:g} and {_LARGEST:g}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was found for a loss and a penalty.
+
+    Attributes
+    ----------
+    task : Task
+        The data.
+    kind : Kind
+        The loss and the penalty.
+    tuning : Tuning
+        The risk of every iterate for every strength of the penalty.
+    """
+
+    task: Task
+    kind: Kind
+    tuning: Tuning
+
+    @property
+    def risk(self) -> Risk:
+        """The risk estimate at the chosen strength."""
+        return self.tuning.risks[self.tuning.best[0]]
+
+    @property
+    def criterion(self) -> Criterion:
+        """The test loss."""
+        assert isinstance(self.risk.criterion, Criterion)  # none of a user's own
+        return self.risk.criterion
+
+    @property
+    def effects(self) -> np.ndarray:
+        """Coefficients per standard deviation of the features."""
+        return np.asarray(to_numpy(self.tuning.coef), float)
+
+    @property
+    def coef(self) -> np.ndarray:
+        """Coefficients per unit of the features."""
+        return np.asarray(self.effects / self.task.scale, float)
+
+    @property
+    def intercept(self) -> float:
+        """Prediction where all features are zero."""
+        return float(self.task.level + self.tuning.intercept - self.task.centre @ self.coef)
+
+    @property
+    def alphas(self) -> np.ndarray:
+        """Strengths of the penalty on scikit-learn's scale."""
+        return self.tuning.lams / math.sqrt(len(self.task.y))
+
+    @property
+    def alpha(self) -> float:
+        """The chosen one."""
+        return float(self.alphas[self.tuning.best[0]])
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Estimated risk of the choice, and its standard error."""
+        t = self.tuning.best_iter
+        return float(self.risk.values[t]), float(self.risk.stderr[t])
+
+    @property
+    def train(self) -> float:
+        """Training error of the choice."""
+        return float(self.risk.train[self.tuning.best_iter])
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of coefficients of the choice that are not zero."""
+        return int(np.count_nonzero(self.effects))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was cut short."""
+        alone = self.kind.penalty == NoPenalty.name  # it has no strength
+        strengths = 1 if alone else self.task.n_strengths
+        return self.tuning.path.n_iter == self.task.n_iter and len(self.tuning.lams) == strengths
+
+    @cached_property
+    def constant_risk(self) -> float:
+        """Error of the best constant prediction."""
+        y = self.task.y.astype(float)
+        low, high = float(y.min()), float(y.max())
+
+        def risk(constant: float) -> float:
+            return float(self.criterion(y, np.full_like(y, constant)).mean())
+
+        # golden sections, which take the kinks of convex functions, to a share of the range
+        best = minimize_scalar(
+            lambda share: risk(low + share * (high - low)),
+            bounds=(0.0, 1.0),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        return float(min(best.fun, risk(float(np.median(y)))))
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A loss and a penalty, at the strength and the iterate that are best for them.
+
+    Attributes
+    ----------
+    loss, penalty : str
+        Which.
+    alpha : float
+        The strength, on scikit-learn's scale.
+    iterate, nonzeros : int
+        The iterate, and the number of its coefficients that are not zero.
+    risk, stderr : float
+        Its estimated risk, with standard error.
+    behind, behind_stderr : float
+        How much larger that is than the smallest, with standard error.
+    """
+
+    loss: str
+    penalty: str
+    alpha: float
+    iterate: int
+    nonzeros: int
+    risk: float
+    stderr: float
+    behind: float
+    behind_stderr: float
+
+
+def fit_task(
+    task: Task, kind: Kind, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
+) -> Fit:
+    """Choose the strength of the penalty and the iterate by their estimated risk.
+
+    Parameters
+    ----------
+    task : Task
+        The data.
+    kind : Kind
+        The loss and the penalty.
+    test_loss, rule, seed
+        As for `steinpath.tune`.
+    """
+    lams: Any = np.zeros(1) if kind.penalty == NoPenalty.name else task.n_strengths
+    tuning = tune(
+        task.design,
+        task.y,
+        kind.loss,
+        kind.penalty_of,
+        lams,
+        task.n_iter,
+        fit_intercept=True,
+        test_loss=test_loss,
+        rule=rule,
+        rng=seed,
+    )
+    return Fit(task, kind, tuning)
+
+
+def compare_kinds(
+    task: Task,
+    kinds: Sequence[Kind],
+    test_loss: TestLoss,
+    rule: str = "min",
+    seed: int = 0,
+) -> tuple[Fit, list[Ranked]]:
+    """Fit several losses and penalties, and rank them by the same test loss.
+
+    Told that it is enough (see `steinpath._support.progress`), it leaves out the others, and the
+    one under way, unless it is the first.
+
+    Parameters
+    ----------
+    task : Task
+        The data.
+    kinds : sequence of Kind
+        What to compare.
+    test_loss, rule, seed
+        As for `steinpath.tune`.
+
+    Returns
+    -------
+    best : Fit
+        That with the smallest risk.
+    ranking : list of Ranked
+        All that were finished, the best first.
+    """
+    best: Fit | None = None
+    found: list[tuple[Kind, float, int, int, Risk]] = []
+    done = begin(f"comparing {len(kinds)} models", len(kinds))
+    for kind in kinds:
+        fit = fit_task(task, kind, test_loss, rule, seed)
+        stop = done()
+        if stop and not fit.is_whole and best is not None:
+            break
+        found.append((kind, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
+        if best is None or fit.estimate[0] < best.estimate[0]:
+            best = fit
+        if stop:
+            break
+    assert best is not None
+    ranking = []
+    for kind, alpha, t, nonzeros, risk in found:
+        behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
+        ranking.append(
+            Ranked(
+                LOSS_WORDS[kind.loss.name],
+                PENALTY_WORDS[kind.penalty],
+                alpha,
+                t,
+                nonzeros,
+                float(risk.values[t]),
+                float(risk.stderr[t]),
+                behind,
+                0.0 if kind is best.kind else stderr,
+            )
+        )
+    return best, sorted(ranking, key=lambda row: row.risk)
+
+
+def _alone(risk: Risk) -> Risk:
+    """Return a copy that holds on to its own path, and not to those that ran beside it."""
+    shared = (risk.path.design, risk.path.y)
+    return copy.deepcopy(risk, {id(each): each for each in shared})

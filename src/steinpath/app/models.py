@@ -1,0 +1,304 @@
+"""Fitted models in files: JSON that says what it is, and nothing that could be executed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.files import write_text
+from steinpath._support.validation import warn
+from steinpath.app.encoding import Encoding
+from steinpath.app.tables import DataError, Table, as_table
+from steinpath.problem._scoring import CRITERIA
+
+# What the first lines of a file say it is, and of which making.
+_FORMAT, _VERSION = "steinpath model", 1
+# A model of a million coefficients has some fifty million characters.
+_MOST_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a model was chosen, and what is expected of it.
+
+    Attributes
+    ----------
+    loss, penalty : str
+        Their names, such as "lad" and "lasso".
+    parameters : dict of str to float
+        Parameters of the loss and shape of the penalty.
+    alpha : float
+        Strength of the penalty, on scikit-learn's scale.
+    iterate, iterations : int
+        The chosen iterate, and how many were run.
+    test_loss : str
+        What the risk is the mean of.
+    test_parameter : float
+        Its parameter, such as a quantile; 0 where it has none.
+    risk, stderr, train : float
+        Estimated risk on new rows, its standard error (infinite where it is not known), and the
+        training error.
+    rows : int
+        Number of rows it was fitted to.
+    """
+
+    loss: str
+    penalty: str
+    parameters: dict[str, float]
+    alpha: float
+    iterate: int
+    iterations: int
+    test_loss: str
+    test_parameter: float
+    risk: float
+    stderr: float
+    train: float
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted model, which predicts from the columns of a file. Read it with `load_model`.
+
+    Attributes
+    ----------
+    encoding : Encoding
+        How columns become features.
+    coef : ndarray of shape (p,)
+        Coefficients of the features.
+    intercept : float
+        Prediction where all features are zero.
+    choice : Choice
+        How it was chosen, and what is expected of it.
+    warnings : tuple of str
+        Reasons not to trust that.
+    steinpath_version : str
+        What it was made with.
+    """
+
+    encoding: Encoding
+    coef: np.ndarray = field(repr=False)
+    intercept: float
+    choice: Choice
+    warnings: tuple[str, ...] = ()
+    steinpath_version: str = ""
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        return self.encoding.feature_names
+
+    def predict(self, data: Any) -> np.ndarray:
+        """Predict the target.
+
+        Parameters
+        ----------
+        data : DataFrame, mapping of columns, or Table
+            Rows with the columns that the model was fitted to; others are not looked at.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        predictions, notes = self.predict_table(as_table(data, self.encoding.named))
+        for note in notes:
+            warn(note)
+        return predictions
+
+    def predict_table(self, table: Table) -> tuple[np.ndarray, list[str]]:
+        """Return predictions, and what should be known about them."""
+        X, notes = self.encoding.transform(table)
+        with np.errstate(over="ignore", invalid="ignore"):
+            predictions = X @ self.coef + self.intercept
+        if not np.isfinite(predictions).all():
+            row = int(np.flatnonzero(~np.isfinite(predictions))[0])
+            raise DataError(f"the numbers in {table.place(row)} are too large to predict from")
+        return predictions, notes
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Write it to a file, for `load_model`.
+
+        Parameters
+        ----------
+        file : str or path
+            Its name; ".json" is usual.
+        """
+        entries = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "steinpath_version": self.steinpath_version,
+            **asdict(self.choice),
+            "stderr": self.choice.stderr if math.isfinite(self.choice.stderr) else None,
+            "warnings": list(self.warnings),
+            **self.encoding.to_json(),
+            "intercept": self.intercept,
+            "coef": dict(zip(self.feature_names, self.coef.tolist(), strict=True)),
+        }
+        text = json.dumps(entries, indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(Path(file), text + "\n")
+
+    def __repr__(self) -> str:
+        c = self.choice
+        return (
+            f"<Model of {self.encoding.target!r} by {c.loss} + {c.penalty}: "
+            f"{np.count_nonzero(self.coef)} of {len(self.coef)} coefficients, {c.test_loss} risk "
+            f"{c.risk:.4g} ± {c.stderr:.2g}>"
+        )
+
+
+def load_model(file: str | os.PathLike[str]) -> Model:
+    """Read a model that `Model.save` or ``steinpath fit`` wrote.
+
+    The file is JSON: nothing in it is executed, and anything that is not a model is refused.
+
+    Parameters
+    ----------
+    file : str or path
+        Its name.
+
+    Returns
+    -------
+    Model
+        Its `predict` takes data frames.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> model = sp.load_model("houses-fit/model.json")  # doctest: +SKIP
+    >>> model.predict(new_houses)  # doctest: +SKIP
+    """
+    try:
+        return _from_json(_read_json(file))
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise DataError(f"{file} is no model: it is not JSON, or has been cut off") from None
+    except MemoryError:
+        raise DataError(f"{file} is no model: it needs more memory than there is") from None
+    except DataError as error:
+        raise DataError(f"{file} is no model that this version can read: {error}") from None
+    except ValueError as error:  # a name that no file can have
+        raise DataError(f"cannot read {str(file)!r}: {error}") from None
+
+
+def _read_json(file: str | os.PathLike[str]) -> Any:
+    """Read JSON of bounded size, strictly: what could be read in two ways is refused."""
+    with open(file, "rb") as opened:
+        # not by the size that the file says it has: a device says 0, and never ends
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise DataError("it is too large for a model")
+    return json.loads(
+        content.decode(),
+        parse_constant=_refuse,
+        parse_int=_parse_int,
+        object_pairs_hook=_once_each,
+    )
+
+
+def _refuse(constant: str) -> float:
+    raise DataError(f"{constant} is no number of a model")
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > 4000:  # Python has a limit of its own, and no name for the error
+        _refuse(f"{digits[:20]}…")
+    return int(digits)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise DataError(f"it has {counts.most_common(1)[0][0]!r:.60} more than once")
+    return found
+
+
+def _from_json(found: Any) -> Model:
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise DataError(f"its 'format' is not {_FORMAT!r}")
+    if type(found.get("version")) is not int or found["version"] != _VERSION:
+        raise DataError(
+            f"its version is {found.get('version')!r:.20}, and not {_VERSION}; it may be of a "
+            "newer steinpath"
+        )
+    encoding = Encoding.from_json({name: found.get(name) for name in ("target", "columns")})
+    coef = found.get("coef")
+    if not isinstance(coef, dict) or list(coef) != encoding.feature_names:
+        raise DataError("its 'coef' does not have the features of its columns")
+    warnings = found.get("warnings", [])
+    if not isinstance(warnings, list):
+        raise DataError("its 'warnings' are not texts")
+    return Model(
+        encoding,
+        np.array([_number(f"coef {name!r:.60}", value) for name, value in coef.items()]),
+        _number("intercept", found.get("intercept")),
+        _choice(found),
+        tuple(_text("warnings", text) for text in warnings),
+        _text("steinpath_version", found.get("steinpath_version", "")),
+    )
+
+
+def _choice(found: dict[str, Any]) -> Choice:
+    entries: dict[str, Any] = {}
+    for entry in fields(Choice):
+        if entry.name not in found:
+            raise DataError(f"it has no {entry.name!r}")
+        value = found[entry.name]
+        if entry.name == "stderr" and value is None:
+            value = math.inf
+        elif entry.type == "float":
+            value = _number(entry.name, value)
+        elif entry.type == "int":
+            value = _count(entry.name, value)
+        elif entry.type == "str":
+            value = _text(entry.name, value)
+        entries[entry.name] = value
+    parameters = entries["parameters"]
+    if not isinstance(parameters, dict):
+        raise DataError("its 'parameters' are not named numbers")
+    entries["parameters"] = {
+        _text("parameters", name): _number(name, value) for name, value in parameters.items()
+    }
+    choice = Choice(**entries)
+    if choice.iterate > choice.iterations or min(choice.stderr, choice.alpha) < 0:
+        raise DataError("its numbers are not those of a fit")
+    q, low = choice.test_parameter, {"huber": 1e-300, "pseudo_huber": 1e-300}
+    sound = 0 < q < 1 if choice.test_loss == "quantile" else q >= low.get(choice.test_loss, 0)
+    if choice.test_loss not in CRITERIA or not sound:
+        raise DataError("its 'test_loss' is none that is known, or has no such parameter")
+    return choice
+
+
+def _text(name: str, value: Any) -> str:
+    """Return a text of the file that can be written to one again."""
+    if not isinstance(value, str):
+        raise DataError(f"its {name!r} is not a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # halves of characters, which JSON has escapes for
+        raise DataError(f"its {name!r} is not Unicode") from None
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    """Return a whole number of the file that is not negative."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise DataError(f"its {name!r} is not a whole number")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    """Return a finite number of the file."""
+    usable = isinstance(value, int | float) and not isinstance(value, bool)
+    # an integer of a thousand digits is no float
+    if not usable or abs(value) > 1e300 or not math.isfinite(value):
+        raise DataError(f"its {name!r} is not a number")
+    return float(value)

@@ -1,0 +1,201 @@
+"""What the report of a fit says."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath.app.fitting import Fit, Ranked
+from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS, error_words
+from steinpath.app.report.content import Charts, Coefficient, Content
+
+# What a page can show, and a browser move quickly.
+_MOST_ITERATES, _MOST_CURVES, _MOST_ROWS = 400, 20, 2000
+
+ASSUMPTIONS = (
+    "New rows come from where these came from, by the same kind of draw.",
+    "Rows are independent of each other: no repeated measurements of one subject, no neighbours in "
+    "time or space. If they are not, the error on new ones is larger than estimated, and this "
+    "report cannot see all such cases.",
+    "Rows were not chosen, cleaned or transformed by looking at the target.",
+)
+_SMALLEST = (
+    "The estimate at the choice is the smallest of many, and so too small: by a few percent, and "
+    "by ten or more where there are few rows for the columns."
+)
+
+
+def build_content(
+    fit: Fit,
+    *,
+    file: str,
+    command: str,
+    seed: int,
+    notes: Sequence[str] = (),
+    ranking: Sequence[Ranked] = (),
+) -> Content:
+    """Return what a report of a fit says.
+
+    Parameters
+    ----------
+    fit : Fit
+        What was found.
+    file : str
+        Name of the file with the data.
+    command : str
+        What to type to get the same again.
+    seed : int
+        Of the random numbers.
+    notes : sequence of str
+        What was done to the data, and else should be known.
+    ranking : sequence of Ranked
+        The fits that it was compared with, itself included.
+    """
+    data, effects = fit.task.data, fit.effects
+    names = data.encoding.feature_names
+    order = [int(j) for j in np.argsort(-np.abs(effects), kind="stable") if effects[j]]
+    return Content(
+        title=f"{data.encoding.target}, from {file}",
+        verdict=verdict(fit),
+        facts=facts(fit),
+        warnings=fit.tuning.warnings,
+        assumptions=ASSUMPTIONS + ((_SMALLEST,) if fit.tuning.rule == "min" else ()),
+        checks=fit.risk.diagnostics,
+        columns=data.summaries,
+        notes=tuple(notes),
+        intercept=fit.intercept,
+        coefficients=tuple(
+            Coefficient(names[j], float(fit.coef[j]), float(effects[j])) for j in order
+        ),
+        ranking=tuple(ranking),
+        charts=build_charts(fit, names),
+        command=command,
+        provenance=(
+            *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),
+            ("python", platform.python_version()),
+            ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
+            ("seed", str(seed)),
+            ("risk estimated by", fit.risk.method),
+        ),
+    )
+
+
+def verdict(fit: Fit) -> str:
+    """Say the result in a sentence or two."""
+    risk, stderr = fit.estimate
+    kind = LOSS_WORDS[fit.kind.loss.name] + (
+        f" regression with {_article(fit.kind.penalty)} penalty"
+        if fit.kind.penalty != "none"
+        else " regression without a penalty"
+    )
+    return (
+        f"On new rows like these, the mean {error_words(fit.criterion)} of the chosen model "
+        f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
+        f"prediction is {_like(fit.constant_risk, stderr)}. The model is iterate "
+        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {kind}."
+    )
+
+
+def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
+    """Return the key figures."""
+    n, p = fit.task.data.X.shape
+    risk, stderr = fit.estimate
+    found = [
+        (f"expected {error_words(fit.criterion)}", with_error(risk, stderr)),
+        ("error on the training rows", _like(fit.train, stderr)),
+        ("error of a constant prediction", _like(fit.constant_risk, stderr)),
+        ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
+        ("coefficients not zero", f"{fit.nonzeros} of {p}"),
+        ("rows", f"{n:,}"),
+    ]
+    if fit.criterion.name == "squared":
+        found.insert(1, ("its root", _like(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
+    if fit.kind.penalty != "none":
+        words = PENALTY_WORDS[fit.kind.penalty]
+        found.insert(-2, (f"chosen strength (alpha) of the {words}", f"{fit.alpha:.3g}"))
+    return tuple(found)
+
+
+def with_error(value: float, stderr: float) -> str:
+    """Return a number with its standard error, in as many digits as that has."""
+    known = np.isfinite(stderr)
+    return f"{_like(value, stderr)} ± {_like(stderr, stderr)}" if known else _like(value, stderr)
+
+
+def _like(value: float, stderr: float) -> str:
+    """Return a number with the digits that its standard error leaves it."""
+    if not 0 < stderr < np.inf:
+        return f"{value:.4g}"
+    digits = 1 - int(np.floor(np.log10(stderr)))
+    if -6 <= digits <= 8:
+        return f"{round(value, digits):,.{max(digits, 0)}f}"
+    return f"{value:.4g}"
+
+
+def _article(penalty: str) -> str:
+    words = PENALTY_WORDS[penalty]
+    return f"{'an' if words[0] in 'aeiouMS' else 'a'} {words}"
+
+
+def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
+    """Return the numbers behind the interactive curves."""
+    tuning = fit.tuning
+    k, best = tuning.best
+    shown = _some_iterates(tuning.path.n_iter, best)
+    order = np.argsort(-tuning.lams, kind="stable")
+    curves = [
+        _nested(to_numpy(array)[order][:, shown])
+        for array in (tuning.risk, tuning.stderr, tuning.train)
+    ]
+    nonzeros = [
+        (to_numpy(tuning.risks[j].path.coef)[shown] != 0).sum(axis=1).tolist() for j in order
+    ]
+    path = to_numpy(tuning.path.coef)[shown]
+    by_size = np.argsort(-np.abs(path).max(axis=0), kind="stable")
+    largest = [int(j) for j in by_size[:_MOST_CURVES] if path[:, j].any()]
+    raw, corrected = _residuals(fit)
+    return Charts(
+        test_loss=error_words(fit.criterion),
+        penalty=PENALTY_WORDS[fit.kind.penalty],
+        strengths=tuple(fit.alphas[order].tolist()),
+        iterates=tuple(shown),
+        risk=curves[0],
+        stderr=curves[1],
+        train=curves[2],
+        nonzeros=tuple(map(tuple, nonzeros)),
+        chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
+        coefficient_names=tuple(names[j] for j in largest),
+        coefficients=_nested(path[:, largest]),
+        raw=tuple(raw.tolist()),
+        corrected=tuple(corrected.tolist()),
+    )
+
+
+def _some_iterates(last: int, best: int) -> list[int]:
+    """Return all iterates, or of very many those that are evenly spread in logarithmic time."""
+    if last < _MOST_ITERATES:
+        return list(range(last + 1))
+    spread = np.geomspace(1, last, _MOST_ITERATES).round().astype(int)
+    return sorted({0, best, *spread.tolist()})
+
+
+def _residuals(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals at the choice, as they are and corrected, of all rows or of some."""
+    t, path = fit.tuning.best_iter, fit.tuning.path
+    rows = np.arange(path.n_samples)
+    if len(rows) > _MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
+    y = to_numpy(path.y)[rows]
+    fitted = to_numpy(path.fitted_at(slice(t, t + 1)))[0, rows]
+    return y - fitted, y - to_numpy(fit.risk.predicted(t))[rows]
+
+
+def _nested(array: Any) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, np.asarray(array, float).tolist()))

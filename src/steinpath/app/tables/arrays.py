@@ -1,0 +1,180 @@
+"""Tables from arrays: those of an .npz file, and the columns of a data frame or a mapping."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from steinpath.app.tables.table import (
+    DataError,
+    Table,
+    check_expansion,
+    check_names,
+    check_values,
+    check_width,
+    objects,
+    stripped,
+)
+from steinpath.app.tables.text import in_utc, parse_cells
+
+# What may name the columns of a matrix in an .npz file.
+_NAMES_OF_COLUMNS = ("feature_names", "columns")
+# Bytes of arrays that a file may always hold, however small it is.
+_MOST_BYTES = 2**30
+
+
+def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
+    """Return the columns of a data frame, or of a mapping, as a table.
+
+    Parameters
+    ----------
+    data : DataFrame, mapping of columns by name, or Table
+        Columns of numbers, dates, texts, or true and false; texts that are all numbers or dates are
+        read as such, as in a file.
+    as_text : collection of str
+        Columns whose texts and whole numbers are kept as they are, since they are names.
+
+    Raises
+    ------
+    DataError
+        If a column holds anything else.
+    """
+    if isinstance(data, Table):
+        return data
+    if not isinstance(data, Mapping) and not hasattr(data, "columns"):
+        raise TypeError(
+            "data must be a data frame, or a mapping of columns by their names, got "
+            f"{type(data).__name__}"
+        )
+    names = list(data.keys() if isinstance(data, Mapping) else data.columns)
+    table = Table({})
+    for name in names:
+        array = np.asarray(data[name])
+        if array.ndim != 1:
+            raise DataError(f"column {name!r:.60} has shape {array.shape}; it must be a vector")
+        try:
+            if str(name) in as_text:
+                array = _named(array)
+            column = _from_array(array) if array.dtype != object else _mixed(array)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(
+                f"column {name!r:.60} must hold numbers, dates, texts, or true and false, and no "
+                "mixture of them"
+            ) from None
+        if column.dtype == object and str(name) not in as_text:
+            column = parse_cells(str(name), [cell or "" for cell in column], table)
+        table.columns[str(name)] = column
+    if len({len(values) for values in table.columns.values()}) > 1:
+        raise DataError("the columns must be of the same length")
+    check_values(table)
+    return table
+
+
+def _named(array: np.ndarray) -> np.ndarray:
+    """Return whole numbers as texts, which have all digits, and anything else as it is."""
+    return array.astype(str) if array.dtype.kind in "iu" else array
+
+
+def _mixed(array: np.ndarray) -> np.ndarray:
+    """Return a column of Python objects: of one kind, or missing."""
+    # pandas has missing values of its own, which are neither equal nor unequal to themselves
+    gaps = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in array])
+    kinds = np.array([in_utc(x) if isinstance(x, datetime) else x for x in array[~gaps]] or [None])
+    if kinds.dtype.kind == "O" and gaps.all():
+        return objects([None] * len(array))
+    if kinds.dtype.kind == "U" and not all(isinstance(value, str) for value in array[~gaps]):
+        raise TypeError
+    found = _from_array(kinds.astype("datetime64[us]") if kinds.dtype == object else kinds)
+    empty = {"f": np.nan, "M": np.datetime64("NaT", "us")}.get(found.dtype.kind)
+    column = np.full(len(array), empty, found.dtype)
+    column[~gaps] = found
+    return column
+
+
+def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
+    """Read what numpy.savez wrote."""
+    with open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise DataError("it is damaged, or not written by numpy.savez")
+        with zipfile.ZipFile(file) as archive:  # no more than this is ever unpacked of each
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+        check_expansion(unpacked, os.fstat(file.fileno()).st_size, _MOST_BYTES)
+        file.seek(0)
+        loaded = np.load(file, allow_pickle=False)
+        arrays = {name: _load_array(loaded, name) for name in loaded.files}
+    given = _given_names(arrays)
+    rows = {name: len(array) for name, array in arrays.items()}
+    first = next(iter(rows), "")
+    for name, count in rows.items():
+        if count != rows[first]:
+            raise DataError(
+                f"array {name!r} has {count} rows, and {first!r} has {rows[first]}; all must have "
+                "the same number"
+            )
+    names, columns = [], []
+    for name, array in arrays.items():
+        if array.ndim == 1:
+            names.append(name)
+            columns.append(_from_array(_named(array) if name in as_text else array))
+        else:
+            check_width(array.shape[1])
+            names += given or [f"{name}{k}" for k in range(array.shape[1])]
+            columns += [_from_array(column) for column in array.T]
+    return Table(dict(zip(check_names(names), columns, strict=True)))
+
+
+def _load_array(loaded: Any, name: str) -> np.ndarray:
+    try:
+        array = loaded[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise DataError(
+            f"array {name!r} holds Python objects, which are never loaded; make it one of numbers "
+            "or texts"
+        ) from None
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{name!r} is no array")
+    kinds = "biufUM" if array.ndim == 1 else "biuf"
+    # of values without a size there may be any number in a file of a few bytes
+    sound = array.dtype.kind in kinds and array.dtype.itemsize > 0
+    if not sound or array.ndim not in (1, 2):
+        raise DataError(
+            f"array {name!r} is of type {array.dtype} and shape {array.shape}; arrays must hold "
+            "numbers, or have one dimension and hold dates or texts"
+        )
+    return array
+
+
+def _given_names(arrays: dict[str, np.ndarray]) -> list[str]:
+    """Take out names for the columns of the only matrix, if there are both."""
+    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+    naming = next((name for name in _NAMES_OF_COLUMNS if name in arrays), None)
+    if len(matrices) != 1 or naming is None or arrays[naming].dtype.kind != "U":
+        return []
+    names, count = arrays.pop(naming).tolist(), arrays[matrices[0]].shape[1]
+    if len(names) != count:
+        raise DataError(
+            f"array {naming!r} has {len(names)} names, and {matrices[0]!r} has {count} columns; "
+            "there must be one for each"
+        )
+    return [str(name) for name in names]
+
+
+def _from_array(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[us]")
+    if array.dtype.kind == "U":
+        return stripped(array.tolist())
+    if array.dtype.kind == "b":
+        return objects(["true" if value else "false" for value in array])
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"no column is of {array.dtype}")
+    with np.errstate(over="ignore"):  # of extended precision; what is then infinite is refused
+        return array.astype(float)

@@ -1,0 +1,110 @@
+"""Tables from Parquet and Arrow files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from steinpath.app.tables.table import (
+    DataError,
+    Table,
+    check_expansion,
+    check_names,
+    objects,
+    stripped,
+    texts,
+)
+
+# Where pandas keeps row labels that have no name.
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# Bytes of columns that a file may always hold, however small it is.
+_MOST_BYTES = 2**30
+
+
+def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
+    """Read a Parquet file."""
+    arrow = _pyarrow()
+    # as a file and not by its name, which may be taken for that of a part of a larger table
+    with open(path, "rb") as file:
+        opened = arrow.parquet.ParquetFile(file, page_checksum_verification=True)
+        about = opened.metadata
+        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        rows = max(about.num_rows, sum(group.num_rows for group in groups))
+        stored = sum(group.total_byte_size for group in groups)
+        _check_size(max(stored, 8 * rows * about.num_columns), file)
+        return _from_arrow(opened.read(), as_text)
+
+
+def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
+    """Read an Arrow file, or a stream of Arrow kept in a file."""
+    arrow = _pyarrow()
+    with open(path, "rb") as file:
+        whole = file.read(6) == b"ARROW1"
+        file.seek(0)
+        opened = arrow.ipc.open_file if whole else arrow.ipc.open_stream
+        found = opened(file).read_all()
+        # columns of nothing, or of runs, have any number of rows in a few bytes
+        _check_size(8 * found.num_rows * found.num_columns, file)
+        return _from_arrow(found, as_text)
+
+
+def _check_size(size: int, file: IO[bytes]) -> None:
+    """Refuse columns that are far larger than their file."""
+    check_expansion(size, os.fstat(file.fileno()).st_size, _MOST_BYTES)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise DataError("such files need pyarrow: pip install 'steinpath[files]'") from None
+    return pyarrow
+
+
+def _from_arrow(found: Any, as_text: Collection[str]) -> Table:
+    found.validate(full=True)  # damaged files may otherwise end the interpreter
+    kept = [k for k, name in enumerate(found.column_names) if not _PANDAS_INDEX.fullmatch(name)]
+    names = check_names([found.column_names[k] for k in kept])
+    categorical = _categorical(found.schema)
+    table = Table({})
+    for name, k in zip(names, kept, strict=True):
+        column = found.column(k)
+        if name in as_text and _pyarrow().types.is_integer(column.type):
+            column = column.cast(_pyarrow().string())
+        values = _from_arrow_column(name, column)
+        table.columns[name] = texts(values) if found.column_names[k] in categorical else values
+    return table
+
+
+def _categorical(schema: Any) -> set[str]:
+    """Columns that pandas wrote as categories, also of numbers, which Parquet does not keep."""
+    columns = (schema.pandas_metadata or {}).get("columns", ())
+    return {one["field_name"] for one in columns if one["pandas_type"] == "categorical"}
+
+
+def _from_arrow_column(name: str, column: Any) -> np.ndarray:
+    arrow = _pyarrow()
+    kind, types = column.type, arrow.types
+    if types.is_dictionary(kind):
+        return texts(_from_arrow_column(name, column.cast(kind.value_type)))
+    if types.is_null(kind):
+        return objects([None] * len(column))
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return np.array(column.cast(arrow.float64(), safe=False).to_numpy())
+    if types.is_date(kind) or types.is_timestamp(kind):
+        finer = types.is_timestamp(kind) and kind.unit == "ns"
+        return np.array(column.cast(arrow.timestamp("us"), safe=not finer).to_numpy())
+    if types.is_boolean(kind):
+        column = column.cast(arrow.string())
+    elif not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        raise DataError(
+            f"column {name!r} is of type {kind}; columns must hold numbers, dates, texts or "
+            "true and false"
+        )
+    return stripped(column.to_pylist())

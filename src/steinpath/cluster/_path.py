@@ -1,0 +1,237 @@
+"""Paths whose rows are on a cluster: what is known here, and what is fetched when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array
+from steinpath._support.validation import check_rng
+from steinpath.algorithms._family import ProximalAlgorithm
+from steinpath.algorithms._recursion import Algorithm
+from steinpath.cluster._conversation import Conversation
+from steinpath.cluster._sessions import Call, Share
+from steinpath.design._designs import Design, InterceptDesign
+from steinpath.engine._compression import CompressedCorrections
+from steinpath.engine._path import Path, RemotePath, Setting, advance
+from steinpath.problem._losses import Loss
+from steinpath.problem._penalties import Penalty
+from steinpath.problem._scoring import resolve_test_loss
+from steinpath.risk._estimate import Risk, estimate_risk
+from steinpath.risk._methods import Compressed
+
+if TYPE_CHECKING:
+    from steinpath.cluster._design import DistributedDesign
+
+# Iterates whose objective is computed at a time.
+_ITERATES = 32
+
+
+class DistributedPath(RemotePath):
+    """The iterates of a run on a cluster. Made by `steinpath.run`.
+
+    It has the attributes of `steinpath.Path`. Coefficients and intercepts are here; what has one
+    entry per row (``fitted``, ``dual``) is fetched from the workers when asked for, and the
+    objective is computed there.
+    """
+
+    @classmethod
+    def run(
+        cls,
+        design: DistributedDesign,
+        y: Array,
+        loss: Loss,
+        penalty: Penalty,
+        algorithm: Algorithm,
+        n_iter: int,
+        fit_intercept: bool,
+    ) -> DistributedPath:
+        """Do as `steinpath.run`, with arguments that were checked."""
+        offset = loss.location(y) if fit_intercept else 0.0
+        conversation = Conversation(design.carrier())
+        known = design.norms.get(fit_intercept)
+        settled = loss, penalty, algorithm, n_iter, fit_intercept, offset, known
+        calls = [Call(_run, (part, *settled)) for part in design.split(y)]
+        found = conversation.ask(calls, remember=True)[0]
+        return cls(design, conversation, y, loss, penalty, offset, **found)
+
+    def __init__(
+        self,
+        features: DistributedDesign,
+        conversation: Conversation,
+        y: Array,
+        loss: Loss,
+        penalty: Penalty,
+        offset: float,
+        algorithm: Algorithm,
+        iterates: Array,
+        means: Array | None,
+        height: float,
+        norm: tuple[float, float] | None,
+    ):
+        design: Design = features
+        if means is not None:
+            design = InterceptDesign(features, means, height)
+        setting = Setting(y, loss, design, offset)
+        assert isinstance(algorithm, ProximalAlgorithm)
+        maps = algorithm.maps(loss, setting.own(penalty), design.n_rows)
+        # a frozen class, whose other attributes are fetched when asked for
+        self.__dict__ |= {
+            "y": y,
+            "loss": loss,
+            "penalty": penalty,
+            "algorithm": algorithm,
+            "design": design,
+            "maps": maps,
+            "offset": offset,
+            "iterates": iterates,
+            "risk": None,
+            "_blocks": len(features.blocks),
+            "_conversation": conversation,
+        }
+        if norm is not None:
+            design._norm = features.norms[means is not None] = norm
+
+    @cached_property
+    def products(self) -> Array:
+        """``X b^t`` of the recursion, for each iterate."""
+        return self._rows_of("products", slice(None))
+
+    @cached_property
+    def duals(self) -> Array:
+        """Dual iterates, the first being ``u^0``."""
+        return self._rows_of("duals", slice(None))
+
+    @cached_property
+    def etas(self) -> Array:
+        """``Xᵀ u^t / √n``, for each iterate."""
+        return self._ask(_etas)[0]
+
+    @cached_property
+    def objective(self) -> Array:
+        """Loss plus penalty of each iterate."""
+        return self._ask(_objective)[0]
+
+    def fitted_at(self, t: slice) -> Array:
+        """Fitted values of some iterates."""
+        if "products" in self.__dict__:
+            return self.fitted[t, :]
+        return self._rows_of("products", t) + self.offset
+
+    def estimate_risk(
+        self, audit: int | str, rng: Any, *, method: str = "auto", **options: Any
+    ) -> Risk:
+        """Do as `steinpath.estimate_risk`, whose options were checked."""
+        if audit:
+            raise ValueError("an audit is not available for rows on a cluster; use audit=0")
+        if method not in ("auto", "compressed"):
+            raise ValueError(
+                f"method {method!r} is not available for rows on a cluster; use 'compressed'"
+            )
+        row_scale = options["row_scale"]
+        if not (row_scale is None or (isinstance(row_scale, str) and row_scale == "norm")):
+            raise ValueError(
+                f"row_scale must be None or 'norm' for rows on a cluster; got {row_scale!r:.60}"
+            )
+        criterion = resolve_test_loss(options["test_loss"], self.loss)
+        generator = check_rng(rng)
+        found = self._ask(_estimate, options | {"test_loss": criterion, "rng": generator})
+        facts, coefficients, variances, state = found[0][1:]
+        generator.bit_generator.state = state  # as if it had been used here
+        directions = np.concatenate([each[0] for each in found])
+        corrections = CompressedCorrections(directions, coefficients, variances)
+        return Risk(
+            **facts,
+            audit=None,
+            criterion=criterion,
+            predictions=Compressed(self, corrections),
+            interactions=None,
+        )
+
+    def _rows_of(self, name: str, t: slice) -> Array:
+        return np.concatenate(self._ask(_history, name, t), axis=1)
+
+    def _ask(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        return self._conversation.ask([Call(function, args)] * self._blocks)
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("<Path", "<DistributedPath")
+
+    # what `__init__` keeps, for readers of types
+    _blocks: int
+    _conversation: Conversation
+
+
+# ------------------------------------------------------------------------------------------------
+# What sessions are called to do
+# ------------------------------------------------------------------------------------------------
+
+
+def _run(
+    share: Share,
+    y: Array,
+    loss: Loss,
+    penalty: Penalty,
+    algorithm: Algorithm,
+    n_iter: int,
+    fit_intercept: bool,
+    offset: float,
+    norm: tuple[float, float] | None,
+) -> dict[str, Any] | None:
+    """Run an algorithm, and keep its path; say what is the same at all blocks, but only once."""
+    design: Design = InterceptDesign(share.design) if fit_intercept else share.design
+    if norm is not None:
+        design._norm = norm
+    share.path = path = advance(Setting(y, loss, design, offset), penalty, algorithm, n_iter)
+    if share.index:
+        return None
+    return {
+        "algorithm": path.algorithm,
+        "iterates": path.iterates,
+        "means": design.means if isinstance(design, InterceptDesign) else None,
+        "height": design.height if isinstance(design, InterceptDesign) else 0.0,
+        "norm": design._norm,
+    }
+
+
+def _estimate(share: Share, options: dict[str, Any]) -> Sequence[Any]:
+    """Estimate the risk; return the directions of the corrections in these rows, and the rest."""
+    rng = deepcopy(options["rng"])  # which sessions in one process would share
+    risk = estimate_risk(_path_of(share), method="compressed", **options | {"rng": rng})
+    predictions = risk.predictions
+    assert isinstance(predictions, Compressed)
+    corrections = predictions.corrections
+    if share.index:
+        return (corrections.directions,)
+    here = ("audit", "criterion", "predictions", "interactions")
+    facts = {each.name: getattr(risk, each.name) for each in fields(risk) if each.name not in here}
+    state = rng.bit_generator.state
+    return corrections.directions, facts, corrections.coefficients, corrections.variances, state
+
+
+def _history(share: Share, name: str, t: slice) -> Array:
+    return getattr(_path_of(share), name)[t, :]
+
+
+def _etas(share: Share) -> Array | None:
+    return None if share.index else _path_of(share).etas
+
+
+def _objective(share: Share) -> Array:
+    path = _path_of(share)
+    loss, values = path.setting.working_loss, []
+    for start in range(0, path.n_iter + 1, _ITERATES):
+        some = slice(start, start + _ITERATES)
+        losses = loss.value((path.y - path.fitted_at(some)).T)
+        values.append(losses + np.asarray([path.penalty.value(b) for b in path.coef[some, :]]))
+    return np.concatenate(values)
+
+
+def _path_of(share: Share) -> Path:
+    assert share.path is not None
+    return share.path

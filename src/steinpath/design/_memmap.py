@@ -1,0 +1,353 @@
+"""Designs larger than memory: X in a mapped file, which is read in blocks.
+
+Pages of a mapped file count as memory of the process that touches them, so a block is read into
+a buffer from the file itself where that can be done: where it lies there in one piece, by rows or
+by columns. A second buffer is filled while the first one is multiplied. What cannot be read so
+(some columns of a larger matrix, a map with changes of its own) is copied from the map.
+"""
+
+from __future__ import annotations
+
+import copy
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array
+from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
+from steinpath.design._designs import DenseDesign, ScalableDesign, reads_designs
+
+# Bytes of a block: two of them stay in the cache of a processor, and are read several times faster
+# than large ones, which go to memory that is new to the process each time.
+BLOCK = 2**23
+# Where rows are so long that a block has few of them, the sums of their products cost more than
+# the products: then blocks have this many rows, up to so many bytes.
+FEW_ROWS, LARGEST_BLOCK = 64, 2**26
+# A part of X up to this many bytes is copied into memory.
+LARGEST_PART = 2**28
+
+#: Fills a buffer with rows, from this one on.
+Read = Callable[[int, np.ndarray], None]
+
+
+def needs_blocks(X: Any) -> bool:
+    """Whether X is a `numpy.memmap`, or a view of one, and too large for a single block."""
+    plain = type(X) in (np.ndarray, np.memmap)
+    return plain and X.nbytes > LARGEST_BLOCK and _map_of(X) is not None
+
+
+class BlockDesign(ScalableDesign):
+    """A mapped file that is never in memory as a whole.
+
+    What is in memory are a few blocks of 8 MiB (64 MiB where rows are very long), copies of parts
+    up to 256 MiB for the tangents, and what a path keeps: ``2 · n_iter · (n + p)`` numbers.
+
+    Parameters
+    ----------
+    X : numpy.memmap of shape (n, p), or a view of one
+        Real and finite, in C or Fortran order (others are read more slowly). float32 and float64
+        stay what they are, integers become float64 as they are read. The file must stay as it is
+        for as long as the design is used.
+    any_size : bool, default=False
+        Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
+
+    Notes
+    -----
+    `matmat` goes through the file forwards and `rmatmat` backwards: what the one read last is
+    what the other finds in the cache of the system.
+    """
+
+    dear = True
+
+    def __init__(self, X: np.ndarray, any_size: bool = False):
+        check_shape("X", X.shape, ndim=2)
+        dtype = check_array("X", np.zeros((1, 1), X.dtype), ndim=2).dtype
+        self.shape = (int(X.shape[0]), int(X.shape[1]))
+        self.example = np.zeros(1, dtype)
+        # X or its transpose, whichever has its rows in one piece
+        self._by_rows = _has_rows_in_one_piece(X)
+        self._stored = _stored(X if self._by_rows else X.T)
+        self._check_entries(any_size)
+
+    def matmat(self, block: Array) -> Array:
+        return self._of_each(block) if self._by_rows else self._of_all(block)
+
+    def rmatmat(self, block: Array) -> Array:
+        return self._of_all(block, True) if self._by_rows else self._of_each(block, True)
+
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        squares = np.zeros(self.shape[0], self.example.dtype)
+        for piece, block in self._blocks():
+            # in place: the block is the buffer's, and not needed any more
+            if center is not None:
+                block -= self._of_columns(center, piece)
+            if scale is not None:
+                block /= self._of_columns(scale, piece)
+            np.square(block, out=block)
+            if self._by_rows:
+                squares[piece] = block.sum(axis=1)
+            else:
+                squares += block.sum(axis=0)
+        return squares
+
+    def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances of the columns, in double precision.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n,), optional
+            How much each row counts.
+        """
+        n, p = self.shape
+        weights = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+        weights = weights / weights.sum()
+        means = self.rmatmat(weights)
+        first, second = np.zeros(p), np.zeros(p)  # moments of what the means leave
+        for piece, block in self._blocks():
+            block -= self._of_columns(means, piece).astype(block.dtype)
+            if self._by_rows:
+                first += weights[piece] @ block
+                second += weights[piece] @ np.square(block, out=block)
+            else:
+                first[piece] = block @ weights
+                second[piece] = np.square(block, out=block) @ weights
+        # a constant leaves the rounding of its mean, and with this no variance
+        return means + first, np.maximum(second - first**2, 0.0)
+
+    def astype(self, dtype: Any) -> BlockDesign:
+        """Return a design that converts each block as it is read."""
+        if dtype == self.example.dtype:
+            return self
+        design = copy.copy(self)
+        design.example = np.zeros(1, dtype)
+        return design
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign | None:
+        kept = zip((rows, columns), self.shape, strict=True)
+        wanted = [np.arange(size) if which is None else which for which, size in kept]
+        if len(wanted[0]) * len(wanted[1]) * self.example.itemsize > LARGEST_PART:
+            return None
+        along, across = wanted if self._by_rows else wanted[::-1]
+        values = np.empty((len(along), len(across)), self.example.dtype)
+        for piece, block in self._blocks():
+            low, high = np.searchsorted(along, (piece.start, piece.stop))
+            values[low:high] = block[np.ix_(along[low:high] - piece.start, across)]
+        return DenseDesign.of_checked(values if self._by_rows else values.T)
+
+    def _of_columns(self, values: np.ndarray, piece: slice) -> np.ndarray:
+        """Return one value for each column as a row or column, to fit a block."""
+        return values if self._by_rows else values[piece, None]
+
+    def _of_each(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
+        """Multiply what is stored with a vector or a block."""
+        dtype = np.result_type(self.example, block)
+        result = np.empty((self._stored.shape[0], *block.shape[1:]), dtype)
+        for piece, stored in self._blocks(backward):
+            result[piece] = stored @ block
+        return result
+
+    def _of_all(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
+        """Multiply the transpose of what is stored with a vector or a block."""
+        dtype = np.result_type(self.example, block)
+        total = np.zeros((self._stored.shape[1], *block.shape[1:]), dtype)
+        for piece, stored in self._blocks(backward):
+            total += stored.T @ block[piece]
+        return total
+
+    def _blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
+        """Read what is stored, some rows at a time, into buffers that are used again and again.
+
+        Yields
+        ------
+        piece : slice
+            Which rows.
+        block : ndarray
+            Their entries, in the design's precision, until the next block is asked for.
+        """
+        (length, width), dtype = self._stored.shape, self.example.dtype
+        row = width * max(dtype.itemsize, self._stored.dtype.itemsize)
+        rows = min(length, max(BLOCK // row, min(FEW_ROWS, LARGEST_BLOCK // row), 1))
+        pieces = [slice(i, min(i + rows, length)) for i in range(0, length, rows)]
+        if backward:
+            pieces.reverse()
+        buffers = np.empty((2, rows, width), dtype)
+        with self._stored.reading() as read, ThreadPoolExecutor(1) as background:
+            read = _converted(read, self._stored.dtype, dtype)
+
+            def ahead(k: int) -> Any:
+                block = buffers[k % 2, : pieces[k].stop - pieces[k].start]
+                return background.submit(read, pieces[k].start, block), block
+
+            coming = ahead(0)
+            for k, piece in enumerate(pieces):
+                arrived, block = coming
+                arrived.result()
+                if k + 1 < len(pieces):
+                    coming = ahead(k + 1)
+                yield piece, block
+
+    def _check_entries(self, any_size: bool) -> None:
+        """Refuse what `check_array` and `check_magnitude` refuse, block by block."""
+        bad, size = 0, 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            for _, block in self._blocks():
+                largest = max(float(block.max()), -float(block.min()))
+                if np.isfinite(largest):
+                    size = max(size, largest)
+                else:
+                    bad += block.size - int(np.count_nonzero(np.isfinite(block)))
+        refuse_nonfinite("X", bad)
+        if not any_size:
+            check_size("X", size, self.example.dtype, self.shape)
+
+
+@reads_designs
+def read_memmap(X: Any) -> BlockDesign | None:
+    """Return the design of X in a mapped file; None if it is not in one."""
+    return BlockDesign(X) if needs_blocks(X) else None
+
+
+# ------------------------------------------------------------------------------------------------
+# Where the blocks come from
+# ------------------------------------------------------------------------------------------------
+
+
+class _Stored(ABC):
+    """A matrix that can be read some rows at a time."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Read]:
+        """Open it, for as long as the context lasts."""
+
+
+class _File(_Stored):
+    """Rows that follow each other in a file."""
+
+    def __init__(self, name: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]):
+        self.name, self.offset, self.shape, self.dtype = name, offset, shape, dtype
+
+    @contextmanager
+    def reading(self) -> Iterator[Read]:
+        with self._errors_explained(), open(self.name, "rb", buffering=0) as file:
+
+            def read(first: int, rows: np.ndarray) -> None:
+                rest = rows.reshape(-1).view(np.uint8).data
+                file.seek(self.offset + first * self.shape[1] * self.dtype.itemsize)
+                while rest and (count := file.readinto(rest)):
+                    rest = rest[count:]
+                if rest:
+                    raise _cut_short(self.name)
+
+            yield read
+
+    @contextmanager
+    def _errors_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = (
+                f"X can no longer be read ({error.strerror}); its file must stay as it is while "
+                "its path and their risk are computed"
+            )
+            raise OSError(error.errno, message, self.name) from error
+
+
+class _Map(_Stored):
+    """Rows that are copied from the pages of a map, of which none stay in memory."""
+
+    def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
+        self._X, self._root = X, root
+        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), X.dtype
+
+    @contextmanager
+    def reading(self) -> Iterator[Read]:
+        pages = _pages(self._root)
+        # private pages may hold changes that are nowhere else
+        droppable = self._root.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+
+        def read(first: int, rows: np.ndarray) -> None:
+            if pages.size() < self._root.offset + self._root.nbytes:
+                raise _cut_short(self._root.filename)  # to touch what is missing is a fatal signal
+            rows[...] = self._X[first : first + len(rows)]
+            if droppable:
+                pages.madvise(mmap.MADV_DONTNEED)
+
+        yield read
+
+
+def _stored(X: np.ndarray) -> _Stored:
+    """Return the rows of X from their file, or else from the map."""
+    root = _map_of(X)
+    assert root is not None
+    if root.filename is None or root.mode == "c" or not X.flags.c_contiguous:
+        return _Map(X, root)
+    # slices of a map have its own offset, not theirs
+    offset = root.offset + X.ctypes.data - root.ctypes.data
+    file = _File(os.fspath(root.filename), offset, (int(X.shape[0]), int(X.shape[1])), X.dtype)
+    return file if _is_what_was_mapped(file, X, _pages(root)) else _Map(X, root)
+
+
+def _is_what_was_mapped(file: _File, X: np.ndarray, pages: Any) -> bool:
+    """Whether there still is that file under its name, by its size and its first row."""
+    try:
+        if os.path.getsize(file.name) != pages.size():
+            return False
+        with file.reading() as read:
+            row = np.empty((1, file.shape[1]), file.dtype)
+            read(0, row)
+    except (OSError, EOFError):
+        return False
+    return row.tobytes() == X[:1].tobytes()
+
+
+def _has_rows_in_one_piece(X: np.ndarray) -> bool:
+    if X.flags.c_contiguous or X.flags.f_contiguous:
+        return bool(X.flags.c_contiguous)
+    return abs(X.strides[0]) >= abs(X.strides[1])
+
+
+def _map_of(X: Any) -> np.memmap[Any, Any] | None:
+    """Return the map that X is a view of; None if it is not."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap) and isinstance(_pages(X), mmap.mmap):
+            return X
+        X = X.base
+    return None
+
+
+def _pages(root: np.ndarray) -> Any:
+    """Return the `mmap.mmap` of a map."""
+    return root.base
+
+
+def _converted(read: Read, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> Read:
+    """Return a reader of entries of another type."""
+    if dtype == wanted:
+        return read
+    raw = np.empty(0, dtype)
+
+    def read_and_convert(first: int, rows: np.ndarray) -> None:
+        nonlocal raw
+        if raw.shape != rows.shape:
+            raw = np.empty(rows.shape, dtype)
+        read(first, raw)
+        with np.errstate(over="ignore"):  # whoever asked for less precision looks at the products
+            np.copyto(rows, raw, casting="same_kind")
+
+    return read_and_convert
+
+
+def _cut_short(name: Any) -> EOFError:
+    return EOFError(
+        f"the file of X is shorter than it was when it was mapped: {name or 'without a name'}; "
+        "write it again, map it again, and leave it as it is"
+    )

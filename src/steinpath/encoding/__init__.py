@@ -1,7 +1,0 @@
-"""Features from columns: the same for the rows of a fit and for new ones, and kept as JSON."""
-
-from steinpath.encoding.column import OTHER, Column
-from steinpath.encoding.encoded import ColumnSummary, Encoded, encode
-from steinpath.encoding.encoding import Encoding
-
-__all__ = ["OTHER", "Column", "ColumnSummary", "Encoded", "Encoding", "encode"]

@@ -1,0 +1,1 @@
+"""The recursion and its derivatives: paths, tangents, traces, compression in time."""

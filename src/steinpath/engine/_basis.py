@@ -1,0 +1,169 @@
+"""The dual trajectory in a basis of few directions, found by a randomised range finder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
+from steinpath.engine._path import Path
+
+# Directions whose singular value is below this share of the largest are left out.
+RANK_TOL = 5e-2
+# Columns of the first sketch; doubled until the basis is long enough.
+_SKETCH = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The dual trajectory in a basis of few directions.
+
+    Attributes
+    ----------
+    directions : Array of shape (n, r)
+        Orthonormal columns.
+    coordinates : Array of shape (n_iter, r)
+        ``coordinates[s - 1]`` are those of ``u^s``.
+    sizes : ndarray of shape (r,)
+        Singular values of the trajectory in logarithmic time.
+    """
+
+    directions: Array
+    coordinates: Array
+    sizes: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        """Number of directions."""
+        return len(self.sizes)
+
+    def leading(self, tol: float) -> Trajectory:
+        """Return the directions with singular values above ``tol`` times the largest."""
+        rank = max(1, int(np.sum(self.sizes > tol * self.sizes[0])))
+        return Trajectory(self.directions[:, :rank], self.coordinates[:, :rank], self.sizes[:rank])
+
+    def scaled(self, row_squares: Array | None) -> Array:
+        """Directions of the corrections: those of the duals, times the rows' squared sizes."""
+        return self.directions if row_squares is None else row_squares[:, None] * self.directions
+
+
+def compress(path: Path, rng: np.random.Generator, tol: float = RANK_TOL) -> Trajectory:
+    """Find a basis of the (centred) duals, by a randomised range finder.
+
+    Each ``u^s`` counts with the weight ``1/s``, as in an integral over logarithmic time: the
+    early iterates, where the risk has its minimum and the duals move most, are few.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    rng : numpy.random.Generator
+        Randomness of the sketch.
+    tol : float
+        Smallest singular value that is kept, relative to the largest; 0 keeps a whole basis.
+    """
+    (found,) = compress_all(path, [rng], tol)
+    return found
+
+
+def compress_all(
+    path: Path, rngs: Sequence[np.random.Generator], tol: float = RANK_TOL
+) -> list[Trajectory]:
+    """Do as `compress` for all members of a batch, each with its own randomness."""
+    xp, duals = namespace(path.y), path.dual
+    # members first: so that products, and the decompositions of small matrices, are theirs
+    duals = duals[None, ...] if duals.ndim == 2 else xp.permute_dims(duals, (2, 0, 1))
+    found: dict[int, Trajectory] = {}
+    width = _SKETCH
+    while left := [k for k in range(len(rngs)) if k not in found]:
+        part = duals if len(left) == len(rngs) else take(duals, np.asarray(left))
+        sketched = _Sketched(part, path)
+        if tol == 0 or 2 * width >= min(path.n_iter, path.n_samples):
+            whole, bases = True, sketched.decompose()
+        else:
+            whole = width >= path.n_iter
+            draws = np.stack([rngs[k].standard_normal((path.n_iter, width)) for k in left])
+            bases = sketched.approximate(like(draws, path.y))
+        for place, k in enumerate(left):
+            directions, coordinates, sizes = (each[place, ...] for each in bases)
+            if whole or sizes[width // 2] <= tol * sizes[0]:
+                found[k] = Trajectory(directions, coordinates, sizes).leading(tol)
+        width *= 2
+    return [found[k] for k in range(len(rngs))]
+
+
+class _Sketched:
+    """Weighted, centred duals of shape (members, N, n), of which no copy is made."""
+
+    def __init__(self, duals: Array, path: Path):
+        xp = self._xp = namespace(duals)
+        self._design, self._duals = path.design, duals
+        self._weights = like(1 / np.sqrt(np.arange(1, path.n_iter + 1)), duals)[:, None]
+        self._means = 0 * self._weights
+        if path.fit_intercept:
+            sums = self._design.over_rows(xp.sum(duals, axis=2, keepdims=True))
+            self._means = sums / path.n_samples
+
+    def onto_times(self, block: Array) -> Array:
+        sums = self._design.over_rows(self._xp.sum(block, axis=1, keepdims=True))
+        product = self._design.over_rows(self._duals @ block)
+        return self._weights * (product - self._means * sums)
+
+    def onto_rows(self, block: Array) -> Array:
+        xp, block = self._xp, self._weights * block
+        shift = xp.sum(self._means * block, axis=1, keepdims=True)
+        return xp.matrix_transpose(self._duals) @ block - shift
+
+    def approximate(self, sketch: Array) -> tuple[Array, Array, np.ndarray]:
+        """Return directions, coordinates and sizes, of the range that a sketch shows."""
+        basis = self._orthonormal(self.onto_rows(sketch))
+        basis = self._orthonormal(self.onto_rows(self.onto_times(basis)))
+        coordinates = self.onto_times(basis)
+        # singular vectors of a few columns: by their Gram matrix, on the host, where the smallest
+        # matrices are decomposed fastest
+        squares, vectors = np.linalg.eigh(_gram(to_numpy(coordinates).astype(float)))
+        turn = like(vectors[..., ::-1].copy(), basis)
+        sizes = np.sqrt(np.maximum(squares[..., ::-1], 0.0))
+        return basis @ turn, coordinates @ turn / self._weights, sizes
+
+    def decompose(self) -> tuple[Array, Array, np.ndarray]:
+        """Return the same of the whole range."""
+        xp = self._xp
+        if not self._design.is_whole:
+            return self._decompose_shared()
+        left, sizes, right = xp.linalg.svd(
+            self._weights * (self._duals - self._means), full_matrices=False
+        )
+        coordinates = left * sizes[:, None, :] / self._weights
+        return xp.matrix_transpose(right), coordinates, to_numpy(sizes)
+
+    def _decompose_shared(self) -> tuple[Array, Array, np.ndarray]:
+        """Return the same where no one has all rows: by products of the duals with each other."""
+        xp = self._xp
+        weighted = cast(self._weights * (self._duals - self._means), xp.float64)
+        products = self._design.over_rows(weighted @ xp.matrix_transpose(weighted))
+        squares, left = np.linalg.eigh(to_numpy(products))
+        rank = min(left.shape[-1], self._design.n_rows)
+        left = left[..., ::-1][..., :rank].copy()
+        sizes = np.sqrt(np.maximum(squares[..., ::-1][..., :rank], 0.0))
+        shown = np.where(sizes > 1e-7 * sizes[..., :1], sizes, np.inf)  # squares show no less
+        right = xp.matrix_transpose(weighted) @ like(left / shown[..., None, :], weighted)
+        coordinates = like(left * sizes[..., None, :], self._duals) / self._weights
+        return cast(right, self._duals.dtype), coordinates, sizes
+
+    def _orthonormal(self, block: Array) -> Array:
+        """Return an orthonormal basis of columns; zeros in place of those that add nothing."""
+        xp = self._xp
+        for _ in range(2):  # the second time for what the first leaves by rounding
+            gram = self._design.over_rows(_gram(cast(block, xp.float64)))
+            squares, vectors = np.linalg.eigh(to_numpy(gram))
+            least = float(xp.finfo(block.dtype).eps) * block.shape[2] * squares[..., -1:]
+            factors = 1 / np.sqrt(np.where(squares > least, squares, np.inf))
+            block = block @ like(vectors * factors[..., None, :], block)
+        return block
+
+
+def _gram(block: Array) -> Array:
+    return namespace(block).matrix_transpose(block) @ block

@@ -1,0 +1,309 @@
+r"""Tangents in fewer coordinates, for losses and penalties with isotropic Jacobians.
+
+Where the Jacobians of the dual map are multiples of the identity, up to a rank-one part (square
+root, squared loss), dual tangents never leave the span of the columns of X, of the duals and of
+what is injected: `GramLinearization` follows them there, with one product by the Gram matrix per
+iteration in place of two by X.
+
+Where those of the primal map are isotropic too (ridge, no penalty), the singular vectors of X
+diagonalise the recursion, but for the rank-one part: `SpectralLinearization` leaves that out,
+which changes traces of order p by order 1, and needs no products and no random probes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, cast, like, namespace, take
+from steinpath.algorithms._family import ProximalTangent
+from steinpath.algorithms._recursion import Tangent
+from steinpath.design._designs import Design, InterceptDesign
+from steinpath.engine._path import Path
+from steinpath.engine._tangents import Coordinates, Linearization
+from steinpath.problem._jacobians import Diagonal, FreeLast, Jacobian, RankOne
+
+# ------------------------------------------------------------------------------------------------
+# The Gram matrix
+# ------------------------------------------------------------------------------------------------
+
+
+def has_gram(path: Path) -> bool:
+    """Whether `GramLinearization` can follow the path."""
+    return path.maps.structured and path.loss.isotropic and path.design.has_gram
+
+
+class GramLinearization(Linearization):
+    """The linearised recursion with dual tangents ``X μ + Y ζ + D δ`` as blocks ``[μ; ζ; δ]``.
+
+    Y is an orthonormal basis of the duals, which contains the directions of the rank-one parts.
+    Column ``j`` of D is what column ``j`` of the feed injects into ``dv``; δ is a single row.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    gram : Array of shape (p, p)
+        ``Xᵀ X``, in the precision of the tangents.
+    basis : Array of shape (n, q)
+        The basis Y.
+    injected : Array of shape (n, k), optional
+        The columns D, if anything is injected into ``dv``.
+    """
+
+    def __init__(self, path: Path, gram: Array, basis: Array, injected: Array | None):
+        super().__init__(path)
+        data, dtype = path.design, gram.dtype
+        self._injects = injected is not None
+        if injected is None:
+            injected = data.zeros(data.shape[0], 1)
+        self._basis = cast(basis, dtype)
+        self._reach = cast(data.rmatmat(basis), dtype)  # XᵀY
+        self._across = data.over_rows(self._basis.T @ cast(injected, dtype))
+        image = cast(data.rmatmat(data.array(injected)), dtype)
+        self.design = GramDesign(gram, self._reach, image, None)
+
+    def injection(self) -> Array | None:
+        """Return what the feed injects into ``dv``, in these coordinates: ones in the last row."""
+        if not self._injects:
+            return None
+        xp = namespace(self._across)
+        width = self._across.shape[1]
+        ones = xp.ones_like(self._across[:1, :])
+        return xp.concat([self.design.zeros(self.design.shape[0] - 1, width), ones], axis=0)
+
+    def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
+        found: list[tuple[Tangent, Tangent]] = []
+        both = super()._differentiate(first, last)
+        jacobians = [dual.jacobian for dual, _ in both if isinstance(dual, ProximalTangent)]
+        inside = self._in_span(jacobians)
+        for (dual, primal), jacobian in zip(both, inside, strict=True):
+            assert isinstance(dual, ProximalTangent)
+            found.append((replace(dual, jacobian=jacobian), primal))
+        return found
+
+    def _in_span(self, jacobians: Sequence[Jacobian]) -> list[Jacobian]:
+        rank_one = [each for each in jacobians if isinstance(each, RankOne)]
+        if not rank_one:
+            return [_isotropic(each) for each in jacobians]
+        xp = namespace(self._basis)
+        directions = cast(xp.stack([each.direction for each in rank_one]), self._basis.dtype)
+        directions = self.path.design.over_rows(directions @ self._basis)
+        return [self._turned(each, directions[k, :]) for k, each in enumerate(rank_one)]
+
+    def _turned(self, jacobian: RankOne, direction: Array) -> Jacobian:
+        xp = namespace(self._basis)
+        return _RankOneInSpan(
+            jacobian.scale,
+            jacobian.coefficient,
+            direction,
+            xp.concat([self._reach @ direction, direction]),
+            direction @ self._across,
+        )
+
+
+class GramDesign(Design):
+    """X between the coordinates of dual tangents and (some of) those of primal ones."""
+
+    def __init__(self, gram: Array, reach: Array, injected: Array, columns: Coordinates):
+        # XᵀX, XᵀY and XᵀD; of the first two, the rows of the columns
+        self.example, self._reach, self._injected = gram, reach, injected
+        p = int(gram.shape[0])
+        self.shape = (int(gram.shape[1] + reach.shape[1]) + 1, p)
+        self._place = np.full(self.shape[0], p)  # of each coordinate in a block with a row of 0
+        self._place[slice(p) if columns is None else columns] = np.arange(p)
+
+    def matmat(self, block: Array) -> Array:
+        # the columns' coordinates are the tangents themselves; all others are zero
+        padded = namespace(block).concat([block, self.zeros(1, block.shape[1])], axis=0)
+        return take(padded, self._place)
+
+    def rmatmat(self, block: Array) -> Array:
+        p = self.example.shape[1]
+        result = self.example @ block[:p, :] + self._reach @ block[p:-1, :]
+        return result + self._injected * block[-1:, :]
+
+    def part(self, rows: Coordinates, columns: Coordinates) -> GramDesign | None:
+        if columns is None:
+            return None
+        matrices = self.example, self._reach, self._injected
+        gram, reach, injected = (take(matrix, columns) for matrix in matrices)
+        return GramDesign(gram, reach, injected, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class _RankOneInSpan(Jacobian):
+    """A `RankOne` Jacobian on the coordinates ``[μ; ζ; δ]``."""
+
+    scale: Array
+    coefficient: Array
+    direction: Array  # its coordinates ζ; the others are zero
+    inner: Array  # products of the direction with the columns of X and Y
+    injected: Array  # and with those of D
+
+    def __call__(self, block: Array) -> Array:
+        xp = namespace(block)
+        along = xp.tensordot(self.inner, block[:-1, :], axes=1) + self.injected * block[-1, :]
+        result = self.scale * block
+        q = self.direction.shape[0]
+        result[-1 - q : -1, :] += self.direction[:, None] * (self.coefficient * along)
+        return result
+
+    def affine(self, shift: float, factor: float) -> Jacobian:
+        return replace(
+            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
+        )
+
+    def support(self) -> None:
+        return None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        raise NotImplementedError("of one column alone")
+
+    def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
+        return replace(
+            self, scale=cast(self.scale, dtype), coefficient=cast(self.coefficient, dtype)
+        )
+
+
+# ------------------------------------------------------------------------------------------------
+# The spectrum
+# ------------------------------------------------------------------------------------------------
+
+
+def has_spectrum(path: Path) -> bool:
+    """Whether `SpectralLinearization` can follow the path."""
+    return has_gram(path) and path.penalty.isotropic
+
+
+class SpectralLinearization(Linearization):
+    """The linearised recursion in the singular vectors of X, without the rank-one parts.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    spectrum : Spectrum
+        Of its design.
+    """
+
+    def __init__(self, path: Path, spectrum: Spectrum):
+        super().__init__(path)
+        self.design = DiagonalDesign(spectrum.values)
+
+    def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
+        found = super()._differentiate(first, last)
+        return [(_without_rank_one(dual), _without_rank_one(primal)) for dual, primal in found]
+
+
+def _without_rank_one(tangent: Tangent) -> Tangent:
+    assert isinstance(tangent, ProximalTangent)
+    jacobian = tangent.jacobian
+    if isinstance(jacobian, FreeLast):  # the last coordinate is the intercept's here, too
+        return replace(tangent, jacobian=replace(jacobian, head=_isotropic(jacobian.head)))
+    return replace(tangent, jacobian=_isotropic(jacobian))
+
+
+def _isotropic(jacobian: Jacobian) -> Diagonal:
+    return Diagonal(jacobian.isotropic())
+
+
+class DiagonalDesign(Design):
+    """A diagonal matrix: X in its singular vectors."""
+
+    def __init__(self, values: Array):
+        self.example = values
+        self.shape = (int(values.shape[0]), int(values.shape[0]))
+
+    def matmat(self, block: Array) -> Array:
+        return self.example[:, None] * block
+
+    def rmatmat(self, block: Array) -> Array:
+        return self.example[:, None] * block
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Singular values of a design, and quadratic forms in its singular vectors.
+
+    With an intercept, the constant column is the last singular vector. Where X has more columns
+    than rows, a zero stands for all the directions that X does not see.
+
+    Attributes
+    ----------
+    values : Array of shape (k,)
+        Singular values.
+    moments : Array of shape (k,), optional
+        ``vᵀ Σ v`` for the right singular vectors, or the sum of these over all unseen directions.
+    row_squares : Array of shape (k,), optional
+        ``uᵀ diag(ρ²) u`` for the left singular vectors.
+    """
+
+    values: Array
+    moments: Array | None
+    row_squares: Array | None
+
+
+def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Spectrum:
+    """Decompose the design of a path.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    moments : Array of shape (p, p), optional
+        Second moments Σ of a row of the path's design.
+    row_squares : Array of shape (n,), optional
+        Squared sizes ρ² of the rows.
+    """
+    design = path.design
+    n, p = design.shape
+    of_rows = n < p
+    # whatever the precision of X: eigenvalues of its Gram matrix are squares
+    gram = design.gram(of_rows, dtype=namespace(path.y).float64)
+    xp = namespace(gram)
+    constant = design.height if isinstance(design, InterceptDesign) else None
+    if constant is not None:  # orthogonal to the centred features, and treated apart
+        gram = gram - constant**2 if of_rows else gram[:-1, :-1]
+    vectors: Any = None
+    if moments is None and row_squares is None:
+        squares = xp.linalg.eigvalsh(gram)
+    else:
+        squares, vectors = xp.linalg.eigh(gram)
+    seen = squares > xp.max(squares) * (squares.shape[0] * xp.finfo(gram.dtype).eps)
+    values = xp.sqrt(xp.clip(squares, 0.0))
+
+    def other_side(product: Array) -> Array:
+        """Singular vectors of the one side from products of those of the other with X."""
+        return product * xp.where(seen, 1 / xp.where(seen, values, 1 + values), 0 * values)
+
+    tails = []  # singular value and both quadratic forms of what the Gram matrix does not show
+    forms_right = forms_left = None
+    if moments is not None:
+        features = slice(0, path.n_features)
+        inner = cast(moments[features, features], gram.dtype)
+        right = vectors
+        if of_rows:
+            right = other_side(cast(design.rmatmat(design.array(vectors)), gram.dtype)[features, :])
+        forms_right = xp.sum(right * (inner @ right), axis=0)
+        unseen = xp.linalg.trace(inner) - xp.sum(forms_right)
+        tails.append((0.0, float(unseen), 0.0))
+    if row_squares is not None:
+        left = vectors
+        if not of_rows:
+            no_constant = [] if constant is None else [0 * vectors[:1, :]]
+            padded = design.array(xp.concat([vectors, *no_constant], axis=0))
+            left = other_side(cast(design.matmat(padded), gram.dtype))
+        forms_left = xp.sum(cast(row_squares, gram.dtype)[:, None] * left**2, axis=0)
+    if constant is not None:
+        tails.append((constant * math.sqrt(n), constant**2, 1.0))
+
+    def extended(head: Array | None, which: int) -> Array | None:
+        tail = [entry[which] for entry in tails]
+        return head if head is None or not tail else xp.concat([head, like(tail, head)])
+
+    return Spectrum(extended(values, 0), extended(forms_right, 1), extended(forms_left, 2))

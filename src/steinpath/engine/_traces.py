@@ -1,0 +1,349 @@
+r"""The correction matrices W, K, A of the paper, exact or by Hutchinson's method.
+
+Row ``t`` belongs to the iterate ``b^t``, column ``s - 1`` to the dual ``u^s``. With
+:math:`\tilde Q_{t,s}` and :math:`\tilde P_{t,s}` the responses of :math:`b^t` to impulses
+:math:`n^{-1/2}` in :math:`\eta^s` and in :math:`v^{s-1}`,
+
+.. math:: W_{t,s} = \mathrm{tr}(\Sigma \tilde Q_{t,s}), \quad
+          A_{t,s} = -n^{-1/2} \mathrm{tr}(X^\top X \tilde Q_{t,s}), \quad
+          K_{t,s} = n^{-1/2} \mathrm{tr}(X \tilde P_{t,s}), \quad K_{t,t} = -\sqrt n.
+
+A trace is a sum over probes, :math:`\mathrm{tr}(M) = \sum_k \mathrm{reader}_k^\top M\,
+\mathrm{probe}_k`: over basis vectors it is exact, over random signs it is Hutchinson's estimate.
+Both are the same pass of the tangent engine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.validation import (
+    check_array,
+    check_choice,
+    check_count,
+    check_covariance,
+    check_instance,
+    check_rng,
+)
+from steinpath.design._designs import InterceptDesign
+from steinpath.engine._path import Path
+from steinpath.engine._tangents import Feed, Linearization, responses
+
+# Tangent columns that advance together: wide enough for fast products, small enough for caches.
+_WIDTH = 256
+
+METHODS = ("exact", "hutchinson")
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectionMatrices:
+    """W (None without a covariance), K (None if not asked for) and A, each of (probes, T, T).
+
+    Their means over the first axis are the estimates; a single exact matrix counts as one probe.
+    """
+
+    W: Array | None
+    K: Array | None
+    A: Array
+    row_squares: Array | None  # ρ², one per observation
+
+    def weights(self, skip: int | None = None) -> Array:
+        """Weights of the correction: W if known, else the solution of ``K Ŵ = A``.
+
+        Parameters
+        ----------
+        skip : int, optional
+            A probe to leave out.
+        """
+        if self.W is not None:
+            return _mean_without(self.W, skip)
+        assert self.K is not None
+        return _solve_lower(_mean_without(self.K, skip), _mean_without(self.A, skip))
+
+    def corrected(self, path: Path, skip: int | None = None) -> Array:
+        """Corrected fitted values, ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
+        shift = self.weights(skip)[:, : path.n_iter] @ path.centered_duals()
+        if self.row_squares is not None:
+            shift = shift * self.row_squares
+        return path.fitted - shift
+
+
+def correction_matrices(
+    path: Path,
+    covariance: Any = None,
+    method: str = "exact",
+    n_probes: int = 5,
+    row_scale: Any = None,
+    rng: Any = None,
+) -> tuple[Array | None, Array, Array]:
+    """Compute the triangular matrices of the paper's two corrections.
+
+    Parameters
+    ----------
+    path : Path
+        What `run` returned.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, if it is known.
+    method : {"exact", "hutchinson"}, default="exact"
+        Traces by basis vectors, at ``min(n, p) + p`` tangent columns for each of the ``n_iter``
+        impulse times, or estimated by random signs, at ``2 n_probes``.
+    n_probes : int, default=5
+        Random vectors of Hutchinson's method.
+    row_scale : None, "norm" or array-like of shape (n,)
+        Sizes of the rows, if they are unequal; "norm" takes the norms of the (centred) rows. K
+        is then the trace weighted by the squared sizes, scaled to mean 1.
+    rng : None, int or numpy.random.Generator
+        Randomness of the probes.
+
+    Returns
+    -------
+    W, K, A : Array of shape (n_iter + 1, n_iter + 1)
+        W is None without a covariance. W and A are strictly lower triangular; K is lower
+        triangular with diagonal ``-√n``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> X = np.random.default_rng(0).standard_normal((30, 5))
+    >>> path = sp.run(X, X[:, 0], sp.LAD(), sp.Ridge(0.5), n_iter=4)
+    >>> W, K, A = sp.correction_matrices(path, covariance=np.eye(5))
+    >>> W.shape, bool(np.allclose(np.diag(K), -np.sqrt(30)))
+    ((5, 5), True)
+    """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    path.refuse_weights()
+    check_choice("method", method, METHODS)
+    n_probes = check_count("n_probes", n_probes)
+    moments = None if covariance is None else second_moments(path, covariance)
+    rho_squared = row_squares_of(path, row_scale)
+    rng = check_rng(rng)
+    matrices = compute_matrices(path, moments, method, n_probes, rho_squared, rng, always_K=True)
+    W = None if matrices.W is None else _mean_without(matrices.W)
+    return W, _mean_without(matrices.K), _mean_without(matrices.A)
+
+
+def compute_matrices(
+    path: Path,
+    moments: Array | None,
+    method: str,
+    n_probes: int,
+    rho_squared: Array | None,
+    rng: np.random.Generator,
+    always_K: bool = False,
+) -> CorrectionMatrices:
+    """Return the matrices with one layer per random probe; see `correction_matrices`.
+
+    With the moments known, K is of no use to the corrections.
+    """
+    if method == "exact":
+        streams = _exact_streams(path, moments, rho_squared)
+    else:
+        streams = _random_streams(path, moments, rho_squared, n_probes, rng)
+    if moments is not None and not always_K:
+        del streams["v"]
+    (*W, A), *rest = _responses(
+        Linearization(path, keep=True), streams, sum_layers=method == "exact"
+    )
+    root_n = math.sqrt(path.n_samples)
+    K = None
+    if rest:
+        ((K,),) = rest
+        K = K / root_n - root_n * path.design.array(np.eye(path.n_iter + 1))
+    return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """Probes, injected column by column, and the readers that multiply their responses."""
+
+    probes: Array  # (p, m) into eta, (n, m) into v
+    readers: list[Array]  # each (p, m)
+
+    def part(self, chosen: slice) -> _Stream:
+        return _Stream(self.probes[:, chosen], [reader[:, chosen] for reader in self.readers])
+
+
+#: One stream into "eta", read for W (if the covariance is known) and A; one into "v", for K.
+_Streams = dict[str, _Stream]
+
+
+def _exact_streams(path: Path, covariance: Array | None, rho_squared: Array | None) -> _Streams:
+    design = path.design
+    n, p = design.shape
+    basis = design.array(np.eye(p))
+    columns = design.matmat(basis)
+    read_eta = [design.rmatmat(columns)]
+    if covariance is not None:
+        read_eta.insert(0, covariance)
+    weighted = columns if rho_squared is None else rho_squared[:, None] * columns
+    # tr(X P) = tr(P X): over the p columns of X, or over the n basis vectors, if those are fewer
+    if p <= n:
+        into_v = _Stream(weighted, [basis])
+    else:
+        into_v = _Stream(design.array(np.eye(n)), [weighted.T])
+    return {"eta": _Stream(basis, read_eta), "v": into_v}
+
+
+def _random_streams(
+    path: Path,
+    covariance: Array | None,
+    rho_squared: Array | None,
+    n_probes: int,
+    rng: np.random.Generator,
+) -> _Streams:
+    design = path.design
+    n, p = design.shape
+
+    g, xi = design.signs(rng, p, n_probes), design.signs(rng, n, n_probes)
+    read_eta = [design.rmatmat(design.matmat(g))]
+    if covariance is not None:
+        read_eta.insert(0, covariance @ g)
+    weighted = xi if rho_squared is None else rho_squared[:, None] * xi
+    return {"eta": _Stream(g, read_eta), "v": _Stream(xi, [design.rmatmat(weighted)])}
+
+
+def second_moments(path: Path, covariance: Any) -> Array:
+    """Second moments of a row of the recursion's design: the covariance, and the intercept's.
+
+    The last column of an intercept design is the same for every row, so its second moment is its
+    square. Counting it corrects the optimism of the fitted intercept, of order 1 / n.
+    """
+    covariance = check_covariance(covariance, path.n_features, path.design.example)
+    if not isinstance(path.design, InterceptDesign):
+        return covariance
+    p = path.n_features
+    moments = path.design.zeros(p + 1, p + 1)
+    moments[:p, :p] = covariance
+    moments[p, p] = path.design.height**2
+    return moments
+
+
+def _responses(
+    linearization: Linearization, streams: _Streams, sum_layers: bool
+) -> list[list[Array]]:
+    """Read the responses to impulses at every time.
+
+    Returns, for each stream and each of its readers, ``R[k, t, s - 1] = reader[:, k]ᵀ db^t``
+    after an impulse ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k``
+    as a single layer. Streams, and impulse times, advance together as columns of one block.
+    """
+    N = linearization.path.n_iter
+    zeros = linearization.path.design.zeros
+    counts = [stream.probes.shape[1] for stream in streams.values()]
+    results = [
+        [zeros(1 if sum_layers else m, N + 1, N + 1) for _ in stream.readers]
+        for m, stream in zip(counts, streams.values(), strict=True)
+    ]
+    few = min(max(counts), _WIDTH)
+    times = max(1, _WIDTH // min(sum(counts), _WIDTH))
+    for k in range(0, max(counts), few):
+        parts = {
+            name: stream.part(slice(min(k, m), min(k + few, m)))
+            for m, (name, stream) in zip(counts, streams.items(), strict=True)
+        }
+        for first in range(1, N + 1, times):
+            last = min(first + times, N + 1)
+            found = _impulse_readings(linearization, parts, first, last)
+            for result, reading in zip(
+                itertools.chain(*results), itertools.chain(*found), strict=True
+            ):
+                if sum_layers:
+                    total = namespace(reading).sum(reading, axis=0, keepdims=True)
+                    result[:, :, first - 1 : last - 1] += total
+                else:
+                    result[k : k + reading.shape[0], :, first - 1 : last - 1] = reading
+    return results
+
+
+def _impulse_readings(
+    linearization: Linearization, streams: _Streams, first: int, last: int
+) -> list[list[Array]]:
+    """Return readings of shape (m, T, last - first), for impulses at first, …, last - 1."""
+    zeros, array = linearization.design.zeros, linearization.design.array
+    xp = namespace(linearization.design.example)
+    times, N = last - first, linearization.n_iter
+    counts = {name: stream.probes.shape[1] for name, stream in streams.items()}
+    widths = [times * m for m in counts.values()]
+
+    def placed(name: str, block: Array) -> Array:
+        """Repeat a stream's block for all impulse times, with nothing in other streams."""
+        parts = [
+            xp.concat([block] * times, axis=1) if other == name else zeros(block.shape[0], width)
+            for other, width in zip(streams, widths, strict=True)
+        ]
+        return xp.concat(parts, axis=1)
+
+    def impulse(name: str, time: int) -> Array | None:
+        if name not in streams or not first <= time < last:
+            return None
+        now = np.arange(times) == time - first
+        weights = [
+            np.repeat(now * (other == name), counts[other]).astype(float) for other in streams
+        ]
+        return array(np.concatenate(weights))
+
+    feed = Feed(
+        placed("eta", streams["eta"].probes),
+        placed("v", streams["v"].probes) if "v" in streams else None,
+        [placed(name, reader) for name, stream in streams.items() for reader in stream.readers],
+        lambda t: impulse("eta", t),
+        lambda t: impulse("v", t + 1),
+    )
+    results = [zeros(N + 1, *feed.width) for _ in feed.readers]
+    for t, readings in responses(linearization, feed, start=first):
+        for result, reading in zip(results, readings, strict=True):
+            result[t, ...] = reading
+
+    found, start = [], 0
+    for (name, m), width in zip(counts.items(), widths, strict=True):
+        own = [results.pop(0)[:, start : start + width] for _ in streams[name].readers]
+        found.append([xp.permute_dims(xp.reshape(r, (N + 1, times, m)), (2, 0, 1)) for r in own])
+        start += width
+    return found
+
+
+def row_squares_of(path: Path, row_scale: Any) -> Array | None:
+    """Squared sizes of the rows, scaled to mean 1."""
+    if row_scale is None:
+        return None
+    xp = namespace(path.y)
+    if isinstance(row_scale, str):
+        if row_scale != "norm":
+            raise ValueError(
+                f"row_scale must be None, 'norm', 'auto' or an array; got {row_scale!r:.60}"
+            )
+        squares = path.design.row_squares()
+        if not path.design.total(squares) > 0:  # constant columns: there is nothing to correct
+            return None
+    else:
+        sizes = check_array("row_scale", row_scale, ndim=1, reference=path.y)
+        if sizes.shape != path.y.shape or xp.any(sizes < 0):
+            raise ValueError(
+                f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"
+            )
+        largest = float(xp.max(sizes))
+        if not largest:
+            raise ValueError("row_scale cannot be used: all sizes are zero")
+        squares = (sizes / largest) ** 2
+    return squares / (path.design.total(squares) / path.n_samples)
+
+
+def _mean_without(layers: Array, skip: int | None = None) -> Array:
+    xp = namespace(layers)
+    if skip is None:
+        return xp.mean(layers, axis=0)
+    count = layers.shape[0]
+    return (xp.sum(layers, axis=0) - layers[skip, ...]) / (count - 1)
+
+
+def _solve_lower(K: Array, A: Array) -> Array:
+    """Solve ``K Ŵ = A`` for a lower triangular K: on the host, where so small a system belongs."""
+    return like(solve_triangular(to_numpy(K), to_numpy(A), lower=True), A)

@@ -1,0 +1,83 @@
+"""scikit-learn's callbacks, where the installed version has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from steinpath._support.arrays import Array
+from steinpath.design._designs import InterceptDesign
+from steinpath.engine._path import Setting
+from steinpath.engine._side_by_side import Watch
+
+__all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method as it is."""
+        return method
+
+
+class Progress:
+    """Tells the callbacks of an estimator of its fit, and of every iteration.
+
+    Parameters
+    ----------
+    estimator : PathEstimator
+        What is being fitted.
+    X, y, sample_weight
+        The data, as the callbacks are to see them.
+    """
+
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
+        self._n_iter = estimator.n_iter
+        self._root: Any = None  # contexts of the fit, and of the iteration under way
+        self._open: Any = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._root = estimator._init_callback_context(max_subtasks=estimator.n_iter)
+            self._root.call_on_fit_task_begin(**self._facts)
+        self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
+
+    def watch(self, setting: Setting, scale: Array, known: int) -> Watch | None:
+        """Return what is to be called after each iteration; None if nobody listens.
+
+        So many iterations are ``known`` from a warm start. Callbacks are shown the model of the
+        iterate, unless there are several penalties.
+        """
+        if self._root is None or not self._anyone_listens or known == self._n_iter:
+            return None
+
+        def model(b: Array) -> dict[str, Any]:
+            intercept = 0.0
+            if isinstance(setting.design, InterceptDesign):
+                intercept = float(setting.design.intercepts(b.T)[0]) + setting.offset
+            return {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
+
+        def after(t: int, b: Array) -> bool:
+            attributes = partial(model, b) if b.shape[1] == 1 else None
+            stop = self._open.call_on_fit_task_end(
+                **self._facts, reconstruction_attributes=attributes
+            )
+            self._open = None if stop or t == self._n_iter else self._begin()
+            return bool(stop)
+
+        self._open = self._begin()
+        return after
+
+    def end(self) -> None:
+        """Say that the fit is done."""
+        if self._root is not None:
+            self._root.call_on_fit_task_end(**self._facts, reconstruction_attributes=dict)
+
+    def _begin(self) -> Any:
+        context = self._root.subcontext(task_name="iteration")
+        return context.call_on_fit_task_begin(**self._facts)

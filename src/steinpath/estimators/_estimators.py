@@ -1,0 +1,556 @@
+"""Estimators for scikit-learn, whose penalty and iterate are chosen by their estimated risk."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from steinpath._support.validation import (
+    check_choice,
+    check_count,
+    check_flag,
+    check_instance,
+    check_number,
+    warn,
+)
+from steinpath._tuning import Tuning, choose
+from steinpath.algorithms._family import ChambollePock, ProximalAlgorithm
+from steinpath.design._designs import Design, RemoteDesign
+from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.engine._grid import (
+    MOST_STRENGTHS,
+    STRONGEST,
+    PenaltyOf,
+    check_strengths,
+    lam_grid,
+    make_penalty,
+)
+from steinpath.engine._path import Path, Setting, prepare
+from steinpath.engine._side_by_side import extend_side_by_side, start_side_by_side
+from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath.estimators._rows import Rows, prepare_rows
+from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
+from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
+
+# Attributes that only a fit with a risk estimate has.
+_OF_THE_RISK = (
+    "risk_path_",
+    "risk_stderr_",
+    "train_path_",
+    "warnings_",
+    "best_risk_",
+    "best_risk_stderr_",
+)
+
+
+class _Warm(NamedTuple):
+    """What a warm start goes on from."""
+
+    rows: Rows
+    algorithm: ProximalAlgorithm
+    paths: list[Path]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """What all estimators have in common; see `PathRegressor` for the parameters."""
+
+    alpha: Any = "auto"
+    n_alphas: int = 20
+    n_iter: int = 300
+    select: Any = "risk"
+    fit_intercept: bool = True
+    standardize: bool = True
+    algorithm: ProximalAlgorithm | None = None
+    test_loss: Any = None
+    method: str | None = "auto"
+    row_scale: Any = "norm"
+    audit: int | str = "folds"
+    rule: str = "min"
+    tol: float = 1e-3
+    warm_start: bool = False
+    random_state: Any = None
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Return what is minimised."""
+
+    @abstractmethod
+    def _penalty(self) -> PenaltyOf:
+        """Return the penalty as a function of ``lam``."""
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PathEstimator:
+        """Run the algorithm for every penalty, and choose.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
+        y : array-like of shape (n_samples,)
+            The responses.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each row counts; equal weights are no weights. Integers are counts of
+            separate observations: fit and choice are those of rows repeated so many times. Other
+            weights need a fixed ``alpha``, and ``select`` an iterate or "last": the risk of a fit
+            to rows that count unequally is not known.
+
+        Returns
+        -------
+        self
+        """
+        if isinstance(X, RemoteDesign):
+            raise TypeError(
+                f"{X!r} is not in this process, and estimators need X here; use sp.run and "
+                "sp.estimate_risk for it"
+            )
+        with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
+            X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
+        self._check_parameters()
+        progress = Progress(self, X, y, sample_weight)
+        for name in _OF_THE_RISK:  # nothing of an earlier fit may stay
+            self.__dict__.pop(name, None)
+        rows, design = prepare_rows(
+            X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
+        )
+        paths, self.alphas_ = self._run(rows, design, progress)
+        k, t = self._select(paths)
+        path = paths[k]
+        self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
+        self.alpha_ = float(self.alphas_[k])
+        self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
+        if self.select == "last" and (movement := _movement(path)) > self.tol:
+            warn(
+                f"the fitted values still move by {movement:.2g} of the spread of y in the "
+                f"last tenth of {path.n_iter} iterations (tol={self.tol:g}): raise n_iter, or "
+                "use select='risk', which needs no convergence",
+                ConvergenceWarning,
+            )
+        progress.end()
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the responses of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        with np.errstate(invalid="ignore"):
+            X = validate_data(self, X, reset=False, **_accepted(X))
+        if needs_blocks(X):
+            return np.asarray(BlockDesign(X).matmat(self.coef_) + self.intercept_)
+        return np.asarray(safe_sparse_dot(X, self.coef_) + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_parameters(self) -> None:
+        """Check what nothing else does."""
+        check_count("n_alphas", self.n_alphas, high=MOST_STRENGTHS)
+        check_count("n_iter", self.n_iter)
+        for name in ("fit_intercept", "standardize", "warm_start"):
+            check_flag(name, getattr(self, name))
+        check_number("tol", self.tol, low=0)
+        if isinstance(self.select, Integral):
+            check_count("select", self.select, low=0, high=self.n_iter)
+        elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
+            raise ValueError(f"select must be 'risk', 'last' or an iterate, got {self.select!r}")
+
+    def _needs_risk(self) -> bool:
+        """Whether anything is to be chosen by its risk; refuse that where none is estimated."""
+        fixed = isinstance(self.alpha, Real) or isinstance(
+            make_penalty(self._penalty(), 1.0), NoPenalty
+        )
+        needed = self.select == "risk" or not fixed
+        if needed and self.method is None:
+            raise ValueError(
+                "method=None estimates no risk, by which to choose: use a number for alpha, and "
+                "select='last' or an iterate"
+            )
+        return needed
+
+    def _select(self, paths: list[Path]) -> tuple[int, int]:
+        """Return which path and which iterate to take."""
+        last = paths[0].n_iter
+        iterate = None
+        if self.select != "risk":
+            iterate = last if self.select == "last" else min(int(self.select), last)
+        if self.method is None or paths[0].design.weights is not None:
+            assert iterate is not None  # or this had been refused
+            return 0, iterate
+        tuning = choose(
+            paths,
+            self.alphas_ * math.sqrt(paths[0].n_samples),
+            rule=self.rule,
+            iterate=iterate,
+            test_loss=self.test_loss,
+            method=self.method,
+            row_scale=self.row_scale,
+            audit=self.audit,
+            rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+        )
+        self._keep_risk(tuning)
+        return tuning.best
+
+    def _run(self, rows: Rows, design: Design, progress: Progress) -> tuple[list[Path], np.ndarray]:
+        """Run all penalties side by side, or go on from where the last fit stopped."""
+        loss, penalty_of = self._loss(), self._penalty()
+        algorithm = ChambollePock() if self.algorithm is None else self.algorithm
+        check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
+        setting = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
+        alphas, lams = self._strengths(setting, penalty_of)
+        penalties = [make_penalty(penalty_of, lam) for lam in lams]
+        paths = self._known(setting, penalties, algorithm, rows)
+        if paths is None:
+            paths = start_side_by_side(setting, penalties, algorithm)
+        paths = extend_side_by_side(
+            paths, self.n_iter, progress.watch(setting, rows.scale, paths[0].n_iter)
+        )
+        self._warm = _Warm(rows.copy(), algorithm, paths) if self.warm_start else None
+        return paths, alphas
+
+    def _strengths(self, setting: Setting, penalty: PenaltyOf) -> tuple[np.ndarray, np.ndarray]:
+        """Return the penalties to try, on the scale of scikit-learn and as ``lam``."""
+        root_n, example = math.sqrt(setting.design.shape[0]), make_penalty(penalty, 1.0)
+        if isinstance(example, NoPenalty):
+            alphas = np.zeros(1)
+        elif isinstance(self.alpha, Real):
+            alphas = np.array([check_number("alpha", self.alpha, low=0, high=STRONGEST)])
+        elif isinstance(self.alpha, str) or self.alpha is None:
+            if self.alpha != "auto":
+                raise ValueError(f"alpha must be 'auto', a number or several, got {self.alpha!r}")
+            lams = lam_grid(setting, example, self.n_alphas)
+            return lams / root_n, lams
+        else:
+            alphas = check_strengths("alpha", self.alpha)
+        return alphas, alphas * root_n
+
+    def _known(
+        self,
+        setting: Setting,
+        penalties: list[Penalty],
+        algorithm: ProximalAlgorithm,
+        rows: Rows,
+    ) -> list[Path] | None:
+        """Return the paths of the last fit, if this one goes on from them."""
+        warm = getattr(self, "_warm", None)
+        if not self.warm_start or warm is None:
+            return None
+        first = warm.paths[0]
+        same = (
+            first.n_iter <= self.n_iter
+            and first.loss == setting.loss
+            and first.fit_intercept == self.fit_intercept
+            and warm.algorithm == algorithm
+            and [path.penalty for path in warm.paths] == penalties
+            and warm.rows.equal(rows)
+        )
+        # the design of that fit may have been made of data that changed in place since
+        return [replace(path, design=setting.design) for path in warm.paths] if same else None
+
+    def _keep_risk(self, tuning: Tuning) -> None:
+        self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
+        self.train_path_, self.warnings_ = tuning.train, tuning.warnings
+        self.best_risk_ = float(self.risk_path_[tuning.best])
+        self.best_risk_stderr_ = float(self.risk_stderr_[tuning.best])
+        if self.select == "risk" and tuning.still_falls:
+            warn(
+                f"the risk still falls at the last of {tuning.path.n_iter} iterations: raise "
+                "n_iter",
+                ConvergenceWarning,
+            )
+        for message in self.warnings_:
+            warn(message)
+
+
+def _accepted(X: Any) -> dict[str, Any]:
+    """Return what scikit-learn is to check of X: of what is in a file, nothing that reads it."""
+    if needs_blocks(X):
+        return {"dtype": None, "ensure_all_finite": False}
+    return {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
+
+
+def _movement(path: Path) -> float:
+    """How far the fitted values moved in the last tenth of the iterations, relative to y."""
+    moved = path.fitted[-1] - path.fitted[9 * path.n_iter // 10]
+    spread = np.std(path.y)
+    return float(np.sqrt(np.mean(moved**2)) / spread) if spread else 0.0
+
+
+@dataclass(eq=False, repr=False)
+class PathRegressor(PathEstimator):
+    r"""Robust linear regression whose penalty and iterate are chosen by estimated risk.
+
+    An algorithm is run for every penalty, all of them side by side, and the out-of-sample risk of
+    every iterate is estimated from the runs themselves; the choice is checked against ten folds,
+    which run side by side, too. What is minimised is
+
+    .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
+
+    and for the square root :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
+    SCAD are what their classes say for ``lam = alpha * √n``; their ``gamma`` and ``a`` are not
+    scaled.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="lad"
+        "lad", "square_root", "quantile", "huber", "epsilon_insensitive", "squared"; or one with
+        parameters, such as ``sp.Quantile(0.9)``.
+    penalty : str or callable, default="lasso"
+        "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``, such as
+        ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
+    alpha : "auto", float or array-like, default="auto"
+        Strength of the penalty, or several to choose from; "auto" tries `n_alphas` in equal
+        ratios from the smallest with all coefficients zero down (for ridge, from one that
+        shrinks everything tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
+    n_alphas : int, default=20
+        Number of penalties that "auto" tries.
+    n_iter : int, default=300
+        Number of iterations.
+    select : "risk", "last" or int, default="risk"
+        Which iterate to take: that of the smallest estimated risk, the last one, or this one.
+        With several ``alpha``, that with the smallest risk at the iterate.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    standardize : bool, default=True
+        Divide the columns by their standard deviations before the fit (without an intercept, by
+        their root mean squares), and the coefficients after it.
+    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA, optional
+        What to run; ``sp.ChambollePock()`` by default.
+    test_loss : None, str, Loss or callable, default=None
+        What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
+    method, row_scale, audit
+        How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
+        ``alpha`` and iterate.
+    rule : {"min", "one_se"}, default="min"
+        "one_se" takes the largest penalty whose risk is within one standard error of the minimum;
+        see `steinpath.tune`.
+    tol : float, default=1e-3
+        With ``select="last"``, warn if the fitted values moved by more than this in the last
+        tenth of the iterations, relative to the standard deviation of y.
+    warm_start : bool, default=False
+        Keep the paths, so that a refit to the same data with a larger ``n_iter`` goes on from
+        where this one stopped, with the same result as one from the start. Anything else starts
+        afresh, and so does X in a `numpy.memmap`.
+    random_state : None, int or RandomState
+        Randomness of the risk estimate.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the chosen iterate.
+    intercept_ : float
+        Its intercept.
+    alpha_ : float
+        Its penalty.
+    best_iter_ : int
+        Which iterate it is.
+    best_index_ : int
+        Which of `alphas_` its penalty is.
+    best_risk_, best_risk_stderr_ : float
+        Its estimated risk, with standard error: the smallest of many, and so a little too small.
+    n_iter_ : int
+        Number of iterations that were run.
+    alphas_ : ndarray of shape (n_alphas,)
+        All penalties.
+    risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
+        Estimated risk of every iterate for every penalty; not for all in the same way, see
+        `steinpath.tune`. Where no risk is estimated, this is not there, nor are the next three,
+        nor `best_risk_`.
+    risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
+        Its standard errors.
+    train_path_ : ndarray of shape (n_alphas, n_iter + 1)
+        The training error, with the same test loss.
+    warnings_ : tuple of str
+        Reasons not to trust the estimate; each is also issued as a warning.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X had any.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
+    >>> model = sp.PathRegressor(loss="lad", penalty="lasso", random_state=0).fit(X, y)
+    >>> model.risk_path_.shape, model.coef_.shape
+    ((20, 301), (60,))
+    >>> bool(model.risk_path_[:, -1].min() > model.risk_path_.min())
+    True
+    """
+
+    loss: str | Loss = "lad"
+    penalty: str | PenaltyOf = "lasso"
+
+    def _loss(self) -> Loss:
+        if not isinstance(self.loss, str):
+            check_instance("loss", self.loss, Loss, "sp.LAD()")
+            return self.loss
+        return LOSSES[check_choice("loss", self.loss, LOSSES)]()
+
+    def _penalty(self) -> PenaltyOf:
+        if not isinstance(self.penalty, str):
+            return self.penalty
+        if self.penalty == NoPenalty.name:
+            return lambda lam: NoPenalty()
+        if self.penalty == "group_lasso":
+            raise ValueError(
+                "penalty='group_lasso' needs groups: pass functools.partial(sp.GroupLasso, "
+                "groups=...)"
+            )
+        kind: Any = PENALTIES[check_choice("penalty", self.penalty, PENALTIES)]
+        return kind  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NamedEstimator(PathEstimator):
+    """An estimator of one loss and one penalty, whose parameters are its own."""
+
+    loss_class: ClassVar[Any]
+    penalty_class: ClassVar[Any]
+
+    def _loss(self) -> Loss:
+        loss: Loss = self.loss_class(**self._own(self.loss_class))
+        return loss
+
+    def _penalty(self) -> PenaltyOf:
+        return partial(self.penalty_class, **self._own(self.penalty_class))
+
+    def _own(self, kind: Any) -> dict[str, Any]:
+        names = (f.name for f in fields(kind) if f.name not in ("lam", "weights"))
+        return {name: getattr(self, name) for name in names}
+
+
+class LADLasso(NamedEstimator):
+    """Least absolute deviations with the lasso.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
+    >>> model = sp.LADLasso(random_state=0).fit(X, y)
+    >>> model.predict(X[:5]).shape
+    (5,)
+    """
+
+    loss_class, penalty_class = LAD, Lasso
+
+
+class LADRidge(NamedEstimator):
+    """Least absolute deviations with the ridge penalty.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = LAD, Ridge
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LADElasticNet(NamedEstimator):
+    """Least absolute deviations with the elastic net.
+
+    Other parameters and attributes are those of `PathRegressor`.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the lasso, between 0 (ridge) and 1 (lasso).
+    """
+
+    l1_ratio: float = 0.5
+
+    loss_class, penalty_class = LAD, ElasticNet
+
+
+class SqrtLasso(NamedEstimator):
+    """Square-root lasso: least squares whose best penalty does not depend on the noise level.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = SquareRoot, Lasso
+
+
+class SqrtRidge(NamedEstimator):
+    """Square-root loss with the ridge penalty.
+
+    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = SquareRoot, Ridge
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QuantileLasso(NamedEstimator):
+    """Quantile regression with the lasso.
+
+    Other parameters and attributes are those of `PathRegressor`.
+
+    Parameters
+    ----------
+    q : float, default=0.5
+        The quantile aimed at.
+    """
+
+    q: float = 0.5
+
+    loss_class: ClassVar[Any] = Quantile
+    penalty_class: ClassVar[Any] = Lasso
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HuberLasso(NamedEstimator):
+    """Huber regression with the lasso.
+
+    Other parameters and attributes are those of `PathRegressor`.
+
+    Parameters
+    ----------
+    delta : float, default=1.35
+        Where the loss turns from quadratic to linear, in units of y.
+    """
+
+    delta: float = 1.35
+
+    loss_class: ClassVar[Any] = Huber
+    penalty_class: ClassVar[Any] = Lasso
+
+
+class QuantileRidge(QuantileLasso):
+    """Quantile regression with the ridge penalty.
+
+    Parameters and attributes are those of `QuantileLasso`.
+    """
+
+    penalty_class = Ridge
+
+
+class HuberRidge(HuberLasso):
+    """Huber regression with the ridge penalty.
+
+    Parameters and attributes are those of `HuberLasso`.
+    """
+
+    penalty_class = Ridge

@@ -1,0 +1,200 @@
+"""Whether to trust an estimate: residuals, diagnostics, the audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.colours import BLACK, BLUE, GREY, ORANGE
+from steinpath._support.validation import check_count
+from steinpath.plots._style import (
+    draw_band,
+    drawing_on,
+    name_of_loss,
+    note,
+    note_beyond,
+    open_frame,
+    place_legend,
+    set_time_axis,
+    write_decades,
+)
+from steinpath.problem._scoring import observation_losses
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from steinpath.risk._estimate import Risk
+
+# More points than this are drawn as an image.
+_MANY_POINTS = 2000
+# Values this far below their thresholds are all the same.
+_SMALLEST_RATIO = 1e-2
+
+
+def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw corrected against raw residuals, with the mean test loss of both.
+
+    Corrected residuals are those of the corrected fitted values, close to what they would be had
+    the observation been left out. A few very large residuals are left outside of the frame, with
+    marks on it, and counted.
+
+    Parameters
+    ----------
+    risk : Risk
+        What to draw.
+    t : int, optional
+        The iterate; that with the smallest risk by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    last = risk.path.n_iter
+    t = risk.best_iter if t is None else check_count("t", t, low=0, high=last)
+    y, predictions = risk.path.y, (risk.path.fitted[t, ...], risk.predicted(t))
+    raw, corrected = (to_numpy(y - values) for values in predictions)
+    losses = [
+        float(to_numpy(observation_losses(risk.criterion, y, values[None, ...])).mean())
+        for values in predictions
+    ]
+    limit = _limit_of(np.concatenate([raw, corrected]))
+    with drawing_on(ax, (3.4, 3.4)) as axes:
+        axes.plot([-limit, limit], [-limit, limit], color=GREY, lw=0.7, zorder=1)
+        _draw_points(axes, raw, corrected)
+        _mark_outside(axes, raw, corrected, limit)
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+        axes.set(xlabel=f"raw residual of iterate {t}", ylabel="corrected residual")
+        axes.set_yticks(axes.get_xticks())
+        axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
+        text = f"mean {name_of_loss(risk.test_loss)}\nraw {losses[0]:.3g}"
+        text += f"\ncorrected {losses[1]:.3g}"
+        axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize="medium")
+        open_frame(axes)
+    return axes
+
+
+def _limit_of(residuals: np.ndarray) -> float:
+    """Return how far to show residuals: to the largest, unless few are much larger than others."""
+    sizes = np.abs(residuals)
+    largest, usual = float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.98))
+    return 1.06 * (usual if 0 < 1.3 * usual < largest else largest) or 1.0
+
+
+def _draw_points(ax: Axes, raw: np.ndarray, corrected: np.ndarray) -> None:
+    n = len(raw)
+    ax.plot(
+        raw,
+        corrected,
+        "o",
+        color=BLUE,
+        ms=float(np.clip(12 / n**0.25, 1.5, 5)),
+        mew=0,
+        alpha=float(np.clip(20 / n**0.5, 0.15, 0.7)),
+        rasterized=n > _MANY_POINTS,
+        label="observations",
+    )
+
+
+def _mark_outside(ax: Axes, raw: np.ndarray, corrected: np.ndarray, limit: float) -> None:
+    """Mark on the frame where there are points beyond it, and say how many."""
+    beyond = np.maximum(np.abs(raw), np.abs(corrected)) > limit
+    count = int(beyond.sum())
+    if not count:
+        return
+    inside = [np.clip(values[beyond], -limit, limit) for values in (raw, corrected)]
+    ax.plot(*inside, "D", mfc="none", mec=ORANGE, ms=3.5, mew=0.8, clip_on=False, label="outside")
+    note(ax, f"{count} of {len(raw)} outside, on the frame")
+
+
+def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
+    """Draw what each diagnostic found relative to its threshold, beyond which it warns.
+
+    What is far below its threshold, zero or not finite is an arrow at the end of the scale.
+
+    Parameters
+    ----------
+    risk : Risk
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    found = risk.diagnostics
+    ratios = np.array([each.value / each.threshold for each in found])
+    finite = ratios[np.isfinite(ratios)]
+    low, high = _SMALLEST_RATIO, max(5.0, 2 * float(finite.max(initial=1.0)))
+    # what is not positive or not finite is at an end of the scale
+    shown = np.clip(np.nan_to_num(ratios, nan=low, posinf=high, neginf=low), low, high)
+    with drawing_on(ax, (4.8, 0.7 + 0.19 * len(found))) as axes:
+        axes.axvline(1, color=BLACK, lw=0.8, ls=(0, (4, 2)), label="threshold")
+        for place, (each, ratio) in enumerate(zip(found, shown, strict=True)):
+            colour, marker = (ORANGE, "D") if each.warns else (BLUE, "o")
+            axes.plot([low / 1.3, ratio], [place, place], color=colour, lw=0.8, alpha=0.6)
+            marker = "<" if ratio == low else ">" if ratio == high else marker
+            axes.plot(ratio, place, marker, color=colour, clip_on=False, label=each.name)
+        axes.set_xscale("log")
+        axes.set_xlim(low / 1.3, high)  # room for marks at the end
+        axes.set_ylim(len(found) - 0.5, -0.5)
+        axes.set_yticks(range(len(found)), [each.name for each in found])
+        axes.tick_params(axis="y", length=0)
+        for tick, each in zip(axes.get_yticklabels(), found, strict=True):
+            if each.warns:
+                tick.set(color=ORANGE, fontweight="bold")
+        axes.set_xlabel("value relative to its threshold")
+        write_decades(axes)
+        open_frame(axes)
+    return axes
+
+
+def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) -> Axes:
+    """Draw how an estimate compares with runs that leave rows out, and how it was repaired.
+
+    Parameters
+    ----------
+    risk : Risk
+        What to draw; estimated with an audit.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    log_time : bool, default=False
+        Iterations on a logarithmic scale.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    audit = risk.audit
+    if audit is None:
+        raise ValueError("the estimate had no audit; ask for one, as estimate_risk(path, audit=32)")
+    difference, error, repair = (
+        to_numpy(values) for values in (audit.difference, audit.stderr, audit.repair)
+    )
+    t, low, high = np.arange(len(difference)), difference - 2 * error, difference + 2 * error
+    with drawing_on(ax) as axes:
+        axes.axhline(0, color=BLACK, lw=0.5)
+        axes.plot(t, difference, color=BLUE, label="left out − estimated")
+        draw_band(axes, low, high)
+        axes.plot(t, repair, color=ORANGE, ls="--", label="added to the estimate")
+        set_time_axis(axes, len(t) - 1, log_time)
+        axes.set_ylabel(f"difference in {name_of_loss(risk.test_loss)}")
+        open_frame(axes)
+        _show_most(axes, low, high)
+        place_legend(axes)
+    return axes
+
+
+def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
+    """Set the range: all of a band, but for what is very far from the rest of it."""
+    sizes = np.maximum(np.abs(low), np.abs(high))
+    cap = 4 * float(np.quantile(sizes, 0.75)) or float(sizes.max())
+    within = sizes <= cap
+    bottom, top = min(low[within].min(), 0.0), max(high[within].max(), 0.0)
+    margin = 0.05 * (top - bottom) or 1.0
+    ax.set_ylim(bottom - margin, top + margin)
+    note_beyond(ax, sizes[~within])

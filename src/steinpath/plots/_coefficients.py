@@ -1,0 +1,174 @@
+"""Coefficients against the iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
+from steinpath._support.printing import printable
+from steinpath._support.validation import check_count
+from steinpath.plots._style import drawing_on, height_of, mark_iterate, open_frame, set_time_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from steinpath.engine._path import Path
+
+# How many coefficients are drawn besides those that are named, and how long a name may be.
+_GREY_LINES, _NAME_LENGTH = 500, 24
+_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, BLACK, SKY, YELLOW)
+_DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)))
+
+
+def plot_coefficients(
+    path: Path,
+    names: Sequence[str] | None = None,
+    *,
+    scale: Any = None,
+    best: int | None = None,
+    top: int = 10,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the coefficients against the iteration, the largest in colour and with their names.
+
+    The largest are those at the chosen iterate, or at the last one where none is given. Of the
+    others, which are grey, the 500 largest are drawn.
+
+    Parameters
+    ----------
+    path : Path
+        What to draw.
+    names : sequence of str of length p, optional
+        Names of the columns of X; ``x0``, ``x1`` and so on by default. Long ones are shortened.
+    scale : array-like of shape (p,), optional
+        What to multiply the coefficients by, such as the standard deviations of the columns, so
+        that they can be compared.
+    best : int, optional
+        The chosen iterate, to be marked.
+    top : int, default=10
+        How many to name, if there is room.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if path.is_batch:
+        raise ValueError("this is a batch of paths; draw its members, one at a time")
+    p, last = path.n_features, path.n_iter
+    names = _check_names(names, p)
+    top = check_count("top", top, low=0)
+    if best is not None:
+        best = check_count("best", best, low=0, high=last)
+    coef = to_numpy(path.coef) * _check_scale(scale, p)
+    order = _largest_first(coef, last if best is None else best)
+    shown, others = order[:top], order[top : top + _GREY_LINES]
+    with drawing_on(ax) as axes:
+        _draw_grey(axes, coef[:, others])
+        for k, j in enumerate(shown):
+            colour, dash = _COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)]
+            axes.plot(coef[:, j], color=colour, ls=dash, label=f"_{names[j]}", zorder=2.5)
+        axes.axhline(0, color=BLACK, lw=0.5, zorder=1)
+        if best is not None:
+            mark_iterate(axes, best)
+        drawn = coef[:, order[: top + _GREY_LINES]]
+        low, high = (min(drawn.min(initial=0), 0.0), max(drawn.max(initial=0), 0.0))
+        margin = 0.04 * (high - low) or 1.0
+        axes.set_ylim(low - margin, high + margin)
+        axes.set_ylabel("coefficient" if scale is None else "coefficient × scale")
+        set_time_axis(axes, last, log=True)
+        open_frame(axes)
+        _label_ends(axes, coef[-1, shown], [names[j] for j in shown])
+    return axes
+
+
+def _check_names(names: Sequence[str] | None, p: int) -> list[str]:
+    if names is None:
+        return [f"x{j}" for j in range(p)]
+    if len(names) != p:
+        raise ValueError(f"names must be {p}, one for each column of X; got {len(names)}")
+    return [str(name) for name in names]
+
+
+def _check_scale(scale: Any, p: int) -> Any:
+    if scale is None:
+        return 1.0
+    scale = to_numpy(scale)
+    if scale.shape != (p,):
+        raise ValueError(f"scale must have shape ({p},), one for each column; got {scale.shape}")
+    return scale
+
+
+def _largest_first(coef: np.ndarray, t: int) -> np.ndarray:
+    """Return which coefficients to draw: by size at an iterate, then on the path; no zeros."""
+    on_path = np.abs(coef).max(axis=0)
+    order = np.lexsort((-on_path, -np.abs(coef[t])))
+    return np.asarray(order[on_path[order] > 0])
+
+
+def _draw_grey(ax: Axes, coef: np.ndarray) -> None:
+    """Draw many coefficients as one collection of thin lines."""
+    from matplotlib.collections import LineCollection
+
+    t = np.arange(len(coef))
+    segments = [np.column_stack([t, curve]) for curve in coef.T]
+    lines = LineCollection(segments, colors="#aaaaaa", linewidths=0.4, zorder=1.2)
+    lines.set_rasterized(len(segments) > 200)
+    ax.add_collection(lines)
+
+
+def _label_ends(ax: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
+    """Write names beside the right ends of the first curves, as many as there is room for."""
+    curves = ax.get_lines()
+    size = 0.9 * float(ax.xaxis.label.get_fontsize())
+    gap = 1.2 * size / height_of(ax)
+    count = min(len(names), int(1.06 / gap))
+    low, high = ax.get_ylim()
+    places = spread((ends[:count] - low) / (high - low), gap, -0.03, 1.03)
+    for curve, end, name, place in zip(curves, ends, names, places, strict=False):
+        ax.annotate(
+            shorten(printable(name), _NAME_LENGTH),
+            (1, end),
+            xycoords=("axes fraction", "data"),
+            xytext=(1.05, place),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=size,
+            color=curve.get_color(),
+            parse_math=False,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "lw": 0.5,
+                "color": curve.get_color(),
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def spread(places: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
+    """Move numbers as little as possible so that they are ``gap`` apart, between two limits."""
+    if not len(places):
+        return places
+    order, steps = np.argsort(places, kind="stable"), gap * np.arange(len(places))
+    # what is left once each has its own step only has to increase
+    free = isotonic_regression(places[order] - steps).x
+    moved = np.empty(len(places))
+    moved[order] = np.clip(free, low, max(low, high - steps[-1])) + steps
+    return moved
+
+
+def shorten(name: str, length: int) -> str:
+    """Leave out the middle of a long name."""
+    if len(name) <= length:
+        return name
+    head = (length - 1) * 2 // 3
+    return f"{name[:head].rstrip()}…{name[-(length - 1 - head) :].lstrip()}"

@@ -1,0 +1,85 @@
+"""Losses and penalties side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.colours import BLUE, GREY, ORANGE
+from steinpath.plots._style import drawing_on, note, open_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
+    """Draw the risks of losses and penalties with ± 2 standard errors, the best on top.
+
+    How far each is behind the best is written at the right. What is so far behind that the others
+    could not be told apart is an arrow at the end of the scale.
+
+    Parameters
+    ----------
+    rows : sequence of Ranked
+        What to draw, in any order; see `steinpath.app.fitting`.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    if not len(rows):
+        raise ValueError("there is nothing to rank: rows is empty")
+    rows = sorted(rows, key=lambda row: row.risk)
+    risks, errors = (np.array([getattr(row, name) for row in rows]) for name in ("risk", "stderr"))
+    low, high = _range_of(risks, 2 * errors)
+    with drawing_on(ax, (4.8, 0.75 + 0.2 * len(rows))) as axes:
+        axes.axvline(risks[0], color=GREY, lw=0.6, ls=":", zorder=1)
+        for place, (risk, error) in enumerate(zip(risks, errors, strict=True)):
+            colour, marker = (BLUE, "o") if place else (ORANGE, "D")
+            axes.plot([risk - 2 * error, risk + 2 * error], [place] * 2, color=colour, lw=1)
+            marker = ">" if risk > high else marker
+            axes.plot(min(risk, high), place, marker, color=colour, clip_on=False)
+            if len(rows) > 1:
+                axes.annotate(_behind(rows[place]), (1, place), **_AT_RIGHT)
+        if len(rows) > 1:
+            note(axes, "behind ± s.e.", outside=True)
+        axes.set(xlim=(low, high), ylim=(len(rows) - 0.4, -0.6))
+        axes.set_yticks(range(len(rows)), [f"{row.loss} + {row.penalty}" for row in rows])
+        axes.tick_params(axis="y", length=0)
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_xlabel("estimated risk ± 2 standard errors")
+        open_frame(axes)
+    return axes
+
+
+_AT_RIGHT: dict[str, Any] = {
+    "xycoords": ("axes fraction", "data"),
+    "xytext": (8, 0),
+    "textcoords": "offset points",
+    "va": "center_baseline",
+    "fontsize": "medium",
+    "annotation_clip": False,
+}
+
+
+def _behind(row: Any) -> str:
+    if not row.behind and not row.behind_stderr:
+        return "best"
+    if not 1e-4 < row.behind_stderr < 1e4:
+        return f"{row.behind:+.2g} ± {row.behind_stderr:.2g}"
+    digits = max(0, 1 - math.floor(math.log10(row.behind_stderr)))
+    return f"{row.behind:+.{digits}f} ± {row.behind_stderr:.{digits}f}"
+
+
+def _range_of(risks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
+    """Return the range to show: all risks, but for those that are far behind most of them."""
+    seen = max(float(np.median(risks)) - risks[0], errors[0])
+    near = risks <= risks[0] + 6 * seen
+    low, high = float((risks - errors)[near].min()), float((risks + errors)[near].max())
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin

@@ -1,0 +1,322 @@
+"""Plots of the risk over iterations and penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.validation import check_choice, check_count
+from steinpath.plots._style import (
+    draw_band,
+    drawing_on,
+    dress_like,
+    figure_of,
+    name_of_loss,
+    note_beyond,
+    open_frame,
+    place_legend,
+    set_time_axis,
+    write_decades,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from steinpath._tuning import Tuning
+    from steinpath.risk._estimate import Risk
+
+
+def plot_risk(
+    risk: Risk,
+    ax: Axes | None = None,
+    true_risk: Any = None,
+    *,
+    log_time: bool = False,
+    best: int | None = None,
+) -> Axes:
+    """Draw training error, estimated risk with its band, and the chosen iterate.
+
+    Where an audit repaired the estimate visibly, what it was before is drawn as a thin line. What
+    is so far from the minimum that this could not be seen is off the scale, and said to be.
+
+    Parameters
+    ----------
+    risk : Risk
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    true_risk : array-like of shape (n_iter + 1,), optional
+        The truth, where it is known.
+    log_time : bool, default=False
+        Iterations on a logarithmic scale.
+    best : int, optional
+        The chosen iterate; that with the smallest risk by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    values, stderr, train = (to_numpy(a) for a in (risk.values, risk.stderr, risk.train))
+    last = len(values) - 1
+    best = risk.best_iter if best is None else check_count("best", best, low=0, high=last)
+    others: dict[str, np.ndarray] = {}
+    if risk.audit is not None and np.any(np.abs(to_numpy(risk.audit.repair)) > stderr / 4):
+        others["before the audit"] = to_numpy(risk.raw)
+    if true_risk is not None:
+        others["true risk"] = to_numpy(true_risk)
+    with drawing_on(ax) as axes:
+        _draw_path(axes, values, stderr, train, best, others, log_time)
+        axes.set_ylabel(name_of_loss(risk.test_loss))
+        place_legend(axes)
+    return axes
+
+
+def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
+    """Draw the risk over penalties and iterations, and the choice.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    with drawing_on(ax) as axes:
+        _draw_surface(axes, to_numpy(tuning.risk), tuning.lams, tuning.best, "penalty λ")
+        axes.set_title(name_of_loss(tuning.risks[0].test_loss), fontsize="medium")
+    return axes
+
+
+def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
+    """Draw the smallest risk on the path of each penalty, with ± 2 standard errors.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    risk, stderr, train = (to_numpy(a) for a in (tuning.risk, tuning.stderr, tuning.train))
+    order = np.argsort(tuning.lams)
+    where = order, risk[order].argmin(axis=1)
+    lams, values, error = tuning.lams[order], risk[where], 2 * stderr[where]
+    with drawing_on(ax) as axes:
+        axes.plot(lams, train[where], color=GREY, ls="--", marker=".", label="training error")
+        axes.plot(lams, values, color=BLUE, marker=".", label="smallest risk")
+        whiskers: dict[str, Any] = {"elinewidth": 2.5, "ecolor": BLUE, "alpha": 0.25}
+        axes.errorbar(lams, values, error, fmt="none", label="± 2 standard errors", **whiskers)
+        chosen = f"chosen penalty {tuning.best_lam:.3g}"
+        axes.plot(tuning.best_lam, risk[tuning.best], "o", color=ORANGE, label=chosen)
+        if lams[0] > 0 and len(lams) > 1:
+            axes.set_xscale("log")
+            write_decades(axes)
+        axes.set(xlabel="penalty λ", ylabel=name_of_loss(tuning.risks[0].test_loss))
+        open_frame(axes)
+        place_legend(axes)
+    return axes
+
+
+class RiskPathDisplay:
+    """The risk that an estimator was chosen by, in the style of scikit-learn's displays.
+
+    Make it with `from_estimator`.
+
+    Parameters
+    ----------
+    risk_path, risk_stderr, train_path : ndarray of shape (n_alphas, n_iter + 1)
+        Estimated risks, their standard errors, and training errors.
+    alphas : ndarray of shape (n_alphas,)
+        The penalties.
+    best : tuple of int
+        Index of the chosen penalty, and the chosen iterate.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Where it was drawn.
+    figure_ : matplotlib.figure.Figure
+        The figure of `ax_`.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(30, noise="t2").sample(100, rng=0)
+    >>> model = sp.LADLasso(n_alphas=5, n_iter=50, random_state=0).fit(X, y)
+    >>> display = sp.RiskPathDisplay.from_estimator(model, kind="surface")
+    >>> display.ax_.get_xlabel()
+    'iteration'
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        *,
+        risk_path: np.ndarray,
+        risk_stderr: np.ndarray,
+        train_path: np.ndarray,
+        alphas: np.ndarray,
+        best: tuple[int, int],
+    ):
+        self.risk_path, self.risk_stderr, self.train_path = risk_path, risk_stderr, train_path
+        self.alphas, self.best = alphas, best
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, kind: str = "path", ax: Axes | None = None
+    ) -> RiskPathDisplay:
+        """Draw the risk of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : PathRegressor or another estimator of this package
+            Fitted.
+        kind : {"path", "surface"}, default="path"
+            Every iterate for the chosen penalty, with training error and standard errors; or every
+            iterate for every penalty.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        RiskPathDisplay
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        from steinpath.estimators._estimators import PathEstimator
+
+        if not isinstance(estimator, PathEstimator):
+            raise TypeError(
+                "RiskPathDisplay draws estimators of steinpath, such as LADLasso; got "
+                f"{type(estimator).__name__} (of a pipeline, pass the last step)"
+            )
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "risk_path_"):
+            raise ValueError(
+                "the estimator knows no risk: it was fitted with sample_weight, or with method=None"
+            )
+        display = cls(
+            risk_path=estimator.risk_path_,
+            risk_stderr=estimator.risk_stderr_,
+            train_path=estimator.train_path_,
+            alphas=estimator.alphas_,
+            best=(estimator.best_index_, estimator.best_iter_),
+        )
+        return display.plot(ax, kind=kind)
+
+    def plot(self, ax: Axes | None = None, *, kind: str = "path") -> RiskPathDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax, kind
+            As for `from_estimator`.
+
+        Returns
+        -------
+        RiskPathDisplay
+            Itself.
+        """
+        check_choice("kind", kind, ("path", "surface"))
+        with drawing_on(ax) as axes:
+            if kind == "surface":
+                _draw_surface(axes, self.risk_path, self.alphas, self.best, "penalty α")
+            else:
+                k, best = self.best
+                curves = self.risk_path[k], self.risk_stderr[k], self.train_path[k]
+                _draw_path(axes, *curves, best)
+                axes.set(ylabel="test loss", title=f"α = {self.alphas[k]:.3g}")
+                place_legend(axes)
+        self.ax_, self.figure_ = axes, figure_of(axes)
+        return self
+
+
+def _draw_path(
+    ax: Axes,
+    values: np.ndarray,
+    stderr: np.ndarray,
+    train: np.ndarray,
+    best: int,
+    others: Mapping[str, np.ndarray] | None = None,
+    log_time: bool = False,
+) -> None:
+    """Draw risks with their band and others beside them, in a range where the minimum shows."""
+    t, others = np.arange(len(values)), others or {}
+    ax.plot(t, train, color=GREY, ls="--", label="training error")
+    ax.plot(t, values, color=BLUE, label="estimated risk")
+    draw_band(ax, values - 2 * stderr, values + 2 * stderr)
+    ax.plot(best, values[best], "o", color=ORANGE, label=f"chosen iterate {best}", zorder=3)
+    for label, curve in others.items():
+        ax.plot(t, curve, label=label, **_OTHERS[label])
+    set_time_axis(ax, len(t) - 1, log_time)
+    open_frame(ax)
+    _show_minimum(ax, values, stderr, train, *others.values())
+
+
+#: How curves beside the estimate are drawn.
+_OTHERS: dict[str, dict[str, Any]] = {
+    "before the audit": {"color": BLUE, "lw": 0.8, "ls": "-."},
+    "true risk": {"color": GREEN, "lw": 2, "ls": ":"},
+}
+
+
+def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.ndarray) -> None:
+    """Set the range of risks: all of them, but for what is very far from the minimum.
+
+    The first of the other curves is the training error.
+    """
+    k, train = int(values.argmin()), others[0]
+    lowest = float(values[k])
+    # how much there is to see near the minimum: its error, the optimism, the better quarter
+    seen = max(3 * stderr[k], lowest - train[k], np.quantile(values, 0.25) - lowest)
+    drawn = np.concatenate([values, values - 2 * stderr, values + 2 * stderr, *others])
+    shown = drawn[np.abs(drawn - lowest) <= (5 * seen or np.inf)]
+    bottom, top = min(shown.min(), train.min()), shown.max()
+    margin = 0.05 * (top - bottom) or 1.0
+    ax.set_ylim(bottom - margin, top + margin)
+    note_beyond(ax, values[values > top + margin])
+
+
+def _draw_surface(
+    ax: Axes, risk: np.ndarray, strengths: np.ndarray, best: tuple[int, int], label: str
+) -> None:
+    """Draw risks over penalties, the largest on top, and iterations on a logarithmic scale."""
+    order, (L, T) = np.argsort(strengths), risk.shape
+    # what is far above the minimum would leave no colours for what is near it
+    low, high = float(risk.min()), float(np.quantile(risk, 0.8))
+    mesh = ax.pcolormesh(
+        np.arange(T + 1) - 0.5,
+        np.arange(L + 1) - 0.5,
+        risk[order],
+        cmap="viridis_r",
+        vmin=low,
+        vmax=high if high > low else low + 1,
+        rasterized=True,
+    )
+    bar = figure_of(ax).colorbar(mesh, ax=ax, extend="max", label="estimated risk", aspect=25)
+    bar.outline.set_visible(False)
+    dress_like(bar.ax, ax)
+    k, t = best
+    place = int(np.flatnonzero(order == k)[0])
+    chosen = f"iterate {t} at {strengths[k]:.3g}"
+    ax.plot(t, place, "o", color=ORANGE, mec="white", ms=7, label=chosen, ls="none")
+    set_time_axis(ax, T - 1, log=True, margin=0.5)
+    shown = np.unique(np.linspace(0, L - 1, min(L, 6)).round().astype(int))
+    ax.set_yticks(shown, [f"{strengths[order[i]]:.3g}" for i in shown])
+    ax.set_ylabel(label)
+    place_legend(ax)

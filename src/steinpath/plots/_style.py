@@ -1,0 +1,303 @@
+"""What all plots look like, and how they are written to files."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from steinpath._support.colours import BLUE, GREY, ORANGE
+from steinpath._support.files import write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Width and height of a figure with one plot, in inches: for a column, with room for labels.
+SIZE = (4.8, 3.2)
+
+#: The style of figures that are made here. The font is the user's.
+STYLE: dict[str, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8.5,
+    "axes.titlesize": 8.5,
+    "axes.labelpad": 3,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#333333",
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.5,
+    "axes.grid": False,
+    "axes.facecolor": "white",
+    "figure.facecolor": "white",
+}
+# Matplotlib makes ticks when it draws, in the style of that time, unless told before.
+_TICKS: dict[Literal["major", "minor"], dict[str, Any]] = {
+    "major": {"length": 3, "width": 0.6, "pad": 2.5, "labelsize": 8},
+    "minor": {"length": 1.6, "width": 0.4},
+}
+
+# Text stays text, and what is written does not depend on when.
+_FILES: dict[str, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "steinpath"}
+#: Endings of files, with their resolution and what not to say in them.
+_FORMATS: dict[str, tuple[int, dict[str, None]]] = {
+    ".png": (200, {"Software": None}),
+    ".pdf": (300, {"CreationDate": None}),
+    ".svg": (300, {"Date": None}),
+}
+
+
+def import_pyplot() -> Any:
+    """Return ``matplotlib.pyplot``, or say how to get it."""
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError:  # and not one that could not be read, for want of memory, say
+        raise ImportError("plots need matplotlib: pip install 'steinpath[plot]'") from None
+    return pyplot
+
+
+@contextmanager
+def drawing_on(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
+    """Give axes to draw on: ``ax``, or those of a new figure, within the style of this package."""
+    if ax is not None:
+        yield ax
+        return
+    with new_figure(size) as figure:
+        axes = figure.subplots()
+        dress(axes)
+        yield axes
+
+
+@contextmanager
+def new_figure(size: tuple[float, float], **style: Any) -> Iterator[Figure]:
+    """Give a new figure, within the style of this package and changes of it."""
+    pyplot = import_pyplot()
+    with pyplot.rc_context(STYLE | style):
+        yield pyplot.figure(figsize=size, layout="constrained")
+
+
+def dress(ax: Axes, **changes: Any) -> None:
+    """Give the ticks of new axes their style."""
+    for which, ticks in _TICKS.items():
+        ax.tick_params(which=which, color=STYLE["axes.edgecolor"], **{**ticks, **changes})
+
+
+def dress_like(ax: Axes, other: Axes) -> None:
+    """Give the ticks of axes the style of other axes."""
+    for which, ticks in _TICKS.items():
+        there = other.yaxis.get_tick_params(which=which)
+        ax.tick_params(which=which, **{name: there[name] for name in ticks if name in there})
+
+
+def new_axes(ax: Axes | None = None) -> Axes:
+    """Return ``ax``, or the axes of a new figure."""
+    with drawing_on(ax) as axes:
+        return axes
+
+
+def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
+    """Write a figure to a file, the same bytes each time.
+
+    Parameters
+    ----------
+    drawn : matplotlib.axes.Axes or matplotlib.figure.Figure
+        The figure, or any axes on it.
+    file : str or path-like
+        Where to; ends in ``.png`` (200 dots per inch), ``.pdf`` (with its fonts) or ``.svg`` (with
+        text as text).
+    """
+    ending = check_ending(file)
+    dpi, metadata = _FORMATS[ending]
+    figure = figure_of(drawn)
+    # where nothing keeps text inside the figure, the figure is made as large as its text
+    box = "tight" if figure.get_layout_engine() is None else None
+    options = {"dpi": dpi, "metadata": metadata, "bbox_inches": box}
+    with import_pyplot().rc_context(_FILES), _same_layout_after(figure):
+        content = drawn_as(figure, ending[1:], **options)
+    write_bytes(FilePath(file), content)
+
+
+def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
+    """Return a figure as the content of a file.
+
+    Matplotlib's writers do not survive a disk that is full: the file is written elsewhere.
+    """
+    content = io.BytesIO()
+    try:
+        figure.savefig(content, format=kind, **options)
+    except Exception as error:
+        # cut off by Ctrl-C, they stumble over what they have begun, and that hides the reason
+        reason: BaseException | None = error
+        while reason is not None and not isinstance(reason, KeyboardInterrupt | MemoryError):
+            reason = reason.__context__
+        if reason is None:
+            raise
+        raise reason from None
+    return content.getvalue()
+
+
+def close(drawn: Axes | Figure) -> None:
+    """Forget a figure, which matplotlib would keep otherwise."""
+    import_pyplot().close(figure_of(drawn))
+
+
+def check_ending(file: str | os.PathLike[str]) -> str:
+    """Return the ending of a file for a plot; refuse one that says nothing."""
+    ending = FilePath(file).suffix.lower()
+    if ending not in _FORMATS:
+        raise ValueError(f"file must end in {', '.join(_FORMATS)}; got {os.fspath(file)!r}")
+    return ending
+
+
+@contextmanager
+def _same_layout_after(figure: Figure) -> Iterator[None]:
+    """Put axes back to where they were: each layout starts from the last, and differs a little."""
+    kinds: tuple[Literal["original", "active"], ...] = ("original", "active")
+    before = [
+        (ax, kind, ax.get_position(kind == "original")) for ax in figure.axes for kind in kinds
+    ]
+    try:
+        yield
+    finally:
+        for ax, kind, place in before:
+            ax._set_position(place, kind)  # type: ignore[attr-defined]
+
+
+def figure_of(drawn: Axes | Figure) -> Figure:
+    """Return the whole figure that something is drawn on."""
+    figure = drawn.get_figure(root=True)
+    if figure is None:
+        raise ValueError("these axes are on no figure any more")
+    return figure
+
+
+# ------------------------------------------------------------------------------------------------
+# Parts of several plots
+# ------------------------------------------------------------------------------------------------
+
+
+def open_frame(ax: Axes) -> None:
+    """Leave only the left and the lower side of the frame."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+# Multiples of powers of ten that are labelled: fewer, the longer the path.
+_STEPS: tuple[Sequence[int], ...] = (range(1, 8), (1, 2, 5), (1, 3), (1,))
+
+
+def set_time_axis(ax: Axes, last: int, log: bool, margin: float = 0.0) -> None:
+    """Let iterations 0 to ``last`` run to the right; on a logarithmic scale from 1."""
+    from matplotlib.ticker import MaxNLocator, NullFormatter
+
+    if log:
+        ax.set_xscale("symlog", linthresh=1, linscale=0.4)
+        steps = _STEPS[sum(last >= limit for limit in (8, 20, 2000))]
+        powers = 10 ** np.arange(len(str(last)))
+        ticks = [0, *(int(m * power) for power in powers for m in steps if m * power <= last)]
+        ax.set_xticks(ticks, [f"{tick}" for tick in ticks])
+        between = np.multiply.outer(powers, np.arange(2, 10)).ravel()
+        ax.set_xticks(between[between <= last], minor=True)
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
+    ax.set(xlabel="iteration", xlim=(-margin, last + margin))
+
+
+def draw_band(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
+    """Shade what is within two standard errors of a curve."""
+    label = "± 2 standard errors"
+    ax.fill_between(np.arange(len(low)), low, high, color=BLUE, alpha=0.15, lw=0, label=label)
+
+
+def mark_iterate(ax: Axes, best: int) -> None:
+    """Draw a vertical line at an iterate, with its number above the frame."""
+    ax.axvline(best, color=ORANGE, lw=0.8, ls=(0, (4, 2)), zorder=1.5, label=f"iterate {best}")
+    ax.annotate(
+        f"{best}",
+        (best, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        color=ORANGE,
+        fontsize="small",
+    )
+
+
+def place_legend(ax: Axes, columns: int = 2) -> None:
+    """Put the legend where it covers nothing.
+
+    Below the axes, if the figure makes room for it by itself; otherwise inside, above the curves.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = figure_of(ax)
+    style: dict[str, Any] = {"handlelength": 1.6, "columnspacing": 1.0}
+    style |= {"borderaxespad": 0.3, "borderpad": 0.2, "labelspacing": 0.35, "handletextpad": 0.6}
+    text = float(ax.xaxis.label.get_fontsize())
+    if figure.get_layout_engine() is not None:
+        below = ScaledTranslation(0, -(2.6 * text + 10) / 72, figure.dpi_scale_trans)
+        ax.legend(
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0),
+            bbox_transform=ax.transAxes + below,
+            frameon=False,
+            ncols=columns,
+            **style,
+        )
+        return
+    labels, box = ax.get_legend_handles_labels()[1], ax.get_window_extent()
+    longest = (0.6 * max(map(len, labels)) + 4) * text  # in points, roughly
+    columns = max(1, min(columns, int(box.width * 72 / figure.dpi / longest)))
+    share = min(1.5 * text * -(-len(labels) // columns) / height_of(ax), 0.5)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high + share / (1 - share) * (high - low))
+    ax.legend(loc="upper right", edgecolor="none", framealpha=1, ncols=columns, **style)
+
+
+def height_of(ax: Axes) -> float:
+    """Return the height of axes in points, once the figure has been laid out."""
+    figure = figure_of(ax)
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+    return float(ax.get_window_extent().height) * 72 / float(figure.dpi)
+
+
+def note(ax: Axes, text: str, outside: bool = False) -> None:
+    """Write a remark above the frame, on the right; or further to the right, outside of it."""
+    ax.annotate(
+        text,
+        (1, 1),
+        xycoords="axes fraction",
+        xytext=(8, 2) if outside else (0, 2),
+        textcoords="offset points",
+        ha="left" if outside else "right",
+        va="bottom",
+        color=GREY,
+        fontsize="small",
+    )
+
+
+def note_beyond(ax: Axes, values: np.ndarray) -> None:
+    """Say how many iterates have values beyond the frame, and the largest."""
+    if len(values):
+        plural = "s" * (len(values) > 1)
+        note(ax, f"{len(values)} iterate{plural} off the scale, up to {values.max():.2g}")
+
+
+def write_decades(ax: Axes) -> None:
+    """Write powers of ten on the lower axis as plain numbers."""
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def name_of_loss(test_loss: str) -> str:
+    """Name a test loss in words, such as "absolute loss"."""
+    return f"{test_loss.replace('_', '-')} loss"

@@ -1,0 +1,66 @@
+"""All plots of one choice in one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
+from steinpath.plots._coefficients import plot_coefficients
+from steinpath.plots._risks import plot_penalties, plot_risk, plot_tuning
+from steinpath.plots._style import dress, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from steinpath._tuning import Tuning
+    from steinpath.risk._estimate import Risk
+
+_SIZE = (9.6, 5.8)
+
+
+def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any = None) -> Figure:
+    """Draw all there is to see of a choice.
+
+    (a) The risk of each iterate for the chosen penalty, (b) that of all penalties, (c) the
+    coefficients, (d) the diagnostics, (e) corrected against raw residuals, and (f) the audit, or
+    the smallest risk for each penalty where there was none or it had nothing to compare.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        What to draw.
+    names : sequence of str of length p, optional
+        Names of the columns of X.
+    scale : array-like of shape (p,), optional
+        What to multiply the coefficients by; see `plot_coefficients`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    k, best = tuning.best
+    risk = tuning.risks[k]
+    with new_figure(_SIZE, **{"legend.fontsize": 7}) as figure:
+        axes = figure.subplots(2, 3).ravel()
+        for letter, ax in zip("abcdef", axes, strict=True):
+            dress(ax)
+            ax.set_title(f"({letter})", loc="left", fontweight="bold")
+        plot_risk(risk, axes[0], log_time=True, best=best)
+        plot_tuning(tuning, axes[1])
+        plot_diagnostics(risk, axes[3])
+        plot_residuals(risk, best, axes[4])
+        if _is_audited(risk):
+            plot_audit(risk, axes[5], log_time=True)
+        else:
+            plot_penalties(tuning, axes[5])
+        # last, since its labels are placed when all else is
+        plot_coefficients(risk.path, names, scale=scale, best=best, ax=axes[2])
+    return figure
+
+
+def _is_audited(risk: Risk) -> bool:
+    return risk.audit is not None and bool(np.any(to_numpy(risk.audit.difference)))

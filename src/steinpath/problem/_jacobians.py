@@ -1,0 +1,266 @@
+"""Structured Jacobians of proximal maps: what is stored is the structure, never a square matrix.
+
+A Jacobian is called on a vector or on a block of columns. All of them are symmetric, as
+Jacobians of proximal maps are, and all are closed under ``shift * I + factor * J``, which
+turns the Jacobian of a gradient into that of its proximal map and back (Moreau).
+
+Structure is also what makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`),
+tangents are zero and need not be computed; where it is a multiple of the identity
+(`Jacobian.isotropic`), they can be followed in any coordinates.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, along_rows, cast, like, namespace, rows_product, take
+
+
+class Jacobian(ABC):
+    """A symmetric linear map that acts on vectors and on blocks of columns."""
+
+    @abstractmethod
+    def __call__(self, block: Array) -> Array:
+        """Product of the Jacobian with a vector or with each column of a block."""
+
+    @abstractmethod
+    def affine(self, shift: float, factor: float) -> Jacobian:
+        """Return the Jacobian ``shift * I + factor * J``."""
+
+    @abstractmethod
+    def support(self) -> Array | None:
+        """Mask of the coordinates whose row and column are not all zero; None for all of them."""
+
+    @abstractmethod
+    def part(self, coordinates: Array | None, dtype: Any) -> Jacobian:
+        """Return the square block of some coordinates (None: of all), in another precision.
+
+        The coordinates are indices in increasing order, and contain the `support`.
+        """
+
+    @abstractmethod
+    def columns(self, count: int) -> list[Jacobian]:
+        """Return the Jacobians of the columns of a block, from that of a map of the block."""
+
+    def isotropic(self) -> Array | float | None:
+        """Return the multiple of the identity that this is up to rank one; None if it is none."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal(Jacobian):
+    """``diag(entries)``; a scalar stands for a multiple of the identity."""
+
+    entries: Array
+
+    def __call__(self, block: Array) -> Array:
+        return along_rows(self.entries, block) * block
+
+    def affine(self, shift: float, factor: float) -> Diagonal:
+        return Diagonal(shift + factor * self.entries)
+
+    def support(self) -> Array | None:
+        return self.entries != 0 if getattr(self.entries, "ndim", 0) == 1 else None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        return [Diagonal(entries) for entries in _columns(self.entries, count)]
+
+    def part(self, coordinates: Array | None, dtype: Any) -> Diagonal:
+        return Diagonal(_part(self.entries, coordinates, dtype))
+
+    def isotropic(self) -> Array | float | None:
+        if getattr(self.entries, "ndim", 0) == 0:
+            return self.entries
+        xp = namespace(self.entries)
+        low, high = xp.min(self.entries), xp.max(self.entries)
+        return high if low == high else None
+
+
+@dataclass(frozen=True, eq=False)
+class RankOne(Jacobian):
+    """``scale * I + coefficient * z zᵀ``: the projection on a ball, seen from outside."""
+
+    scale: Array
+    coefficient: Array
+    direction: Array
+    #: Completes a sum over coordinates of which some are elsewhere.
+    over_rows: Callable[[Array], Array] | None = None
+
+    def __call__(self, block: Array) -> Array:
+        along = rows_product(self.direction, block)
+        if self.over_rows is not None:
+            along = self.over_rows(along)
+        scale, coefficient, direction = (
+            along_rows(field, block) for field in (self.scale, self.coefficient, self.direction)
+        )
+        return scale * block + direction * (coefficient * along)
+
+    def affine(self, shift: float, factor: float) -> RankOne:
+        return replace(
+            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
+        )
+
+    def support(self) -> None:
+        return None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        scales, coefficients = self.scale[0, :], self.coefficient[0, :]
+        return [
+            RankOne(scales[k], coefficients[k], direction, self.over_rows)
+            for k, direction in enumerate(_columns(self.direction, count))
+        ]
+
+    def part(self, coordinates: Array | None, dtype: Any) -> RankOne:
+        fields = (self.scale, self.coefficient, self.direction)
+        scale, coefficient, direction = (_part(field, coordinates, dtype) for field in fields)
+        return RankOne(scale, coefficient, direction, self.over_rows)
+
+    def isotropic(self) -> Array | float | None:
+        return self.scale
+
+
+class Groups:
+    """A partition of coordinates, with sums over its parts.
+
+    The standard array API has no scatter, so members are gathered into a padded table: exact,
+    and no waste when groups have similar sizes.
+    """
+
+    def __init__(self, labels: np.ndarray):
+        self.names, self.codes, self.sizes = np.unique(
+            labels, return_inverse=True, return_counts=True
+        )
+        starts = np.cumsum(self.sizes) - self.sizes
+        slot = np.arange(self.sizes.max(initial=1))
+        inside = slot < self.sizes[:, None]
+        order = np.argsort(self.codes, kind="stable")
+        self._members = order[np.where(inside, starts[:, None] + slot, 0)]  # (groups, largest)
+        self._inside = inside
+
+    def sum(self, block: Array) -> Array:
+        """Sum the rows of a vector or block within each group."""
+        xp = namespace(block)
+        rows = take(block, self._members.ravel())
+        rows = xp.reshape(rows, (*self._members.shape, *block.shape[1:]))
+        inside = like(self._inside, block)
+        return xp.sum(rows * xp.reshape(inside, inside.shape + (1,) * (block.ndim - 1)), axis=1)
+
+    def spread(self, values: Array) -> Array:
+        """Repeat each group's value (or row) for each of its members."""
+        return take(values, self.codes)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupwiseRankOne(Jacobian):
+    """Block diagonal: ``scale_g * I + coefficient_g * z_g z_gᵀ`` on each group ``g``."""
+
+    groups: Groups
+    scale: Array  # one per group
+    coefficient: Array  # one per group
+    direction: Array  # one per coordinate
+
+    def __call__(self, block: Array) -> Array:
+        direction = along_rows(self.direction, block)
+        along = self.groups.sum(direction * block)
+        along = self.groups.spread(along_rows(self.coefficient, along) * along)
+        return along_rows(self.groups.spread(self.scale), block) * block + direction * along
+
+    def affine(self, shift: float, factor: float) -> GroupwiseRankOne:
+        return GroupwiseRankOne(
+            self.groups, shift + factor * self.scale, factor * self.coefficient, self.direction
+        )
+
+    def support(self) -> Array:
+        return self.groups.spread((self.scale != 0) | (self.coefficient != 0))
+
+    def columns(self, count: int) -> list[Jacobian]:
+        fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
+        return [GroupwiseRankOne(self.groups, *each) for each in zip(*fields, strict=True)]
+
+    def part(self, coordinates: Array | None, dtype: Any) -> GroupwiseRankOne:
+        if coordinates is None:
+            groups, kept = self.groups, None
+        else:
+            # a group is in the support or it is not, so that parts of groups are zero anyway
+            groups = Groups(self.groups.codes[coordinates])
+            kept = groups.names
+        return GroupwiseRankOne(
+            groups,
+            _part(self.scale, kept, dtype),
+            _part(self.coefficient, kept, dtype),
+            _part(self.direction, coordinates, dtype),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FreeLast(Jacobian):
+    """``head`` on all coordinates but the last, a multiple of the identity there."""
+
+    head: Jacobian
+    last: float = 1.0
+
+    def __call__(self, block: Array) -> Array:
+        xp = namespace(block)
+        return xp.concat([self.head(block[:-1, ...]), self.last * block[-1:, ...]], axis=0)
+
+    def affine(self, shift: float, factor: float) -> FreeLast:
+        return FreeLast(self.head.affine(shift, factor), shift + factor * self.last)
+
+    def support(self) -> Array | None:
+        head = self.head.support()
+        if head is None:
+            return None
+        xp = namespace(head)
+        return xp.concat([head, xp.ones_like(head[:1])])
+
+    def columns(self, count: int) -> list[Jacobian]:
+        return [FreeLast(head, self.last) for head in self.head.columns(count)]
+
+    def part(self, coordinates: Array | None, dtype: Any) -> FreeLast:
+        head = coordinates if coordinates is None else coordinates[:-1]
+        return FreeLast(self.head.part(head, dtype), self.last)
+
+
+@dataclass(frozen=True, eq=False)
+class OfColumns(Jacobian):
+    """Jacobians of different kinds, one for each column of a block, or member of a batch."""
+
+    each: tuple[Jacobian, ...]
+
+    def __call__(self, block: Array) -> Array:
+        found = [own(block[:, k, ...]) for k, own in enumerate(self.each)]
+        return namespace(block).stack(found, axis=1)
+
+    def affine(self, shift: float, factor: float) -> OfColumns:
+        return OfColumns(tuple(own.affine(shift, factor) for own in self.each))
+
+    def support(self) -> None:
+        return None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        return list(self.each)
+
+    def part(self, coordinates: Array | None, dtype: Any) -> OfColumns:
+        return OfColumns(tuple(own.part(coordinates, dtype) for own in self.each))
+
+
+def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
+    """Return some of a vector's entries in another precision; numbers stay as they are."""
+    if not hasattr(values, "ndim"):
+        return values
+    if coordinates is not None and values.ndim == 1:
+        values = take(values, coordinates)
+    return cast(values, dtype)
+
+
+def _columns(values: Array, count: int) -> list[Array]:
+    """Columns of a matrix; what is the same for all of them as often as it is needed."""
+    if getattr(values, "ndim", 0) < 2:
+        return [values] * count
+    rows = values.T + 0  # a copy, so that each is in one piece
+    return [rows[k, :] for k in range(count)]

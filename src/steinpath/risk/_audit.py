@@ -1,0 +1,243 @@
+r"""Checking an estimate against runs that leave rows out, and repairing it where they disagree.
+
+Leaving a row out of the recursion is one more column of its products, so that exact leave-one-out
+of the whole path is affordable for a random sample S of m rows. With the estimated losses of all
+rows as the control variate,
+
+.. math:: \hat R_t + d_t, \qquad
+          d_t = \frac1m \sum_{i \in S} [\ell(y_i, \mathrm{loo}_i^t)
+                - \ell(y_i, \mathrm{corrected}_i^t)]
+
+is unbiased for the leave-one-out risk whatever the rows are like, and its error is that of
+:math:`d_t`: small where the correction is good. Where it is so good that :math:`d_t` is noise,
+adding it would only do harm. So it is added in proportion to what can be seen of it, by
+positive-part shrinkage: the share ``max(0, 1 - (c·se / d)²)``, with both squares averaged over
+the iterates from half to twice ``t``.
+
+Ten folds with Burman's correction can take the place of the sample: all rows, and a different
+set of weaknesses.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath.engine._precision import design_in
+from steinpath.problem._scoring import check_finite, losses_at
+from steinpath.risk._interactions import Interactions
+from steinpath.risk._methods import Found, Problem, folds, leave_out_rows
+
+# Differences up to this many standard errors are taken for noise. A smaller number repairs more
+# of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
+_NOISE = 1.75
+# What is below this many times the machine precision is taken for rounding.
+_ROUNDING = 64
+
+
+class LeftOut(NamedTuple):
+    """Predictions by runs without the rows that they predict.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (m,)
+        The rows.
+    predictions : Array of shape (n_iter + 1, m)
+        Of these rows.
+    optimism : Array of shape (n_iter + 1,) or float
+        To be added to their losses: Burman's correction, for folds.
+    shrink : float
+        Standard error of a mean over the rows, for values of standard deviation 1.
+    interactions : Interactions or None
+        How the losses of the rows depend on each other; not known for folds.
+    """
+
+    rows: np.ndarray
+    predictions: Array
+    optimism: Array
+    shrink: float
+    interactions: Interactions | None = None
+
+
+def leave_rows_out(problem: Problem, how: int | str, exact: Found | None = None) -> LeftOut:
+    """Run the path again without some of the rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        The path, and in which precision to run it.
+    how : int or "folds"
+        Number of rows to leave out, one at a time; or ten folds.
+    exact : Found, optional
+        What leave-one-out of all rows found, if that was the method: there is nothing to check.
+    """
+    path, rng = problem.path, problem.rng
+    n, dtype = path.n_samples, getattr(namespace(path.y), problem.precision)
+    if how == "folds" and exact is None:
+        (crossed,) = folds([problem], design_in(path, dtype, rng))
+        rows = np.arange(n)
+        return LeftOut(rows, crossed.predictions, crossed.optimism, 1 / math.sqrt(n))
+    m = n if how == "folds" else min(int(how), n)
+    rows = rng.choice(n, m, replace=False)
+    if exact is not None:
+        predictions, pairs = exact.predictions.at(rows), exact.interactions
+    else:
+        predictions, pairs = leave_out_rows(problem, rows, design_in(path, dtype, rng))
+    return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / n) / m), pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """How an estimate compares with runs that leave rows out, iterate by iterate.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (m,)
+        The rows that were left out.
+    difference : Array of shape (n_iter + 1,)
+        Mean over these rows of the loss when left out, less the estimated loss.
+    stderr : Array of shape (n_iter + 1,)
+        Standard error of `difference`; zero once all rows were left out one by one.
+    slope, correlation : Array of shape (n_iter + 1,)
+        Of the fitted values when left out, against the corrected ones: 1 at best. Where all
+        fitted values are equal they are 1, or 0 if only those of one kind are.
+    share : Array of shape (n_iter + 1,)
+        How much of `difference` was added to the estimate, from 0 to 1.
+    significance : ndarray of shape (n_iter + 1,)
+        Size of `difference` in standard errors, over the iterates from half to twice each one.
+    repair : Array of shape (n_iter + 1,)
+        What was added to the estimate: ``share * difference``.
+    repaired : Array of bool of shape (n_iter + 1,)
+        Whether anything was.
+    error : Array of shape (n_iter + 1,)
+        Standard error of the repaired estimate as one of the leave-one-out risk: the noise of what
+        was added, and what is seen of the difference that was not.
+    differences : Array of shape (n_iter + 1, m)
+        `difference` row by row.
+    """
+
+    rows: np.ndarray
+    differences: Array = field(repr=False)
+    slope: Array = field(repr=False)
+    correlation: Array = field(repr=False)
+    shrink: float = field(repr=False)
+
+    @cached_property
+    def difference(self) -> Array:
+        """Mean loss when left out, less the mean estimated loss."""
+        return namespace(self.differences).mean(self.differences, axis=1)
+
+    @cached_property
+    def stderr(self) -> Array:
+        """Standard error of `difference`."""
+        return self._stderr(self.differences)
+
+    @cached_property
+    def share(self) -> Array:
+        """How much of `difference` was added to the estimate."""
+        seen = np.maximum(self.significance, _NOISE)
+        return like(1 - (_NOISE / seen) ** 2, self.difference)
+
+    @cached_property
+    def significance(self) -> np.ndarray:
+        """Root mean square of `difference` over that of its standard error, near each iterate."""
+        difference, stderr = to_numpy(self.difference), to_numpy(self.stderr)
+        # in units of the largest, whose square might not be a number; by a power of two, exactly
+        unit = np.ldexp(1.0, np.frexp(np.abs(difference).max())[1])
+        seen, noise = (_pooled(x / unit) for x in (difference, stderr))
+        some = seen > 0
+        ratio = np.zeros(len(seen))
+        with np.errstate(divide="ignore"):  # without noise, all that is seen is significant
+            ratio[some] = np.sqrt(seen[some] / noise[some])
+        return ratio
+
+    @property
+    def repair(self) -> Array:
+        """What was added to the estimate."""
+        return self.share * self.difference
+
+    @property
+    def repaired(self) -> Array:
+        """Whether anything was added to the estimate."""
+        return self.share > 0
+
+    @cached_property
+    def error(self) -> Array:
+        """Standard error of the repaired estimate as one of the leave-one-out risk."""
+        added = self.share[:, None] * self.differences
+        return self._error(added, self.differences - added)
+
+    def error_between(self, t1: int, t2: int, other: Audit | None = None) -> float:
+        """Return the same for the difference between two iterates, the second of another path."""
+        other = self if other is None else other
+        if not np.array_equal(self.rows, other.rows):
+            return math.hypot(float(self.error[t1]), float(other.error[t2]))
+        first, second = self.differences[t1 : t1 + 1, :], other.differences[t2 : t2 + 1, :]
+        added = self.share[t1] * first - other.share[t2] * second
+        return float(self._error(added, first - second - added)[0])
+
+    def _stderr(self, values: Array) -> Array:
+        xp = namespace(values)
+        if values.shape[1] == 1:  # the only row there is
+            return 0 * values[:, 0]
+        return self.shrink * xp.std(values, axis=1, correction=1.0)
+
+    def _error(self, added: Array, left: Array) -> Array:
+        xp = namespace(added)
+        # of the square of a mean, its own noise is not to be counted
+        seen = xp.mean(left, axis=1) ** 2 - self._stderr(left) ** 2
+        return xp.sqrt(self._stderr(added) ** 2 + xp.where(seen > 0, seen, 0 * seen))
+
+
+def compare(problem: Problem, found: Found, left_out: LeftOut) -> Audit:
+    """Compare an estimate with what runs without the rows predicted for them."""
+    path, rows = problem.path, left_out.rows
+    xp, eps = namespace(path.y), namespace(path.y).finfo(path.y.dtype).eps
+    predictions = found.predictions.at(rows)
+    estimated, real = (
+        losses_at(problem.criterion, path.y, rows, values, path.fitted) + optimism
+        for values, optimism in (
+            (predictions, _column(found.optimism)),
+            (check_finite(left_out.predictions), _column(left_out.optimism)),
+        )
+    )
+    differences = real - estimated
+    rounding = _ROUNDING * eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
+    differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
+    slope, correlation = _regression(predictions, left_out.predictions)
+    return Audit(rows, differences, slope, correlation, left_out.shrink)
+
+
+def _column(values: Array) -> Array:
+    return values if isinstance(values, float) else values[:, None]
+
+
+def _regression(x: Array, y: Array) -> tuple[Array, Array]:
+    """Slope and correlation of each row of ``y`` on that of ``x``."""
+    xp = namespace(x)
+
+    def centred(block: Array) -> Array:
+        """Return a block less its means; what is left of equal numbers is rounding."""
+        rest = block - xp.mean(block, axis=1, keepdims=True)
+        spread, size = (xp.max(xp.abs(x), axis=1, keepdims=True) for x in (rest, block))
+        return xp.where(spread > _ROUNDING * xp.finfo(x.dtype).eps * size, rest, 0 * rest)
+
+    x, y = centred(x), centred(y)
+    xx, yy, xy = (xp.sum(product, axis=1) for product in (x * x, y * y, x * y))
+    both = (xx > 0) & (yy > 0)
+    one = xp.ones_like(xx)
+    neither = cast((xx == 0) & (yy == 0), xx.dtype)
+    slope = xp.where(both, xy / xp.where(both, xx, one), neither)
+    correlation = xp.where(both, xy / xp.where(both, xp.sqrt(xx) * xp.sqrt(yy), one), neither)
+    return slope, correlation
+
+
+def _pooled(values: np.ndarray) -> np.ndarray:
+    """Mean square over the iterates from half to twice each one."""
+    squares = values.astype(float) ** 2
+    return np.array([np.mean(squares[t // 2 : 2 * t + 1]) for t in range(len(squares))])

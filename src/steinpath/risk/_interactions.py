@@ -1,0 +1,110 @@
+r"""How much the losses of two observations have to do with each other.
+
+A mean of n independent losses has the variance of one of them over n. Leave-one-out losses are
+not independent: the fits that predict observations i and j share all others, and each contains
+the other. With :math:`a_{ij}` the change of the loss of i, when left out, by leaving out j as
+well, two of them have the covariance :math:`E[a_{ij} a_{ji}]` beyond that of the risks of their
+fits: the other terms vanish given the rest of the data. So the error of leave-one-out, as an
+estimate of the risk of the fit at hand, has the variance
+
+.. math:: \mathrm{Var}(\text{loss}) / n + E[a_{ij} a_{ji}] .
+
+For p in proportion to n each :math:`a_{ij}` is of order :math:`n^{-1/2}`, so that the second term
+is as large as the first, and much larger late on the path. It is estimated by the mean over a
+few pairs of rows, each left out together in one more column of the replayed runs; and since too
+small a standard error is the worse mistake, plus that mean's own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, namespace
+from steinpath.engine._path import Path
+from steinpath.problem._scoring import PerObservation, losses_at
+
+# Pairs that are looked at, at most.
+_PAIRS = 32
+
+
+def disjoint_pairs(rows: np.ndarray) -> np.ndarray:
+    """Return pairs of the first rows, of shape (q, 2), no row in two of them."""
+    q = min(len(rows) // 2, _PAIRS)
+    return rows[: 2 * q].reshape(q, 2)
+
+
+def n_columns(n_rows: int) -> int:
+    """Return how many runs it takes to leave rows out, one at a time and in pairs."""
+    return n_rows + min(n_rows // 2, _PAIRS)
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """What leaving out one observation of a pair does to the other.
+
+    Attributes
+    ----------
+    changes : Array of shape (n_iter + 1, q, 2)
+        ``a_ij`` and ``a_ji`` of each pair, for each iterate: the loss of the one when it is left
+        out, less its loss when the other is left out as well.
+    pairs : ndarray of int of shape (q, 2), optional
+        The observations.
+    """
+
+    changes: Array
+    pairs: Any = None
+
+    def variance(self) -> Array:
+        """Covariance of two losses for each iterate, on the safe side."""
+        return _covariance(self.changes)
+
+    def variance_between(self, t1: int, t2: int, other: Interactions | None = None) -> float:
+        """Return the same for the difference between two iterates, the second of another path."""
+        other = self if other is None else other
+        first, second = self.changes[t1 : t1 + 1, ...], other.changes[t2 : t2 + 1, ...]
+        if np.array_equal(self.pairs, other.pairs):
+            return float(_covariance(first - second)[0])
+        return float(_covariance(first)[0] + _covariance(second)[0])
+
+
+def _covariance(changes: Array) -> Array:
+    xp = namespace(changes)
+    q = changes.shape[1]
+    if q < 2:  # a single pair says nothing of its noise
+        return xp.sum(xp.abs(changes[:, :, 0] * changes[:, :, 1]), axis=1)
+    # in units of the largest, since fourth powers of losses may be beyond single precision
+    largest = xp.max(xp.abs(changes), axis=(1, 2))
+    unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+    scaled = changes / unit[:, None, None]
+    products = scaled[:, :, 0] * scaled[:, :, 1]
+    bound = xp.mean(products, axis=1) + xp.std(products, axis=1, correction=1.0) / math.sqrt(q)
+    return xp.where(bound > 0, bound, 0 * bound) * unit**2
+
+
+def interactions(
+    path: Path, criterion: PerObservation, pairs: np.ndarray, alone: Array, together: Array
+) -> Interactions:
+    """Compare the losses of rows that are left out alone and in pairs.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    criterion : callable
+        Test loss.
+    pairs : ndarray of int of shape (q, 2)
+        The rows.
+    alone, together : Array of shape (n_iter + 1, q, 2)
+        Predictions of each row by the run that leaves it out, and by the one that leaves out
+        both.
+    """
+    xp, rows = namespace(alone), np.reshape(pairs, (-1,))
+    losses = [
+        losses_at(criterion, path.y, rows, xp.reshape(x, (x.shape[0], len(rows))), path.fitted)
+        for x in (alone, together)
+    ]
+    return Interactions(xp.reshape(losses[0] - losses[1], alone.shape), pairs)

@@ -1,0 +1,205 @@
+"""Studies ``risk`` and ``universality``: the paper's figures."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath.study._base import (
+    Exhibit,
+    Results,
+    Sizes,
+    Study,
+    Table,
+    all_pairs,
+    centered,
+    inside,
+    mean_and_error,
+)
+from steinpath.study._figures import (
+    BLACK,
+    PLAIN,
+    distinct,
+    draw_curve,
+    label_iterations,
+    pair_panels,
+    panels,
+    select,
+    share_legend,
+)
+from steinpath.study._replicate import Columns
+from steinpath.study._settings import Setting, pair_title
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WAYS = ("tilde", "hat")
+NAMES = ("truth", *WAYS)
+FULL = Sizes(reps=100, n=(2000,), p=(1000, 2400), iters=300)
+QUICK = Sizes(reps=8, n=(400,), p=(200, 480), iters=100)
+
+
+def _sizes(results: Results) -> list[tuple[int, int]]:
+    return list(dict.fromkeys((setting.n, setting.p) for setting in results))
+
+
+def mean_curves(columns: Columns, names: tuple[str, ...], **labels: Any) -> Table:
+    """Rows with the mean over replications, and its standard error, of each iterate's risks."""
+    means = {name: mean_and_error(columns[name]) for name in names}
+    return [
+        labels
+        | {"iterate": t}
+        | {name: float(mean[t]) for name, (mean, _) in means.items()}
+        | {f"{name}_se": float(error[t]) for name, (_, error) in means.items()}
+        for t in range(columns[names[0]].shape[1])
+    ]
+
+
+# ------------------------------------------------------------------------------------------------
+# Risk
+# ------------------------------------------------------------------------------------------------
+
+
+def _risk_exhibits(results: Results) -> list[Exhibit]:
+    exhibits = []
+    for n, p in _sizes(results):
+        curves, errors = [], []
+        for s, columns in results.items():
+            if (s.n, s.p) != (n, p):
+                continue
+            pair = {"loss": s.loss, "penalty": s.penalty}
+            curves += mean_curves(columns, (*NAMES, "train"), **pair)
+            away = {way: centered(columns[way] - columns["truth"]) for way in WAYS}
+            errors += mean_curves(away, WAYS, **pair)
+        exhibits.append(Exhibit(f"risk-n{n}-p{p}", curves, partial(_draw_pairs, names=NAMES)))
+        exhibits.append(Exhibit(f"risk-errors-n{n}-p{p}", errors, _draw_errors))
+    return exhibits
+
+
+def _draw_pairs(table: Table, names: tuple[str, ...]) -> Figure:
+    figure, axes, found = pair_panels(table)
+    for ax, rows in found:
+        for name in names:
+            draw_curve(ax, rows, name)
+    for row, loss in zip(axes, distinct(table, "loss"), strict=True):
+        row[0].set_ylabel("absolute risk" if loss == "lad" else "squared risk", fontsize="small")
+    label_iterations(axes)
+    share_legend(figure, axes)
+    return figure
+
+
+def _draw_errors(table: Table) -> Figure:
+    """Draw mean errors, each in a band that holds zero unless there is a bias."""
+    figure = _draw_pairs(table, WAYS)
+    for ax in figure.axes:
+        ax.axhline(0, color=BLACK, lw=1)
+        ax.set_ylabel(ax.get_ylabel().replace("risk", "loss, error"), fontsize="small")
+    return figure
+
+
+def _risk_summary(results: Results) -> Table:
+    table = []
+    for s, columns in results.items():
+        for way in WAYS:
+            error = columns[way] - columns["truth"]
+            # The loss of the zero prediction is the same for all iterates, and under Student's
+            # t₂ has no variance. Centred, what is left is what tells iterates apart.
+            bias, spread = mean_and_error(centered(error))
+            worst = int(np.argmax(np.abs(bias)))
+            row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(error)}
+            row |= {"estimate": PLAIN[way], "within 2 s.e.": float(inside(error).mean())}
+            row["centred"] = float(inside(centered(error))[1:].mean())
+            row |= {"worst bias": float(bias[worst]), "its s.e.": float(spread[worst])}
+            table.append(row | {"at": worst, "risk": float(columns["truth"][:, worst].mean())})
+    return table
+
+
+RISK = Study(
+    name="risk",
+    question="Do both estimates follow the true risk along the path? (the paper's Figures 1 and 3)",
+    plan=partial(all_pairs, ways=WAYS),
+    exhibits=_risk_exhibits,
+    summary=_risk_summary,
+    full=FULL,
+    quick=QUICK,
+)
+
+
+# ------------------------------------------------------------------------------------------------
+# Universality
+# ------------------------------------------------------------------------------------------------
+
+DESIGNS = ("gaussian", "uniform")
+
+
+def _both_designs(results: Results) -> list[tuple[Setting, Columns, Columns]]:
+    """Return settings with their replications under both designs."""
+    by_design: dict[str, dict[tuple[Any, ...], Columns]] = {design: {} for design in DESIGNS}
+    first: dict[tuple[Any, ...], Setting] = {}
+    for s, columns in results.items():
+        place = (s.n, s.p, s.loss, s.penalty)
+        first.setdefault(place, s)
+        by_design[s.rows][place] = columns
+    gaussian, uniform = (by_design[design] for design in DESIGNS)
+    return [(first[k], gaussian[k], uniform[k]) for k in gaussian if k in uniform]
+
+
+def _universality_exhibits(results: Results) -> list[Exhibit]:
+    tables: dict[str, Table] = {}
+    for s, *both in _both_designs(results):
+        table = tables.setdefault(f"universality-{s.loss.replace('_', '-')}-n{s.n}-p{s.p}", [])
+        for design, columns in zip(DESIGNS, both, strict=True):
+            table += mean_curves(columns, NAMES, loss=s.loss, penalty=s.penalty, design=design)
+    return [Exhibit(name, table, _draw_universality) for name, table in tables.items()]
+
+
+def _draw_universality(table: Table) -> Figure:
+    titles = {"truth": "true risk $R$", "tilde": r"$\tilde R$", "hat": r"$\hat R$"}
+    styles: dict[str, Any] = {
+        "gaussian": {"label": "Gaussian design", "color": "#0072B2", "ls": "-", "lw": 1.3},
+        "uniform": {"label": "uniform design", "color": "#D55E00", "ls": "--", "lw": 1.3},
+    }
+    pairs = distinct(table, "loss", "penalty")
+    figure, axes = panels(len(pairs), len(NAMES), sharey="row", sharex=True, height=1.9)
+    for row, (loss, penalty) in zip(axes, pairs, strict=True):
+        for ax, name in zip(row, NAMES, strict=True):
+            for design, style in styles.items():
+                draw_curve(
+                    ax, select(table, loss=loss, penalty=penalty, design=design), name, **style
+                )
+        row[0].set_ylabel(pair_title(loss, penalty), fontsize="small")
+    for ax, name in zip(axes[0], NAMES, strict=True):
+        ax.set_title(titles[name], fontsize="small")
+    label_iterations(axes)
+    share_legend(figure, axes)
+    return figure
+
+
+def _universality_summary(results: Results) -> Table:
+    table = []
+    for s, gaussian, uniform in _both_designs(results):
+        for name in NAMES:
+            (m1, e1), (m2, e2) = mean_and_error(gaussian[name]), mean_and_error(uniform[name])
+            reps = len(gaussian[name])
+            row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": reps}
+            overlap = (np.abs(m1 - m2) <= 2 * (e1 + e2))[1:]  # the start has constant risks
+            row |= {"curve": PLAIN[name], "bands overlap": float(overlap.mean())}
+            # the replications share their noise, so that their differences say more
+            paired = inside(uniform[name] - gaussian[name])[1:]
+            row["paired difference within 2 s.e."] = float(paired.mean())
+            row["largest, %"] = 100 * float(np.max(np.abs(m1 - m2) / m1))
+            table.append(row)
+    return table
+
+
+UNIVERSALITY = Study(
+    name="universality",
+    question="Does a uniform design give what a Gaussian one does? (Figures 2 and 4–11)",
+    plan=partial(all_pairs, ways=WAYS, designs=DESIGNS),
+    exhibits=_universality_exhibits,
+    summary=_universality_summary,
+    full=FULL,
+    quick=QUICK,
+)

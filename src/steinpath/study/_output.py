@@ -1,0 +1,59 @@
+"""Tables as CSV and Markdown, figures as PDF and PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from steinpath._support.files import as_csv
+from steinpath.study._base import Exhibit, Table
+from steinpath.study._store import write_bytes, write_text
+
+# All that are worth having.
+_DIGITS = ".10g"
+
+
+def write_summary(folder: Path, table: Table) -> list[Path]:
+    """Write a short table, for machines and for people."""
+    files = [folder / "summary.csv", folder / "summary.md"]
+    write_text(files[0], as_csv(table, _DIGITS))
+    write_text(files[1], as_markdown(table))
+    return files
+
+
+def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
+    """Write the numbers that the figures show."""
+    files = []
+    for exhibit in exhibits:
+        files.append(folder / f"{exhibit.name}.csv")
+        write_text(files[-1], as_csv(exhibit.table, _DIGITS))
+    return files
+
+
+def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
+    """Draw the figures, for print and for the screen."""
+    from steinpath.plots import import_pyplot
+    from steinpath.plots._style import drawn_as
+
+    pyplot = import_pyplot()
+    files = []
+    for name, table, draw in exhibits:
+        figure = draw(table)
+        for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
+            files.append(folder / f"{name}.{kind}")
+            write_bytes(files[-1], drawn_as(figure, kind, **options))
+        pyplot.close(figure)
+    return files
+
+
+def as_markdown(table: Table) -> str:
+    """Return a table as Markdown, rounded for reading."""
+    head = list(table[0])
+    body = [[cell(row[name]).replace("|", "\\|") for name in head] for row in table]
+    return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *body])
+
+
+def cell(value: Any) -> str:
+    """Return a value as people like to read it."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

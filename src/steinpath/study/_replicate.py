@@ -1,0 +1,135 @@
+"""One replication: draw data, run the path, estimate its risk in several ways, know the truth."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.validation import check_choice
+from steinpath.engine._path import Path, run
+from steinpath.risk._estimate import estimate_risk
+from steinpath.risk._leave_out import cross_validate_path, leave_one_out_path
+from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
+from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
+
+#: Arrays of one length, one entry per iterate, by name.
+Columns = dict[str, np.ndarray]
+
+#: Estimates the risk of a path whose features have this covariance: something with `values` and
+#: `stderr`.
+Way = Callable[[Path, np.ndarray, Generator], Any]
+
+
+#: What a way by corrections tells `estimate_risk`, given the covariance.
+CORRECTIONS: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {
+    "tilde": lambda covariance: {"covariance": covariance},
+    "hat": lambda _: {},
+    "scaled": lambda _: {"row_scale": "norm"},
+    "audited": lambda _: {"audit": 32},
+    "safe": lambda _: {"audit": 32, "row_scale": "auto"},
+}
+
+
+def _corrected(way: str) -> Way:
+    # one method for all pairs and sizes, whatever would be cheapest
+    def estimate(path: Path, covariance: np.ndarray, rng: Generator) -> Any:
+        options = CORRECTIONS[way](covariance)
+        return estimate_risk(path, method="compressed", rng=rng, **options)
+
+    return estimate
+
+
+#: The ways to know the risk of every iterate that studies compare.
+WAYS: dict[str, Way] = {
+    **{way: _corrected(way) for way in CORRECTIONS},
+    "five": lambda path, _, rng: cross_validate_path(path, 5, rng=rng),
+    "ten": lambda path, _, rng: cross_validate_path(path, 10, rng=rng),
+    "loo": lambda path, _, rng: leave_one_out_path(path),
+}
+
+#: Ways whose warnings are counted.
+WATCHED = frozenset({"safe"})
+
+
+def replicate(setting: Setting, seed: int) -> Columns:
+    """Do one replication.
+
+    Parameters
+    ----------
+    setting : Setting
+        What to do.
+    seed : int
+        Of all its randomness. With the same seed, n and p, all penalties see the same data.
+
+    Returns
+    -------
+    dict of ndarray
+        For every iterate: ``truth``; for each way its estimate under the way's name, and the
+        standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
+        counted, is 1 if there was one; ``train``, where a way knows the training error.
+    """
+    if setting.backend != "numpy":
+        from steinpath.study._batch import replicate_batch
+
+        (columns,) = replicate_batch(setting, [seed])
+        return columns
+    drawn, rngs = draw(setting, seed)
+    loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
+    path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, setting.iters)
+    columns = {"truth": drawn.risk(path.coef)}
+    with unheard():
+        for way in setting.ways:
+            columns |= columns_of(way, WAYS[way](path, drawn.covariance, rngs[way]))
+    return columns
+
+
+def draw(setting: Setting, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
+    """Return the data of a replication, and the randomness of each way.
+
+    The options are the scenario's own.
+    """
+    data, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(1 + len(WAYS))
+    rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
+    scenario, loss = SCENARIOS[setting.rows], LOSSES[setting.loss]
+    rng = np.random.default_rng(data)
+    return scenario(setting.n, setting.p, loss, setting.noise, rng, **options), rngs
+
+
+def columns_of(way: str, found: Any) -> Columns:
+    """Return what is kept of an estimate."""
+    columns = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
+    if way in WATCHED:
+        columns[f"{way}_warned"] = np.full(len(columns[way]), float(bool(found.warnings)))
+    if hasattr(found, "train"):
+        columns["train"] = to_numpy(found.train)
+    return columns
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Ignore warnings: what they say is counted where it matters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check_backend(backend: str, device: str) -> None:
+    """Refuse a backend or a device that this machine does not have."""
+    check_choice("backend", backend, ("numpy", "torch"))
+    if backend == "numpy":
+        if device != "cpu":
+            raise ValueError(f"NumPy's arrays are on the device 'cpu', not on {device!r}")
+        return
+    try:
+        import torch
+
+        torch.zeros(1, device=device)
+    except ImportError:
+        raise ValueError("the backend 'torch' needs torch: pip install torch") from None
+    except (RuntimeError, AssertionError) as error:  # torch says either of a missing device
+        raise ValueError(f"torch cannot use the device {device!r}: {error}") from None

@@ -1,0 +1,180 @@
+"""Run a study: do what is missing, keep what is done, then write tables and figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from steinpath._support.printing import printable
+from steinpath._support.validation import check_count
+from steinpath.study._base import Results, Sizes, Study, Table
+from steinpath.study._manifest import Manifest
+from steinpath.study._output import write_figures, write_summary, write_tables
+from steinpath.study._parallel import Task, WorkersLost, in_batches, locally, on_cluster
+from steinpath.study._progress import progress
+from steinpath.study._replicate import check_backend
+from steinpath.study._settings import Setting
+from steinpath.study._store import Store
+
+# Times in a row that a cluster may be lost without a replication done in between.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of a study.
+
+    Attributes
+    ----------
+    summary : list of dict
+        The study's short table, of the replications that all settings have; empty if those are
+        fewer than two.
+    files : list of Path
+        Tables and figures that were written.
+    finished, total : int
+        Replications that are there, and that were asked for.
+    failures : list of str
+        Why the others are not: each reason, and how many it stopped.
+    """
+
+    summary: Table
+    files: list[Path]
+    finished: int
+    total: int
+    failures: list[str]
+
+
+def run_study(
+    study: Study,
+    folder: str | Path,
+    sizes: Sizes | None = None,
+    *,
+    seed: int = 0,
+    jobs: int = 1,
+    cluster: str | None = None,
+    backend: str = "numpy",
+    device: str = "cpu",
+    redraw: bool = False,
+    console: Console | None = None,
+) -> Report:
+    """Run a study, or what is missing of it, and write its tables and figures.
+
+    Parameters
+    ----------
+    study : Study
+        One of `steinpath.study.STUDIES`.
+    folder : str or Path
+        Where replications, tables and figures go. Replications that are there already, from
+        this study or another that shares settings with it, are not done again.
+    sizes : Sizes, optional
+        How large it is; the study's full size by default.
+    seed : int, default=0
+        Of the first replication; those of the others follow.
+    jobs : int, default=1
+        Processes on this machine.
+    cluster : str, optional
+        Do it on a Dask cluster instead: see `steinpath.study._parallel.on_cluster`.
+    backend : {"numpy", "torch"}, default="numpy"
+        Array library.
+    device : str, default="cpu"
+        Device of its arrays.
+    redraw : bool, default=False
+        Only write tables and figures, of the replications that are there.
+    console : rich.console.Console, optional
+        Where to show progress; nowhere by default.
+
+    Returns
+    -------
+    Report
+    """
+    if cluster is None:
+        check_backend(backend, device)
+    seed, jobs = check_count("seed", seed, low=0), check_count("jobs", jobs)
+    sizes, console = sizes or study.full, console or Console(quiet=True)
+    plan = [replace(s, backend=backend, device=device) for s in study.plan(sizes)]
+    if not plan:
+        raise ValueError(f"the study {study.name!r} needs a value of n and of p at least")
+    # all settings once before any twice: a study that is stopped is a smaller study
+    tasks = [Task(setting, seed + r) for r in range(sizes.reps) for setting in plan]
+    store = Store(folder)
+    out = store.folder / study.name
+    failures: list[str] = []
+    with store.alone():
+        missing = [task for task in tasks if not store.has(*task)]
+        manifest = Manifest.of(out, study, sizes, seed, plan)
+        if missing and not redraw:
+            with manifest.run(console) as entry:
+                failures = _compute(store, missing, len(tasks), study.name, jobs, cluster, console)
+                entry["failures"] = failures
+            missing = [task for task in missing if not store.has(*task)]
+        elif not redraw:
+            manifest.write()
+        results = _read(store, plan, set(tasks) - set(missing))
+        summary, files = [], []
+        if results:
+            summary, exhibits = study.summary(results), study.exhibits(results)
+            files = [*write_summary(out, summary), *write_tables(out, exhibits)]
+            try:
+                files += write_figures(out, exhibits)
+            except ImportError as error:  # a cluster's head node, say: draw elsewhere
+                why = f"No figures: {error}; --redraw draws them later"
+                console.print(printable(why), style="yellow", markup=False, highlight=False)
+    return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
+
+
+def _compute(
+    store: Store,
+    tasks: Sequence[Task],
+    total: int,
+    title: str,
+    jobs: int,
+    cluster: str | None,
+    console: Console,
+) -> list[str]:
+    """Do and keep replications; return why some failed."""
+    reasons: Counter[str] = Counter()
+    left = dict.fromkeys(tasks)
+    with progress(title, total - len(tasks), total, console) as advance:
+        attempts = 0  # in vain
+        while left and attempts < _ATTEMPTS:
+            todo = list(left)
+            if cluster:
+                source = on_cluster(todo, cluster)
+            elif todo[0].setting.backend == "numpy":
+                source = locally(todo, jobs)
+            else:
+                source = in_batches(todo, jobs)
+            try:
+                with closing(source):
+                    for outcome in source:
+                        if outcome.columns is None:
+                            reasons[outcome.error] += 1
+                        else:
+                            seconds = f"{outcome.seconds:.3f}"
+                            store.write(*outcome.task, outcome.columns, seconds=seconds)
+                        del left[outcome.task]
+                        advance()
+            except WorkersLost as error:
+                attempts = attempts + 1 if len(left) == len(todo) else 0
+                console.print(
+                    printable(f"{title}: {error}; {len(left)} replications are left"),
+                    style="yellow",
+                    markup=False,
+                )
+                if attempts == _ATTEMPTS:
+                    reasons[str(error)] += len(left)
+    return [f"{count} × {reason}" for reason, count in reasons.items()]
+
+
+def _read(store: Store, plan: Sequence[Setting], finished: Iterable[Task]) -> Results:
+    """Read the replications that all settings have, if two or more: else nothing compares."""
+    seeds: dict[Setting, set[int]] = {setting: set() for setting in plan}
+    for setting, seed in finished:
+        seeds[setting].add(seed)
+    common = sorted(set.intersection(*seeds.values()))
+    return {setting: store.read(setting, common) for setting in plan} if len(common) > 1 else {}

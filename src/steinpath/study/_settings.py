@@ -1,0 +1,89 @@
+"""What a replication is of: the data, the algorithm and the estimates, as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from steinpath.algorithms._family import ChambollePock
+from steinpath.problem._losses import LAD, Loss, SquareRoot
+from steinpath.problem._penalties import MCP, SCAD, Lasso, Penalty, Ridge
+
+# The paper's experiments: step sizes, and one strength for all penalties.
+ALGORITHM = ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
+LAM = 0.5
+LOSSES: dict[str, Loss] = {"lad": LAD(), "square_root": SquareRoot()}
+PENALTIES: dict[str, Penalty] = {
+    "ridge": Ridge(LAM),
+    "lasso": Lasso(LAM),
+    "mcp": MCP(LAM),
+    "scad": SCAD(LAM),
+}
+PAPER_NOISE = {"lad": "t2", "square_root": "normal"}
+#: A standard error of mean absolute losses needs their variance, which Student's t₂ does not have.
+LIGHTER_NOISE = {"lad": "laplace", "square_root": "normal"}
+PAIRS = tuple((loss, penalty) for loss in LOSSES for penalty in PENALTIES)
+
+#: Raised when replications of the same settings would come out differently.
+REVISION = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of a study; a seed makes it a replication.
+
+    Attributes
+    ----------
+    loss, penalty : str
+        Names in `LOSSES` and `PENALTIES`.
+    n, p, iters : int
+        Observations, features, iterations.
+    ways : tuple of str
+        What is estimated, by names in `steinpath.study._replicate.WAYS`.
+    rows : str
+        Law of the data, a name in `steinpath.study._scenarios.SCENARIOS`.
+    noise : str
+        Law of the noise, as in `steinpath.simulate.Noise`.
+    backend : str
+        Array library: "numpy" or "torch".
+    device : str
+        Where its arrays live: "cpu", "cuda", ….
+    """
+
+    loss: str
+    penalty: str
+    n: int
+    p: int
+    iters: int
+    ways: tuple[str, ...]
+    rows: str
+    noise: str
+    backend: str = "numpy"
+    device: str = "cpu"
+
+    def describe(self) -> dict[str, Any]:
+        """All there is to know to do it again, for JSON."""
+        return {**asdict(self), "ways": list(self.ways), "revision": REVISION}
+
+    @property
+    def text(self) -> bytes:
+        """The description as it is kept with each part."""
+        return json.dumps(self.describe(), sort_keys=True).encode()
+
+    @property
+    def key(self) -> str:
+        """Hash of the description: two settings share it only if they are the same."""
+        return hashlib.sha256(self.text).hexdigest()[:16]
+
+    @property
+    def pair(self) -> str:
+        """Loss and penalty, for people."""
+        return pair_title(self.loss, self.penalty)
+
+
+def pair_title(loss: str, penalty: str) -> str:
+    """Name a loss and a penalty for people."""
+    name = penalty if penalty in ("ridge", "lasso") else penalty.upper()
+    return f"{'LAD' if loss == 'lad' else 'square root'}–{name}"

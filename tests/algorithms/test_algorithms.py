@@ -1,0 +1,343 @@
+"""Updates as they were published, step sizes, warnings and what an algorithm cannot handle."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import steinpath
+from backends import everywhere, on_backend, sp
+from problems import Products, draw
+from steinpath.design import _designs as designs
+
+DenseDesign = on_backend(designs.DenseDesign)
+
+
+# ------------------------------------------------------------------------------------------------
+# Updates, written out
+# ------------------------------------------------------------------------------------------------
+
+ROWS, COLUMNS, LAM, ITERATIONS = 12, 7, 0.05, 9
+
+
+def soft(z, threshold):
+    return np.sign(z) * np.maximum(np.abs(z) - threshold, 0)
+
+
+def assert_iterates(path, iterates):
+    assert np.abs(iterates[-1]).max() > 0.1
+    for t, b in enumerate(iterates, 1):
+        np.testing.assert_allclose(path.coef[t], b, atol=1e-13)
+
+
+@everywhere
+@pytest.mark.parametrize(("theta", "relaxation"), [(1.0, 1.0), (0.4, 1.0), (1.0, 1.6), (1.0, 0.7)])
+def test_chambolle_pock_with_the_relaxation_of_condat(theta, relaxation):
+    """Both unrelaxed points come from relaxed ones, then both are relaxed (Condat, 2013)."""
+    X, y, _ = draw(ROWS, COLUMNS)
+    sigma, tau, root = 0.3, 0.2, np.sqrt(ROWS)
+    algorithm = sp.ChambollePock(sigma, tau, theta, relaxation)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(LAM), algorithm, n_iter=ITERATIONS)
+    u, b, unrelaxed, before, iterates = np.zeros(ROWS), *[np.zeros(COLUMNS)] * 3, []
+    for t in range(ITERATIONS):
+        ahead = unrelaxed + theta * (unrelaxed - before)
+        dual = np.clip(u - sigma * (y - X @ ahead) / root, -1 / root, 1 / root)
+        u = u + relaxation * (dual - u)
+        before, unrelaxed = b, soft(b - tau * X.T @ u / root, tau / root * LAM)
+        b = b + relaxation * (unrelaxed - b)
+        iterates.append(b)
+        np.testing.assert_allclose(path.dual[t], u, atol=1e-13)
+    assert_iterates(path, iterates)
+
+
+@everywhere
+def test_linearized_admm_with_its_multiplier():
+    """The split residual, one linearised step of the coefficients, and the multiplier."""
+    X, y, _ = draw(ROWS, COLUMNS)
+    rho, alpha, root = 1.2, 0.1, np.sqrt(ROWS)
+    algorithm = sp.LinearizedADMM(rho, alpha)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(LAM), algorithm, n_iter=ITERATIONS)
+    multiplier, b, iterates = np.zeros(ROWS), np.zeros(COLUMNS), []
+    for _ in range(ITERATIONS):
+        v = (y - X @ b) / root
+        split = soft(v - multiplier / rho, 1 / rho)
+        force = multiplier + rho * (split - v)
+        b = soft(b - alpha * X.T @ force / root, alpha * LAM)
+        multiplier = multiplier + rho * (split - (y - X @ b) / root)
+        iterates.append(b)
+    assert_iterates(path, iterates)
+
+
+@everywhere
+@pytest.mark.parametrize("momentum", [False, True], ids=["plain", "momentum"])
+def test_proximal_gradient_and_fista(momentum):
+    X, y, _ = draw(ROWS, COLUMNS)
+    step, root = 0.2, np.sqrt(ROWS)
+    algorithm = sp.FISTA(step) if momentum else sp.ProximalGradient(step)
+    path = sp.run(X, y, sp.Squared(), sp.Lasso(LAM), algorithm, n_iter=ITERATIONS)
+    b = before = np.zeros(COLUMNS)
+    iterates = []
+    for t in range(1, ITERATIONS + 1):
+        ahead = b + momentum * (t - 1) / (t + 2) * (b - before)
+        gradient = X.T @ (X @ ahead - y) / ROWS
+        before, b = b, soft(ahead - step * gradient, step / root * LAM)
+        iterates.append(b)
+    assert_iterates(path, iterates)
+
+
+@pytest.mark.parametrize("algorithm", [sp.ChambollePock(0.3, 0.2), sp.LinearizedADMM(0.3, 0.2)])
+def test_maps_of_part_of_the_rows_are_those_of_these_rows(algorithm):
+    """What the other rows hold is zero; duals are those of a problem without them."""
+    kept, total, rng = 5, 8, np.random.default_rng(0)
+    for loss in (sp.LAD(), sp.SquareRoot(), sp.Huber(0.5)):
+        part = algorithm.maps(loss, sp.Lasso(LAM), total).on_part(kept, total)
+        alone = algorithm.maps(loss, sp.Lasso(LAM), kept)
+        u, v = rng.standard_normal((2, 2, kept)) / 4
+        padded = [np.pad(each, ((0, 0), (0, total - kept))) for each in (u, v)]
+        expected = alone.dual(2, list(u), list(v))
+        np.testing.assert_allclose(part.dual(2, *map(list, padded))[:kept], expected)
+        b = rng.standard_normal((2, COLUMNS))
+        np.testing.assert_allclose(part.primal(2, b, b), alone.primal(2, b, b))
+
+
+# ------------------------------------------------------------------------------------------------
+# Step sizes
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60), (40, 3), (1, 5), (5, 1)])
+def test_norm_is_the_largest_singular_value(shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    np.testing.assert_allclose(DenseDesign(X).norm(), np.linalg.norm(X, 2), rtol=1e-6)
+    assert DenseDesign(0 * X).norm() == 0
+
+
+@everywhere
+def test_default_steps_are_safe():
+    X, y, _ = draw(80, 50)
+    square = np.linalg.norm(X, 2) ** 2 / 80
+    for given in ({}, {"sigma": 0.7}, {"tau": 0.7}):
+        used = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(**given), n_iter=1).algorithm
+        assert 0.9 < used.sigma * used.tau * square <= 1
+        assert {k: getattr(used, k) for k in given} == given
+    for given in ({}, {"rho": 0.7}, {"alpha": 0.7}):
+        used = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.LinearizedADMM(**given), n_iter=1).algorithm
+        assert 0.9 < used.rho * used.alpha * square <= 1
+    used = sp.run(X, y, sp.Squared(), sp.Lasso(0.1), sp.FISTA(), n_iter=1).algorithm
+    assert 0.9 < used.step * square <= 1
+
+
+@everywhere
+def test_default_steps_use_all_that_is_safe_but_a_hundredth():
+    X, y, _ = draw(80, 50)
+    square = np.linalg.norm(X, 2) ** 2 / 80
+    for given in ({}, {"sigma": 0.7}, {"tau": 0.7}):
+        used = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(**given), n_iter=1).algorithm
+        np.testing.assert_allclose(used.sigma * used.tau * square, 0.99, rtol=1e-5)
+    for given in ({}, {"rho": 0.7}, {"alpha": 0.7}):
+        used = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.LinearizedADMM(**given), n_iter=1).algorithm
+        np.testing.assert_allclose(used.rho * used.alpha * square, 0.99, rtol=1e-5)
+        assert {k: getattr(used, k) for k in given} == pytest.approx(given)
+
+    for smoothness in (1.0, 4.0):
+        loss = type("Steep", (steinpath.Squared,), {"smoothness": smoothness})()
+        used = sp.run(X, y, loss, sp.Lasso(0.1), sp.ProximalGradient(), n_iter=1).algorithm
+        np.testing.assert_allclose(used.step * smoothness * square, 0.99, rtol=1e-5)
+
+
+@everywhere
+def test_default_steps_take_the_first_dual_to_nine_tenths_of_its_bound():
+    """Duals of LAD are bounded by the gradient's entries, those of the square root by a ball."""
+    X, y, _ = draw(80, 50)
+    for algorithm, scale in ((sp.ChambollePock(), 1.0), (sp.LinearizedADMM(), np.sqrt(80))):
+        path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.1), algorithm, n_iter=1)
+        np.testing.assert_allclose(np.linalg.norm(path.dual[0]) / scale, 0.9)
+        signs = np.where(np.arange(80) % 3, 5.0, -5.0)
+        path = sp.run(X, signs, sp.LAD(), sp.Lasso(0.1), algorithm, n_iter=1)
+        np.testing.assert_allclose(path.dual[0] / scale, -0.9 * np.sign(signs) / np.sqrt(80))
+
+
+def test_default_steps_where_there_is_nothing_to_go_by():
+    X, y, _ = draw(16, 5)
+    used = sp.run(0 * X, y, sp.LAD(), sp.Lasso(0.1), n_iter=1).algorithm
+    assert used.sigma * used.tau == pytest.approx(1.0)
+    used = sp.run(0 * X, y, sp.Squared(), sp.Lasso(0.1), sp.ProximalGradient(), n_iter=1).algorithm
+    assert used.step == 1.0
+    for nothing in (sp.LAD(), sp.EpsilonInsensitive(1e9)):  # no response, or no force
+        used = sp.run(X, 0 * y + (nothing != sp.LAD()), nothing, sp.Lasso(0.1), n_iter=1).algorithm
+        assert used.sigma == 1.0
+    # half of what a nonconvex penalty allows, where X would allow more
+    for penalty, limit in ((sp.MCP(0.1, gamma=1.5), 1.5), (sp.SCAD(0.1, a=2.5), 1.5)):
+        for algorithm in (sp.ChambollePock(), sp.ChambollePock(sigma=1e-3)):
+            used = sp.run(1e-6 * X, y, sp.LAD(), penalty, algorithm, n_iter=1).algorithm
+            assert used.tau == 0.5 * limit * 4
+        used = sp.run(1e-6 * X, y, sp.LAD(), penalty, sp.LinearizedADMM(), n_iter=1).algorithm
+        assert used.alpha == pytest.approx(0.5 * limit)
+        used = sp.run(1e-6 * X, y, sp.Squared(), penalty, sp.FISTA(), n_iter=1).algorithm
+        assert used.step == 0.5 * limit * 4
+
+
+UNSAFE = [
+    (sp.LAD(), sp.ChambollePock(2.0, 2.5), "sigma * tau * ‖X‖² / n", 5, 1),
+    (sp.LAD(), sp.LinearizedADMM(2.0, 2.5), "rho * alpha * ‖X‖² / n", 5, 1),
+    (sp.Squared(), sp.ProximalGradient(3.0), "step * smoothness * ‖X‖² / n", 3, 2),
+    (sp.Squared(), sp.FISTA(3.0), "step * smoothness * ‖X‖² / n", 3, 1),
+]
+
+
+@pytest.mark.parametrize(("loss", "algorithm", "formula", "value", "limit"), UNSAFE)
+def test_unsafe_steps_are_named(loss, algorithm, formula, value, limit):
+    X, y = 2 * np.eye(4), np.arange(4.0)  # ‖X‖² / n = 1
+    with pytest.warns(UserWarning, match="may diverge") as caught:
+        sp.run(X, y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
+    assert str(caught[0].message) == (
+        f"{formula} = {value} is {value / limit:g} times the limit {limit}: "
+        f"{type(algorithm).__name__} may diverge; leave the step sizes at None for safe ones"
+    )
+    design = designs.DenseDesign(X)
+    assert algorithm.why_diverged(design, loss) == (
+        f"the step sizes are too large ({formula} = {value}, at most {limit})"
+    )
+    innocent = "X or y have entries too large to square; rescale them"
+    for tiny, said in ((1.0, True), (1 - 1e-9, True), (1 + 1e-5, False)):
+        scaled = designs.DenseDesign(X * np.sqrt(tiny * limit / value))
+        assert (algorithm.why_diverged(scaled, loss) == innocent) == said
+
+
+@pytest.mark.parametrize(("loss", "algorithm", "formula", "value", "limit"), UNSAFE)
+def test_the_limit_itself_is_safe(loss, algorithm, formula, value, limit):
+    root = np.sqrt(limit / value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.run(2 * root * np.eye(4), np.arange(4.0), loss, sp.Lasso(0.1), algorithm, n_iter=1)
+    with pytest.warns(UserWarning, match="may diverge"):
+        sp.run(2.01 * root * np.eye(4), np.arange(4.0), loss, sp.Lasso(0.1), algorithm, n_iter=1)
+
+
+def test_smoothness_counts_in_the_limit():
+    loss = type("Steep", (steinpath.Squared,), {"smoothness": 4.0})()
+    with pytest.warns(UserWarning, match="= 4 is 2 times the limit 2"):
+        sp.run(2 * np.eye(4), np.arange(4.0), loss, sp.Lasso(0.1), sp.ProximalGradient(1.0), 1)
+
+
+class Dear(Products):
+    """A design that goes through its rows as seldom as it can."""
+
+    dear = True
+
+
+@pytest.mark.parametrize("kind", [np.asarray, Dear], ids=["dense", "dear"])
+def test_unsafe_steps_warn_and_say_by_how_much(kind):
+    X, y, _ = draw(80, 50)
+    square = np.linalg.norm(X, 2) ** 2 / 80
+    cases = [
+        (sp.LAD(), sp.ChambollePock(2.0, 2.5 / square), 5.0),
+        (sp.LAD(), sp.LinearizedADMM(2.0, 2.5 / square), 5.0),
+        (sp.Squared(), sp.ProximalGradient(3.0 / square), 1.5),
+        (sp.Squared(), sp.FISTA(3.0 / square), 3.0),
+    ]
+    for loss, algorithm, factor in cases:
+        with pytest.warns(UserWarning, match="may diverge") as caught:
+            sp.run(kind(X), y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
+        said = float(re.search(r"is ([\d.]+) times the limit", str(caught[0].message))[1])
+        assert said == pytest.approx(factor, rel=1e-2)
+
+
+def test_warnings_point_at_the_caller_and_not_into_the_package():
+    X, y, _ = draw(80, 50)
+    with pytest.warns(UserWarning, match="may diverge") as caught:
+        sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(2.0, 2.0), n_iter=1)
+    assert caught[0].filename == __file__
+
+
+def test_safe_steps_do_not_warn():
+    X, y, _ = draw(80, 50)
+    square = np.linalg.norm(X, 2) ** 2 / 80
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(1.0, 1.0 / square), n_iter=1)
+
+
+@pytest.mark.parametrize("algorithm", [sp.ProximalGradient(), sp.FISTA(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "loss",
+    [sp.LAD(), sp.SquareRoot(), sp.Quantile(), sp.EpsilonInsensitive()],
+    ids=lambda loss: loss.name,
+)
+def test_smooth_losses_are_asked_for(algorithm, loss):
+    X, y, _ = draw(20, 5)
+    with pytest.raises(ValueError, match="needs a loss with a Lipschitz gradient") as caught:
+        sp.run(X, y, loss, sp.Lasso(0.1), algorithm)
+    assert str(caught.value) == (
+        f"{type(algorithm).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has none "
+        "(smoothness is None); use ChambollePock or LinearizedADMM, or the loss Huber or Squared"
+    )
+
+
+def test_multivalued_proximal_maps_are_refused():
+    X, y, _ = draw(16, 5)
+    for penalty, limit in ((sp.MCP(0.1, gamma=1.5), 1.5), (sp.SCAD(0.1, a=2.5), 1.5)):
+        sp.run(X, y, sp.LAD(), penalty, sp.ChambollePock(1e-6, 3.9 * limit), n_iter=1)
+        with pytest.raises(ValueError, match=r"single-valued only for steps below 1\.5") as caught:
+            sp.run(X, y, sp.LAD(), penalty, sp.ChambollePock(1e-6, 4 * limit), n_iter=1)
+        assert str(caught.value) == (
+            f"the proximal map of {penalty!r} is single-valued only for steps below 1.5, and "
+            f"{sp.ChambollePock(1e-6, 4 * limit)!r} at n = 16 takes the step 1.5; "
+            "choose a smaller step size, or leave it at None"
+        )
+        # the default stays within the limit, however small X is
+        tiny = sp.run(1e-6 * X, y, sp.LAD(), penalty, n_iter=3)
+        assert tiny.algorithm.tau / 4 < limit
+        gradient = sp.run(1e-6 * X, y, sp.Squared(), penalty, sp.ProximalGradient(), n_iter=3)
+        assert gradient.algorithm.step / 4 < limit
+
+
+def test_recursion_wants_no_penalty_and_no_intercept():
+    X, y, _ = draw(16, 5)
+    recursion = sp.Recursion(*[lambda t, *histories: 0] * 4)
+    with pytest.raises(ValueError, match="NoPenalty"):
+        sp.run(X, y, sp.Squared(), sp.Lasso(0.1), recursion)
+    with pytest.raises(ValueError, match="fit_intercept=True; add a column of ones"):
+        sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, fit_intercept=True)
+    with pytest.raises(ValueError, match=r"dual map must return an array like X of shape \(16,\)"):
+        sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion)
+    with pytest.raises(TypeError, match="primal_jvp must be callable"):
+        sp.Recursion(min, min, min, None)
+
+
+def test_jvps_of_the_wrong_shape_are_refused():
+    X, y, _ = draw(16, 5)
+    maps = {
+        "dual": lambda t, u, v: -v[-1],
+        "primal": lambda t, b, eta: b[-1] - 0.1 * eta[-1],
+        "dual_jvp": lambda t, u, v, du, dv: -dv[-1],
+        "primal_jvp": lambda t, b, eta, db, deta: db[-1] - 0.1 * deta[-1],
+    }
+    for name in ("dual_jvp", "primal_jvp"):
+        broken = sp.Recursion(**{**maps, name: lambda *arguments: None})
+        path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), broken, n_iter=3)
+        with pytest.raises(ValueError, match=f"{name} must return a block of tangents"):
+            sp.estimate_risk(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sp.ChambollePock(sigma=0), "sigma must be"),
+        (lambda: sp.ChambollePock(tau=-1), "tau must be"),
+        (lambda: sp.ChambollePock(theta=1.5), "theta must be"),
+        (lambda: sp.ChambollePock(theta=-0.1), "theta must be"),
+        (lambda: sp.ChambollePock(relaxation=2), "relaxation must be"),
+        (lambda: sp.ChambollePock(relaxation=0), "relaxation must be"),
+        (lambda: sp.ChambollePock(relaxation=1.5, theta=0.5), "^relaxation other than 1 needs th"),
+        (lambda: sp.LinearizedADMM(rho=float("inf")), "rho must be"),
+        (lambda: sp.LinearizedADMM(alpha="1"), "alpha must be a real number"),
+        (lambda: sp.ProximalGradient(step=0), "step must be"),
+        (lambda: sp.FISTA(step=1j), "step must be a real number"),
+    ],
+)
+def test_impossible_parameters_are_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()

@@ -1,0 +1,222 @@
+"""Contents of reports to try the page on: tiny, fitted to real data, and crowded."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from sklearn.datasets import load_diabetes
+
+import steinpath as sp
+from steinpath.app.report.content import Charts, Coefficient, ColumnSummary, Content, Ranked
+from steinpath.app.report.page import figure, plus_minus
+from steinpath.risk._diagnostics import Diagnostic
+
+ASSUMPTIONS = (
+    "The rows are drawn independently of each other from one population.",
+    "New rows come from the same population: what changes with time or place is not in here.",
+    "The features of a row are not dominated by a few very large values.",
+)
+
+CHECKS = (
+    Diagnostic("rows that are repeated", 0.0, 0.01, ""),
+    Diagnostic("leverage of the largest row", 0.131, 0.5, ""),
+    Diagnostic("movement of the last iterates", 0.0021, 0.05, ""),
+)
+
+
+def rows(array):
+    """The rows of a matrix, as plain numbers."""
+    return tuple(tuple(row) for row in np.asarray(array).tolist())
+
+
+def charts(n_strengths=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
+    """Curves that fall, and rise again where the penalty is weak."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(n_iterates)
+    strengths = np.geomspace(1.0, 0.01, n_strengths)
+    decay = np.exp(-t / (3.0 + 10 * strengths[:, None]))
+    weak = 1 - np.linspace(0.3, 1, n_strengths)[::-1, None]
+    risk = 2 + 3 * decay + weak * np.log1p(t) / 4 + 0.4 * np.sqrt(strengths[:, None])
+    train = risk - 0.3 * weak * np.log1p(t) - 0.1 * np.log1p(t)
+    final = rng.standard_t(3, n_names)
+    raw = rng.standard_t(2, 150)
+    row, at = np.unravel_index(np.argmin(risk), risk.shape)
+    return Charts(
+        test_loss="absolute error",
+        penalty="lasso",
+        strengths=tuple(strengths.tolist()),
+        iterates=tuple(t.tolist()),
+        risk=rows(scale * risk),
+        stderr=rows(np.full_like(risk, scale * 0.08)),
+        train=rows(scale * train),
+        nonzeros=rows(np.minimum(n_names, np.arange(n_iterates)) + 0 * risk.astype(int)),
+        chosen=(int(row), int(at)),
+        coefficient_names=tuple(f"feature {j}" for j in range(n_names)),
+        coefficients=rows(scale * final * (1 - np.exp(-t[:, None] / (2 + np.arange(n_names))))),
+        raw=tuple((scale * raw).tolist()),
+        corrected=tuple((scale * (raw * 1.15 + 0.05 * rng.standard_normal(150))).tolist()),
+    )
+
+
+def tiny(**changes):
+    """A small content, with some of its fields replaced."""
+    curves = changes.pop("charts", None) or charts()
+    names = curves.coefficient_names
+    row, at = curves.chosen
+    values = curves.coefficients[at] if curves.coefficients else ()
+    found = [Coefficient(n, v / 2, v) for n, v in zip(names, values, strict=True) if v]
+    content = Content(
+        title="price, from houses.csv",
+        verdict=(
+            f"Stop at iterate {curves.iterates[at]}: on new rows expect an absolute error of "
+            f"{figure(curves.risk[row][at])}."
+        ),
+        facts=(
+            ("Estimated risk", plus_minus(curves.risk[row][at], curves.stderr[row][at])),
+            ("Chosen iterate", str(curves.iterates[at])),
+        ),
+        warnings=(),
+        assumptions=ASSUMPTIONS,
+        checks=CHECKS,
+        columns=(
+            ColumnSummary("price", "target", "from 10 to 90", 0, 0),
+            ColumnSummary("rooms", "number", "from 1 to 9", 3, 1),
+        ),
+        notes=("3 missing values of rooms were filled in with the median.",),
+        intercept=1.25,
+        coefficients=tuple(sorted(found, key=lambda c: -abs(c.effect))),
+        ranking=(),
+        charts=curves,
+        command="steinpath report houses.csv --target price",
+        provenance=(("steinpath", "0.1.0"), ("seed", "0")),
+    )
+    return replace(content, **changes)
+
+
+@cache
+def fitted():
+    """The report of a fit to scikit-learn's data on diabetes."""
+    bunch = load_diabetes(scaled=False)
+    centre, spread = bunch.data.mean(0), bunch.data.std(0)
+    X, y = (bunch.data - centre) / spread, bunch.target
+    lams = np.geomspace(40, 0.02, 16)
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams, 250, fit_intercept=True, audit=0, rng=0)
+    (row, at), path = tuning.best, tuning.path
+    risk, coef, best = tuning.risks[row], np.asarray(path.coef), np.asarray(tuning.coef)
+    order = np.argsort(-np.abs(coef).max(0))
+    value, stderr, train = (float(a[row, at]) for a in (tuning.risk, tuning.stderr, tuning.train))
+    fit = X @ best + tuning.intercept
+    names = list(bunch.feature_names)
+    return Content(
+        title="progression, from diabetes.csv",
+        verdict=(
+            f"On new rows, expect an absolute error of about {value:.1f} ± {stderr:.1f}. "
+            f"The training error, {train:.1f}, is too good by {value - train:.1f}."
+        ),
+        facts=(
+            ("Estimated risk", f"{value:.1f} ± {stderr:.1f}"),
+            ("Training error", f"{train:.1f}"),
+            ("Chosen iterate", f"{at} of {path.n_iter}"),
+            ("Coefficients", f"{np.count_nonzero(best)} of {len(best)}"),
+            ("Rows", str(len(y))),
+        ),
+        warnings=(),
+        assumptions=ASSUMPTIONS,
+        checks=tuple(risk.diagnostics),
+        columns=(
+            ColumnSummary("progression", "target", f"from {y.min():g} to {y.max():g}", 0, 0),
+            *(
+                ColumnSummary(n, "number", f"from {x.min():g} to {x.max():g}", 0, 1)
+                for n, x in zip(names, bunch.data.T, strict=True)
+            ),
+        ),
+        notes=("Every column was centred and divided by its standard deviation.",),
+        intercept=float(tuning.intercept - best @ (centre / spread)),
+        coefficients=tuple(
+            Coefficient(names[j], float(best[j] / spread[j]), float(best[j]))
+            for j in np.argsort(-np.abs(best))
+            if best[j]
+        ),
+        ranking=(),
+        charts=Charts(
+            test_loss="absolute error",
+            penalty="lasso",
+            strengths=tuple(lams.tolist()),
+            iterates=tuple(range(path.n_iter + 1)),
+            risk=rows(tuning.risk),
+            stderr=rows(tuning.stderr),
+            train=rows(tuning.train),
+            nonzeros=rows([np.count_nonzero(np.asarray(r.path.coef), 1) for r in tuning.risks]),
+            chosen=(int(row), int(at)),
+            coefficient_names=tuple(names[j] for j in order),
+            coefficients=rows(coef[:, order]),
+            raw=tuple((y - fit).tolist()),
+            corrected=tuple((y - np.asarray(risk.predicted(at))).tolist()),
+        ),
+        command="steinpath report diabetes.csv --target progression --loss lad --penalty lasso",
+        provenance=(("steinpath", "0.1.0"), ("date", "2025-01-31"), ("seed", "0")),
+    )
+
+
+def crowded():
+    """Warnings, a ranking, very many columns and names that no one would choose."""
+    words = (
+        "Wohnfläche in Quadratmetern",
+        "築年数",
+        "διάμετρος",
+        "площадь_участка",
+        "prix·m²",
+        "x",
+    )
+    names = [f"{words[j % len(words)]} {j}" for j in range(118)]
+    names.append("a_very_long_name_without_any_place_to_break_the_line_" * 3)
+    names.append("a long name with many words in it " * 4)
+    curves = replace(
+        charts(20, 301, 40, scale=1e4, seed=3),
+        coefficient_names=tuple(reversed(names[-40:])),
+        test_loss="Huber's loss (δ = 1.345)",
+        penalty="elastic net",
+    )
+    huge = tuple((40 * r[0], *r[1:]) for r in curves.risk)
+    row, at = curves.chosen
+    best = curves.risk[row][at]
+    pairs = [(a, b) for a in ("LAD", "Huber", "squared") for b in ("elastic net", "lasso")]
+    kinds = ("number", "yes or no", "date", "category", "left out")
+    return tiny(
+        title="Verkaufspreis (€), from immobilien_2019–2024_alle_bundesländer.csv",
+        charts=replace(curves, risk=huge),
+        warnings=(
+            "Some rows are repeated: 312 of 4,000. What was seen twice is not new, and the risk on "
+            "new rows is larger than estimated.",
+            "One row has more than half of all the leverage. Look at row 1,871 before you go on.",
+            "The audit, which leaves rows out, found a risk that is 12% larger.",
+        ),
+        checks=(
+            *CHECKS,
+            Diagnostic(
+                "disagreement with runs that leave rows out",
+                4.31,
+                3.0,
+                "Runs that leave rows out disagree with the estimate by more than chance allows. "
+                "Trust the larger of the two, or use folds.",
+            ),
+        ),
+        columns=tuple(
+            ColumnSummary(
+                n, kinds[j % 5], f"{j + 2} values, such as “{words[j % 6]}”", j % 7, j % 4
+            )
+            for j, n in enumerate(names)
+        ),
+        ranking=tuple(
+            Ranked(a, b, 0.01 * (j + 1), at + j, 30 + j, best + d, 800.0, d, 0.6 * d)
+            for j, ((a, b), d) in enumerate(
+                zip(pairs, (0.0, 55.0, 160.0, 410.0, 930.0, 2900.0), strict=True)
+            )
+        ),
+        notes=("Column 17 was left out: it has one value only.", "Dates became days since 1970."),
+        command=(
+            "steinpath report 'immobilien_2019–2024_alle_bundesländer.csv' "
+            "--target 'Verkaufspreis (€)' --loss lad --loss huber --loss squared "
+            "--penalty 'elastic net' --penalty lasso --seed 0"
+        ),
+    )

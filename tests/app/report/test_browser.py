@@ -1,0 +1,332 @@
+"""The page of a report in a real browser."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+import samples
+from browser import Browser, find_browser
+from steinpath.app.report.page import figure, plus_minus, render
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium on the PATH")
+
+RISK, SURFACE, PATHS = "#risk-plot > svg", "#surface-plot > svg", "#paths-plot > svg"
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+EVIL = "<script>window.hurt = 1</script><img src=x onerror='window.hurt = 1'>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as running:
+        yield running
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Open a content; at the end, nothing may have gone wrong."""
+
+    def opened(content, **options):
+        browser.open(render(content), tmp_path / "report.html", **options)
+        return browser
+
+    yield opened
+    browser.js("0")  # what has happened by now has been told
+    assert browser.complaints() == []
+    assert browser.requests() == [(tmp_path / "report.html").as_uri()]
+
+
+def said(page, name):
+    return page.text(f'#panel [data-field="{name}"]')
+
+
+def assert_panel_shows(page, charts, row, at):
+    """The panel has the numbers of this strength and iterate."""
+    assert said(page, "iterate") == f"{charts.iterates[at]:,}"
+    assert said(page, "risk") == plus_minus(charts.risk[row][at], charts.stderr[row][at])
+    assert said(page, "train") == figure(charts.train[row][at])
+    assert said(page, "nonzeros") == f"{charts.nonzeros[row][at]:,}"
+    assert said(page, "strength") == figure(charts.strengths[row])
+
+
+def rounded(charts):
+    """Numbers that the page has in full, so that it cannot round them twice."""
+    return replace(
+        charts,
+        risk=samples.rows([[round(v, 3) for v in row] for row in charts.risk]),
+        train=samples.rows([[round(v, 3) for v in row] for row in charts.train]),
+        strengths=tuple(float(f"{v:.3g}") for v in charts.strengths),
+    )
+
+
+CHARTS = rounded(samples.charts())
+CONTENT = samples.tiny(charts=CHARTS)
+
+
+def hover(page, selector, across, down=0.5):
+    page.mouse("mouseMoved", *page.place(selector, across, down))
+
+
+def test_panel_says_at_first_what_the_static_page_says(show):
+    page = show(CONTENT)
+    assert_panel_shows(page, CHARTS, *CHARTS.chosen)
+    bars = "document.querySelectorAll('#panel ol li').length"
+    assert page.js(bars) == 5
+    assert page.js("document.querySelector('#back').hidden")
+
+
+def test_hovering_shows_an_iterate_and_leaving_returns(show):
+    page = show(CONTENT)
+    row, at = CHARTS.chosen
+    hover(page, RISK, 0.999)
+    assert_panel_shows(page, CHARTS, row, 40)
+    assert page.js("document.querySelector('#panel [data-field=chosen]').hidden")
+    hover(page, RISK, 0.01)
+    assert_panel_shows(page, CHARTS, row, 0)
+    assert page.js("document.querySelector('#risk-plot .cross').getAttribute('d')")
+    # the other chart has the same crosshair
+    assert page.js("document.querySelector('#paths-plot .cross').getAttribute('d')")
+    hover(page, "h1", 0.5)
+    assert_panel_shows(page, CHARTS, row, at)
+
+
+def test_touching_shows_an_iterate_that_stays(show):
+    page = show(CONTENT, width=390)
+    page.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    x, y = page.place("#risk-plot > svg > svg", 0.9999)
+    page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    assert_panel_shows(page, CHARTS, CHARTS.chosen[0], 40)
+    row = 0 if CHARTS.chosen[0] else 2
+    x, y = page.place("#surface-plot > svg > svg", 0.02, (row + 0.5) / 3)
+    page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+    page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    page.until("document.querySelector('#strength-note').textContent.includes('dotted')")
+    assert_panel_shows(page, CHARTS, row, 0)
+    page.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+def test_arrow_keys_move_the_iterate(show):
+    page = show(CONTENT)
+    row, at = CHARTS.chosen
+    page.js(f"document.querySelector('{RISK}').focus()")
+    page.key("ArrowRight")
+    assert_panel_shows(page, CHARTS, row, at + 1)
+    page.key("ArrowLeft")
+    page.key("ArrowLeft")
+    assert_panel_shows(page, CHARTS, row, at - 1)
+    text = page.js(f"document.querySelector('{RISK}').getAttribute('aria-valuetext')")
+    assert text == f"Iterate {at - 1}: estimated risk {said(page, 'risk')}"
+    page.key("Home")
+    page.key("ArrowLeft")
+    assert_panel_shows(page, CHARTS, row, 0)
+
+
+def test_clicking_the_surface_switches_the_strength_and_back(show):
+    page = show(CONTENT)
+    last = len(CHARTS.strengths) - 1
+    other = last if CHARTS.chosen[0] != last else 0
+    line = "document.querySelector('#risk-plot .line.estimate').getAttribute('d')"
+    before = page.js(line)
+    page.click(*page.place("#surface-plot > svg > svg", 0.999, (other + 0.5) / (last + 1)))
+    assert_panel_shows(page, CHARTS, other, 40)
+    assert page.js(line) != before
+    assert "kept for the chosen strength only" in said(page, "note")
+    page.js(f"document.querySelector('{SURFACE}').focus()")
+    step = -1 if other else 1
+    page.key("ArrowUp" if other else "ArrowDown")
+    assert_panel_shows(page, CHARTS, other + step, 40)
+    assert page.js(f"document.activeElement === document.querySelector('{SURFACE}')")
+    page.click(*page.place("#back"))
+    assert_panel_shows(page, CHARTS, *CHARTS.chosen)
+    assert page.js(line) == before
+
+
+def test_hovering_the_surface_says_its_risk(show):
+    page = show(CONTENT)
+    hover(page, "#surface-plot > svg > svg", 0.999, 0.01)
+    risk = plus_minus(CHARTS.risk[0][40], CHARTS.stderr[0][40])
+    text = page.text("#surface-note")
+    assert text == f"Strength {figure(CHARTS.strengths[0])}, iterate 40: estimated risk {risk}"
+
+
+def test_hovering_a_coefficient_names_it(show):
+    page = show(CONTENT)
+    point = page.js(
+        "(() => { const p = document.querySelector('#paths-plot .feature');"
+        "p.scrollIntoView({block: 'center'}); const q = p.getPointAtLength(p.getTotalLength());"
+        "const b = p.ownerSVGElement.getScreenCTM(); return [q.x + b.e, q.y + b.f]; })()"
+    )
+    page.mouse("mouseMoved", *point)
+    assert page.text("#paths-note").endswith("at iterate 40")
+    name = page.text("#paths-plot .end.on")
+    assert page.text("#paths-note").startswith(f"{name}: ")
+
+
+ENDS = """[...document.querySelectorAll('#paths-plot .end')].map(end => {
+    const [text, box] = [end.querySelector('text'), end.querySelector('text').getBBox()];
+    const tip = end.querySelector('.leader').getPointAtLength(0).y;
+    return { name: text.textContent, y: +text.getAttribute('y') - 4, tip, right: box.x + box.width,
+        seen: getComputedStyle(end).opacity === '1' };
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+@pytest.mark.parametrize("name", ["fitted", "crowded"])
+def test_largest_coefficients_are_named_and_names_do_not_touch(show, name, width):
+    content = getattr(samples, name)()
+    page = show(content, width=width)
+    ends = page.js(ENDS)
+    assert len(ends) == min(len(content.charts.coefficient_names), 20)
+    seen = [end["seen"] for end in ends]
+    assert seen == sorted(seen, reverse=True)  # none in place of a larger one
+    assert sum(seen) >= min(len(ends), 18)
+    assert [e["name"] for e in ends if "…" not in e["name"]] == [
+        n for e, n in zip(ends, content.charts.coefficient_names, strict=False)
+        if "…" not in e["name"]
+    ]  # fmt: skip
+    shown = sorted((e for e in ends if e["seen"]), key=lambda e: e["y"])
+    for above, below in pairwise(shown):
+        assert below["y"] - above["y"] > 13.9
+        assert above["tip"] <= below["tip"] + 1e-3  # leaders do not cross
+    right = page.js(f"+document.querySelector('{PATHS}').getAttribute('width')")
+    assert all(end["right"] <= right for end in shown)
+
+
+def test_names_that_have_room_are_not_moved(show):
+    finals = ((0.0,) * 4, (3.0, 2.0, -1.0, -1.01))
+    charts = replace(
+        samples.charts(n_iterates=2, n_names=4),
+        coefficients=finals,
+        coefficient_names=tuple("abcd"),
+    )
+    a, b, c, d = show(samples.tiny(charts=charts)).js(ENDS)
+    for end in (a, b):
+        assert end["y"] == pytest.approx(end["tip"], abs=0.01)
+    assert d["y"] - c["y"] == pytest.approx(14)
+    assert c["y"] < c["tip"] < d["tip"] < d["y"]
+
+
+def test_long_names_can_be_told_apart(show):
+    names = tuple(f"{'How satisfied are you with it? ' * 4}={end}" for end in ("yes", "no"))
+    charts = replace(samples.charts(n_names=2), coefficient_names=names)
+    page = show(samples.tiny(charts=charts), width=390)
+    for selector in ("#panel li span", "#paths-plot .end text"):
+        found = page.js(f"[...document.querySelectorAll('{selector}')].map(e => e.textContent)")
+        assert len(set(found)) == 2
+        assert all("…" in text and len(text) <= 64 for text in found)
+    spans = "[...document.querySelectorAll('#panel li span')]"
+    assert page.js(f"{spans}.every(e => e.scrollWidth <= e.clientWidth)")
+
+
+def test_axis_can_be_linear(show):
+    page = show(CONTENT)
+    line = "document.querySelector('#risk-plot .line.estimate').getAttribute('d')"
+    before = page.js(line)
+    page.click(*page.place("#axis"))
+    assert page.text("#axis") == "Logarithmic axis"
+    assert page.js(line) != before
+    hover(page, "#risk-plot > svg > svg", 0.5)
+    assert said(page, "iterate") == "20"
+
+
+def awkward():
+    nan = math.nan
+    unsure = replace(CHARTS, stderr=samples.rows([[nan] * 41] * 3))
+    holes = replace(CHARTS, risk=samples.rows([[nan if t % 3 else 1.0 for t in range(41)]] * 3))
+    bare = replace(CHARTS, coefficient_names=(), coefficients=((),) * 41, raw=(), corrected=())
+    nothing = replace(bare, risk=samples.rows([[nan] * 41] * 3))
+    ones, zeros = samples.rows([[1.0] * 41] * 3), samples.rows([[0.0] * 5] * 41)
+    flat = replace(CHARTS, risk=ones, train=ones, coefficients=zeros, raw=(0.0,), corrected=(0.0,))
+    return {
+        "unsure": samples.tiny(charts=unsure),
+        "holes": samples.tiny(charts=holes),
+        "nothing": samples.tiny(charts=nothing, coefficients=()),
+        "flat": samples.tiny(charts=flat, coefficients=()),
+        "single": samples.tiny(charts=samples.charts(n_strengths=1)),
+        "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
+        "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
+        "crowded": samples.crowded(),
+        "small": samples.tiny(charts=samples.charts(scale=1e-9)),
+    }
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", awkward())
+def test_any_content_fits_the_window_and_is_drawn(show, name, width):
+    page = show(awkward()[name], width=width)
+    assert page.js("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.js("window.innerWidth") == width
+    drawn = page.js("[...document.querySelectorAll('.plot')].every(p => p.querySelector('svg'))")
+    assert drawn
+    assert not page.js("/NaN|Infinity|undefined/.test(document.querySelector('main').innerHTML)")
+    hover(page, RISK, 0.7)
+    page.js(f"document.querySelector('{RISK}').focus()")
+    page.key("End")
+
+
+def test_window_may_change_its_width(show):
+    page = show(CONTENT)
+    page.shape(390)
+    page.until(f"document.querySelector('{RISK}').getAttribute('width') < 390")
+    assert page.js("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_hostile_names_do_not_run(show):
+    names = tuple(EVIL + str(j) for j in range(5))
+    content = samples.tiny(charts=replace(CHARTS, coefficient_names=names, test_loss=EVIL))
+    content = replace(content, title=EVIL, verdict=EVIL, warnings=(EVIL,), command=EVIL)
+    page = show(content)
+    hover(page, RISK, 0.8)
+    hover(page, PATHS, 0.5)
+    assert page.js("typeof window.hurt") == "undefined"
+    assert page.js("document.querySelectorAll('img').length") == 0
+    assert page.js("document.querySelector('#panel li span').title") in names
+    assert page.text("h1") == EVIL
+
+
+def test_light_and_dark_follow_the_reader(show):
+    page = show(CONTENT)
+    light = page.js(BACKGROUND)
+    page.shape(1280, scheme="dark")
+    page.until("document.querySelector('#theme').textContent === 'Light'")
+    dark = page.js(BACKGROUND)
+    assert light != dark
+    page.click(*page.place("#theme"))
+    assert page.js(BACKGROUND) == light
+    page.click(*page.place("#theme"))
+    assert page.js(BACKGROUND) == dark
+    page.call("Emulation.setEmulatedMedia", media="print")
+    assert page.js(BACKGROUND) == light
+    page.call("Emulation.setEmulatedMedia", media="")
+    page.js("localStorage.clear()")
+
+
+def test_policy_refuses_a_network(browser, tmp_path):
+    browser.open(render(CONTENT), tmp_path / "report.html")
+    refused = browser.js(
+        "new Promise(done => { document.addEventListener('securitypolicyviolation',"
+        "e => done(e.effectiveDirective)); fetch('http://127.0.0.1:9/').catch(() => 0); })"
+    )
+    assert refused == "connect-src"
+    assert browser.complaints()
+
+
+def test_page_can_be_read_without_a_script(browser, tmp_path):
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(render(CONTENT), tmp_path / "report.html")
+    root = browser.call("DOM.getDocument", depth=-1)
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+    text = json.dumps(root, ensure_ascii=False)
+    assert "which is off" in text
+    assert plus_minus(CHARTS.risk[CHARTS.chosen[0]][CHARTS.chosen[1]], 0.08) in text
+
+
+def test_fit_to_real_data_is_shown(show):
+    content = samples.fitted()
+    page = show(content)
+    row, at = content.charts.chosen
+    assert_panel_shows(page, content.charts, row, at)
+    assert content.facts[0][1] in page.text(".facts")

@@ -1,0 +1,147 @@
+"""Fits to data of a file, several losses compared."""
+
+import math
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from steinpath.app.encoding import encode
+from steinpath.app.fitting import compare_kinds, fit_task, prepare_task
+from steinpath.app.model_spec import make_criterion, make_kind, robust_spread
+from steinpath.app.report.build import build_charts, build_content, with_error
+from steinpath.app.tables import as_table
+from steinpath.problem._scoring import Criterion
+
+
+def rows(n=150, p=6, seed=0, noise="t2"):
+    X, y = sp.simulate.paper_model(p, noise=noise).sample(n, rng=seed)
+    return {**{f"x{j}": X[:, j] for j in range(p)}, "y": y}
+
+
+def task(columns=None, **options):
+    data = encode(as_table(rows() if columns is None else columns), "y")
+    return prepare_task(data, **{"n_iter": 50, "n_strengths": 5} | options)
+
+
+def kind(loss="lad", penalty="lasso", y=None, **parameters):
+    return make_kind(loss, penalty, rows()["y"] if y is None else y, **parameters)
+
+
+def test_the_fit_does_not_depend_on_units_or_origins():
+    columns = rows()
+    fit = fit_task(task(columns), kind())
+    moved = {name: 1e3 * x + 1e6 for name, x in columns.items()}
+    other = fit_task(task(moved), kind())
+    assert other.tuning.best == fit.tuning.best
+    assert other.estimate == pytest.approx([1e3 * value for value in fit.estimate], rel=1e-6)
+    np.testing.assert_allclose(other.coef, fit.coef, rtol=1e-6)
+    predicted = np.column_stack([moved[f"x{j}"] for j in range(6)]) @ other.coef + other.intercept
+    original = np.column_stack([columns[f"x{j}"] for j in range(6)]) @ fit.coef + fit.intercept
+    np.testing.assert_allclose((predicted - 1e6) / 1e3, original, rtol=1e-5, atol=1e-6)
+
+
+def test_the_training_error_is_that_of_the_predictions():
+    columns = rows()
+    fit = fit_task(task(columns), kind("huber"), "absolute")
+    X = np.column_stack([columns[f"x{j}"] for j in range(6)])
+    residuals = columns["y"] - X @ fit.coef - fit.intercept
+    assert fit.train == pytest.approx(np.abs(residuals).mean(), rel=1e-9)
+    charts = build_charts(fit, fit.task.data.encoding.feature_names)
+    np.testing.assert_allclose(charts.raw, residuals, rtol=1e-9, atol=1e-9)
+    assert np.abs(charts.corrected).mean() == pytest.approx(fit.estimate[0], rel=1e-9)
+
+
+def test_many_rows_leave_room_for_fewer_iterations():
+    small, large = ({"x": np.arange(n) % 7.0, "y": np.arange(n) % 5.0} for n in (100, 40_000))
+    assert (task(small, n_iter=None, n_strengths=None).n_iter) == 300
+    found = task(large, n_iter=None, n_strengths=None)
+    assert 40_000 * found.n_iter * found.n_strengths <= 10**8
+    assert found.y.dtype == np.float32
+    assert "so many rows" in found.notes[0]
+    asked = task(large, n_iter=400, n_strengths=20)
+    assert (asked.n_iter, asked.n_strengths, asked.notes) == (400, 20, ())
+
+
+def test_shapes_go_where_they_belong():
+    y = rows()["y"]
+    spread = robust_spread(y)
+    assert kind("huber").loss == sp.Huber(1.35 * spread)
+    assert kind("huber", delta=2.0).loss == sp.Huber(2.0)
+    assert kind("epsilon_insensitive", eps=0.0).loss == sp.EpsilonInsensitive(0.0)
+    assert kind("quantile", q=0.9).loss == sp.Quantile(0.9)
+    assert kind(penalty="mcp", gamma=5.0, a=4.0).penalty_of(2.0) == sp.MCP(2.0, gamma=5.0)
+    assert kind(penalty="scad", gamma=5.0, a=4.0).penalty_of(2.0) == sp.SCAD(2.0, a=4.0)
+    assert kind(penalty="elastic_net", l1_ratio=0.2).penalty_of(1.0) == sp.ElasticNet(1.0, 0.2)
+    assert kind("square_root", "none").words == "square root + no penalty"
+
+
+def test_the_spread_is_that_of_a_gaussian():
+    y = np.random.default_rng(0).normal(3.0, 2.0, 100_000)
+    assert robust_spread(y) == pytest.approx(2.0, rel=0.02)
+    assert robust_spread(np.array([0.0] * 9 + [1.0])) == pytest.approx(0.3)
+
+
+def test_ranks_and_differences():
+    kinds = [kind("squared"), kind("lad"), kind("lad", "ridge")]
+    best, ranking = compare_kinds(task(), kinds, make_criterion("absolute", rows()["y"]))
+    assert [row.risk for row in ranking] == sorted(row.risk for row in ranking)
+    assert ranking[0].risk == best.estimate[0]
+    assert (ranking[0].behind, ranking[0].behind_stderr) == (0.0, 0.0)
+    # the difference of two that are estimated on the same rows is known better than each
+    for row in ranking[1:]:
+        assert row.behind == pytest.approx(row.risk - ranking[0].risk)
+        assert 0 < row.behind_stderr < math.hypot(row.stderr, ranking[0].stderr)
+
+
+def test_test_losses_have_their_parameters_in_units_of_the_target():
+    y = rows()["y"]
+    spread = robust_spread(y)
+    assert make_criterion("absolute", y) == Criterion("absolute")
+    assert make_criterion("quantile", y, q=0.9) == Criterion("quantile", 0.9)
+    assert make_criterion("huber", y) == Criterion("huber", 1.35 * spread)
+    assert make_criterion("pseudo_huber", y, delta=2.0) == Criterion("pseudo_huber", 2.0)
+    assert make_criterion("epsilon_insensitive", y, eps=0.0).parameter == 0.0
+
+
+def test_content_is_what_was_found():
+    fit = fit_task(task(), kind())
+    content = build_content(fit, file="f.csv", command="steinpath fit f.csv", seed=3, notes=["a"])
+    t = fit.tuning.best_iter
+    assert f"iterate {t} of 50" in content.verdict
+    assert with_error(*fit.estimate) in content.verdict
+    assert dict(content.facts)["coefficients not zero"] == f"{fit.nonzeros} of 6"
+    assert len(content.coefficients) == fit.nonzeros
+    effects = [abs(c.effect) for c in content.coefficients]
+    assert effects == sorted(effects, reverse=True)
+    charts = content.charts
+    k, shown = charts.chosen
+    assert charts.iterates[shown] == t
+    assert charts.risk[k][shown] == pytest.approx(fit.estimate[0])
+    assert charts.strengths == tuple(sorted(charts.strengths, reverse=True))
+    assert charts.nonzeros[k][shown] == fit.nonzeros
+    assert ("seed", "3") in content.provenance
+    assert content.notes == ("a",)
+
+
+def test_very_many_iterates_are_thinned():
+    fit = fit_task(task(n_iter=1500, n_strengths=2), kind())
+    charts = build_charts(fit, fit.task.data.encoding.feature_names)
+    assert len(charts.iterates) < 450
+    assert charts.iterates[charts.chosen[1]] == fit.tuning.best_iter
+    assert (charts.iterates[0], charts.iterates[-1]) == (0, 1500)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "said"),
+    [
+        (44.0321, 1.613, "44.0 ± 1.6"),
+        (0.0123456, 0.00031, "0.01235 ± 0.00031"),
+        (123456.7, 2345.6, "123,500 ± 2,300"),
+        (1.5, 0.0, "1.5 ± 0"),
+        (1.5, math.inf, "1.5"),
+        (3e-12, 2e-13, "3e-12 ± 2e-13"),
+    ],
+)
+def test_numbers_have_the_digits_of_their_error(value, stderr, said):
+    assert with_error(value, stderr) == said

@@ -1,0 +1,797 @@
+"""Rows in blocks, here or on a cluster: the same numbers as in memory, whatever happens."""
+
+import gc
+import os
+import signal
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array, save_npz
+
+import steinpath as sp
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
+from steinpath.cluster import DistributedDesign, DistributedPath
+from steinpath.cluster import _conversation as conversations
+from steinpath.cluster._conversation import Conversation, OutOfStep, WorkerLost
+from steinpath.cluster._sessions import Call, Done, Lost, Partial, Session
+
+ARRAYS = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
+
+
+@pytest.fixture(autouse=True)
+def _no_test_waits_for_ever():
+    def give_up(*_):
+        raise TimeoutError("a test of distributed rows took longer than a minute")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+class LocalCarrier:
+    """Sessions in this process, which may be lost on the way."""
+
+    def __init__(self, sessions, lose=()):
+        self.sessions = list(sessions)
+        self.names = [f"block {k}" for k in range(len(self.sessions))]
+        self.lose = dict(lose)  # how often to lose a block, from which request on
+        self.requests, self.replayed = 0, 0
+
+    def exchange(self, requests):
+        answers = {}
+        for k, request in requests.items():
+            self.requests += 1
+            self.replayed += request.before is None and len(request.messages) > 1
+            if self.lose.get(k, (0, 0))[0] and self.requests >= self.lose[k][1]:
+                self.lose[k] = (self.lose[k][0] - 1, self.lose[k][1])
+                answers[k] = Lost()
+                self.sessions[k] = fresh(self.sessions[k])
+            else:
+                answers[k] = self.sessions[k].exchange(*request)
+        return answers
+
+    def forget(self):
+        self.sessions = [fresh(session) for session in self.sessions]
+
+
+def fresh(session):
+    """What arrives where a session is copied to."""
+    make, args = session.__reduce__()
+    return make(*args)
+
+
+class LocalDesign(DistributedDesign):
+    """Blocks in this process."""
+
+    def __init__(self, X, cuts, lose=()):
+        self.starts = [0, *cuts]
+        ends = [*cuts, X.shape[0]]
+        self.blocks = [X[a:b] for a, b in zip(self.starts, ends, strict=True)]
+        self.shape, self.example = X.shape, np.zeros(1, X.dtype)
+        self.lose = lose
+
+    def carrier(self):
+        sessions = [
+            Session(block, k, start, self.n_rows, str(self.example.dtype))
+            for k, (block, start) in enumerate(zip(self.blocks, self.starts, strict=True))
+        ]
+        self.last = LocalCarrier(sessions, self.lose)
+        return self.last
+
+
+def assert_same(found, expected, atol=1e-10):
+    size = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol * size)
+
+
+def assert_same_path(found, expected):
+    assert isinstance(found, DistributedPath)
+    for name in ("coef", "intercept", "objective", "fitted", "dual", "etas"):
+        assert_same(getattr(found, name), getattr(expected, name))
+    assert (found.n_samples, found.n_features) == (expected.n_samples, expected.n_features)
+
+
+def assert_same_risk(found, expected):
+    for name in ARRAYS:
+        assert_same(getattr(found, name), getattr(expected, name))
+    for name in ("best_iter", "n_probes", "test_loss", "method", "row_scale", "covariance_known"):
+        assert getattr(found, name) == getattr(expected, name), name
+    assert found.compare(1, 5) == pytest.approx(expected.compare(1, 5), abs=1e-9)
+
+
+def session_threads():
+    return [each for each in threading.enumerate() if each.name.startswith("steinpath-block")]
+
+
+def assert_threads_end(count=session_threads, seconds=10):
+    gc.collect()
+    deadline = time.monotonic() + seconds
+    while count() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not count()
+
+
+# ------------------------------------------------------------------------------------------------
+# The engine, without a cluster
+# ------------------------------------------------------------------------------------------------
+
+CUTS = [1, 2, 9, 30]  # uneven, with blocks of a single row
+EXACT = {"method": "compressed", "precision": "float64"}
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize(("n", "p"), [(60, 12), (36, 50)])
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES)
+def test_blocks_find_what_the_whole_finds(loss, n, p, fit_intercept):
+    X, y, model = draw(n, p)
+    args = LOSS_EXAMPLES[loss], sp.Lasso(0.3)
+    path = sp.run(LocalDesign(X, CUTS), y, *args, n_iter=40, fit_intercept=fit_intercept)
+    whole = sp.run(X, y, *args, n_iter=40, fit_intercept=fit_intercept)
+    assert_same_path(path, whole)
+    for options in ({}, {"row_scale": "norm"}, {"covariance": model.covariance}):
+        found, expected = (sp.estimate_risk(each, rng=1, **EXACT, **options)
+                           for each in (path, whole))  # fmt: skip
+        assert_same_risk(found, expected)
+
+
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()])
+def test_blocks_with_other_penalties(loss, penalty):
+    X, y, _ = draw(60, 12, seed=1)
+    args = y, loss, PENALTY_EXAMPLES[penalty](12)
+    path, whole = (sp.run(each, *args, n_iter=30) for each in (LocalDesign(X, CUTS), X))
+    assert_same_path(path, whole)
+    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+    assert_same_risk(found, expected)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.Squared(), sp.SquareRoot()])
+def test_long_paths_are_sketched_alike(loss, fit_intercept):
+    X, y, _ = draw(70, 12, seed=3)
+    args, options = (y, loss, sp.Lasso(0.2)), {"n_iter": 100, "fit_intercept": fit_intercept}
+    path, whole = (sp.run(each, *args, **options) for each in (LocalDesign(X, CUTS), X))
+    assert_same_path(path, whole)
+    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+    # a sketched basis of the square root's directions magnifies rounding: so does another order
+    # of the rows in memory
+    assert_same(found.values, expected.values, 1e-7 if isinstance(loss, sp.SquareRoot) else 1e-10)
+    assert found.n_probes == expected.n_probes
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [sp.LinearizedADMM(), sp.FISTA(), sp.ProximalGradient(), sp.ChambollePock(relaxation=1.5)],
+)
+def test_blocks_with_other_algorithms(algorithm):
+    X, y, _ = draw(60, 40, seed=2)
+    args = y, sp.Huber(), sp.Lasso(0.2), algorithm
+    path, whole = (sp.run(each, *args, n_iter=30) for each in (LocalDesign(X, CUTS), X))
+    assert_same_path(path, whole)
+    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+    assert_same_risk(found, expected)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_sparse_blocks(fit_intercept):
+    X = csr_array(random_array((80, 30), density=0.2, rng=np.random.default_rng(0)))
+    y = X @ np.ones(30) + np.random.default_rng(1).standard_normal(80)
+    options = {"n_iter": 40, "fit_intercept": fit_intercept}
+    for loss in (sp.LAD(), sp.SquareRoot()):
+        args = y, loss, sp.Lasso(0.1)
+        path, whole = (sp.run(each, *args, **options) for each in (LocalDesign(X, CUTS), X))
+        assert_same_path(path, whole)
+        found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+        assert_same_risk(found, expected)
+
+
+def test_one_block_is_the_whole():
+    X, y, _ = draw(60, 12)
+    args = y, sp.SquareRoot(), sp.Lasso(0.3)
+    path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(X, []), X))
+    assert_same_path(path, whole)
+
+
+def test_single_precision_stays_single():
+    X, y, _ = draw(60, 12)
+    args = y, sp.LAD(), sp.Lasso(0.3)
+    single = X.astype(np.float32)
+    path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(single, CUTS), single))
+    assert path.coef.dtype == path.fitted.dtype == np.float32
+    assert_same(path.coef, whole.coef, 1e-5)
+
+
+def test_long_narrow_norms_are_found_from_the_columns():
+    rng = np.random.default_rng(0)
+    for X in (
+        rng.standard_normal((50, 200)),
+        rng.standard_normal((300, 40)) + 3,
+        np.zeros((9, 40)),
+    ):
+        y = rng.standard_normal(len(X))
+        path = sp.run(LocalDesign(X, [3, 8]), y, sp.LAD(), sp.Lasso(0.3), n_iter=1)
+        assert path.design.norm() == pytest.approx(np.linalg.norm(X, 2), rel=1e-10)
+
+
+def test_the_generator_moves_on_as_in_memory():
+    X, y, _ = draw(60, 12)
+    one, other = np.random.default_rng(5), np.random.default_rng(5)
+    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20)
+    whole = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=20)
+    sp.estimate_risk(path, rng=one, **EXACT)
+    sp.estimate_risk(whole, rng=other, **EXACT)
+    assert one.random() == other.random()
+
+
+def test_two_runs_give_the_same_bits():
+    X, y, _ = draw(60, 40)
+    paths = [sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20) for _ in "ab"]
+    assert np.array_equal(*(path.coef for path in paths))
+    assert np.array_equal(*(sp.estimate_risk(path, rng=0).values for path in paths))
+
+
+def test_what_it_says_of_itself():
+    X, y, _ = draw(60, 12)
+    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
+    assert repr(path).startswith("<DistributedPath of 20 iterations: LAD() + Lasso(lam=0.3) by ")
+    assert repr(path).endswith("n=60, p=12, intercept>")
+    assert repr(path.design.features) == "<DistributedDesign of 60 × 12 in 5 blocks of rows>"
+    risk = sp.estimate_risk(path)
+    assert {each.name for each in risk.diagnostics} >= {"step sizes", "probe noise"}
+    assert not {each.name for each in risk.diagnostics} & {"row sizes", "near copies", "movement"}
+    assert_threads_end(lambda: len(session_threads()) > 5)
+    del path, risk
+    assert_threads_end()
+
+
+def test_warnings_arrive_here():
+    X, y, _ = draw(60, 12)
+    large = sp.ChambollePock(1.0, 1.0)
+    with pytest.warns(UserWarning, match="ChambollePock may diverge") as caught:
+        path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), large, n_iter=3)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="above probe_tol"):
+        sp.estimate_risk(path, probe_tol=1e-9, rng=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*may diverge")
+def test_errors_arrive_here_and_all_sessions_end():
+    X, y, _ = draw(60, 12)
+    design = LocalDesign(X, CUTS)
+    args = design, y, sp.Squared(), sp.NoPenalty()
+    with pytest.raises(sp.DivergenceError, match="step sizes are too large") as caught:
+        sp.run(*args, sp.ProximalGradient(1e6), n_iter=200)
+    assert caught.value.iterate > 1
+    with pytest.raises(ValueError, match="has 5 weights, but X has 12 columns"):
+        sp.run(*args[:3], sp.Lasso(0.3, weights=np.ones(5)))
+    del design, args, caught
+    assert_threads_end()
+
+
+def test_an_error_at_one_block_ends_the_others():
+    def fail_at(share, where):
+        share.design.over_rows(np.ones(2))
+        if share.index == where:
+            raise ValueError("no good")
+        share.design.over_rows(np.ones(2))
+
+    carrier = LocalDesign(np.ones((6, 2)), [2, 4]).carrier()
+    talk = Conversation(carrier)
+    with pytest.raises(ValueError, match="no good") as caught:
+        talk.ask([Call(fail_at, (1,))] * 3)
+    assert caught.value.__notes__ == ["(at block 1)"]
+    assert_threads_end()
+    assert talk.ask([Call(lambda share: share.index)] * 3) == [0, 1, 2]
+
+
+def test_blocks_out_of_step_are_noticed():
+    def differ(share):
+        share.design.over_rows(np.ones(2 + share.index))
+
+    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
+    with pytest.raises(OutOfStep, match="disagree on what comes next"):
+        talk.ask([Call(differ)] * 3)
+    assert_threads_end()
+
+
+def test_sums_and_maxima():
+    def sums(share):
+        k = float(share.index)
+        total = share.design.over_rows(np.array([k, 1.0]))
+        total += 1  # it is the session's own
+        return total.tolist(), share.design.largest(-k), share.design.largest(k)
+
+    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
+    assert talk.ask([Call(sums)] * 3) == [([4.0, 4.0], 0.0, 2.0)] * 3
+
+
+# ------------------------------------------------------------------------------------------------
+# Sessions that are lost
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_is_lost_is_told_everything_again():
+    X, y, _ = draw(60, 12)
+    args = y, sp.SquareRoot(), sp.Lasso(0.3)
+    whole = sp.run(X, y, *args[1:], n_iter=30)
+    undisturbed = sp.run(LocalDesign(X, CUTS), *args, n_iter=30)
+    design = LocalDesign(X, CUTS, lose={1: (2, 40), 3: (1, 90)})
+    path = sp.run(design, *args, n_iter=30)
+    assert design.last.replayed == 3
+    assert np.array_equal(path.coef, undisturbed.coef)
+    design.last.lose = {0: (1, design.last.requests + 40), 4: (1, design.last.requests + 1)}
+    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+    assert design.last.replayed == 5
+    assert_same_risk(found, expected)
+    design.last.lose = {2: (1, 0)}
+    assert_same(path.fitted, whole.fitted)
+
+
+def test_a_session_that_is_lost_time_and_again():
+    X, y, _ = draw(60, 12)
+    design = LocalDesign(X, CUTS, lose={2: (99, 50)})
+    with pytest.raises(WorkerLost, match=r"holds block 2 was lost 4 times in a row: of memory"):
+        sp.run(design, y, sp.LAD(), sp.Lasso(0.3), n_iter=30)
+    assert_threads_end()
+
+
+def test_after_an_interruption_the_path_is_still_there(monkeypatch):
+    X, y, _ = draw(60, 12)
+    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=30)
+    calls = []
+
+    def interrupted(answers):
+        calls.append(1)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return really(answers)
+
+    really = conversations._total
+    monkeypatch.setattr(conversations, "_total", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sp.estimate_risk(path)
+    assert_threads_end()
+    whole = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=30)
+    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+    assert_same_risk(found, expected)
+
+
+def test_a_session_answers_the_same_request_twice():
+    def ask(share):
+        return share.design.over_rows(np.ones(1)).tolist()
+
+    session = Session(np.ones((3, 2)), 0, 0, 3, "float64")
+    call = Call(ask)
+    first = session.exchange(None, 7, [call])
+    assert isinstance(first, Partial)
+    assert session.exchange(None, 7, [call]) is first
+    assert session.exchange(6, 8, [np.ones(1)]) == Lost()
+    assert session.exchange(7, 8, [np.full(1, 5.0)]) == Done([5.0], [])
+    assert session.exchange(7, 8, [np.full(1, 5.0)]) == Done([5.0], [])
+    assert fresh(session).exchange(8, 9, [call]) == Lost()
+    assert session.exchange(None, 10, [call, np.full(1, 2.0)]) == Done([2.0], [])
+    del session
+    assert_threads_end()
+
+
+def test_a_session_that_fails_while_it_catches_up_says_why():
+    def fail(share):
+        share.design.over_rows(np.ones(1))
+        raise ValueError("no good")
+
+    session = Session(np.ones((3, 2)), 0, 0, 3, "float64")
+    answer = session.exchange(None, 1, [Call(fail), np.ones(1), np.ones(1)])
+    assert repr(answer.error) == "ValueError('no good')"
+
+
+def test_an_error_that_cannot_travel_is_told_in_words():
+    class Strange(Exception):
+        def __reduce__(self):
+            raise TypeError("not me")
+
+    def fail(share):
+        raise Strange("odd")
+
+    talk = Conversation(LocalDesign(np.ones((6, 2)), [2]).carrier())
+    with pytest.raises(RuntimeError, match="Strange: odd"):
+        talk.ask([Call(fail)] * 2)
+
+
+def test_workers_with_many_threads_share_the_cores():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from steinpath.cluster._carrier import _few_threads
+
+    def threads():
+        return {library["num_threads"] for library in threadpool_info()}
+
+    with threadpool_limits(2):
+        with _few_threads(os.cpu_count()):
+            assert threads() == {1}
+            with _few_threads(os.cpu_count()):
+                assert threads() == {1}
+            assert threads() == {1}
+        assert threads() == {2}
+
+
+# ------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_available_is_refused():
+    X, y, _ = draw(60, 12)
+    design, args = LocalDesign(X, CUTS), (y, sp.LAD(), sp.Lasso(0.3))
+    for name, value in (("stop", sp.StopOnRisk()), ("sample_weight", np.ones(60))):
+        with pytest.raises(ValueError, match=f"{name} is not available for rows on a cluster"):
+            sp.run(design, *args, **{name: value})
+    maps = [lambda *_: None] * 4
+    with pytest.raises(ValueError, match="Recursion is not available for rows on a cluster"):
+        sp.run(design, y, sp.LAD(), sp.NoPenalty(), sp.Recursion(*maps))
+    path = sp.run(design, *args, n_iter=5)
+    for options, message in (
+        ({"audit": 5}, "audit is not available"),
+        ({"audit": "folds"}, "audit is not available"),
+        ({"method": "loo"}, "method 'loo' is not available"),
+        ({"row_scale": np.ones(60)}, "row_scale must be None or 'norm'"),
+        ({"row_scale": "length"}, "row_scale must be None or 'norm'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sp.estimate_risk(path, **options)
+    for attempt in (
+        lambda: sp.correction_matrices(path),
+        lambda: sp.tune(design, y, sp.LAD(), sp.Lasso, lams=3, n_iter=5),
+        lambda: sp.lam_max(design, y, sp.LAD(), sp.Lasso(1.0)),
+    ):
+        with pytest.raises(NotImplementedError, match="give X as an array"):
+            attempt()
+    with pytest.raises(ValueError, match="X has 60 rows, but y has 5 entries"):
+        sp.run(design, y[:5], *args[1:])
+    with pytest.raises(TypeError, match=r"not in this process.*use sp\.run"):
+        sp.LADLasso().fit(design, y)
+
+
+def test_a_test_loss_of_the_users_own_works_row_by_row():
+    X, y, _ = draw(60, 12)
+    path, whole = (
+        sp.run(each, y, sp.LAD(), sp.Lasso(0.3), n_iter=20) for each in (LocalDesign(X, CUTS), X)
+    )
+    found, expected = (
+        sp.estimate_risk(each, lambda y, f: np.abs(y - f) ** 1.5, rng=0, **EXACT)
+        for each in (path, whole)
+    )
+    assert_same_risk(found, expected)
+
+
+# ------------------------------------------------------------------------------------------------
+# A cluster
+# ------------------------------------------------------------------------------------------------
+
+N, P = 90, 20
+X_ALL, Y_ALL, _ = draw(N, P, seed=7)
+BLOCKS = [X_ALL[:40], X_ALL[40:55], X_ALL[55:]]
+PROBLEM = {"loss": sp.LAD(), "penalty": sp.Lasso(0.2), "n_iter": 15, "fit_intercept": True}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    from dask import config
+
+    options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    # a worker that is killed comes back, however long that takes on a busy machine
+    with (
+        config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as workers,
+    ):
+        yield workers
+
+
+@pytest.fixture
+def client(cluster):
+    from distributed import Client
+
+    with Client(cluster) as client:
+        client.wait_for_workers(2, timeout=30)
+        yield client
+        assert_threads_end(lambda: worker_threads(client))
+
+
+def worker_threads(client):
+    def count():
+        return sum(each.name.startswith("steinpath-block") for each in threading.enumerate())
+
+    return sum(client.run(count).values())
+
+
+@pytest.fixture(scope="module")
+def whole():
+    path = sp.run(X_ALL, Y_ALL, **PROBLEM)
+    return path, sp.estimate_risk(path, rng=1, **EXACT)
+
+
+def loaders():
+    return [partial(np.copy, block) for block in BLOCKS]
+
+
+def test_a_cluster_finds_what_memory_finds(client, whole):
+    path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
+    assert_same_path(path, whole[0])
+    assert_same_risk(sp.estimate_risk(path, rng=1, **EXACT), whole[1])
+
+
+def test_delayed_objects_and_futures(client, whole):
+    import dask
+
+    delayed = [dask.delayed(np.copy)(block) for block in BLOCKS]
+    for tasks in (delayed, client.map(np.copy, BLOCKS)):
+        path = sp.run(sp.distributed.from_delayed(tasks, client), Y_ALL, **PROBLEM)
+        assert_same(path.coef, whole[0].coef)
+
+
+def test_dask_arrays(client, whole):
+    da = pytest.importorskip("dask.array")
+    X = da.from_array(X_ALL, chunks=((40, 15, 35), (11, 9)))
+    y = da.from_array(Y_ALL, chunks=20)
+    path = sp.run(X, y, **PROBLEM)
+    assert_same_path(path, whole[0])
+    assert len(path.design.features.blocks) == 3
+    # chunks that are there already, of sizes that are not known, some of them empty
+    X = da.concatenate([X[:0], X])
+    X = X[da.from_array(np.ones(N, bool), chunks=20)].persist()
+    path = sp.run(X, Y_ALL, **PROBLEM)
+    assert_same(path.coef, whole[0].coef)
+
+
+def test_dask_data_frames(client, whole):
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    X = dd.from_pandas(pd.DataFrame(X_ALL), npartitions=3)
+    assert_same(sp.run(X, Y_ALL, **PROBLEM).coef, whole[0].coef)
+
+
+def test_threads_in_place_of_processes(whole):
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+    with (
+        distributed.LocalCluster(dashboard_address=":0", **options) as workers,
+        distributed.Client(workers),
+    ):
+        path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
+        assert_same(path.coef, whole[0].coef)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet"])
+def test_files(client, whole, tmp_path, kind):
+    files = [tmp_path / f"part-{k}.{kind}" for k in range(3)]
+    names = [f"x{j}" for j in range(P)]
+    both = np.column_stack([X_ALL, Y_ALL])
+    for file, part in zip(files, np.split(both, [40, 55]), strict=True):
+        if kind == "npy":
+            np.save(file, part)
+        elif kind == "npz":
+            save_npz(file, csr_array(part))
+        else:
+            pa = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            columns = dict(zip([*names, "target"], part.T, strict=True))
+            parquet.write_table(pa.table(columns), file)
+    response = "target" if kind == "parquet" else P
+    design, y = sp.distributed.from_files(files, response=response)
+    assert np.array_equal(y, Y_ALL)
+    path = sp.run(design, y, **PROBLEM)
+    assert_same(path.coef, whole[0].coef)
+    chosen = names[3:0:-1] if kind == "parquet" else [3, 2, 1]
+    design = sp.distributed.from_files(files, columns=chosen)
+    path = sp.run(design, y, **PROBLEM)
+    assert_same(path.coef, sp.run(X_ALL[:, 3:0:-1], Y_ALL, **PROBLEM).coef)
+    with pytest.raises(ValueError, match=r"block 0 \(part-0.* has no column 99; it has"):
+        sp.distributed.from_files(files, columns=[99])
+
+
+def test_more_blocks_than_threads(client, whole):
+    parts = [partial(np.copy, part) for part in np.split(X_ALL, [1, 20, 33, 50, 51, 70])]
+    path = sp.run(sp.distributed.from_delayed(parts), Y_ALL, **PROBLEM)
+    assert_same(path.coef, whole[0].coef)
+    where = list(path._conversation._carrier._where.values())
+    assert len(set(where)) == 2
+    assert sorted(where) in (where, where[::-1])  # neighbours are together
+
+
+def test_two_runs_on_a_cluster_give_the_same_bits(client):
+    design = sp.distributed.from_delayed(loaders())
+    paths = [sp.run(design, Y_ALL, **PROBLEM) for _ in "ab"]
+    assert np.array_equal(*(path.coef for path in paths))
+
+
+def test_sparse_blocks_on_a_cluster(client):
+    blocks = [partial(csr_array, block * (np.abs(block) > 1)) for block in BLOCKS]
+    path = sp.run(sp.distributed.from_delayed(blocks), Y_ALL, **PROBLEM)
+    assert_same(path.coef, sp.run(X_ALL * (np.abs(X_ALL) > 1), Y_ALL, **PROBLEM).coef)
+
+
+class AtRound:
+    """Does something in the middle of a conversation."""
+
+    def __init__(self, monkeypatch, at, action):
+        self.count, self.at, self.action = 0, at, action
+        self._really = conversations._total
+        monkeypatch.setattr(conversations, "_total", self)
+
+    def __call__(self, answers):
+        self.count += 1
+        if self.count == self.at:
+            self.action()
+        return self._really(answers)
+
+
+def kill_worker_of(client, path_or_design, k):
+    [address] = client.who_has(path_or_design.blocks)[path_or_design.blocks[k].key][:1]
+    os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch):
+    design = sp.distributed.from_delayed(loaders())
+    kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 0))
+    path = sp.run(design, Y_ALL, **PROBLEM)
+    assert kill.count > kill.at
+    assert len(set(path._conversation._carrier._where.values())) == 2  # the new worker helps
+    assert_same_path(path, whole[0])
+
+
+def test_nothing_stays_after_a_worker_was_killed(client, monkeypatch):
+    design = sp.distributed.from_delayed(loaders())
+    keys = [block.key for block in design.blocks]
+    [address] = client.who_has(design.blocks)[keys[0]][:1]
+    pid = client.run(os.getpid, workers=[address])[address]
+    AtRound(monkeypatch, 12, lambda: os.kill(pid, signal.SIGKILL))
+    path = sp.run(design, Y_ALL, **PROBLEM)
+    del path, design
+    assert_threads_end(lambda: sum(key in client.futures for key in keys))
+    assert_threads_end(lambda: sum(key.startswith("exchange") for key in client.futures))
+
+
+def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monkeypatch):
+    design = sp.distributed.from_delayed(loaders())
+    path = sp.run(design, Y_ALL, **PROBLEM)
+    client.wait_for_workers(2, timeout=30)
+    kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 2))
+    risk = sp.estimate_risk(path, rng=1, **EXACT)
+    assert kill.count > kill.at
+    kill_worker_of(client, design, 2)
+    assert_same_risk(risk, whole[1])  # with fitted values that have to be computed again
+    assert_same(path.dual, whole[0].dual)
+
+
+def test_an_interruption(client, whole):
+    design = sp.distributed.from_delayed(loaders())
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        sp.run(design, Y_ALL, **PROBLEM | {"n_iter": 10**5})
+    timer.join()
+    assert_threads_end(lambda: worker_threads(client))
+    assert_same(sp.run(design, Y_ALL, **PROBLEM).coef, whole[0].coef)
+
+
+def test_sessions_end_with_their_path(client):
+    path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
+    assert worker_threads(client) == 3
+    del path
+    assert_threads_end(lambda: worker_threads(client))
+
+
+def fail():
+    raise FileNotFoundError("no such disk")
+
+
+@pytest.mark.parametrize(
+    ("loader", "error", "message"),
+    [
+        (fail, RuntimeError, "block 3 could not be loaded: FileNotFoundError: no such disk"),
+        (partial(np.full, (3, P), np.nan), ValueError, "block 3: X has 60 values that are NaN"),
+        (partial(np.ones, (3, P + 1)), ValueError, "block 3 has 21 columns, but block 0 has 20"),
+        (partial(np.ones, 3), ValueError, "block 3: X must have 2 dimensions"),
+        (partial(str, "x"), TypeError, "block 3: X must hold real numbers"),
+        (
+            partial(csr_array, np.ones((3, P))),
+            ValueError,
+            "block 3 is sparse, but block 0 is dense",
+        ),
+    ],
+)
+def test_blocks_that_are_no_good(client, loader, error, message):
+    with pytest.raises(error, match=message):
+        sp.distributed.from_delayed([*loaders(), loader])
+
+
+def test_a_block_that_cannot_be_loaded_again(client, monkeypatch, tmp_path):
+    file = tmp_path / "block.npy"
+    np.save(file, BLOCKS[0])
+    design = sp.distributed.from_files([file])
+    AtRound(monkeypatch, 12, lambda: (file.unlink(), kill_worker_of(client, design, 0)))
+    with pytest.raises(RuntimeError, match=r"block 0 \(block.npy\) could not be loaded"):
+        sp.run(design, Y_ALL[:40], **PROBLEM)
+
+
+def test_what_makes_no_design(client, tmp_path):
+    with pytest.raises(ValueError, match="there are no loaders"):
+        sp.distributed.from_delayed([])
+    with pytest.raises(TypeError, match="loader 1 is 5"):
+        sp.distributed.from_delayed([fail, 5])
+    with pytest.raises(ValueError, match="X is empty: no block has any rows"):
+        sp.distributed.from_delayed([partial(np.ones, (0, 3))])
+    with pytest.raises(TypeError, match="a list of files"):
+        sp.distributed.from_files(tmp_path / "a.npy")
+    with pytest.raises(ValueError, match="there are no files"):
+        sp.distributed.from_files([])
+    with pytest.raises(ValueError, match=r"a.csv is not a file that can be read here: .npy"):
+        sp.distributed.from_files([tmp_path / "a.csv"])
+
+
+def test_an_index_of_pandas_is_no_feature(client, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(X_ALL[:, :3], columns=list("abc")).assign(price=Y_ALL)
+    files = [tmp_path / "filtered.parquet", tmp_path / "plain.parquet"]
+    frame[frame.a > 0].to_parquet(files[0])  # with an index of its own, written as a column
+    frame.to_parquet(files[1])
+    design, y = sp.distributed.from_files(files, response="price")
+    assert design.shape == (len(y), 3)
+    named = sp.distributed.from_files(files[:1], columns=["a", "__index_level_0__"])
+    assert named.shape[1] == 2
+
+
+def test_files_that_are_no_good_are_named(client, tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    from_files = sp.distributed.from_files
+    for name in ("bad.npy", "bad.parquet"):
+        (tmp_path / name).write_text("hello")
+        with pytest.raises(RuntimeError, match=rf"block 0 \({name}\) could not be loaded: "):
+            from_files([tmp_path / name])
+    with pytest.raises(FileNotFoundError, match=r"none\.npy"):
+        from_files([tmp_path / "none.npy"])
+    file = tmp_path / "words.parquet"
+    pd.DataFrame({"a": [1.0, 2.0], "y": ["u", "v"]}).to_parquet(file)
+    with pytest.raises(RuntimeError, match=r"block 0 \(words.parquet\).*'y' does not hold numbers"):
+        from_files([file], response="y")
+    with pytest.raises(ValueError, match="'a' is the response, and cannot be a column of X too"):
+        from_files([file], columns=["a"], response="a")
+    with pytest.raises(TypeError, match=r"columns must be a list, as \['a'\]"):
+        from_files([file], columns="a")
+    for k in (3, 2):
+        np.save(tmp_path / f"{k}.npy", np.ones((5, k)))
+    with pytest.raises(ValueError, match=r"block 1 \(2.npy\) has 2 columns, but block 0 .* has 3"):
+        from_files([tmp_path / "3.npy", tmp_path / "2.npy"])
+
+
+def test_a_client_that_is_closed():
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
+        design = sp.distributed.from_delayed(loaders(), client=client)
+        path = sp.run(design, Y_ALL, **PROBLEM)
+    for late in (lambda: path.fitted, lambda: sp.run(design, Y_ALL, **PROBLEM)):
+        with pytest.raises(RuntimeError, match="client or its cluster is closed"):
+            late()
+
+
+def test_without_a_client():
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(ValueError, match=r"there is no Dask client; make one first"):
+        sp.run(da.ones((10, 2)), np.ones(10), sp.LAD(), sp.Lasso(0.3))
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'steinpath\[cluster\]'"):
+        sp.distributed.from_delayed([fail])

@@ -1,0 +1,599 @@
+"""Designs in mapped files: all that is true of their copies in memory, without making one."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import steinpath as sp
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
+from steinpath.design import _memmap as blocks
+from steinpath.design._designs import DenseDesign, ScaledDesign, as_design
+from steinpath.design._memmap import BlockDesign
+
+INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+PATH = ("coef", "dual", "fitted", "intercept", "objective")
+RISK = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch):
+    """Seven rows of twelve numbers: of 40 rows, the last block has fewer."""
+    monkeypatch.setattr(blocks, "BLOCK", 7 * 12 * 8)
+    monkeypatch.setattr(blocks, "FEW_ROWS", 1)
+    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 7 * 12 * 8)
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Write an array to a file, and map it."""
+
+    def write(X, name="X.npy"):
+        np.save(tmp_path / name, X)
+        return np.load(tmp_path / name, mmap_mode="r")
+
+    return write
+
+
+def problem(n=40, p=12):
+    X, y, _ = draw(n, p)
+    return X + np.linspace(0, 3, p), y + 2  # columns and responses with means
+
+
+def assert_same(found, expected, names, **close):
+    for name in names:
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), err_msg=name, **close
+        )
+
+
+# ------------------------------------------------------------------------------------------------
+# Products
+# ------------------------------------------------------------------------------------------------
+
+
+def assert_products(design, X, rtol=1e-12):
+    """Everything that a design can do, against the matrix itself."""
+    rng, X = np.random.default_rng(0), np.array(X, dtype=float)
+    n, p = X.shape
+    assert design.shape == (n, p)
+    dtype = design.example.dtype
+    close = {"rtol": rtol, "atol": rtol * np.abs(X).max() * max(n, p)}
+    for columns in ((), (1,), (3,)):
+        b, u = (rng.standard_normal((m, *columns)).astype(dtype) for m in (p, n))
+        for found, expected in (
+            (design.matmat(b), X @ b),
+            (design.rmatmat(u), X.T @ u),
+        ):
+            assert found.dtype == dtype
+            assert type(found) is np.ndarray
+            np.testing.assert_allclose(found, expected, **close)
+    center = X.mean(axis=0)
+    squares = [(None, (X**2).sum(axis=1)), (center, ((X - center) ** 2).sum(axis=1))]
+    for about, expected in squares:
+        found = design.row_squares(None if about is None else about.astype(dtype))
+        np.testing.assert_allclose(found, expected, rtol=100 * rtol)
+    rows, columns = np.arange(n)[::3], np.arange(p)[1::2]
+    for some_rows, some_columns in ((rows, columns), (rows, None), (None, columns), (None, None)):
+        part = design.part(some_rows, some_columns)
+        expected = X[rows] if some_rows is not None else X
+        expected = expected[:, columns] if some_columns is not None else expected
+        assert isinstance(part, DenseDesign)
+        assert part.example.dtype == dtype
+        np.testing.assert_allclose(part.example, expected, **close)
+    assert not design.has_gram
+
+
+SHAPES = [(40, 12), (12, 40), (42, 12), (7, 12), (90, 60), (1, 200), (200, 1), (3, 500)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_shapes(mapped, shape, order):
+    X = np.random.default_rng(1).standard_normal(shape)
+    design = BlockDesign(mapped(np.asarray(X, order=order)))
+    assert_products(design, X)
+    np.testing.assert_allclose(design.norm(), np.linalg.norm(X, 2), rtol=1e-5)
+    single = design.astype(np.float32)
+    assert design.astype(np.float64) is design
+    assert_products(single, X, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16", "uint8", "bool"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_types(mapped, dtype, order):
+    X = (10 * np.random.default_rng(0).random((40, 12))).astype(dtype)
+    design = BlockDesign(mapped(np.asarray(X, order=order)))
+    single = dtype == "float32"
+    assert design.example.dtype == (np.float32 if single else np.float64)
+    assert_products(design, X, rtol=1e-5 if single else 1e-12)
+
+
+VIEWS = {
+    "rows": lambda X: X[5:31],
+    "columns": lambda X: X[:, 2:9],
+    "both": lambda X: X[3:, :7],
+    "every other row": lambda X: X[::2],
+    "every other column": lambda X: X[:, ::2],
+    "backwards": lambda X: X[::-1],
+    "transposed": lambda X: X.T,
+    "some of the transposed": lambda X: X.T[2:9, 3:],
+    "plain": np.asarray,
+    "plain rows": lambda X: np.asarray(X)[5:][1:-2],
+    "reshaped": lambda X: np.asarray(X).reshape(-1, 6) if X.flags.c_contiguous else X,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_views(mapped, view, order, monkeypatch):
+    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 0)
+    X = np.asarray(np.random.default_rng(0).standard_normal((40, 12)), order=order)
+    design = as_design(view(mapped(X)))
+    assert isinstance(design, BlockDesign)
+    assert_products(design, view(X))
+
+
+def test_which_maps_are_read_in_blocks(mapped):
+    X, _ = problem()
+    large = mapped(X)
+    small = large[:7]
+    assert isinstance(as_design(large), BlockDesign)
+    for other in (small, X, large.copy(), large + 1, X.tolist(), np.frombuffer(X).reshape(X.shape)):
+        assert isinstance(as_design(other), DenseDesign)
+    with pytest.raises(TypeError, match="X is a masked array"):
+        as_design(np.ma.masked_array(large))
+
+
+def test_offsets_and_files_without_a_name(tmp_path):
+    X, _ = problem()
+    (tmp_path / "raw").write_bytes(b"header" * 1000 + X.tobytes())
+    for offset, shape in ((6000, X.shape), (6000 + 12 * 8 * 10, (30, 12))):
+        raw = np.memmap(tmp_path / "raw", dtype=float, mode="r", offset=offset, shape=shape)
+        assert_products(BlockDesign(raw), X[-shape[0] :])
+        assert_products(BlockDesign(raw[4:]), X[-shape[0] :][4:])
+    with open(tmp_path / "raw", "rb") as file:
+        nameless = np.memmap(file, dtype=float, mode="r", offset=6000, shape=X.shape)
+        nameless.filename = None
+        assert_products(BlockDesign(nameless), X)
+
+
+@pytest.mark.parametrize("mode", ["c", "r+"])
+def test_changes_of_the_map_are_seen(tmp_path, mode):
+    X, _ = problem()
+    np.save(tmp_path / "X.npy", X)
+    changed = np.load(tmp_path / "X.npy", mmap_mode=mode)
+    changed[20:25] += 1.0
+    X[20:25] += 1.0
+    for _ in range(2):  # and stay
+        assert_products(BlockDesign(changed), X)
+    np.testing.assert_array_equal(changed, X)
+
+
+def test_another_file_of_the_same_name(mapped, tmp_path):
+    """The map still is of the old one."""
+    X, _ = problem()
+    old = mapped(X)
+    for other in (X + 1, X[:20]):
+        np.save(tmp_path / "other.npy", other)
+        (tmp_path / "other.npy").rename(tmp_path / "X.npy")
+        assert_products(BlockDesign(old), X)
+    (tmp_path / "X.npy").unlink()
+    assert_products(BlockDesign(old), X)
+
+
+def test_copies_do_not_hold_the_file(mapped):
+    X, _ = problem(400, 12)
+    design = BlockDesign(mapped(X))
+    text = pickle.dumps(design)
+    assert len(text) < X.nbytes / 4
+    for other in (pickle.loads(text), copy.deepcopy(design)):
+        assert_products(other, X)
+
+
+def test_products_go_back_and_forth(mapped):
+    design = BlockDesign(mapped(problem()[0]))
+    forward, backward = ([piece for piece, _ in design._blocks(b)] for b in (False, True))
+    assert backward == forward[::-1]
+    assert len(forward) == 6
+    assert [piece.stop - piece.start for piece in forward] == [7, 7, 7, 7, 7, 5]
+    ways = []
+    read = design._blocks
+    design._blocks = lambda backward=False: (ways.append(backward), read(backward))[1]
+    design.matmat(np.ones(12))
+    design.rmatmat(np.ones(40))
+    assert ways == [False, True]
+
+
+def test_rows_of_a_block(mapped, monkeypatch):
+    """A few at least, unless they are very long."""
+    design = BlockDesign(mapped(problem()[0]))
+    monkeypatch.setattr(blocks, "BLOCK", 0)
+    monkeypatch.setattr(blocks, "FEW_ROWS", 10)
+    for largest, rows in ((1, 1), (5 * 12 * 8, 5), (2**20, 10)):
+        monkeypatch.setattr(blocks, "LARGEST_BLOCK", largest)
+        first, _ = next(design._blocks())
+        assert first == slice(0, rows)
+
+
+def test_large_parts_are_not_copied(mapped, monkeypatch):
+    design = BlockDesign(mapped(problem()[0]))
+    monkeypatch.setattr(blocks, "LARGEST_PART", 10 * 12 * 8)
+    assert design.part(None, None) is None
+    assert design.part(np.arange(11), None) is None
+    assert design.part(np.arange(10), None) is not None
+    assert design.astype(np.float32).part(np.arange(11), None) is not None
+
+
+# ------------------------------------------------------------------------------------------------
+# What cannot be read
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({3: np.nan}, "X has 1 value that is NaN or infinite; remove"),
+        ({3: np.nan, 20: -np.inf, 39: np.inf}, "X has 3 values that are NaN or infinite"),
+        ({20: 1e200}, "X has entries up to 1e"),
+        ({20: -1e160}, "X has entries up to 1e"),
+    ],
+)
+def test_bad_entries(mapped, change, error):
+    X, y = problem()
+    for i, value in change.items():
+        X[i, 5] = value
+    for how in (X, np.asfortranarray(X)):
+        with pytest.raises(ValueError, match=error) as in_memory:
+            sp.run(how, y, sp.LAD(), sp.Lasso(0.1))
+        with pytest.raises(ValueError, match=error) as in_blocks:
+            sp.run(mapped(how), y, sp.LAD(), sp.Lasso(0.1))
+        assert str(in_memory.value) == str(in_blocks.value)
+
+
+def test_bad_kinds(mapped):
+    X, y = problem()
+    for bad in (X + 1j, X.ravel(), X.astype("float16"), X[None]):
+        texts = []
+        for data in (bad, mapped(bad)):
+            with pytest.raises((TypeError, ValueError), match=r"^X ") as caught:
+                sp.run(data, y, sp.LAD(), sp.Lasso(0.1))
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1]
+    path, other = (
+        sp.run(each, y, sp.LAD(), sp.Lasso(0.1), n_iter=5) for each in (X, mapped(X.astype(">f8")))
+    )
+    np.testing.assert_allclose(other.coef, path.coef, rtol=1e-10)
+    with pytest.raises(ValueError, match="X has 40 rows, but y has 39"):
+        sp.run(mapped(X), y[1:], sp.LAD(), sp.Lasso(0.1))
+
+
+@pytest.mark.parametrize("view", ["whole", "columns"])
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_files_cut_short(tmp_path, view, when, monkeypatch):
+    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 0)
+    X = np.ones((4000, 12))
+    np.save(tmp_path / "X.npy", X)
+    data = np.load(tmp_path / "X.npy", mmap_mode="r")
+    data = data[:, 1:] if view == "columns" else data
+    design = as_design(data) if when == "between" else None
+    for size in (3 * X.nbytes // 4, 10):
+        with open(tmp_path / "X.npy", "r+b") as file:
+            file.truncate(size)
+        with pytest.raises(EOFError, match=r"file of X is shorter than it was.*X\.npy; write it"):
+            as_design(data) if design is None else design.rmatmat(np.ones(4000))
+
+
+def test_lost_files(mapped, tmp_path):
+    X, y = problem()
+    path = sp.run(mapped(X), y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    (tmp_path / "X.npy").unlink()
+    with pytest.raises(OSError, match=r"X can no longer be read \(No such file.*X\.npy"):
+        sp.estimate_risk(path, method="compressed")
+    (tmp_path / "X.npy").mkdir()  # opens, or not, and cannot be read
+    with pytest.raises(OSError, match=r"X can no longer be read \(Is a directory.*X\.npy"):
+        path.design.matmat(np.ones(12))
+
+
+# ------------------------------------------------------------------------------------------------
+# Paths and risks
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("shape", [(40, 12), (20, 31)], ids=["tall", "wide"])
+@INTERCEPT
+def test_paths(mapped, loss, shape, intercept):
+    X, y = problem(*shape)
+    for name in ("lasso", "ridge", "mcp", "group_lasso"):
+        penalty = PENALTY_EXAMPLES[name](shape[1])
+        found, expected = (
+            sp.run(data, y, loss, penalty, n_iter=20, fit_intercept=intercept)
+            for data in (mapped(X), X)
+        )
+        assert found.design.example.size == 1  # that is, not all of X
+        assert_same(found, expected, PATH, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@INTERCEPT
+def test_paths_of_types(mapped, dtype, order, intercept):
+    X, y = problem()
+    X = np.asarray((3 * X).astype(dtype), order=order)
+    found, expected = (
+        sp.run(data, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=intercept)
+        for data in (mapped(X), X)
+    )
+    assert found.coef.dtype == expected.coef.dtype
+    close = 1e-3 if dtype == "float32" else 1e-9
+    assert_same(found, expected, PATH, rtol=close, atol=close)
+
+
+def both(mapped, loss, penalty, intercept=True, shape=(40, 12), n_iter=12):
+    X, y = problem(*shape)
+    return [
+        sp.run(data, y, loss, penalty, n_iter=n_iter, fit_intercept=intercept)
+        for data in (mapped(X), X)
+    ]
+
+
+HOW = {
+    "compressed": {"method": "compressed"},
+    "row-scaled": {"method": "compressed", "row_scale": "norm"},
+    "audited": {"method": "compressed", "audit": 8},
+    "audited by folds": {"method": "compressed", "audit": "folds", "row_scale": "auto"},
+    "auto": {"method": "auto", "row_scale": "norm", "audit": 8},
+    "exact": {"method": "exact"},
+    "hutchinson": {"method": "hutchinson"},
+    "loo": {"method": "loo"},
+    "folds": {"method": "folds"},
+}
+
+
+CASES = {
+    f"{name}-{which}": (loss, how)
+    for name, loss in LOSS_EXAMPLES.items()
+    for which, how in HOW.items()
+    # without a Gram matrix these take other probes; see below
+    if not (loss.isotropic and how["method"] in ("compressed", "auto"))
+}
+
+
+@pytest.mark.parametrize(("loss", "how"), CASES.values(), ids=CASES)
+def test_risks(mapped, loss, how):
+    for penalty, intercept, shape in (
+        (sp.Lasso(0.3), True, (40, 12)),
+        (sp.Lasso(0.2), False, (20, 31)),
+        (sp.Ridge(0.5), True, (20, 31)),
+    ):
+        found, expected = (
+            sp.estimate_risk(path, rng=0, precision="float64", **how)
+            for path in both(mapped, loss, penalty, intercept, shape)
+        )
+        assert found.method == expected.method
+        assert_same(found, expected, RISK, rtol=1e-7, atol=1e-7)
+        assert found.warnings == expected.warnings
+        if "audit" in how:
+            audits = ("rows", "difference", "stderr", "share", "repair", "error")
+            assert_same(found.audit, expected.audit, audits, rtol=1e-7, atol=1e-7)
+
+
+def test_risks_in_single_precision(mapped):
+    found, expected = (
+        sp.estimate_risk(path, method="compressed", row_scale="norm", audit=8, rng=0)
+        for path in both(mapped, sp.LAD(), sp.Lasso(0.3))
+    )
+    assert_same(found, expected, RISK, rtol=2e-3, atol=2e-3)
+
+
+@INTERCEPT
+def test_probes_of_isotropic_losses(mapped, intercept):
+    path, _ = both(mapped, sp.SquareRoot(), sp.Lasso(0.3), intercept)
+    exact = sp.estimate_risk(path, method="exact")
+    for seed in range(3):
+        risk = sp.estimate_risk(path, method="compressed", n_probes=100, rng=seed)
+        assert (np.abs(risk.values - exact.values) <= 4 * risk.probe_stderr + 1e-4).all()
+
+
+def test_parts_of_the_file_feed_the_tangents(mapped, monkeypatch):
+    """Sparse tangents read a window's rows and columns once, not in each of its iterations."""
+    path, _ = both(mapped, sp.LAD(), sp.Lasso(0.6), n_iter=60, shape=(60, 40))
+    sp.estimate_risk(path, method="compressed", rng=0)
+    passes = []
+    read = BlockDesign._blocks
+    monkeypatch.setattr(BlockDesign, "_blocks", lambda *args: (passes.append(1), read(*args))[1])
+    sp.estimate_risk(path, method="compressed", rng=0)
+    assert len(passes) < 30
+
+
+def test_weights_and_tuning(mapped):
+    X, y = problem()
+    weights = 1 + np.arange(40) % 3
+    found, expected = (
+        sp.run(
+            data, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True, sample_weight=weights
+        )
+        for data in (mapped(X), X)
+    )
+    assert_same(found, expected, PATH, rtol=1e-9, atol=1e-9)
+    found, expected = (
+        sp.tune(data, y, sp.LAD(), sp.Lasso, 5, 20, fit_intercept=True, rng=0)
+        for data in (mapped(X), X)
+    )
+    np.testing.assert_allclose(found.lams, expected.lams)
+    assert_same(found, expected, ("risk", "stderr", "train"), rtol=2e-3)
+    assert found.best == expected.best
+
+
+# ------------------------------------------------------------------------------------------------
+# Standardised columns, and estimators
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+@pytest.mark.parametrize("weights", [None, np.arange(1.0, 41)], ids=["alike", "weighted"])
+def test_moments_of_columns(mapped, order, dtype, weights):
+    X = np.asarray((3 * problem()[0]).astype(dtype), order=order)
+    X[:, 3], X[:, 5] = 7, 0
+    means, variances = BlockDesign(mapped(X)).column_moments(weights)
+    expected = np.average(X.astype(float), axis=0, weights=weights)
+    rest = np.average((X - expected) ** 2, axis=0, weights=weights)
+    close = 1e-5 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(means, expected, rtol=close, atol=close)
+    np.testing.assert_allclose(variances, rest, rtol=close, atol=close)
+    assert (variances[[3, 5]] < 1e-40).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_scaled_columns(mapped, order):
+    X, _ = problem()
+    scale = np.linspace(0.1, 9, 12)
+    design = ScaledDesign(BlockDesign(mapped(np.asarray(X, order=order))), scale)
+    np.testing.assert_allclose(design.matmat(np.ones(12)), (X / scale).sum(axis=1))
+    np.testing.assert_allclose(design.rmatmat(np.ones((40, 2)))[:, 0], (X / scale).sum(axis=0))
+    for center in (0, np.linspace(-1, 1, 12)):
+        found = design.row_squares(center if np.ndim(center) else None)
+        np.testing.assert_allclose(found, ((X / scale - center) ** 2).sum(axis=1))
+    part = design.part(np.arange(3), np.array([0, 4]))
+    np.testing.assert_allclose(part.matmat(np.eye(2)), (X / scale)[:3][:, [0, 4]])
+
+
+MODELS = {
+    "chosen": sp.LADLasso(n_alphas=4, n_iter=20, random_state=0),
+    "no intercept": sp.HuberLasso(n_alphas=4, n_iter=20, random_state=0, fit_intercept=False),
+    "not standardised": sp.LADRidge(n_alphas=4, n_iter=20, random_state=0, standardize=False),
+    "fixed": sp.SqrtLasso(alpha=0.1, n_iter=20, select=15, method=None),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_estimators(mapped, model, dtype, order):
+    X, y = problem()
+    X = np.asarray((9 * X).astype(dtype), order=order)
+    expected = clone(model).fit(X, y)
+    found = clone(model).fit(mapped(X), y)
+    close = {"rtol": 2e-3, "atol": 2e-3} if dtype == "float32" else {"rtol": 1e-6, "atol": 1e-8}
+    for name in ("coef_", "intercept_", "alphas_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **close)
+    assert found.coef_.dtype == expected.coef_.dtype
+    if model.method:
+        np.testing.assert_allclose(found.risk_path_, expected.risk_path_, rtol=5e-3)
+        assert (found.alpha_, found.best_iter_) == (
+            pytest.approx(expected.alpha_, rel=1e-5),
+            expected.best_iter_,
+        )
+    np.testing.assert_allclose(found.predict(mapped(X)), found.predict(X), **close)
+    assert found.score(mapped(X), y) == pytest.approx(found.score(X, y), rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_estimators_with_weights_and_warm_starts(mapped):
+    X, y = problem()
+    model = sp.LADLasso(alpha=0.1, n_iter=20, select=15, method=None, warm_start=True)
+    for weights in (None, np.linspace(1, 2, 40), np.arange(40) % 3):
+        for data in (X, (9 * X).astype("int16")):
+            found, expected = (
+                clone(model).fit(X, y, sample_weight=weights).fit(X, y, sample_weight=weights)
+                for X in (mapped(data), data)
+            )
+            np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7, atol=1e-9)
+
+
+def test_estimators_see_changes_of_the_file(tmp_path):
+    X, y = problem()
+    np.save(tmp_path / "X.npy", X)
+    data = np.load(tmp_path / "X.npy", mmap_mode="r+")
+    model = sp.LADLasso(alpha=0.1, n_iter=20, select=15, method=None, warm_start=True).fit(data, y)
+    data[:, 0] = 1 - data[:, 0] ** 2
+    expected = clone(model).fit(np.array(data), y).coef_
+    np.testing.assert_allclose(model.fit(data, y).coef_, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_estimators_refuse_bad_entries(mapped):
+    X, y = problem()
+    X[3, 3] = np.nan
+    with pytest.raises(ValueError, match="X has 1 value that is NaN"):
+        sp.LADLasso().fit(mapped(X), y)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        sp.LADLasso().fit(mapped(np.nan_to_num(X)), np.full(40, np.nan))
+    model = sp.LADLasso(alpha=0.1, n_iter=5, select=5, method=None).fit(np.nan_to_num(X), y)
+    with pytest.raises(ValueError, match="X has 1 value that is NaN"):
+        model.predict(mapped(X))
+    with pytest.raises(ValueError, match="X has 11 features, but LADLasso is expecting 12"):
+        model.predict(mapped(X[:, 1:]))
+
+
+# ------------------------------------------------------------------------------------------------
+# Memory
+# ------------------------------------------------------------------------------------------------
+
+ROWS, COLUMNS = 12_000, 3_000  # 288 MB
+
+CHILD = """
+import sys
+import numpy as np
+import steinpath as sp
+from steinpath.design import _memmap as blocks
+
+blocks.BLOCK, blocks.LARGEST_PART = 2**22, 2**24
+X, rows, order = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+X = np.memmap(X, mode="r", shape=(rows, 3_000), dtype=float, order=order)
+X = X[:, 1:] if sys.argv[4] == "columns" else X
+y = np.random.default_rng(0).standard_t(2, rows)
+
+def peak():  # the kernel's ru_maxrss would be that of the parent, if that has more
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(lines["VmHWM"].split()[0]) / 1024
+
+before = peak()
+steps = sp.ChambollePock(0.1, 0.1)
+if sys.argv[5] == "estimator":
+    model = sp.LADLasso(alpha=[0.05, 0.03], n_iter=3, algorithm=steps, random_state=0, audit=0)
+    model.fit(X, y).predict(X)
+else:
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(1.0), steps, 3, fit_intercept=True)
+    risk = sp.estimate_risk(path, method="compressed", n_probes=4, row_scale="norm", rng=0)
+print(peak() - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def large_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("large") / "X"
+    rng = np.random.default_rng(0)
+    with open(path, "wb") as file:
+        for _ in range(0, ROWS, 1000):
+            common = rng.standard_normal((1000, 1))  # makes a norm that is soon found
+            file.write((common + rng.standard_normal((1000, COLUMNS), dtype="f4")).tobytes())
+    yield path
+    path.unlink()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("order", "view", "what"),
+    [
+        ("C", "all", "path"),
+        ("F", "all", "path"),
+        ("C", "columns", "path"),
+        ("C", "all", "estimator"),
+    ],
+)
+def test_memory_stays_far_below_the_file(large_file, order, view, what):
+    size = ROWS * COLUMNS * 8 / 2**20
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CHILD, large_file, str(ROWS), order, view, what],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < size / 2  # where X were loaded, it would be twice its size

@@ -1,0 +1,277 @@
+"""Batches: what their members would be alone."""
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+import steinpath as sp
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, handles
+from steinpath.design._designs import WeightedDesign, as_design
+from steinpath.design._members import StackedDesign
+from steinpath.engine import _compression as compression
+
+MEMBERS, N, P = 4, 30, 12
+ALGORITHM = sp.ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
+INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+BACKENDS = {"numpy": np.asarray, "torch": torch.asarray, "strict": array_api_strict.asarray}
+BACKEND = pytest.mark.parametrize("asarray", BACKENDS.values(), ids=BACKENDS)
+
+
+@pytest.fixture(autouse=True)
+def _no_gram(monkeypatch):
+    """Alone, members would draw more probes where the Gram matrix makes them cheap."""
+    monkeypatch.setattr(compression.Compression, "_gram_pays", lambda self, n_probes: False)
+
+
+def data(n=N, p=P, members=MEMBERS, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((members, n, p)) + 0.3 * rng.standard_normal((members, 1, p))
+    y = X[:, :, 0] + rng.standard_t(2, (members, n)) + 3
+    return X, y
+
+
+def both(first, second):
+    return zip(first, second, strict=True)
+
+
+def host(array):
+    return np.asarray(array)
+
+
+def assert_members(batch, risks, alone, seeds, **options):
+    """Paths and risks are those of the members alone, with the same randomness."""
+    assert len(batch) == len(risks) == len(alone)
+    for path, risk, other, seed in zip(batch, risks, alone, seeds, strict=True):
+        for name in ("coef", "dual", "fitted", "intercept", "objective"):
+            found = host(getattr(path, name))
+            np.testing.assert_allclose(found, host(getattr(other, name)), atol=1e-11, err_msg=name)
+        expected = sp.estimate_risk(other, method="compressed", rng=seed, **options)
+        assert risk.n_probes == expected.n_probes
+        for name in ("values", "train", "stderr", "probe_stderr", "corrected"):
+            found = host(getattr(risk, name))
+            np.testing.assert_allclose(
+                found, host(getattr(expected, name)), rtol=1e-8, atol=1e-8, err_msg=name
+            )
+
+
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("name", PENALTY_EXAMPLES)
+@INTERCEPT
+def test_replications(loss, name, intercept):
+    X, y = data()
+    penalty, seeds = PENALTY_EXAMPLES[name](P), range(MEMBERS)
+    batch = sp.run_batch(X, y, loss, penalty, ALGORITHM, 15, intercept)
+    alone = [sp.run(*each, loss, penalty, ALGORITHM, 15, intercept) for each in both(X, y)]
+    options = {"precision": "float64", "n_probes": 20}
+    risks = sp.estimate_risk_batch(batch, rng=list(seeds), **options)
+    assert_members(batch, risks, alone, seeds, **options)
+
+
+@pytest.mark.parametrize(
+    ("loss", "algorithm"),
+    [
+        pytest.param(loss, algorithm, id=f"{a}-{b}")
+        for a, loss in LOSS_EXAMPLES.items()
+        for b, algorithm in ALGORITHM_EXAMPLES.items()
+        if handles(algorithm, loss)
+    ],
+)
+def test_algorithms(loss, algorithm):
+    X, y = data()
+    batch = sp.run_batch(X, y, loss, sp.Lasso(0.3), algorithm, 15)
+    alone = [sp.run(*each, loss, sp.Lasso(0.3), batch[0].algorithm, 15) for each in both(X, y)]
+    options = {"precision": "float64", "row_scale": "norm"}
+    risks = sp.estimate_risk_batch(batch, rng=[1, 2, 3, 4], **options)
+    assert_members(batch, risks, alone, [1, 2, 3, 4], **options)
+
+
+@BACKEND
+@INTERCEPT
+@pytest.mark.parametrize("shape", [(60, 12), (20, 30)], ids=["tall", "wide"])
+def test_with_a_covariance_in_every_namespace(asarray, intercept, shape):
+    n, p = shape
+    X, y = data(n, p)
+    batch = sp.run_batch(
+        asarray(X), asarray(y), sp.LAD(), sp.MCP(0.3), ALGORITHM, 60, fit_intercept=intercept
+    )
+    alone = [sp.run(*each, sp.LAD(), sp.MCP(0.3), ALGORITHM, 60, intercept) for each in both(X, y)]
+    for covariance in (None, sp.simulate.toeplitz(p)):
+        options = {"precision": "float64", "covariance": covariance}
+        risks = sp.estimate_risk_batch(batch, rng=[5, 6, 7, 8], **options)
+        assert_members(batch, risks, alone, [5, 6, 7, 8], **options)
+        assert isinstance(risks[0].values, type(asarray(X)))
+    assert batch.coef.shape == (MEMBERS, 61, p)
+    assert batch.dual.shape == (MEMBERS, 60, n)
+    assert batch.fitted.shape == (MEMBERS, 61, n)
+    assert batch.intercept.shape == (MEMBERS, 61)
+    assert isinstance(batch.coef, type(asarray(X)))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray, sparse.csr_array])
+@INTERCEPT
+def test_many_penalties_on_one_design(kind, intercept):
+    X, y = data()
+    penalties = [sp.Lasso(0.2), sp.Lasso(0.4), sp.MCP(0.3), sp.Ridge(1.0)]
+    for chosen in (penalties, [sp.Lasso(lam) for lam in (0.1, 0.2, 0.4)]):
+        batch = sp.run_batch(kind(X[0]), y[0], sp.Huber(), chosen, ALGORITHM, 20, intercept)
+        seeds = range(len(chosen))
+        alone = [sp.run(X[0], y[0], sp.Huber(), each, ALGORITHM, 20, intercept) for each in chosen]
+        risks = sp.estimate_risk_batch(batch, rng=list(seeds), precision="float64")
+        assert_members(batch, risks, alone, seeds, precision="float64")
+        assert [path.penalty for path in batch] == chosen
+
+
+@INTERCEPT
+def test_many_responses_to_one_design(intercept):
+    X, y = data()
+    batch = sp.run_batch(X[0], y, sp.SquareRoot(), sp.Lasso(0.3), ALGORITHM, 20, intercept)
+    alone = [
+        sp.run(X[0], each, sp.SquareRoot(), sp.Lasso(0.3), ALGORITHM, 20, intercept) for each in y
+    ]
+    risks = sp.estimate_risk_batch(batch, rng=[0, 1, 2, 3], precision="float64")
+    assert_members(batch, risks, alone, range(4), precision="float64")
+
+
+def test_members_draw_as_many_probes_as_they_need():
+    """Some ask for more, and only these get them."""
+    X, y = data(60, 30, members=6)
+    y[3] = X[3] @ np.ones(30)  # without noise: the probes' own matters
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.05), ALGORITHM, 80)
+    alone = [sp.run(*each, sp.LAD(), sp.Lasso(0.05), ALGORITHM, 80) for each in both(X, y)]
+    risks = sp.estimate_risk_batch(batch, rng=list(range(6)), precision="float64")
+    assert len({risk.n_probes for risk in risks}) > 1
+    assert_members(batch, risks, alone, range(6), precision="float64")
+
+
+def test_single_precision():
+    X, y = data(80, 20)
+    batch = sp.run_batch(
+        *(torch.asarray(a, dtype=torch.float32) for a in (X, y)),
+        sp.LAD(),
+        sp.Lasso(0.3),
+        ALGORITHM,
+        40,
+    )
+    assert batch.coef.dtype == torch.float32
+    risks = sp.estimate_risk_batch(batch, rng=[0, 1, 2, 3])
+    for risk, each, seed in zip(risks, both(X, y), range(4), strict=True):
+        path = sp.run(*each, sp.LAD(), sp.Lasso(0.3), ALGORITHM, 40)
+        expected = sp.estimate_risk(path, method="compressed", rng=seed)
+        assert risk.values.dtype == torch.float32
+        np.testing.assert_allclose(host(risk.values), expected.values, rtol=1e-3)
+
+
+@INTERCEPT
+def test_step_sizes_are_safe_for_all(intercept):
+    X, y = data()
+    X[2] *= 5
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Ridge(0.5), n_iter=200, fit_intercept=intercept)
+    algorithm = batch[0].algorithm
+    norms = [path.design.norm() for path in batch]
+    assert algorithm.sigma * algorithm.tau * max(norms) ** 2 / N == pytest.approx(0.99)
+
+
+def test_one_generator_is_shared_out():
+    X, y = data()
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10)
+    first, second = (sp.estimate_risk_batch(batch, rng=3) for _ in range(2))
+    for one, other in both(first, second):
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_divergence_is_noticed():
+    X, y = data()
+    wild = sp.ChambollePock(sigma=50.0, tau=50.0)
+    with pytest.warns(UserWarning, match="may diverge"), pytest.raises(sp.DivergenceError):
+        sp.run_batch(torch.asarray(X), torch.asarray(y), sp.Squared(), sp.Ridge(0.1), wild, 300)
+
+
+def test_refusals():
+    X, y = data()
+    lasso = sp.Lasso(0.3)
+    with pytest.raises(ValueError, match=r"needs y of shape \(4, 30\); got \(4, 29\)"):
+        sp.run_batch(X, y[:, 1:], sp.LAD(), lasso)
+    with pytest.raises(ValueError, match="4 of X, 3 of penalty"):
+        sp.run_batch(X, y, sp.LAD(), [lasso] * 3)
+    with pytest.raises(ValueError, match="1 of y, 0 of penalty"):
+        sp.run_batch(X[0], y[0], sp.LAD(), [])
+    with pytest.raises(TypeError, match=r"pass an instance: sp\.Lasso"):
+        sp.run_batch(X, y, sp.LAD(), [sp.Lasso] * 4)
+    with pytest.raises(TypeError, match="ProximalAlgorithm"):
+        sp.run_batch(X, y, sp.LAD(), lasso, sp.Recursion(*[lambda *a: None] * 4))
+    batch = sp.run_batch(X, y, sp.LAD(), lasso, n_iter=3)
+    with pytest.raises(ValueError, match="2 entries for a batch of 4"):
+        sp.estimate_risk_batch(batch, rng=[1, 2])
+    with pytest.raises(TypeError, match="Batch"):
+        sp.estimate_risk_batch(batch[0])
+    with pytest.raises(ValueError, match="row_scale"):
+        sp.estimate_risk_batch(batch, row_scale="auto")
+    assert repr(batch).startswith("<Batch of 4 paths like <Path of 3 iterations")
+    assert batch[1:3] == [batch[1], batch[2]]
+    with pytest.raises(ValueError, match=r"given as X\[0\]"):
+        sp.run_batch(X[:1], y[:1], sp.LAD(), [lasso] * 3)
+    with pytest.raises(TypeError, match=r"pass an instance: sp\.Lasso"):
+        sp.run_batch(X, y, sp.LAD(), sp.Lasso)
+    with pytest.raises(TypeError, match="must be a Penalty"):
+        sp.run_batch(X, y, sp.LAD(), 0.3)
+    with pytest.raises(ValueError, match="count alike"):
+        sp.run_batch(WeightedDesign(as_design(X[0]), np.arange(1, N + 1)), y, sp.LAD(), lasso)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_penalties_of_different_kinds(intercept, shared):
+    X, y = data()
+    groups = np.arange(P) // 3
+    penalties = [
+        sp.GroupLasso(0.3, groups),
+        sp.GroupLasso(0.1, groups),
+        sp.Ridge(0.3),
+        sp.Lasso(0.2, weights=np.arange(P)),
+    ]
+    batch = sp.run_batch(X[0] if shared else X, y, sp.LAD(), penalties, ALGORITHM, 15, intercept)
+    alone = [
+        sp.run(X[0 if shared else k], y[k], sp.LAD(), penalty, ALGORITHM, 15, intercept)
+        for k, penalty in enumerate(penalties)
+    ]
+    risks = sp.estimate_risk_batch(batch, rng=list(range(MEMBERS)), precision="float64")
+    assert_members(batch, risks, alone, range(MEMBERS), precision="float64")
+
+
+def test_the_norm_of_a_member_whose_singular_vector_is_of_signs():
+    even, odd = np.array([1.0, 1.0]), np.array([1.0, -1.0])
+    for weak, strong in (
+        (even, odd),
+        (odd, even),
+    ):  # a start of signs would be orthogonal to one of the two
+        X = np.zeros((2, 40, 2))
+        X[0, :20], X[0, 20:] = weak, 3 * strong
+        X[1, :, 0] = 1.15
+        assert StackedDesign(X).norm() == pytest.approx(np.linalg.norm(X[0], 2))
+
+
+def test_single_precision_is_faithful_to_every_member():
+    """Centring leaves nothing of the first one in float32; the second one is large."""
+    X, y = data(100, 50, 2)
+    X[0] += 3e6
+    X[1] *= 300
+    slow = sp.ChambollePock(sigma=1e-3, tau=1e-3, theta=0.5)
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(1e-3), slow, 100, fit_intercept=True)
+    found = sp.estimate_risk_batch(batch, rng=[0, 1])[0]
+    expected = sp.estimate_risk(batch[0], method="compressed", rng=0, precision="float64")
+    np.testing.assert_allclose(
+        found.values - found.train, expected.values - expected.train, rtol=1e-4, atol=1e-9
+    )
+
+
+def test_seeds_in_any_sequence_and_generators_that_cannot_spawn():
+    X, y = data()
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10)
+    expected = sp.estimate_risk_batch(batch, rng=[0, 1, 2, 3])
+    for seeds in (range(4), np.arange(4)):
+        for one, other in both(sp.estimate_risk_batch(batch, rng=seeds), expected):
+            np.testing.assert_array_equal(one.values, other.values)
+    old = np.random.Generator(np.random.RandomState(0)._bit_generator)
+    assert len(sp.estimate_risk_batch(batch, rng=old)) == 4

@@ -1,0 +1,444 @@
+"""Corrections compressed in time, against the paper's method and against each other."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from backends import everywhere, on_backend, sp
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from steinpath.engine import (
+    _compression as compression,
+)
+from steinpath.engine import (
+    _shortcuts as reduction,
+)
+from steinpath.engine import (
+    _tangents as tangents,
+)
+from steinpath.engine import (
+    _traces as corrections,
+)
+from steinpath.engine._compression import RANK_TOL, Compression, allocate
+
+Columns, Linearization, GramLinearization = map(
+    on_backend, (compression.Columns, tangents.Linearization, reduction.GramLinearization)
+)
+compress, follow, probe_columns = map(
+    on_backend, (compression.compress, compression.follow, compression.probe_columns)
+)
+Feed, responses = map(on_backend, (tangents.Feed, tangents.responses))
+Stream, impulse_responses = map(on_backend, (corrections._Stream, corrections._responses))
+second_moments, row_squares_of = map(
+    on_backend, (corrections.second_moments, corrections.row_squares_of)
+)
+
+
+@pytest.fixture(autouse=True)
+def _short_windows(monkeypatch):
+    """Several windows in a short run, each with its own active rows and columns."""
+    monkeypatch.setattr(tangents, "_WINDOW", 3)
+    monkeypatch.setattr(tangents, "_WORTH_COPYING", 2.0)
+
+
+def signs(rng, *shape):
+    return rng.integers(0, 2, shape) * 2.0 - 1.0
+
+
+def full_basis(path):
+    return compress(path, np.random.default_rng(0), tol=0.0)
+
+
+def by_compression(path, probes, moments=None, row_squares=None):
+    """Coefficients of the corrections with the same probes in every direction of a full basis."""
+    trajectory = full_basis(path)
+    rank, m = trajectory.rank, probes.shape[1]
+    linearization = Linearization(path)
+    columns = probes_of(path, moments, row_squares, np.tile(probes, rank))
+    # a loop for each direction, whose probes are averaged before they are fed back
+    member = np.repeat(np.eye(rank), m, axis=0)
+    found = np.zeros((path.n_iter + 1, rank))
+    feed = Feed(
+        columns.into_eta,
+        columns.into_v,
+        [columns.reader],
+        eta_weights=lambda t: trajectory.coordinates[t - 1] @ member.T,
+        v_weights=lambda t: found[t] @ member.T,
+    )
+    scale = 1.0 if columns.into_v is None else 1 / path.n_samples
+    for t, (reading,) in responses(linearization, feed):
+        found[t] = scale * reading @ member / m
+    return found @ trajectory.directions.T
+
+
+def probes_of(path, moments, row_squares, probes):
+    return probe_columns(path.design, moments, row_squares, probes, len(probes) == path.n_samples)
+
+
+def by_hutchinson(path, probes, moments=None, row_squares=None):
+    """The same from the paper's matrices: estimated impulse by impulse, averaged, solved."""
+    columns = probes_of(path, moments, row_squares, probes)
+    streams = {"eta": Stream(columns.into_eta, [columns.reader])}
+    if columns.into_v is not None:
+        streams["v"] = Stream(columns.into_v, [columns.reader])
+    found = impulse_responses(Linearization(path), streams, sum_layers=False)
+    means = [layers.mean(axis=0) for (layers,) in ([f[0]] for f in found)]
+    weights, root_n = means[0], np.sqrt(path.n_samples)
+    if columns.into_v is not None:
+        K = means[1] / root_n - root_n * np.eye(path.n_iter + 1)
+        weights = np.linalg.solve(K, means[0] / -root_n)
+    return weights[:, :-1] @ path.centered_duals()
+
+
+PAIRS = [
+    pytest.param(loss, penalty, algorithm, id=f"{a}-{b}-{c}")
+    for i, (a, loss) in enumerate(LOSS_EXAMPLES.items())
+    for j, (b, penalty) in enumerate(PENALTY_EXAMPLES.items())
+    for k, (c, algorithm) in enumerate(ALGORITHM_EXAMPLES.items())
+    if handles(algorithm, loss) and (i + j + k) % 3 == 0
+]
+
+
+@everywhere(every=29)
+@pytest.mark.parametrize(("loss", "penalty", "algorithm"), PAIRS)
+@pytest.mark.parametrize("shape", [(24, 9), (9, 14)], ids=["tall", "wide"])
+def test_a_full_basis_reproduces_hutchinson(loss, penalty, algorithm, shape):
+    """Whatever the probes, on either side; with an intercept, sizes of rows, a covariance."""
+    n, p = shape
+    X, y, model = draw(n, p)
+    rng = np.random.default_rng(1)
+    for fit_intercept in (False, True):
+        path = sp.run(X, y, loss, penalty(p), algorithm, 10, fit_intercept)
+        q = p + fit_intercept
+        squares = rng.uniform(0.5, 1.5, n)
+        for probes, options in (
+            (signs(rng, q, 2), {}),
+            (signs(rng, n, 2), {"row_squares": squares}),
+            (signs(rng, q, 2), {"moments": second_moments(path, model.covariance)}),
+        ):
+            expected = by_hutchinson(path, probes, **options)
+            found = by_compression(path, probes, **options)
+            np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
+
+
+@everywhere
+def test_a_users_recursion_reproduces_hutchinson():
+    X, y, _ = draw(24, 9)
+    inner = sp.run(X, y, sp.Huber(), sp.Lasso(0.3), sp.FISTA(), n_iter=10)
+    maps = inner.maps
+    own = sp.Recursion(
+        maps.dual,
+        maps.primal,
+        lambda t, u, v, du, dv: maps.dual_tangent(t, u, v)(du, dv),
+        lambda t, b, eta, db, deta: maps.primal_tangent(t, b, eta)(db, deta),
+    )
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), own, n_iter=10)
+    probes = signs(np.random.default_rng(0), 9, 2)
+    found = by_compression(path, probes)
+    np.testing.assert_allclose(found, by_hutchinson(path, probes), atol=1e-12)
+    np.testing.assert_allclose(found, by_compression(inner, probes), atol=1e-12)
+    assert sp.estimate_risk(path, method="compressed", rng=0).values.shape == (11,)
+
+
+@everywhere(every=5)
+@pytest.mark.parametrize(
+    ("loss", "algorithm"),
+    [
+        pytest.param(LOSS_EXAMPLES[a], algorithm, id=f"{a}-{b}")
+        for a in ("square_root", "squared")
+        for b, algorithm in ALGORITHM_EXAMPLES.items()
+        if handles(algorithm, LOSS_EXAMPLES[a])
+    ],
+)
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+def test_the_gram_matrix_gives_the_same_tangents(loss, algorithm, penalty):
+    X, y, _ = draw(24, 9)
+    rng = np.random.default_rng(1)
+    for fit_intercept in (False, True):
+        path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), algorithm, 10, fit_intercept)
+        linearization = Linearization(path)
+        sizes = rng.uniform(0.5, 1.5, 24)
+        columns = probes_of(path, None, sizes, signs(rng, 9 + fit_intercept, 4))
+        trajectory = full_basis(path)
+        coordinates = trajectory.coordinates[:, :4]
+        expected = follow(linearization, coordinates, columns)
+        span = np.linalg.qr(path.dual.T)[0]
+        gram = GramLinearization(path, path.design.gram(), span, columns.into_v)
+        reduced = Columns(columns.into_eta, gram.injection(), columns.reader)
+        found = follow(gram, coordinates, reduced)
+        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+
+
+@everywhere(every=3)
+@pytest.mark.parametrize("shape", [(24, 9), (9, 14)], ids=["tall", "wide"])
+@pytest.mark.parametrize("row_scale", [None, "norm"])
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_basis_vectors_for_probes_give_the_exact_corrections(shape, row_scale, fit_intercept):
+    """Scaled basis vectors, averaged before the loop is closed, are exact traces; on both sides."""
+    n, p = shape
+    X, y, model = draw(n, p)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=10, fit_intercept=fit_intercept)
+    squares = row_squares_of(path, row_scale)
+    for size in {n, p + fit_intercept}:
+        shift = by_compression(path, np.sqrt(size) * np.eye(size), row_squares=squares)
+        expected = sp.estimate_risk(path, method="exact", row_scale=row_scale).corrected
+        scaled = shift if squares is None else squares * shift
+        np.testing.assert_allclose(path.fitted - scaled, expected, atol=1e-9)
+    moments = second_moments(path, model.covariance)
+    shift = by_compression(path, np.sqrt(len(moments)) * np.eye(len(moments)), moments)
+    expected = sp.estimate_risk(path, None, model.covariance, "exact").corrected
+    np.testing.assert_allclose(path.fitted - shift, expected, atol=1e-9)
+
+
+@everywhere
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("row_scale", [None, "norm"])
+def test_the_gram_route_gives_the_plain_routes_estimates(fit_intercept, row_scale, monkeypatch):
+    X, y, model = draw(80, 40)
+    path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=40, fit_intercept=fit_intercept)
+    for covariance in (None, model.covariance):
+        found = []
+        for pays in (True, False):
+            monkeypatch.setattr(Compression, "_gram_pays", lambda self, n_probes, pays=pays: pays)
+            risk = sp.estimate_risk(
+                path, None, covariance, "compressed", row_scale, rng=0, n_probes=20
+            )
+            found.append(risk.values)
+        np.testing.assert_allclose(*found, rtol=1e-4)
+
+
+def test_large_means_do_not_spoil_single_precision():
+    X, y, _ = draw(200, 50)
+    for mean in (3e3, 1e7):
+        path = sp.run(X + mean, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=40, fit_intercept=True)
+        single, double = (
+            sp.estimate_risk(path, method="compressed", rng=0, precision=precision).values
+            for precision in ("float32", "float64")
+        )
+        np.testing.assert_allclose(single, double, rtol=2e-3)
+
+
+@everywhere
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+def test_nothing_is_active(penalty, fit_intercept):
+    """A penalty so large that all coefficients stay zero leaves windows without columns."""
+    X, y, _ = draw(30, 9)
+    example = PENALTY_EXAMPLES[penalty](9)
+    if hasattr(example, "lam"):
+        example = dataclasses.replace(example, lam=1e3)
+    path = sp.run(X, y, sp.LAD(), example, n_iter=8, fit_intercept=fit_intercept)
+    for method in ("exact", "hutchinson", "compressed"):
+        risk = sp.estimate_risk(path, method=method, rng=0)
+        assert np.isfinite(risk.values).all()
+        if not fit_intercept and penalty in ("lasso", "group_lasso"):
+            np.testing.assert_allclose(risk.values, risk.train)
+
+
+@everywhere(every=5)
+@pytest.mark.parametrize("penalty", ["lasso", "ridge", "group_lasso"])
+@pytest.mark.parametrize(
+    ("loss", "algorithm"),
+    [
+        ("lad", "chambolle-pock"),
+        ("square_root", "linearized-admm"),
+        ("huber", "chambolle-pock-relaxed"),
+        ("huber", "fista"),
+    ],
+)
+def test_windows_change_nothing(loss, algorithm, penalty, monkeypatch):
+    X, y, _ = draw(40, 20)
+    path = sp.run(
+        X,
+        y,
+        LOSS_EXAMPLES[loss],
+        PENALTY_EXAMPLES[penalty](20),
+        ALGORITHM_EXAMPLES[algorithm],
+        n_iter=50,
+        fit_intercept=penalty == "lasso",
+    )
+    estimates = []
+    for window, share in ((3, 2.0), (7, 2.0), (50, 2.0), (20, 0.0)):
+        monkeypatch.setattr(tangents, "_WINDOW", window)
+        monkeypatch.setattr(tangents, "_WORTH_COPYING", share)
+        risk = sp.estimate_risk(path, method="compressed", rng=0, precision="float64")
+        estimates.append(risk.corrected)
+    for other in estimates[1:]:
+        np.testing.assert_allclose(other, estimates[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+def test_tangents_have_the_precision_of_their_design(loss, penalty):
+    """Nothing on the way makes double precision of single, which would cost twice the time."""
+    X, y, _ = draw(24, 9)
+    path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), n_iter=7)
+    probes, found = signs(np.random.default_rng(0), 9, 3), {}
+    for dtype in (np.float32, np.float64):
+        single = probes.astype(dtype)
+        feed = Feed(single, None, [single], lambda t, one=single[0] ** 2: one, lambda t: None)
+        linearization = Linearization(path, path.design.astype(dtype))
+        found[dtype] = np.stack([reading for _, (reading,) in responses(linearization, feed)])
+        assert found[dtype].dtype == dtype
+    size = np.abs(found[np.float64]).max()
+    np.testing.assert_allclose(found[np.float32], found[np.float64], atol=1e-5 * size)
+
+
+@everywhere
+def test_windows_hold_what_is_active_and_no_more():
+    X, y, _ = draw(60, 40)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(1.5), n_iter=30)
+    seen_times = []
+    for window in Linearization(path).windows():
+        times = range(window.first, window.first + len(window.dual))
+        seen_times.extend(times)
+        duals, coefs = path.dual[[t - 1 for t in times]], path.coef[list(times)]
+        inside = np.abs(duals) < 1 / np.sqrt(60) - 1e-12
+        assert set(np.flatnonzero(inside.any(axis=0))) == set(window.rows)
+        assert set(np.flatnonzero(coefs.any(axis=0))) <= set(window.columns)
+        assert window.design.shape == (len(window.rows), len(window.columns))
+    assert len(window.columns) < 40
+    assert seen_times == list(range(1, 31))
+
+
+@everywhere
+@pytest.mark.parametrize("tol", [0.3, RANK_TOL, 1e-3])
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_the_basis_holds_the_trajectory(tol, fit_intercept):
+    X, y, _ = draw(200, 100)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=150, fit_intercept=fit_intercept)
+    found = compress(path, np.random.default_rng(0), tol)
+    H, r = found.directions, found.rank
+    np.testing.assert_allclose(H.T @ H, np.eye(r), atol=1e-10)
+    np.testing.assert_allclose(found.coordinates, path.centered_duals() @ H, atol=1e-10)
+    weighted = path.centered_duals() / np.sqrt(np.arange(1, 151))[:, None]
+    values = np.linalg.svd(weighted, compute_uv=False)
+    assert r == np.sum(values > tol * values[0])
+    np.testing.assert_allclose(found.sizes, values[:r], rtol=0.02)
+    left = np.linalg.norm(weighted - weighted @ H @ H.T, 2)
+    assert left <= 1.05 * values[r] <= 1.05 * tol * values[0]
+
+
+def test_probes_are_shared_by_size():
+    sizes = np.array([10.0, 5.0, 1.0, 0.1])
+    np.testing.assert_array_equal(allocate(sizes, 16), [9, 5, 1, 1])
+    np.testing.assert_array_equal(allocate(sizes, 2), [2, 1, 1, 1])
+    assert allocate(np.zeros(1), 5).sum() == 5
+
+
+PROBLEMS = {
+    "lad-lasso": (sp.LAD(), sp.Lasso(0.5), "t2", "gaussian"),
+    "lad-ridge": (sp.LAD(), sp.Ridge(0.5), "t2", "gaussian"),
+    "sqrt-lasso": (sp.SquareRoot(), sp.Lasso(0.5), "normal", "gaussian"),
+    "uneven rows": (sp.LAD(), sp.Ridge(0.5), "t2", "t4"),
+}
+
+
+@pytest.fixture(scope="module", params=PROBLEMS)
+def medium(request):
+    """A problem large enough for the corrections to matter, small enough for exact traces."""
+    loss, penalty, noise, design = PROBLEMS[request.param]
+    model = sp.simulate.paper_model(60, noise, design)
+    X, y = model.sample(120, rng=3)
+    return sp.run(X, y, loss, penalty, sp.ChambollePock(0.1, 0.1, 0.5), n_iter=40), model
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["R-hat", "R-tilde"])
+@pytest.mark.parametrize("row_scale", [None, "norm"])
+def test_noise_is_what_it_says(medium, known, row_scale):
+    """Over many draws: the mean is the exact estimate, the spread the claimed standard error."""
+    path, model = medium
+    options = {"covariance": model.covariance if known else None, "row_scale": row_scale}
+    exact = sp.estimate_risk(path, method="exact", **options)
+    draws = [
+        sp.estimate_risk(path, method="compressed", probe_tol=100.0, rng=seed, **options)
+        for seed in range(60)
+    ]
+    values = np.stack([risk.values for risk in draws])
+    spread = values.std(axis=0, ddof=1)[3:]
+    claimed = np.sqrt(np.mean([risk.probe_stderr**2 for risk in draws], axis=0))[3:]
+    assert 0.75 < np.sqrt(np.mean(claimed**2) / np.mean(spread**2)) < 1.35
+    # what is left beside the noise: the basis is cut off, single probes close their own loops
+    bias = values.mean(axis=0)[3:] - exact.values[3:]
+    assert (np.abs(bias) <= 4 * spread / np.sqrt(60) + 0.1 * exact.stderr[3:]).all()
+
+
+def test_single_precision_is_enough(medium):
+    path, _ = medium
+    single, double = (
+        sp.estimate_risk(path, method="compressed", rng=0, precision=p)
+        for p in ("float32", "float64")
+    )
+    assert single.values.dtype == np.float64
+    np.testing.assert_allclose(single.values, double.values, rtol=1e-4)
+    assert np.abs(single.values - double.values).max() > 0
+
+
+def test_probes_are_added_until_the_noise_is_as_asked(medium):
+    path, _ = medium
+    first = sp.estimate_risk(path, method="compressed", rng=0, probe_tol=1.0)
+    asked = 0.6 * first.probe_stderr[first.best_iter]
+    more = sp.estimate_risk(path, method="compressed", rng=0, probe_tol=asked)
+    assert more.n_probes > first.n_probes
+    near = slice(more.best_iter // 2, 2 * more.best_iter + 1)
+    assert np.sqrt(np.mean(more.probe_stderr[near] ** 2)) <= asked
+    with pytest.warns(UserWarning, match="256 random probes is .* above probe_tol"):
+        sp.estimate_risk(path, method="compressed", n_probes=16, rng=0, probe_tol=1e-6)
+
+
+def test_noise_of_losses_with_kinks_and_jumps(medium):
+    """A callable needs no derivative for its noise to be seen."""
+    path, _ = medium
+    for loss in (lambda y, z: (np.abs(y - z) > 1) * 1.0, lambda y, z: np.abs(y - z)):
+        draws = [
+            sp.estimate_risk(path, loss, method="compressed", probe_tol=100.0, rng=seed)
+            for seed in range(30)
+        ]
+        spread = np.std([risk.values for risk in draws], axis=0, ddof=1)[3:]
+        claimed = np.sqrt(np.mean([risk.probe_stderr**2 for risk in draws], axis=0))[3:]
+        assert 0.6 < np.sqrt(np.mean(claimed**2) / np.mean(spread**2)) < 1.6
+
+
+def test_corrections_add_up_from_batches():
+    """Probes drawn in two batches are worth as much as those drawn at once."""
+    X, y, _ = draw(120, 60)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=30)
+    rng = np.random.default_rng(0)
+    compression = Compression(path, None, None, 8, rng, np.float64)
+    first = compression.corrections()
+    compression.draw(64)
+    second = compression.corrections()
+    assert compression.n_probes == 64
+    assert second.variances[5:].mean() < first.variances[5:].mean() / 4
+    at_once = Compression(path, None, None, 64, rng, np.float64).corrections()
+    np.testing.assert_allclose(second.variances[5:].mean(), at_once.variances[5:].mean(), rtol=0.5)
+
+
+@everywhere
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Squared()], ids=repr)
+@pytest.mark.parametrize(("of_X", "of_y"), [(1e25, 1.0), (1e-25, 1e-30), (1.0, 1e40), (1.0, 1e-40)])
+def test_units_do_not_matter(loss, of_X, of_y):
+    """Single precision holds no numbers above 1e38 or below 1e-38; the estimates do not care."""
+    X, y, _ = draw(60, 30)
+    lam = 0.3 * of_X * (of_y if loss.name == "squared" else 1.0)
+    plain, scaled = (
+        sp.estimate_risk(
+            sp.run(X * a, y * b, loss, sp.Lasso(penalty), n_iter=20),
+            "absolute",
+            method="compressed",
+            rng=0,
+        )
+        for a, b, penalty in ((1.0, 1.0, 0.3), (of_X, of_y, lam))
+    )
+    np.testing.assert_allclose(scaled.values / of_y, plain.values, rtol=1e-4)
+    np.testing.assert_allclose(scaled.probe_stderr / of_y, plain.probe_stderr, rtol=1e-2, atol=1e-6)
+
+
+@everywhere
+def test_nothing_to_correct():
+    """Duals that are all zero have no directions; the estimate is the training error."""
+    X, _, _ = draw(60, 30)
+    path = sp.run(X, np.zeros(60), sp.LAD(), sp.Lasso(0.3), n_iter=10)
+    risk = sp.estimate_risk(path, method="compressed", rng=0)
+    np.testing.assert_array_equal(risk.values, 0)
+    np.testing.assert_array_equal(risk.probe_stderr, 0)

@@ -1,0 +1,549 @@
+"""W, K and A against the paper's formal definition and several independent truths."""
+
+import numpy as np
+import pytest
+
+from backends import everywhere, on_backend, sp
+from formal import formal_matrices, jacobian_blocks
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from steinpath.design import _designs as designs
+from steinpath.engine import _tangents as tangents
+from steinpath.engine import _traces as corrections
+
+DenseDesign, InterceptDesign = map(on_backend, (designs.DenseDesign, designs.InterceptDesign))
+Linearization = on_backend(tangents.Linearization)
+
+N, P, ITERATIONS = 11, 7, 5
+CASES = [
+    pytest.param(loss, make, algorithm, id=f"{a}-{b}-{c}")
+    for a, loss in LOSS_EXAMPLES.items()
+    for b, make in PENALTY_EXAMPLES.items()
+    for c, algorithm in ALGORITHM_EXAMPLES.items()
+    if handles(algorithm, loss)
+]
+
+
+def covariance_of(p):
+    return sp.simulate.toeplitz(p, 0.6)
+
+
+def history_dependent_recursion(n, p, seed=0):
+    """A recursion in which every block of every Jacobian is dense, non-symmetric and non-zero."""
+    rng = np.random.default_rng(seed)
+    steps = range(1, ITERATIONS + 1)
+    C = {(t, s): rng.standard_normal((n, n)) / n for t in steps for s in range(t)}
+    D = {(t, s): rng.standard_normal((n, n)) / n for t in steps for s in range(t)}
+    E = {(t, s): rng.standard_normal((p, p)) / p for t in steps for s in range(t)}
+    F = {(t, s): rng.standard_normal((p, p)) / p for t in steps for s in range(t + 1)}
+
+    def mix(t, first, second, M1, M2):
+        total = sum(M1[t, s] @ first[s] for s in range(len(first)))
+        return total + sum(M2[t, s] @ second[s] for s in range(len(second)))
+
+    def slope(t, first, second, M1, M2):
+        return 1 / np.cosh(mix(t, first, second, M1, M2)) ** 2
+
+    def columns(values, block):
+        return values[:, None] * block if block.ndim == 2 else values * block
+
+    return sp.Recursion(
+        dual=lambda t, u, v: np.tanh(mix(t, u, v, C, D)),
+        primal=lambda t, b, eta: np.tanh(mix(t, b, eta, E, F)),
+        dual_jvp=lambda t, u, v, du, dv: columns(slope(t, u, v, C, D), mix(t, du, dv, C, D)),
+        primal_jvp=lambda t, b, eta, db, deta: columns(
+            slope(t, b, eta, E, F), mix(t, db, deta, E, F)
+        ),
+    )
+
+
+def assert_formal(path, X, covariance):
+    ours = sp.correction_matrices(path, covariance)
+    formal = formal_matrices(jacobian_blocks(path), X, covariance, path.n_iter + 1)
+    for name, mine, truth in zip("WKA", ours, formal, strict=True):
+        np.testing.assert_allclose(mine, truth, atol=1e-10 * max(1, abs(truth).max()), err_msg=name)
+    return ours
+
+
+@everywhere(every=7)
+@pytest.mark.parametrize(("loss", "make_penalty", "algorithm"), CASES)
+def test_formal_definition(loss, make_penalty, algorithm):
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, loss, make_penalty(P), algorithm, n_iter=ITERATIONS)
+    W, K, A = assert_formal(path, X, covariance_of(P))
+    assert not np.triu(W).any()
+    assert not np.triu(A).any()
+    assert not np.triu(K, 1).any()
+    np.testing.assert_allclose(np.diag(K), -np.sqrt(N))
+    assert np.abs(W).max() > 1e-3  # the comparison is of something
+
+
+@everywhere
+@pytest.mark.parametrize("shape", [(11, 7), (6, 10)])
+def test_formal_definition_of_a_recursion_with_every_history_block(shape):
+    n, p = shape
+    X, y, _ = draw(n, p)
+    recursion = history_dependent_recursion(n, p)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=ITERATIONS)
+    blocks = jacobian_blocks(path)
+    assert all(np.abs(block).max() > 1e-3 for kind in blocks.values() for block in kind.values())
+    assert_formal(path, X, covariance_of(p))
+
+
+@everywhere
+@pytest.mark.parametrize("window", [1, 3, 20])
+def test_formal_definition_with_more_columns_than_rows_and_many_chunks(window, monkeypatch):
+    """The other way of taking the trace in K, and several passes of the engine.
+
+    Passes begin at each time: within a window, at its first iteration, and after many windows.
+    """
+    monkeypatch.setattr("steinpath.engine._traces._WIDTH", 4)
+    monkeypatch.setattr("steinpath.engine._tangents._WINDOW", window)
+    X, y, _ = draw(6, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=6)
+    assert_formal(path, X, covariance_of(9))
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("loss", "lam", "share", "expected"),
+    [
+        pytest.param(sp.SquareRoot(), 0.5, 0.8, [False, True, False], id="columns"),
+        pytest.param(sp.LAD(), 0.3, 0.53, [False, False, True], id="rows and columns"),
+    ],
+)
+def test_formal_definition_where_windows_become_the_whole(loss, lam, share, expected, monkeypatch):
+    """After windows that copy some columns of X, or rows and columns, comes one that uses all."""
+    monkeypatch.setattr("steinpath.engine._tangents._WINDOW", 2)
+    monkeypatch.setattr("steinpath.engine._tangents._WORTH_COPYING", share)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=6)
+    assert [window.whole for window in Linearization(path).windows()] == expected
+    assert_formal(path, X, covariance_of(P))
+
+
+def test_derivatives_are_taken_once_for_all_passes(monkeypatch):
+    """Each pass begins at another time; what an earlier one has found is not computed again."""
+    monkeypatch.setattr(corrections, "_WIDTH", 4)
+    monkeypatch.setattr(tangents, "_WINDOW", 3)
+    differentiate, taken = tangents.Linearization._differentiate, []
+
+    def counted(self, first, last):
+        taken.extend(range(first, last))
+        return differentiate(self, first, last)
+
+    monkeypatch.setattr(tangents.Linearization, "_differentiate", counted)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    for method in corrections.METHODS:
+        sp.correction_matrices(path, covariance_of(P), method)
+        assert taken == list(range(1, 9))
+        taken.clear()
+
+
+def test_residuals_of_a_users_recursion_are_computed_once(monkeypatch):
+    """Its maps may look at all of them at every time, which would be many products with X."""
+    X, y, _ = draw(N, P)
+    recursion = history_dependent_recursion(N, P)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=ITERATIONS)
+    residual, computed = type(path).residual, []
+
+    def counted(self, t):
+        computed.append(t)
+        return residual(self, t)
+
+    monkeypatch.setattr(type(path), "residual", counted)
+    sp.correction_matrices(path)
+    assert computed == list(range(ITERATIONS))
+
+
+@everywhere(every=11)
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("penalty", ["lasso", "scad", "group_lasso"])
+def test_two_copy_identity(loss, penalty):
+    """Derivatives of whole runs by finite differences, X in v and X in eta told apart."""
+    X, y, model = draw(8, 5, seed=1)
+    penalty = PENALTY_EXAMPLES[penalty](5)
+    algorithm = sp.ChambollePock(0.5, 0.4, 0.5)
+    path = sp.run(X, y, loss, penalty, algorithm, n_iter=4)
+    noise = y - X @ model.coef
+    covariance = covariance_of(5)
+    n, p = X.shape
+
+    def trajectory(in_v, in_eta):
+        """H = [b^0 - b*, …] of the recursion with separate copies of X."""
+        u, b, eta = [np.zeros(n)], [np.zeros(p)], [np.zeros(p)]
+        v = [(noise + in_v @ model.coef) / np.sqrt(n)]
+        for t in range(1, path.n_iter + 1):
+            u.append(path.maps.dual(t, u, v))
+            eta.append(in_eta.T @ u[-1] / np.sqrt(n))
+            b.append(path.maps.primal(t, b, eta))
+            v.append((noise - in_v @ (b[-1] - model.coef)) / np.sqrt(n))
+        return np.stack(b, axis=1) - model.coef[:, None]
+
+    h, T = 1e-6, path.n_iter + 1
+    H = trajectory(X, X)
+    np.testing.assert_allclose(H.T + model.coef, path.coef, atol=1e-12)
+    first, second, third = np.zeros((n, T)), np.zeros((p, T)), np.zeros((n, T))
+    for i in range(n):
+        for j in range(p):
+            bump = np.zeros((n, p))
+            bump[i, j] = h
+            in_eta = (trajectory(X, X + bump) - trajectory(X, X - bump)) / (2 * h)
+            first[i] += covariance[j] @ in_eta
+            third[i] += (X[:, j] @ (X @ in_eta)) / np.sqrt(n)
+            plus, minus = trajectory(X + bump, X), trajectory(X - bump, X)
+            in_v = ((X + bump) @ plus - (X - bump) @ minus) / (2 * h)
+            second[j] += in_v[i] / np.sqrt(n)
+    W, K, A = sp.correction_matrices(path, covariance)
+    F = np.column_stack([*path.dual, np.zeros(n)])
+    np.testing.assert_allclose(first, F @ W.T, atol=2e-8)
+    np.testing.assert_allclose(second, -H @ K.T, atol=2e-8)
+    np.testing.assert_allclose(third, -F @ A.T, atol=2e-7)
+
+
+@everywhere
+def test_closed_forms_for_three_iterates():
+    """The paper's worked example T = 3, from the Jacobian blocks alone."""
+    X, y, _ = draw(N, P)
+    S = covariance_of(P)
+    recursion = history_dependent_recursion(N, P)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=2)
+    blocks, root_n = jacobian_blocks(path), np.sqrt(N)
+    psi, phi_v = blocks["psi_eta"], blocks["phi_v"]
+    Q11, Q22 = psi[1, 1] / root_n, psi[2, 2] / root_n
+    Q21 = blocks["psi_b"][2, 1] @ Q11 + psi[2, 1] / root_n
+    Q21 = Q21 - psi[2, 2] @ X.T @ phi_v[2, 1] @ X @ Q11 / N
+    P22 = psi[2, 2] @ X.T @ phi_v[2, 1] / N
+    W, K, A = sp.correction_matrices(path, S)
+    np.testing.assert_allclose(W[1, 0], np.trace(S @ Q11))
+    np.testing.assert_allclose(W[2, :2], [np.trace(S @ Q21), np.trace(S @ Q22)])
+    gram, What = X.T @ X, np.linalg.solve(K, A)
+    w21, w32 = np.trace(gram @ Q11) / N, np.trace(gram @ Q22) / N
+    np.testing.assert_allclose([What[1, 0], What[2, 1]], [w21, w32])
+    # the paper prints a minus before the second term; K Ŵ = A with K = tr(X P) / √n and diagonal
+    # -√n gives a plus
+    w31 = (np.trace(gram @ Q21) + np.trace(X @ P22) * w21) / N
+    np.testing.assert_allclose(What[2, 0], w31)
+
+
+@everywhere
+@pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
+def test_squared_loss_ties_K_to_A(penalty):
+    X, y, _ = draw(N, P)
+    step = sp.ProximalGradient()
+    path = sp.run(X, y, sp.Squared(), PENALTY_EXAMPLES[penalty](P), step, n_iter=8)
+    _, K, A = sp.correction_matrices(path)
+    np.testing.assert_allclose(
+        path.dual, -np.stack([path.residual(t) for t in range(path.n_iter)]), atol=1e-14
+    )
+    np.testing.assert_allclose(K, -np.sqrt(N) * (np.eye(9) - A / N), atol=1e-12)
+
+
+@everywhere
+def test_isotropic_reduction():
+    """Whitening X changes no matrix, and makes the primal map anything but coordinatewise."""
+    X, y, _ = draw(N, P)
+    S = covariance_of(P)
+    values, vectors = np.linalg.eigh(S)
+    root, inverse = (vectors * values**0.5) @ vectors.T, (vectors * values**-0.5) @ vectors.T
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(0.5, 0.3), n_iter=6)
+
+    def history(M, arrays):
+        return [M @ a for a in arrays]
+
+    def primal_jvp(t, b, eta, db, deta):
+        tangent = path.maps.primal_tangent(t, history(inverse, b), history(root, eta))
+        return root @ tangent(history(inverse, db), history(root, deta))
+
+    whitened = sp.Recursion(
+        dual=path.maps.dual,
+        primal=lambda t, b, eta: (
+            root @ path.maps.primal(t, history(inverse, b), history(root, eta))
+        ),
+        dual_jvp=lambda t, u, v, du, dv: path.maps.dual_tangent(t, u, v)(du, dv),
+        primal_jvp=primal_jvp,
+    )
+    other = sp.run(X @ inverse, y, sp.LAD(), sp.NoPenalty(), whitened, n_iter=6)
+    np.testing.assert_allclose(other.coef @ inverse, path.coef, atol=1e-12)
+    for mine, theirs in zip(
+        sp.correction_matrices(path, S),
+        sp.correction_matrices(other, np.eye(P)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(theirs, mine, atol=1e-12)
+
+
+@everywhere
+def test_linearized_admm_is_chambolle_pock_with_scaled_duals():
+    X, y, _ = draw(N, P)
+    for loss in LOSS_EXAMPLES.values():
+        admm = sp.run(X, y, loss, sp.SCAD(0.3), sp.LinearizedADMM(1.2, 0.1), n_iter=6)
+        same = sp.ChambollePock(1.2 / np.sqrt(N), 0.1 * np.sqrt(N))
+        cp = sp.run(X, y, loss, sp.SCAD(0.3), same, n_iter=6)
+        np.testing.assert_allclose(admm.coef, cp.coef, atol=1e-13)
+        np.testing.assert_allclose(admm.dual, cp.dual * np.sqrt(N), atol=1e-13)
+        (W1, K1, A1), (W2, K2, A2) = (
+            sp.correction_matrices(path, np.eye(P)) for path in (admm, cp)
+        )
+        np.testing.assert_allclose(W1 * np.sqrt(N), W2, atol=1e-12)
+        np.testing.assert_allclose(K1, K2, atol=1e-12)
+        np.testing.assert_allclose(A1 * np.sqrt(N), A2, atol=1e-12)
+
+
+def test_hutchinson_converges_to_exact_at_the_rate_of_a_mean():
+    X, y, _ = draw(40, 20)
+    S = covariance_of(20)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    exact = sp.correction_matrices(path, S)
+
+    def distance(n_probes, seed):
+        found = sp.correction_matrices(path, S, "hutchinson", n_probes, rng=seed)
+        return [
+            np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(found, exact, strict=True)
+        ]
+
+    few = np.mean([distance(4, seed) for seed in range(20)], axis=0)
+    many = np.mean([distance(400, 100 + seed) for seed in range(20)], axis=0)
+    np.testing.assert_allclose(few / many, 10, rtol=0.35)
+    assert (many < 0.03).all()
+
+
+@everywhere
+def test_hutchinson_with_probes_of_full_rank_is_exact():
+    """Scaled Hadamard columns are random signs whose outer products sum to the identity."""
+    from scipy.linalg import hadamard
+
+    n = p = 8
+    X, y, _ = draw(n, p)
+    path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=5)
+
+    class Fixed(np.random.Generator):
+        def integers(self, low, high, size):
+            return (hadamard(8) + 1) // 2
+
+    rng = Fixed(np.random.PCG64(0))
+    found = sp.correction_matrices(path, np.eye(p), "hutchinson", 8, rng=rng)
+    for mine, truth in zip(found, sp.correction_matrices(path, np.eye(p)), strict=True):
+        np.testing.assert_allclose(mine, truth, atol=1e-12)
+
+
+@everywhere
+def test_same_seed_same_matrices():
+    X, y, _ = draw(20, 10)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5)
+    first, again, other = (
+        sp.correction_matrices(path, method="hutchinson", rng=seed)[1] for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0
+    documented = sp.correction_matrices(path, method="hutchinson", n_probes=5, rng=3)[1]
+    np.testing.assert_array_equal(first, documented)
+
+
+@everywhere
+def test_row_scale_weights_the_trace_of_K():
+    """K with row sizes is the trace of diag(ρ²) X P, here from the formal definition."""
+    for shape in ((11, 7), (6, 9)):
+        X, y, _ = draw(*shape)
+        n = shape[0]
+        path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=4)
+        rho = np.arange(1.0, n + 1)
+        squares = rho**2 / np.mean(rho**2)
+        blocks = jacobian_blocks(path)
+        weighted = np.zeros((5, 5))
+        for i in range(n):  # row i of the formal K: all other rows of X in the trace set to zero
+            only = np.zeros_like(X)
+            only[i] = X[i]
+            weighted += squares[i] * _trace_with(blocks, X, only)
+        _, K, A = sp.correction_matrices(path, row_scale=rho)
+        np.testing.assert_allclose(K, weighted - np.sqrt(n) * np.eye(5), atol=1e-11)
+        _, K_one, A_one = sp.correction_matrices(path, row_scale=np.full(n, 3.0))
+        _, K_none, A_none = sp.correction_matrices(path)
+        np.testing.assert_allclose(K_one, K_none, atol=1e-12)
+        np.testing.assert_array_equal(A, A_none)
+        np.testing.assert_array_equal(A_one, A_none)
+        found = [
+            sp.correction_matrices(path, None, "hutchinson", 4000, rho, seed)[1]
+            for seed in range(2)
+        ]
+        np.testing.assert_allclose(np.mean(found, axis=0), K, atol=0.05 * abs(np.tril(K, -1)).max())
+
+
+def test_row_scales_are_squared_and_have_mean_one():
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=2)
+    rho = np.arange(float(N))
+    expected = rho**2 / np.mean(rho**2)
+    for scale in (rho, 1e200 * rho, list(rho)):
+        np.testing.assert_allclose(corrections.row_squares_of(path, scale), expected)
+    norms = np.sum(X**2, axis=1)
+    np.testing.assert_allclose(corrections.row_squares_of(path, "norm"), norms / norms.mean())
+    small = sp.run(1e-6 * X, y, sp.LAD(), sp.Ridge(0.3), n_iter=2)
+    np.testing.assert_allclose(corrections.row_squares_of(small, "norm"), norms / norms.mean())
+    assert corrections.row_squares_of(path, None) is None
+    constant = sp.run(0 * X + 3.0, y, sp.LAD(), sp.Ridge(0.3), n_iter=2, fit_intercept=True)
+    assert corrections.row_squares_of(constant, "norm") is None
+    for scale, message in (
+        ("size", "row_scale must be None, 'norm', 'auto' or an array; got 'size'"),
+        (rho[:3], f"row_scale must hold one nonnegative size for each of the {N} rows"),
+        (-rho, f"row_scale must hold one nonnegative size for each of the {N} rows"),
+        (0 * rho, "row_scale cannot be used: all sizes are zero"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            corrections.row_squares_of(path, scale)
+    with pytest.raises(ValueError, match=r"^row_scale must"):
+        corrections.row_squares_of(path, rho[:, None])
+
+
+def test_exact_matrices_are_one_probe_in_the_precision_of_X():
+    """However many basis vectors, and whatever the precision of covariance and sizes."""
+    X, y, _ = draw(N, P)
+    single = sp.run(X.astype(np.float32), y, sp.LAD(), sp.Ridge(0.3), n_iter=4)
+    moments = corrections.second_moments(single, covariance_of(P))
+    squares = corrections.row_squares_of(single, np.arange(float(N)))
+    rng = np.random.default_rng(0)
+    found = corrections.compute_matrices(single, moments, "exact", 5, squares, rng, always_K=True)
+    for matrix in (found.W, found.K, found.A):
+        assert matrix.shape == (1, 5, 5)
+        assert matrix.dtype == np.float32
+    assert moments.dtype == squares.dtype == np.float32
+
+
+def test_matrices_of_something_else_are_refused():
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=2)
+    message = r"^path must be a Path such as sp\.run\(X, y, loss, penalty\), got 3$"
+    with pytest.raises(TypeError, match=message):
+        sp.correction_matrices(3)
+    with pytest.raises(ValueError, match=r"^method must be one of 'exact', 'hutchinson'; got 'a'$"):
+        sp.correction_matrices(path, method="a")
+    with pytest.raises(ValueError, match=r"^n_probes must be at least 1, got 0$"):
+        sp.correction_matrices(path, n_probes=0)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["K and A", "W"])
+def test_weights_are_those_of_the_mean_of_all_probes_but_one(known):
+    rng = np.random.default_rng(0)
+    X, y, _ = draw(N, P)
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=4, fit_intercept=True)
+    W, A = np.tril(rng.standard_normal((2, 3, 5, 5)), -1)
+    K = np.tril(rng.standard_normal((3, 5, 5))) - 3 * np.eye(5)
+    for squares in (None, np.linspace(0.5, 1.5, N)):
+        matrices = corrections.CorrectionMatrices(W if known else None, K, A, squares)
+        for skip in (None, 0, 2):
+            kept = [k for k in range(3) if k != skip]
+            w, k, a = (np.mean(layers[kept], axis=0) for layers in (W, K, A))
+            weights = w if known else np.linalg.solve(k, a)
+            np.testing.assert_allclose(matrices.weights(skip), weights)
+            duals = path.dual - path.dual.mean(axis=1, keepdims=True)
+            shift = weights[:, :4] @ duals * (1.0 if squares is None else squares)
+            np.testing.assert_allclose(matrices.corrected(path, skip), path.fitted - shift)
+        np.testing.assert_array_equal(matrices.weights(), matrices.weights(None))
+
+
+def test_hutchinson_layers_are_the_probes_own():
+    """Layer ``k`` is the trace with one sign vector on each side, by dense responses."""
+    X, y, _ = draw(N, P)
+    S, T, m = covariance_of(P), 5, 3
+    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=T - 1)
+    rho_squared = np.linspace(0.5, 1.5, N)
+    rng = np.random.default_rng(0)
+    g, xi = (rng.integers(0, 2, (size, m)) * 2.0 - 1.0 for size in (P, N))
+    into_eta, into_v = impulse_responses(jacobian_blocks(path), X)
+
+    def compute(moments, always_K):
+        same = np.random.default_rng(0)
+        return corrections.compute_matrices(
+            path, moments, "hutchinson", m, rho_squared, same, always_K
+        )
+
+    found, root_n = compute(S, True), np.sqrt(N)
+    for k in range(m):
+        for t, s in np.ndindex(T, T):
+            Q, Pv = into_eta.get((t, s + 1), np.zeros((P, P))), into_v.get((t, s + 1))
+            np.testing.assert_allclose(found.W[k, t, s], g[:, k] @ S @ Q @ g[:, k], atol=1e-12)
+            A = -g[:, k] @ X.T @ X @ Q @ g[:, k] / root_n
+            np.testing.assert_allclose(found.A[k, t, s], A, atol=1e-12)
+            K = 0.0 if Pv is None else (rho_squared * xi[:, k]) @ X @ Pv @ xi[:, k] / root_n
+            np.testing.assert_allclose(found.K[k, t, s], K - root_n * (t == s), atol=1e-12)
+    without = compute(S, False)
+    assert without.K is None  # of no use with the moments known
+    np.testing.assert_allclose(without.W, found.W, atol=1e-14)
+    unknown = compute(None, False)
+    assert unknown.W is None
+    np.testing.assert_allclose(unknown.K, found.K, atol=1e-14)
+    assert unknown.row_squares is rho_squared
+
+
+def impulse_responses(blocks, X):
+    """Dense responses of ``b^t`` to impulses ``n^{-1/2}`` in ``eta^s`` and in ``v^{s-1}``."""
+    n, p = X.shape
+    N, root_n = max(t for t, _ in blocks["phi_u"]), np.sqrt(n)
+    found = {}, {}
+    for responses, size in zip(found, (p, n), strict=True):
+        for source in range(1, N + 1):
+            du, db = {0: np.zeros((n, size))}, {0: np.zeros((p, size))}
+            deta, dv = {0: np.zeros((p, size))}, {}
+            for t in range(1, N + 1):
+                dv[t - 1] = -X @ db[t - 1] / root_n
+                if responses is found[1] and t == source:
+                    dv[t - 1] = dv[t - 1] + np.eye(n) / root_n
+                du[t] = sum(
+                    blocks["phi_u"][t, s] @ du[s] + blocks["phi_v"][t, s] @ dv[s] for s in range(t)
+                )
+                deta[t] = X.T @ du[t] / root_n
+                if responses is found[0] and t == source:
+                    deta[t] = deta[t] + np.eye(p) / root_n
+                db[t] = sum(blocks["psi_b"][t, s] @ db[s] for s in range(t)) + sum(
+                    blocks["psi_eta"][t, s] @ deta[s] for s in range(t + 1)
+                )
+                responses[t, source] = db[t]
+    return found
+
+
+def _trace_with(blocks, X, reader):
+    """``n^{-1/2} tr(reader P̃)``, by the recursion for P̃ written out in full."""
+    n, p = X.shape
+    N = max(t for t, _ in blocks["phi_u"])
+    root_n = np.sqrt(n)
+    result = np.zeros((N + 1, N + 1))
+    for source in range(1, N + 1):
+        Pu, Pb = {0: np.zeros((n, n))}, {0: np.zeros((p, n))}
+        for t in range(1, N + 1):
+            Pu[t] = sum(blocks["phi_u"][t, s] @ Pu[s] for s in range(t))
+            Pu[t] = Pu[t] - sum(blocks["phi_v"][t, s] @ X @ Pb[s] for s in range(t)) / root_n
+            if t >= source:
+                Pu[t] = Pu[t] + blocks["phi_v"][t, source - 1] / root_n
+            Pb[t] = sum(blocks["psi_b"][t, s] @ Pb[s] for s in range(t))
+            Pb[t] = (
+                Pb[t] + sum(blocks["psi_eta"][t, s] @ X.T @ Pu[s] for s in range(1, t + 1)) / root_n
+            )
+            result[t, source - 1] = np.trace(reader @ Pb[t]) / root_n
+    return result
+
+
+def test_intercept_is_a_design_with_one_more_column():
+    """The lazily centred design is the explicit one; the new column's second moment is known."""
+    X, y, _ = draw(N, P)
+    X = X + np.arange(P)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5, fit_intercept=True)
+    centred = X - X.mean(axis=0)
+    height = np.sqrt(np.mean(centred**2))
+    explicit = np.column_stack([centred, np.full(N, height)])
+    design = InterceptDesign(DenseDesign(X))
+    block = np.random.default_rng(0).standard_normal((P + 1, 3))
+    np.testing.assert_allclose(design.matmat(block), explicit @ block, atol=1e-12)
+    np.testing.assert_allclose(design.matmat(block[:, 0]), explicit @ block[:, 0], atol=1e-12)
+    np.testing.assert_allclose(design.rmatmat(explicit), explicit.T @ explicit, atol=1e-12)
+    np.testing.assert_allclose(design.row_squares(), np.sum(centred**2, axis=1))
+    np.testing.assert_allclose(design.norm(), np.linalg.norm(explicit, 2))
+
+    moments = np.zeros((P + 1, P + 1))
+    moments[:P, :P] = covariance_of(P)
+    moments[P, P] = height**2
+    truth = formal_matrices(jacobian_blocks(path), explicit, moments, 6)
+    exact = sp.correction_matrices(path, covariance_of(P))
+    random = sp.correction_matrices(path, covariance_of(P), "hutchinson", 20_000, rng=0)
+    for formal, ours, estimate in zip(truth, exact, random, strict=True):
+        np.testing.assert_allclose(ours, formal, atol=1e-10)
+        np.testing.assert_allclose(estimate, formal, atol=0.05 * abs(np.tril(formal, -1)).max())

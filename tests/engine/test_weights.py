@@ -1,0 +1,356 @@
+"""Rows that count unequally: as good as repeated rows, and minima of the weighted objective."""
+
+import re
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
+
+from backends import everywhere, seen, sp
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from steinpath.problem._penalties import Penalty
+
+INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+LOSSES = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+CHAMBOLLE_POCK = sp.ChambollePock()
+FRACTIONS = np.random.default_rng(1).uniform(0.1, 3, 40)
+
+# The losses of one observation, written out once more; that of the square root is a square.
+RHO = {
+    "lad": lambda r, loss: np.abs(r),
+    "square_root": lambda r, loss: r**2,
+    "quantile": lambda r, loss: np.where(r > 0, loss.q * r, (loss.q - 1) * r),
+    "huber": lambda r, loss: np.where(
+        np.abs(r) < loss.delta, r**2 / 2, loss.delta * (np.abs(r) - loss.delta / 2)
+    ),
+    "epsilon_insensitive": lambda r, loss: np.maximum(np.abs(r) - loss.eps, 0),
+    "squared": lambda r, loss: r**2 / 2,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Times(Penalty):
+    """A penalty times a factor."""
+
+    penalty: Penalty
+    factor: float
+
+    def value(self, b):
+        return self.factor * self.penalty.value(b)
+
+    def prox(self, b, step):
+        return self.penalty.prox(b, self.factor * step)
+
+    def jacobian(self, b, step):
+        raise NotImplementedError
+
+    def null_lam(self, gradient):
+        raise NotImplementedError
+
+    @property
+    def max_step(self):
+        return self.penalty.max_step / self.factor
+
+
+def problem(n, p, seed=0):
+    X, y, _ = draw(n, p, seed)
+    counts = np.random.default_rng(seed).integers(1, 5, n)
+    return X + np.linspace(-1, 1, p), y + 2.0, counts
+
+
+# ------------------------------------------------------------------------------------------------
+# Copies
+# ------------------------------------------------------------------------------------------------
+
+
+def assert_counts_are_copies(X, y, counts, loss, penalty, algorithm=CHAMBOLLE_POCK, **how):
+    """``lam`` goes with the root of the number of rows, so that of the copies is larger."""
+    factor = float(np.sqrt(counts.mean()))
+    every = np.repeat(np.arange(len(y)), counts)
+    weighted = sp.run(X, y, loss, penalty, algorithm, 20, sample_weight=counts, **how)
+    copied = sp.run(X[every], y[every], loss, Times(penalty, factor), algorithm, 20, **how)
+    for name, found in (
+        ("coef", weighted.coef),
+        ("intercept", weighted.intercept),
+        ("fitted", weighted.fitted[:, every]),
+        ("objective", factor * weighted.objective),
+    ):
+        wanted = getattr(copied, name)
+        np.testing.assert_allclose(found, wanted, atol=1e-10, rtol=1e-10, err_msg=name)
+    plain = sp.run(X, y, loss, penalty, algorithm, 20, **how)
+    assert not np.allclose(plain.coef, weighted.coef, atol=1e-3)
+
+
+@everywhere(every=13)
+@LOSSES
+@pytest.mark.parametrize("name", PENALTY_EXAMPLES)
+@INTERCEPT
+def test_counts_are_copies(loss, name, intercept):
+    for shape in ((15, 7), (7, 15)):
+        penalty = PENALTY_EXAMPLES[name](shape[1])
+        assert_counts_are_copies(*problem(*shape), loss, penalty, fit_intercept=intercept)
+
+
+@everywhere(every=3)
+@pytest.mark.parametrize("name", list(ALGORITHM_EXAMPLES)[1:])
+@pytest.mark.filterwarnings("ignore:.*may diverge")
+@INTERCEPT
+def test_with_every_algorithm(name, intercept):
+    algorithm = ALGORITHM_EXAMPLES[name]
+    for loss in filter(lambda loss: handles(algorithm, loss), LOSS_EXAMPLES.values()):
+        assert_counts_are_copies(
+            *problem(15, 7), loss, PENALTY_EXAMPLES["lasso"](7), algorithm, fit_intercept=intercept
+        )
+
+
+@everywhere
+def test_many_columns_and_rows():
+    """Beyond the size at which the norm is computed of the whole matrix."""
+    penalty = PENALTY_EXAMPLES["lasso"](50)
+    assert_counts_are_copies(*problem(60, 50), sp.LAD(), penalty, fit_intercept=True)
+
+
+def test_the_same_alpha_in_scikit_learns_units():
+    X, y, counts = problem(15, 7)
+    every, alpha = np.repeat(np.arange(15), counts), 0.1
+    weighted = sp.run(X, y, sp.LAD(), sp.Lasso(alpha * np.sqrt(15)), sample_weight=counts)
+    copied = sp.run(X[every], y[every], sp.LAD(), sp.Lasso(alpha * np.sqrt(len(every))))
+    np.testing.assert_allclose(weighted.coef, copied.coef, atol=1e-10)
+
+
+@LOSSES
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["double", "single"])
+def test_intercepts_start_where_those_of_copies_do(loss, dtype):
+    """Also where the minimum is not unique, which happens often with counts."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = int(rng.integers(3, 12))
+        y, counts = rng.standard_normal(n).astype(dtype), rng.integers(1, 4, n)
+        start = [
+            sp.run(np.ones((len(y), 1), dtype), y, loss, sp.Lasso(1.0), n_iter=1, **how)
+            for y, how in (
+                (y, {"fit_intercept": True, "sample_weight": counts}),
+                (np.repeat(y, counts), {"fit_intercept": True}),
+            )
+        ]
+        weighted, copied = (float(path.intercept[0]) for path in start)
+        assert weighted == pytest.approx(copied, abs=100 * float(np.finfo(dtype).eps)), (y, counts)
+
+
+@everywhere
+@LOSSES
+def test_intercepts_start_at_the_least_weighted_loss(loss):
+    rng = np.random.default_rng(0)
+    y, weights = rng.standard_normal(40), FRACTIONS / FRACTIONS.mean()
+
+    def total(constants):
+        return weights @ RHO[loss.name](y[:, None] - constants, loss)
+
+    loss = seen(loss)
+    start = loss.location(y, weights)
+    grid = np.append(np.linspace(-3, 3, 2001), y)
+    assert total(np.array([start]))[0] <= total(grid).min() + 1e-12
+    assert start != pytest.approx(loss.location(y), abs=1e-3)
+
+
+# ------------------------------------------------------------------------------------------------
+# Proportions
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@LOSSES
+@INTERCEPT
+def test_only_proportions_matter(loss, intercept):
+    X, y, _ = problem(40, 6)
+    paths = [
+        sp.run(X, y, loss, sp.Lasso(0.3), n_iter=20, fit_intercept=intercept, sample_weight=weights)
+        for weights in (FRACTIONS, 7.3 * FRACTIONS, 1e-9 * FRACTIONS, 1e9 * FRACTIONS)
+    ]
+    for path in paths[1:]:
+        for name in ("coef", "dual", "fitted", "intercept", "objective"):
+            found, wanted = getattr(path, name), getattr(paths[0], name)
+            np.testing.assert_allclose(found, wanted, atol=1e-10)
+
+
+@everywhere
+@LOSSES
+@INTERCEPT
+def test_equal_weights_are_none(loss, intercept):
+    X, y, _ = problem(40, 6)
+    how = {"n_iter": 20, "fit_intercept": intercept}
+    weighted = sp.run(X, y, loss, sp.Lasso(0.3), **how, sample_weight=np.full(40, 0.3))
+    plain = sp.run(X, y, loss, sp.Lasso(0.3), **how)
+    for name in ("coef", "dual", "fitted", "intercept", "objective"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(plain, name), atol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------
+# The objective, and its minimum
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@LOSSES
+@INTERCEPT
+def test_objective_is_the_weighted_one(loss, intercept):
+    X, y, _ = problem(40, 6)
+    path = sp.run(
+        X, y, loss, sp.Lasso(0.3), n_iter=10, fit_intercept=intercept, sample_weight=FRACTIONS
+    )
+    r = y - path.coef @ X.T - path.intercept[:, None]
+    total = RHO[loss.name](r, loss) @ (FRACTIONS / FRACTIONS.mean())
+    total = np.sqrt(total) if loss.name == "square_root" else total / np.sqrt(40)
+    expected = total + 0.3 * np.abs(path.coef).sum(axis=1)
+    np.testing.assert_allclose(path.objective, expected, rtol=1e-12)
+
+
+def convex(loss, r, weights, n):
+    rho = {
+        "lad": lambda: cp.abs(r),
+        "quantile": lambda: cp.maximum(loss.q * r, (loss.q - 1) * r),
+        "huber": lambda: cp.huber(r, loss.delta) / 2,
+        "epsilon_insensitive": lambda: cp.pos(cp.abs(r) - loss.eps),
+        "squared": lambda: cp.square(r) / 2,
+    }
+    if loss.name == "square_root":
+        return cp.norm(cp.multiply(np.sqrt(weights), r))
+    return weights @ rho[loss.name]() / np.sqrt(n)
+
+
+@LOSSES
+@INTERCEPT
+def test_limit_has_the_least_weighted_loss(loss, intercept):
+    """Against an interior-point solver; some curvature makes linear programs converge, too."""
+    n, p = 40, 6
+    X, y, _ = problem(n, p)
+    b, c = cp.Variable(p), cp.Variable()
+    r = y - X @ b - (c if intercept else 0)
+    term = 0.3 * cp.norm1(b) + 0.15 * cp.sum_squares(b)
+    objective = convex(loss, r, FRACTIONS / FRACTIONS.mean(), n) + term
+    best = cp.Problem(cp.Minimize(objective)).solve(cp.CLARABEL)
+    kinks = loss.name in ("lad", "quantile", "epsilon_insensitive")
+    how = {"n_iter": 1500 if kinks else 400, "fit_intercept": intercept}
+    path = sp.run(X, y, loss, sp.ElasticNet(0.6), **how, sample_weight=FRACTIONS)
+    assert path.objective[-1] == pytest.approx(best, rel=1e-5 if kinks else 1e-7)
+    assert np.abs(path.coef[-1] - b.value).max() < 0.01
+    unweighted = sp.run(X, y, loss, sp.ElasticNet(0.6), **how)
+    assert np.abs(unweighted.coef[-1] - b.value).max() > 0.02
+
+
+@INTERCEPT
+def test_limits_are_those_of_scikit_learn(intercept):
+    n, alpha = 40, 0.1
+    X, y, _ = problem(n, 6, seed=3)
+    lam, how = alpha * np.sqrt(n), {"fit_intercept": intercept}
+    for penalty, theirs in (
+        (sp.Lasso(lam), Lasso(alpha, tol=1e-12, **how)),
+        (sp.ElasticNet(lam, 0.3), ElasticNet(alpha, l1_ratio=0.3, tol=1e-12, **how)),
+        (sp.Ridge(lam), Ridge(alpha * n, **how)),
+    ):
+        theirs.fit(X, y, sample_weight=FRACTIONS / FRACTIONS.mean())
+        path = sp.run(X, y, sp.Squared(), penalty, n_iter=600, sample_weight=FRACTIONS, **how)
+        np.testing.assert_allclose(path.coef[-1], theirs.coef_, atol=1e-7)
+        np.testing.assert_allclose(path.intercept[-1], theirs.intercept_, atol=1e-7)
+
+
+@INTERCEPT
+def test_limit_is_that_of_quantile_regressor(intercept):
+    n, alpha = 40, 0.1
+    X, y, _ = problem(n, 6, seed=3)
+    theirs = QuantileRegressor(quantile=0.7, alpha=alpha, fit_intercept=intercept)
+    theirs.fit(X, y, sample_weight=FRACTIONS)
+    r, lam = y - theirs.predict(X), alpha * np.sqrt(n)
+    best = RHO["quantile"](r, sp.Quantile(0.7)) @ FRACTIONS / FRACTIONS.mean() / np.sqrt(n)
+    best += lam * np.abs(theirs.coef_).sum()
+    path = sp.run(
+        X,
+        y,
+        sp.Quantile(0.7),
+        sp.Lasso(lam),
+        n_iter=4000,
+        fit_intercept=intercept,
+        sample_weight=FRACTIONS,
+    )
+    assert path.objective[-1] == pytest.approx(best, rel=1e-4)
+    assert path.objective.min() >= best - 1e-9
+
+
+# ------------------------------------------------------------------------------------------------
+# What else a user may do
+# ------------------------------------------------------------------------------------------------
+
+
+@LOSSES
+def test_sparse_columns_and_lists(loss):
+    X, y, counts = problem(15, 7)
+    how = {"n_iter": 15, "fit_intercept": True}
+    expected = sp.run(X, y, loss, sp.Lasso(0.3), **how, sample_weight=counts)
+    path = sp.run(sparse.csc_array(X), y, loss, sp.Lasso(0.3), **how, sample_weight=counts.tolist())
+    for name in ("coef", "intercept", "fitted", "objective"):
+        np.testing.assert_allclose(getattr(path, name), getattr(expected, name), atol=1e-10)
+
+
+def test_arrays_may_change_afterwards():
+    X, y, counts = problem(15, 7)
+    weights = counts / counts.mean()
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5, sample_weight=weights)
+    again = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5, sample_weight=weights.copy())
+    expected = np.array(again.objective)
+    weights[:], y[:] = 1.0, 0.0
+    np.testing.assert_array_equal(path.objective, expected)
+
+
+def test_there_is_no_risk_estimate():
+    X, y, counts = problem(15, 7)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=4, sample_weight=counts)
+    for refuses in (
+        sp.estimate_risk,
+        sp.correction_matrices,
+        sp.cross_validate_path,
+        sp.leave_one_out_path,
+        sp.hold_out_path,
+        lambda path: sp.estimate_risk(path, method="loo"),
+        lambda path: sp.estimate_risk(path, method="folds"),
+        lambda path: sp.estimate_risk(path, method="exact", audit=4),
+        lambda path: sp.run(
+            X, y, path.loss, path.penalty, stop=sp.StopOnRisk(), sample_weight=counts
+        ),
+    ):
+        with pytest.raises(ValueError, match=r"count unequally \(sample_weight\).*not known"):
+            refuses(path)
+
+
+@pytest.mark.parametrize(
+    ("weights", "error", "message"),
+    [
+        ([1, 2, -1, 1], ValueError, "sample_weight must be positive"),
+        ([1, 2, 0, 1], ValueError, "sample_weight must be positive"),
+        ([0, 0, 0, 0], ValueError, "sample_weight must be positive"),
+        ([1, 2, 1], ValueError, "X has 4 rows, but sample_weight has 3 entries"),
+        ([1, 2, 1, 3, 1], ValueError, "X has 4 rows, but sample_weight has 5 entries"),
+        ([1, 2, np.nan, 1], ValueError, "sample_weight has 1 value that is NaN or infinite"),
+        ([1, 2, np.inf, 1], ValueError, "sample_weight has 1 value that is NaN or infinite"),
+        ([[1], [2], [1], [3]], ValueError, "sample_weight must have 1 dimension"),
+        (2.0, ValueError, "sample_weight must have 1 dimension"),
+        ([], ValueError, "sample_weight is empty"),
+        (["a", "b", "c", "d"], TypeError, "sample_weight must hold real numbers"),
+        ([1, 2, 1j, 1], TypeError, "sample_weight must be real"),
+    ],
+    ids=repr,
+)
+def test_bad_weights(weights, error, message):
+    X, y, _ = problem(4, 2)
+    with pytest.raises(error, match=message):
+        sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=2, sample_weight=weights)
+
+
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+def test_messages_name_the_users_loss(loss):
+    X, y, counts = problem(15, 7)
+    message = re.escape(f"Lipschitz gradient, and {loss!r} has none")
+    with pytest.raises(ValueError, match=message):
+        sp.run(X, y, loss, sp.Lasso(0.3), sp.FISTA(), sample_weight=counts)

@@ -1,0 +1,339 @@
+"""Penalties against brute force, finite differences and each other."""
+
+import math
+
+import numpy as np
+import pytest
+
+from backends import everywhere, on_backend, seen, sp
+from problems import PENALTY_EXAMPLES
+from steinpath.problem._penalties import PENALTIES, FreeIntercept, Penalty, SideBySide
+
+SEPARABLE = {
+    "lasso": (sp.Lasso(0.7), (0.1, 1.0, 5.0)),
+    "lasso-zero": (sp.Lasso(0.0), (0.1, 1.0)),
+    "ridge": (sp.Ridge(0.7), (0.1, 1.0, 5.0)),
+    "elastic_net": (sp.ElasticNet(0.7, 0.3), (0.1, 1.0, 5.0)),
+    "mcp": (sp.MCP(0.7), (0.1, 1.0, 2.9, 2.999)),
+    "mcp-steep": (sp.MCP(0.7, gamma=1.1), (0.1, 1.09)),
+    "scad": (sp.SCAD(0.7), (0.1, 1.0, 2.6, 2.699)),
+    "scad-steep": (sp.SCAD(0.7, a=2.1), (0.1, 1.09)),
+}
+CASES = [
+    pytest.param(penalty, step, id=f"{name}-{step}")
+    for name, (penalty, steps) in SEPARABLE.items()
+    for step in steps
+]
+
+
+def test_every_penalty_is_in_the_examples():
+    assert set(PENALTIES) <= set(PENALTY_EXAMPLES)
+
+
+@everywhere
+@pytest.mark.parametrize(("penalty", "step"), CASES)
+def test_prox_minimises_on_a_grid(penalty, step):
+    penalty = seen(penalty)
+    b = np.array([-6.0, -2.2, -0.8, -0.05, 0.0, 0.4, 0.75, 1.3, 2.0, 2.5, 2.7, 4.0])
+    grid = np.linspace(-7, 7, 280_001)
+    values = np.array([penalty.value(np.array([x])) for x in (0.0,)])  # scalar calls work too
+    assert values[0] == 0
+    costs_of_size = penalty.cost(np.abs(grid), np.asarray(penalty.lam))
+    for b_j, x_j in zip(b, penalty.prox(b, step), strict=True):
+        costs = step * costs_of_size + (grid - b_j) ** 2 / 2
+        own = step * float(penalty.value(np.array([x_j]))) + (x_j - b_j) ** 2 / 2
+        assert own <= costs.min() + 1e-11
+        # near the limit of weak convexity the minimum is flat: compare costs, not places
+        if step < 0.95 * penalty.max_step:
+            assert abs(x_j - grid[costs.argmin()]) < 5e-4
+
+
+@everywhere
+@pytest.mark.parametrize("name", ["mcp", "scad"])
+def test_value_is_the_papers(name):
+    lam, x = 0.7, np.linspace(0, 4, 401)
+    if name == "mcp":
+        gamma = 3.0
+        paper = np.where(x <= gamma * lam, lam * x - x**2 / (2 * gamma), gamma * lam**2 / 2)
+        ours = sp.MCP(lam, gamma)
+    else:
+        a = 3.7
+        middle = (-(x**2) + 2 * a * lam * x - lam**2) / (2 * (a - 1))
+        paper = np.where(x <= lam, lam * x, np.where(x <= a * lam, middle, (a + 1) * lam**2 / 2))
+        ours = sp.SCAD(lam, a)
+    np.testing.assert_allclose([ours.value(np.array([-v])) for v in x], paper, atol=1e-14)
+
+
+@everywhere
+def test_group_lasso_prox_minimises():
+    rng = np.random.default_rng(0)
+    penalty = sp.GroupLasso(0.5, ["a", "b", "a", "b", "c"], weights=[1.0, 2.0, 0.0])
+    for step in (0.1, 1.0, 3.0):
+        b = rng.standard_normal(5)
+        x = penalty.prox(b, step)
+
+        def cost(z, b=b, step=step):
+            return step * float(penalty.value(z)) + np.sum((z - b) ** 2) / 2
+
+        for size in (1e-4, 1e-2, 1.0):  # convex: no better point nearby means no better point
+            for _ in range(100):
+                assert cost(x) <= cost(x + size * rng.standard_normal(5)) + 1e-14
+        assert x[4] == b[4]  # weight 0
+
+
+@everywhere
+@pytest.mark.parametrize("name", PENALTY_EXAMPLES)
+@pytest.mark.parametrize("step", [0.2, 1.3])
+def test_jacobians_are_the_finite_differences(name, step):
+    p, h = 9, 1e-6
+    rng = np.random.default_rng(1)
+    penalty = seen(PENALTY_EXAMPLES[name](p))
+    b = rng.standard_normal(p) + 0.0123
+    dense = np.stack(
+        [
+            (penalty.prox(b + h * e, step) - penalty.prox(b - h * e, step)) / (2 * h)
+            for e in np.eye(p)
+        ],
+        axis=1,
+    )
+    jacobian = penalty.jacobian(b, step)
+    block = rng.standard_normal((p, 4))
+    np.testing.assert_allclose(jacobian(np.eye(p)), dense, atol=1e-8)
+    np.testing.assert_allclose(jacobian(block), dense @ block, atol=1e-7)
+    np.testing.assert_allclose(jacobian(block[:, 0]), dense @ block[:, 0], atol=1e-7)
+    np.testing.assert_allclose(jacobian.affine(2.0, -0.5)(block), 2 * block - dense @ block / 2)
+
+
+@everywhere
+def test_jacobian_at_an_intercept():
+    penalty = on_backend(FreeIntercept)(sp.Lasso(1.0))
+    b = np.array([2.0, 0.1, 0.05])
+    np.testing.assert_array_equal(penalty.jacobian(b, 0.5)(np.eye(3)), np.diag([1.0, 0.0, 1.0]))
+    np.testing.assert_array_equal(
+        penalty.jacobian(b, 0.5).affine(1.0, -2.0)(np.eye(3)), np.diag([-1.0, 1.0, -1.0])
+    )
+    np.testing.assert_array_equal(penalty.prox(b, 0.5), [1.5, 0.0, 0.05])
+    assert penalty.value(b) == pytest.approx(2.1)
+
+
+@everywhere
+def test_unpenalised_coefficients_move_freely_even_from_zero():
+    b = np.array([0.0, 0.0])
+    for penalty in (
+        sp.Lasso(1.0, weights=[0, 1]),
+        sp.ElasticNet(1.0, weights=[0, 1]),
+        sp.MCP(1.0, weights=[0, 1]),
+        sp.SCAD(1.0, weights=[0, 1]),
+        sp.GroupLasso(1.0, [0, 1], weights=[0, 1]),
+    ):
+        np.testing.assert_array_equal(penalty.jacobian(b, 0.5)(np.eye(2)), np.diag([1.0, 0.0]))
+        np.testing.assert_array_equal(penalty.free(2), [True, False])
+        np.testing.assert_array_equal(penalty.prox(np.array([0.3, 0.2]), 0.5), [0.3, 0.0])
+
+
+@everywhere
+def test_identities_between_penalties():
+    b = np.random.default_rng(2).standard_normal(8)
+    lasso = sp.Lasso(0.6)
+    same = {
+        "wide MCP": sp.MCP(0.6, gamma=1e9),
+        "wide SCAD": sp.SCAD(0.6, a=1e9),
+        "elastic net, all lasso": sp.ElasticNet(0.6, 1.0),
+        "groups of one": sp.GroupLasso(0.6, np.arange(8)),
+        "weights of one": sp.Lasso(0.6, weights=np.ones(8)),
+        "weights for lam": sp.Lasso(1.2, weights=np.full(8, 0.5)),
+    }
+    for name, other in same.items():
+        np.testing.assert_allclose(other.prox(b, 0.5), lasso.prox(b, 0.5), rtol=1e-8, err_msg=name)
+        np.testing.assert_allclose(other.value(b), lasso.value(b), rtol=1e-8, err_msg=name)
+        np.testing.assert_allclose(
+            other.jacobian(b, 0.5)(b), lasso.jacobian(b, 0.5)(b), rtol=1e-8, err_msg=name
+        )
+    ridge = sp.Ridge(0.6)
+    for other in (sp.ElasticNet(0.6, 0.0), sp.Ridge(0.2, weights=np.full(8, 3.0))):
+        np.testing.assert_allclose(other.prox(b, 0.5), ridge.prox(b, 0.5))
+        np.testing.assert_allclose(other.jacobian(b, 0.5)(b), ridge.jacobian(b, 0.5)(b))
+
+
+@everywhere
+@pytest.mark.parametrize("name", PENALTY_EXAMPLES)
+def test_columns_are_independent(name):
+    penalty = seen(PENALTY_EXAMPLES[name](6))
+    b = np.random.default_rng(3).standard_normal((6, 3))
+    for j in range(3):
+        np.testing.assert_allclose(penalty.prox(b, 0.7)[:, j], penalty.prox(b[:, j], 0.7))
+        np.testing.assert_allclose(penalty.value(b)[j], penalty.value(b[:, j]))
+    assert penalty.value(b).dtype == penalty.prox(b, 0.7).dtype == float
+
+
+# Penalties that keep coefficients at zero, for two weights of zero and two of other sizes.
+SPARSE = {
+    "lasso": lambda lam, w: sp.Lasso(lam, weights=w),
+    "elastic_net": lambda lam, w: sp.ElasticNet(lam, 0.4, weights=w),
+    "mcp": lambda lam, w: sp.MCP(lam, weights=w),
+    "scad": lambda lam, w: sp.SCAD(lam, weights=w),
+    "group_lasso": lambda lam, w: sp.GroupLasso(lam, [0, 1, 2, 3, 2], weights=w[:4]),
+}
+GRADIENTS = [
+    np.array([9.0, 0.4, -0.7, -8.0, 0.5]),
+    np.array([0.0, 3.0, 0.1, 0.0, 0.1]),
+    np.array([0.0, 0.1, 0.2, 0.0, -3.0]),
+]
+
+
+@everywhere
+@pytest.mark.parametrize("make", SPARSE.values(), ids=SPARSE)
+@pytest.mark.parametrize("gradient", GRADIENTS, ids=range(3))
+def test_null_lam_is_where_coefficients_leave_zero(make, gradient):
+    """A step from zero along the gradient comes back to zero from there on, and not below."""
+    weights, penalised = np.array([0.0, 2.0, 0.5, 0.0, 0.25]), np.array([1, 2, 4])
+    penalty = make(0.3, weights)
+    bound, step = penalty.null_lam(gradient), 0.1
+    for lam, stays in ((bound * (1 + 1e-9), True), (bound * (1 - 1e-6), False)):
+        moved = make(lam, weights).prox(-step * gradient, step)[penalised]
+        assert (not moved.any()) == stays
+    assert penalty.null_lam(0 * gradient) == 0
+    assert penalty.null_lam(np.array([1.0, 0.0, 0.0, -1.0, 0.0])) == 0  # only free ones move
+
+
+def test_null_lam_without_weights_or_knots():
+    gradient = np.array([0.3, -0.8, 0.5])
+    assert sp.Lasso(1.0).null_lam(gradient) == 0.8
+    assert sp.ElasticNet(1.0, 0.25).null_lam(gradient) == pytest.approx(3.2)
+    assert sp.ElasticNet(1.0, 0.0).null_lam(gradient) == math.inf
+    assert sp.Ridge(1.0).null_lam(gradient) == math.inf
+    assert sp.Ridge(1.0).null_lam(0 * gradient) == 0
+    assert sp.NoPenalty().null_lam(gradient) == math.inf
+    assert sp.Lasso(1.0, weights=np.zeros(3)).null_lam(gradient) == 0
+    assert sp.GroupLasso(1.0, [0, 0, 0], weights=[0]).null_lam(gradient) == 0
+    assert FreeIntercept(sp.Lasso(1.0)).null_lam(gradient) == 0.8
+    assert FreeIntercept(sp.Lasso(1.0)).null_lam(np.array([0.3, 9.0])) == 0.3
+    both = SideBySide((sp.Lasso(1.0), sp.ElasticNet(1.0, 0.25)))
+    assert both.null_lam(gradient) == pytest.approx(3.2)
+
+
+def test_what_is_free():
+    for penalty, free in (
+        (sp.Lasso(1.0), [False, False, False]),
+        (sp.Lasso(1.0, weights=[1, 0, 2]), [False, True, False]),
+        (sp.GroupLasso(1.0, [0, 1, 0], weights=[0, 3]), [True, False, True]),
+        (sp.NoPenalty(), [True, True, True]),
+        (FreeIntercept(sp.Lasso(1.0)), [False, False, True]),
+        (FreeIntercept(sp.NoPenalty()), [True, True, True]),
+        (FreeIntercept(sp.Lasso(1.0, weights=[0, 1])), [True, False, True]),
+        (SideBySide((sp.Lasso(1.0),)), [False, False, False]),
+    ):
+        found = penalty.free(3)
+        assert found.dtype == bool
+        np.testing.assert_array_equal(found, free)
+
+
+def test_sizes_are_checked():
+    for p in (1, 4):
+        sp.Lasso(1.0).check_size(p)
+        sp.NoPenalty().check_size(p)
+    weighted, grouped = sp.Lasso(1.0, weights=[1, 0, 2]), sp.GroupLasso(1.0, ["a", "b", "a"])
+    for penalty, message in (
+        (weighted, r"^Lasso\(lam=1, weights=…\) has 3 weights, but X has 4 columns$"),
+        (grouped, r"^GroupLasso has group labels for 3 coefficients, but X has 4 columns$"),
+    ):
+        penalty.check_size(3)
+        FreeIntercept(penalty).check_size(4)
+        with pytest.raises(ValueError, match=message):
+            penalty.check_size(4)
+        with pytest.raises(ValueError, match=message):
+            FreeIntercept(penalty).check_size(5)
+
+
+@pytest.mark.parametrize(
+    "penalties",
+    [
+        [PENALTY_EXAMPLES[name](6) for name in ("lasso", "ridge", "scad")],
+        [PENALTY_EXAMPLES[name](6) for name in ("lasso", "group_lasso", "none")],
+        [sp.Ridge(lam) for lam in (0.1, 2.0, 0.7)],
+        [sp.MCP(lam, weights=np.arange(6)) for lam in (0.1, 0.6, 0.3)],
+    ],
+    ids=["diagonal", "others", "ridges", "weighted"],
+)
+def test_columns_side_by_side_are_those_of_each(penalties):
+    """With Jacobians that are all diagonal, with others among them, and of one kind."""
+    both = penalties[0].beside(penalties[1:])
+    b = np.random.default_rng(4).standard_normal((6, 3))
+    for k, each in enumerate(penalties):
+        np.testing.assert_allclose(both.value(b)[k], each.value(b[:, k]))
+        np.testing.assert_allclose(both.prox(b, 0.7)[:, k], each.prox(b[:, k], 0.7))
+        found, expected = both.jacobian(b, 0.7)(b), each.jacobian(b[:, k], 0.7)(b[:, k])
+        np.testing.assert_allclose(found[:, k], expected)
+        assert found.dtype == float  # and not object, which compares equal
+        column = both.jacobian(b, 0.7).columns(3)[k]
+        np.testing.assert_allclose(column(np.eye(6)), each.jacobian(b[:, k], 0.7)(np.eye(6)))
+    alone = SideBySide((penalties[0],)).jacobian(b[:, :1], 0.7)
+    np.testing.assert_allclose(alone(b[:, :1]), penalties[0].jacobian(b[:, 0], 0.7)(b[:, :1]))
+    assert both.value(b).shape == (3,)
+    assert both.max_step == min(each.max_step for each in penalties)
+
+
+def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
+    class Zero(Penalty):
+        value = prox = jacobian = null_lam = None
+
+    assert Zero().max_step == math.inf
+    assert not Zero().isotropic
+    assert sp.NoPenalty().value(np.array([1.0, 2.0])) == 0
+    assert not Zero().free(2).any()
+    Zero().check_size(3)
+    assert isinstance(Zero().beside([Zero()]), SideBySide)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sp.Lasso(-1), "lam must be"),
+        (lambda: sp.Lasso(math.inf), "lam must be"),
+        (lambda: sp.Lasso("1"), "lam must be a real number"),
+        (lambda: sp.Lasso(1, weights=[1, -1]), "nonnegative"),
+        (lambda: sp.Lasso(1, weights=[1, math.nan]), "^weights has 1 value that is NaN"),
+        (lambda: sp.Lasso(1, weights=[[1.0]]), "1 dimension"),
+        (lambda: sp.ElasticNet(1, l1_ratio=1.5), "l1_ratio must be"),
+        (lambda: sp.ElasticNet(1, l1_ratio=-0.1), "l1_ratio must be"),
+        (lambda: sp.ElasticNet(-1), "lam must be"),
+        (lambda: sp.MCP(-1), "lam must be"),
+        (lambda: sp.SCAD(-1), "lam must be"),
+        (lambda: sp.GroupLasso(-1, [0]), "lam must be"),
+        (lambda: sp.MCP(1, gamma=1), "gamma must be"),
+        (lambda: sp.SCAD(1, a=2), "a must be"),
+        (lambda: sp.GroupLasso(1, []), "groups must be"),
+        (lambda: sp.GroupLasso(1, [[0, 1]]), "^groups must be one integer or string label per"),
+        (lambda: sp.GroupLasso(1, [[0, 1], [2]]), "groups must be"),
+        (lambda: sp.GroupLasso(1, np.array(["a", None])), "groups must be"),
+        (lambda: sp.GroupLasso(1, [0.5, 1.5]), "groups must be"),
+        (lambda: sp.GroupLasso(1, [0, 1, 1], weights=[1, 2, 3]), "3 weights for 2 groups"),
+    ],
+)
+def test_impossible_parameters_are_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make()
+
+
+def test_reprs_are_readable():
+    assert repr(sp.MCP(0.5)) == "MCP(lam=0.5, gamma=3)"
+    assert repr(sp.Lasso(0.5, weights=[1, 2])) == "Lasso(lam=0.5, weights=…)"
+    assert repr(sp.GroupLasso(0.5, [0, 1, 1])) == "GroupLasso(lam=0.5, groups=2)"
+    assert repr(sp.Lasso(0.5).beside([sp.Lasso(0.25)])) == "Lasso(lam=0.5)"
+    assert repr(FreeIntercept(sp.MCP(0.5))) == "MCP(lam=0.5, gamma=3)"
+
+
+def test_equal_penalties_are_equal_and_hash_alike():
+    assert sp.Lasso(0.5) == sp.Lasso(0.5)
+    assert hash(sp.MCP(0.5)) == hash(sp.MCP(0.5))
+    assert len({sp.Lasso(0.5), sp.Lasso(0.6), sp.Ridge(0.5), sp.NoPenalty()}) == 4
+    assert len({hash(each) for each in (sp.Lasso(0.5), sp.Lasso(0.6), sp.Ridge(0.5))}) == 3
+    assert sp.Lasso(0.5) != sp.Lasso(0.6)
+    assert sp.Lasso(0.5) != sp.Ridge(0.5)
+    assert sp.Lasso(0.5, weights=[1, 2]) == sp.Lasso(0.5, weights=[1, 2])
+    assert sp.Lasso(0.5, weights=[1, 2]) == sp.Lasso(0.5, weights=np.float32([1, 2]))
+    assert sp.Lasso(0.5, weights=[1, 2]) != sp.Lasso(0.5, weights=[1, 3])
+    assert sp.GroupLasso(0.5, [0, 1]) == sp.GroupLasso(0.5, np.array([0, 1]))
+    names = np.array(["b", "a"])  # as columns of data frames hold them
+    assert sp.GroupLasso(0.5, names) == sp.GroupLasso(0.5, names.astype(object))
+    assert sp.NoPenalty() == sp.NoPenalty()

@@ -1,0 +1,739 @@
+"""Audits: rows that are left out check an estimate, and repair it where they disagree."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from backends import everywhere, on_backend, seen, sp
+from problems import draw
+from steinpath.problem._scoring import resolve_test_loss
+from steinpath.risk import _audit as auditing
+from steinpath.risk import _leave_out as baselines
+from steinpath.risk._audit import LeftOut
+from steinpath.risk._methods import METHODS, Problem
+
+Audit, compare, leave_rows_out = map(
+    on_backend, (auditing.Audit, auditing.compare, auditing.leave_rows_out)
+)
+leave_one_out, cross_validate = map(on_backend, (baselines.leave_one_out, baselines.cross_validate))
+
+
+def absolute(y, prediction):
+    return np.abs(y - prediction)
+
+
+def plain_losses(y, prediction):
+    return (y - prediction) ** 2 / (1 + np.abs(y))
+
+
+def momentum():
+    """Clipped descent that remembers an older state."""
+    return sp.Recursion(
+        dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1),
+        primal=lambda t, b, eta: b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1],
+        dual_jvp=lambda t, u, v, du, dv: -dv[-1] * (np.abs(v[-1]) < 0.1)[:, None],
+        primal_jvp=lambda t, b, eta, db, deta: (
+            db[-1] + 0.3 * (db[-1] - db[max(t - 2, 0)]) - 0.3 * deta[-1]
+        ),
+    )
+
+
+@pytest.fixture
+def sensitive(monkeypatch):
+    """Take less for noise, so that repairs are seen in small problems."""
+    monkeypatch.setattr(auditing, "_NOISE", 0.3)
+
+
+def ridge_path(n=40, p=15, **options):
+    """A path that all methods can handle."""
+    X, y, _ = draw(n, p)
+    return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=12, **options)
+
+
+def estimate(path, method="exact", **options):
+    """The estimated risk, all of it in double precision."""
+    return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)
+
+
+def problem_of(path, rng=0):
+    """What to estimate: mean absolute errors."""
+    return Problem(
+        path=path,
+        criterion=resolve_test_loss("absolute"),
+        rng=np.random.default_rng(rng),
+        precision="float64",
+    )
+
+
+def stderr_of(values, shrink):
+    return shrink * values.std(axis=-1, ddof=1)
+
+
+def error_of(added, left, shrink):
+    """Standard error of what was added, and the size of what was not, less its noise."""
+    seen = left.mean(axis=-1) ** 2 - stderr_of(left, shrink) ** 2
+    return np.sqrt(stderr_of(added, shrink) ** 2 + np.maximum(seen, 0))
+
+
+def dependence(risk, *iterates):
+    """Variance from the dependence of the losses on each other, where it is known."""
+    if risk.interactions is None:
+        return 0.0
+    if iterates:
+        return risk.interactions.variance_between(*iterates)
+    return risk.interactions.variance()
+
+
+def share_of(difference, stderr, noise):
+    """Positive-part shrinkage, with both squares pooled from half to twice ``t``."""
+    share = []
+    for square, chance in zip(pooled(difference**2), pooled(stderr**2), strict=True):
+        share.append(max(0.0, 1 - noise**2 * chance / square) if square > 0 else 0.0)
+    return np.array(share)
+
+
+def pooled(values):
+    last = len(values) - 1
+    near = (range(t // 2, min(2 * t, last) + 1) for t in range(last + 1))
+    return np.array([np.mean([values[s] for s in times]) for times in near])
+
+
+def assert_by_hand(path, risk, loss, left_out, optimism, shrink):
+    """Recompute all that an audit says from corrected and left-out predictions of all rows."""
+    audit, y, rows = risk.audit, path.y, risk.audit.rows
+    losses = loss(y, risk.corrected)
+    # what was added to the mean losses of the estimate belongs to it
+    own = (risk.raw - losses.mean(axis=1))[:, None]
+    differences = (loss(y, left_out) + optimism - losses - own)[:, rows]
+    differences = np.where(np.abs(differences) > 1e-12, differences, 0.0)  # else it is rounding
+    difference, stderr = differences.mean(axis=1), stderr_of(differences, shrink)
+    share = share_of(difference, stderr, auditing._NOISE)
+    added = share[:, None] * differences
+    error = error_of(added, differences - added, shrink)
+    sampling = losses.std(axis=1, ddof=1) / np.sqrt(len(y))
+    close = {"rtol": 1e-8, "atol": 1e-10}
+    np.testing.assert_allclose(audit.differences, differences, **close)
+    np.testing.assert_allclose(audit.difference, difference, **close)
+    np.testing.assert_allclose(audit.stderr, stderr, **close)
+    np.testing.assert_allclose(audit.share[1:], share[1:], **close)  # the first: of rounding
+    np.testing.assert_array_equal(audit.repaired[1:], share[1:] > 0)
+    np.testing.assert_allclose(audit.repair, share * difference, **close)
+    np.testing.assert_allclose(audit.error, error, **close)
+    np.testing.assert_allclose(risk.values, risk.raw + share * difference, **close)
+    variance = sampling**2 + error**2 + dependence(risk)
+    np.testing.assert_allclose(risk.stderr, np.sqrt(variance), **close)
+    assert risk.method == "loo" or ((share > 0) & (share < 1))[1:].any()
+    for t in range(1, path.n_iter + 1):
+        x, z = risk.corrected[t, rows], left_out[t, rows]
+        assert audit.slope[t] == pytest.approx(np.polyfit(x, z, 1)[0], rel=1e-9)
+        assert audit.correlation[t] == pytest.approx(np.corrcoef(x, z)[0, 1], rel=1e-9)
+
+
+def assert_rows_by_hand(path, risk, loss, m):
+    """The same for an audit of ``m`` rows."""
+    n, rows = path.n_samples, risk.audit.rows
+    assert len(rows) == len(set(rows)) == m
+    shrink = np.sqrt((1 - m / n) / m)
+    assert_by_hand(path, risk, loss, leave_one_out(path), 0.0, shrink)
+
+
+# ------------------------------------------------------------------------------------------------
+# Leaving some rows out
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_some_rows_are_left_out_as_among_all(fit_intercept, monkeypatch):
+    monkeypatch.setattr(baselines, "_WIDTH", 3)  # several batches, the last one incomplete
+    path = ridge_path(fit_intercept=fit_intercept)
+    rows = np.array([9, 2, 30, 5, 39, 0, 17])  # in any order
+    found = leave_one_out(path, rows)
+    assert found.shape == (13, 7)
+    np.testing.assert_allclose(found, leave_one_out(path)[:, rows], atol=1e-12)
+
+
+@everywhere
+def test_some_rows_of_recursions():
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
+    rows = np.array([9, 2, 5])
+    found = leave_one_out(path, rows)
+    np.testing.assert_allclose(found, leave_one_out(path)[:, rows], atol=1e-12)
+    assert not np.allclose(found, path.fitted[:, rows], atol=1e-2)
+
+
+@everywhere
+def test_some_rows_are_left_out_as_by_runs_without_them():
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    rows = np.array([9, 2, 5])
+    found = leave_one_out(path, rows)
+    for k, i in enumerate(rows):
+        keep = np.arange(12) != i
+        run = sp.run(X * keep[:, None], y * keep, path.loss, path.penalty, path.algorithm, 8)
+        np.testing.assert_allclose(found[:, k], run.coef @ X[i], atol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------
+# By hand
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_by_hand(method, fit_intercept):
+    path = ridge_path(fit_intercept=fit_intercept)
+    risk = estimate(path, method, test_loss="absolute", audit=14)
+    assert_rows_by_hand(path, risk, absolute, 14)
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize("method", ["exact", "hutchinson", "compressed", "spectral"])
+def test_known_covariance_by_hand(method):
+    path = ridge_path()
+    covariance = sp.simulate.toeplitz(15)
+    risk = estimate(path, method, test_loss="absolute", covariance=covariance, audit=14)
+    assert risk.covariance_known
+    assert_rows_by_hand(path, risk, absolute, 14)
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize(
+    ("test_loss", "loss"),
+    [
+        (None, absolute),
+        ("squared", lambda y, z: (y - z) ** 2),
+        (sp.Quantile(0.3), lambda y, z: np.maximum(0.3 * (y - z), -0.7 * (y - z))),
+        (plain_losses, plain_losses),
+    ],
+    ids=["own", "named", "loss", "callable"],
+)
+def test_test_losses_by_hand(test_loss, loss):
+    X, y, _ = draw(40, 15)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=12)
+    assert_rows_by_hand(path, estimate(path, test_loss=test_loss, audit=14), loss, 14)
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+def test_row_scales_by_hand():
+    path = ridge_path()
+    for row_scale in ("norm", np.linspace(1, 2, 40)):
+        risk = estimate(path, test_loss="absolute", row_scale=row_scale, audit=14)
+        assert_rows_by_hand(path, risk, absolute, 14)
+
+
+@everywhere(every=3)
+@pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize("method", ["exact", "compressed", "loo"])
+def test_recursions_by_hand(method):
+    X, y, _ = draw(20, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
+    risk = estimate(path, method, test_loss="absolute", audit=6)
+    assert_rows_by_hand(path, risk, absolute, 6)
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+def test_centering_leaves_the_audit_alone():
+    path = ridge_path()
+    plain, centered = (estimate(path, audit=14, centered=flag) for flag in (False, True))
+    np.testing.assert_array_equal(centered.audit.differences, plain.audit.differences)
+    np.testing.assert_allclose(centered.values, plain.values - (path.y**2).mean(), atol=1e-10)
+    losses = (path.y - plain.corrected) ** 2 - path.y**2
+    sampling = losses.std(axis=1, ddof=1) / np.sqrt(40)
+    variance = sampling**2 + plain.audit.error**2 + dependence(plain)
+    np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10)
+
+
+@pytest.mark.parametrize("audit", [14, "folds"])
+def test_single_precision_is_close(audit):
+    path = ridge_path(fit_intercept=True)
+    double = estimate(path, test_loss="absolute", audit=audit)
+    single = sp.estimate_risk(path, "absolute", method="exact", audit=audit, rng=0)
+    np.testing.assert_array_equal(single.audit.rows, double.audit.rows)
+    distance = np.abs(single.audit.differences - double.audit.differences).max()
+    assert 0 < distance < 1e-5
+    assert single.values.dtype == single.audit.slope.dtype == np.float64
+
+
+def test_single_precision_data():
+    X, y, _ = draw(40, 15)
+    single, double = (
+        estimate(sp.run(X.astype(t), y.astype(t), sp.LAD(), sp.Lasso(0.2), n_iter=12), audit=14)
+        for t in (np.float32, np.float64)
+    )
+    np.testing.assert_array_equal(single.audit.rows, double.audit.rows)
+    for name in ("difference", "stderr", "slope", "correlation", "share", "error"):
+        found, expected = (getattr(risk.audit, name) for risk in (single, double))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found[1:], expected[1:], atol=1e-4)
+    assert single.values.dtype == single.stderr.dtype == np.float32
+
+
+# ------------------------------------------------------------------------------------------------
+# All rows, exact estimates, hardly any data
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.parametrize("m", [40, 1000], ids=["all", "more than there are"])
+@pytest.mark.parametrize("method", METHODS)
+def test_auditing_all_rows_is_leave_one_out(method, m):
+    path = ridge_path()
+    risk, loo = estimate(path, method, audit=m), estimate(path, "loo")
+    np.testing.assert_array_equal(np.sort(risk.audit.rows), np.arange(40))
+    np.testing.assert_allclose(risk.values, loo.values, rtol=1e-12)
+    np.testing.assert_allclose(risk.raw + risk.audit.difference, loo.values, rtol=1e-12)
+    assert (risk.audit.stderr == 0).all()
+    assert (risk.audit.error == 0).all()
+
+
+@everywhere
+def test_leave_one_out_itself_is_chosen_rather_than_audited_on_all_rows():
+    X, y, _ = draw(400, 100)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=2)
+    methods = [sp.estimate_risk(path, audit=m, rng=0).method for m in (0, 32, 400, 1000)]
+    assert methods == ["compressed", "compressed", "loo", "loo"]
+
+
+@everywhere
+def test_leave_one_out_needs_no_repair():
+    path = ridge_path()
+    risk = estimate(path, "loo", audit=14)
+    plain = estimate(path, "loo")
+    audit = risk.audit
+    np.testing.assert_array_equal(risk.values, plain.values)
+    np.testing.assert_array_equal(risk.stderr, plain.stderr)
+    for zero in (audit.differences, audit.stderr, audit.share, audit.repair, audit.error):
+        assert (zero == 0).all()
+    assert not audit.repaired.any()
+    np.testing.assert_allclose(audit.slope, 1, rtol=1e-12)
+    np.testing.assert_allclose(audit.correlation, 1, rtol=1e-12)
+
+
+def test_leave_one_out_is_not_run_twice(monkeypatch):
+    path = ridge_path()
+    expected = estimate(path, "loo").values
+    runs = []
+    real = baselines.replay
+    monkeypatch.setattr(baselines, "replay", lambda *a, **k: runs.append(1) or real(*a, **k))
+    np.testing.assert_array_equal(estimate(path, "loo", audit=14).values, expected)
+    assert len(runs) == 1
+
+
+@everywhere
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_equal_predictions_agree(fit_intercept):
+    X, y, _ = draw(20, 5)
+    path = sp.run(X, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=4, fit_intercept=fit_intercept)
+    for method, audit in itertools.product(("exact", "compressed", "loo"), (6, "folds")):
+        found = sp.estimate_risk(path, method=method, audit=audit, rng=0).audit
+        assert (found.slope[0], found.correlation[0]) == (1, 1)
+        assert found.difference[0] == pytest.approx(0, abs=1e-6)
+        assert np.isfinite(found.error).all()
+
+
+@everywhere
+def test_predictions_of_which_one_kind_is_equal_do_not_agree():
+    path = ridge_path()
+    problem = problem_of(path)
+    found = seen(METHODS["exact"])(problem)
+    audit = compare(problem, found, LeftOut(np.arange(40), np.full((13, 40), 0.1), 0.0, 0.1))
+    assert (audit.slope[0], audit.correlation[0]) == (1, 1)  # all zero against all 0.1
+    assert (audit.slope[1:] == 0).all()
+    assert (audit.correlation[1:] == 0).all()
+
+
+@pytest.mark.parametrize("audit", [2, 32, "folds"])
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_two_rows_will_do(audit, fit_intercept):
+    path = sp.run(
+        [[1.0], [2.0]], [1.0, 3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3, fit_intercept=fit_intercept
+    )
+    for method in ("exact", "compressed", "loo"):
+        risk = sp.estimate_risk(path, method=method, audit=audit, rng=0, precision="float64")
+        np.testing.assert_array_equal(np.sort(risk.audit.rows), [0, 1])
+        for values in (risk.values, risk.stderr, risk.audit.slope, risk.audit.correlation):
+            assert np.isfinite(values).all()
+        if audit != "folds":
+            loo = np.abs(path.y - leave_one_out(path)).mean(axis=1)
+            np.testing.assert_allclose(risk.values, loo, rtol=1e-12)
+
+
+def test_a_single_row_is_predicted_from_nothing():
+    path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    risk = sp.estimate_risk(path, method="exact", audit=32)
+    np.testing.assert_allclose(risk.values, 3.0, rtol=1e-12)
+    np.testing.assert_array_equal(risk.audit.error, 0)
+    assert np.isinf(risk.stderr).all()
+
+
+# ------------------------------------------------------------------------------------------------
+# How much is added
+# ------------------------------------------------------------------------------------------------
+
+
+def audit_of(differences, shrink=None):
+    """An audit of an estimate with these differences, row by row."""
+    T, m = differences.shape
+    return Audit(np.arange(m), differences, np.ones(T), np.ones(T), shrink or 1 / math.sqrt(m))
+
+
+@everywhere
+@pytest.mark.parametrize("T", [1, 2, 3, 30])
+@pytest.mark.parametrize("noise", [1.0, 1.75])
+def test_the_share_by_brute_force(T, noise, monkeypatch):
+    monkeypatch.setattr(auditing, "_NOISE", noise)
+    rng = np.random.default_rng(T)
+    drift = np.cumsum(rng.standard_normal(T)) / 5
+    audit = audit_of(drift[:, None] + rng.standard_normal((T, 10)), 0.25)
+    difference = audit.differences.mean(axis=1)
+    stderr = 0.25 * audit.differences.std(axis=1, ddof=1)
+    expected = share_of(difference, stderr, noise)
+    np.testing.assert_allclose(audit.share, expected, atol=1e-12)
+    np.testing.assert_allclose(audit.repair, expected * difference, atol=1e-12)
+    ratio = np.sqrt(pooled(difference**2) / pooled(stderr**2))
+    np.testing.assert_allclose(audit.significance, ratio, rtol=1e-10)
+    assert ((audit.share >= 0) & (audit.share <= 1)).all()
+    assert T < 30 or audit.share.min() < 0.1 < 0.9 < audit.share.max()
+
+
+@everywhere
+def test_nothing_is_added_where_nothing_differs():
+    audit = audit_of(np.zeros((9, 5)))
+    for zero in (audit.share, audit.significance, audit.repair, audit.stderr, audit.error):
+        np.testing.assert_array_equal(zero, 0)
+
+
+@everywhere
+def test_a_difference_without_noise_is_added_where_it_is_near():
+    differences = np.zeros((9, 5))
+    differences[6:] = 2.0
+    audit = audit_of(differences)
+    near = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1])
+    np.testing.assert_array_equal(audit.share, near)
+    np.testing.assert_array_equal(audit.significance, np.where(near, np.inf, 0))
+    np.testing.assert_array_equal(audit.error, 0)
+
+
+@everywhere
+def test_a_bias_is_removed():
+    rng = np.random.default_rng(0)
+    bias = np.linspace(1, 2, 40)
+    audit = audit_of(bias[:, None] + 0.01 * rng.standard_normal((40, 32)))
+    assert (audit.share > 0.9999).all()
+    np.testing.assert_allclose(audit.repair, bias, atol=0.01)
+    np.testing.assert_allclose(audit.error, audit.stderr, rtol=0.01)
+
+
+@everywhere
+def test_a_difference_that_is_not_added_is_an_error():
+    values = np.array([1.0, -1.0, 1.0, -1.0, 1.5])  # mean 0.3, standard error 0.54
+    audit = audit_of(np.tile(values, (4, 1)))
+    assert (audit.share == 0).all()
+    assert (audit.error == 0).all()  # no more than its noise
+    values = values + 0.5
+    audit = audit_of(np.tile(values, (4, 1)))
+    assert (audit.share == 0).all()
+    seen = values.mean() ** 2 - values.var(ddof=1) / 5
+    np.testing.assert_allclose(audit.error, np.sqrt(seen), rtol=1e-12)
+
+
+def test_noise_is_left_alone_as_often_as_by_students_law():
+    rng = np.random.default_rng(0)
+    rows, trials = 8, 2000
+    noises = rng.standard_normal((trials, rows))
+    # the same noise at all iterates: pooling makes no difference
+    repaired = [audit_of(np.stack([noise, noise])).repaired[0] for noise in noises]
+    chance = 2 * stats.t.sf(auditing._NOISE, rows - 1)
+    assert sum(repaired) == pytest.approx(
+        trials * chance, abs=4 * np.sqrt(trials * chance * (1 - chance))
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Unbiasedness
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["exact", "folds"])
+def test_the_mean_over_all_samples_is_leave_one_out(method):
+    """Exactly, and the mean squared standard error is the variance over samples."""
+    path = ridge_path(n=9, p=4)
+    problem = problem_of(path)
+    found, loo = seen(METHODS[method])(problem), leave_one_out(path)
+    drawn = leave_rows_out(problem, 4)
+    np.testing.assert_allclose(drawn.predictions, loo[:, drawn.rows], atol=1e-12)
+    audits = [
+        compare(problem, found, drawn._replace(rows=rows, predictions=loo[:, rows]))
+        for rows in map(np.array, itertools.combinations(range(9), 4))
+    ]
+    estimates = found.score.values + np.stack([audit.difference for audit in audits])
+    truth = absolute(path.y, loo).mean(axis=1)
+    np.testing.assert_allclose(estimates.mean(axis=0), truth, rtol=1e-12)
+    squares = np.mean([audit.stderr**2 for audit in audits], axis=0)
+    np.testing.assert_allclose(squares, estimates.var(axis=0), rtol=1e-10, atol=1e-20)
+    assert (squares[1:] > 1e-6).all()
+
+
+def test_all_samples_are_equally_likely():
+    X, y, _ = draw(6, 4)
+    problem = problem_of(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=1))
+    drawn = [np.sort(leave_rows_out(problem, 3).rows) for _ in range(2000)]
+    samples, counts = np.unique(drawn, axis=0, return_counts=True)
+    np.testing.assert_array_equal(samples, list(itertools.combinations(range(6), 3)))
+    assert stats.chisquare(counts).pvalue > 0.001
+
+
+# ------------------------------------------------------------------------------------------------
+# Folds
+# ------------------------------------------------------------------------------------------------
+
+
+class InOrder(np.random.Generator):
+    """Randomness that assigns rows to folds in turn."""
+
+    def __init__(self, bits=None):
+        super().__init__(bits or np.random.PCG64(0))
+
+    def permutation(self, n):
+        return np.arange(n)
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize("n", [7, 33], ids=["fewer rows than folds", "more"])
+@pytest.mark.parametrize("method", ["exact", "compressed"])
+def test_folds_audit_all_rows(method, n):
+    path = ridge_path(n=n, p=5, fit_intercept=True)
+    options = {"test_loss": "absolute", "precision": "float64"}
+    risk = sp.estimate_risk(path, method=method, audit="folds", rng=InOrder(), **options)
+    crossed = sp.estimate_risk(path, method="folds", rng=InOrder(), **options)
+    np.testing.assert_array_equal(risk.audit.rows, np.arange(n))
+    np.testing.assert_allclose(risk.audit.difference, crossed.values - risk.raw, atol=1e-10)
+    (burman,) = cross_validate([path], absolute, min(n, 10), InOrder())
+    optimism = burman.optimism[:, None]
+    assert_by_hand(path, risk, absolute, burman.predictions, optimism, 1 / np.sqrt(n))
+    assert (np.abs(optimism[3:]) > 1e-4).all()
+
+
+def test_folds_say_nothing_of_folds():
+    with pytest.raises(ValueError, match="nothing to say of method 'folds'; use audit=32"):
+        sp.estimate_risk(ridge_path(), method="folds", audit="folds")
+
+
+@everywhere
+def test_folds_do_not_audit_leave_one_out():
+    path = ridge_path()
+    risk = sp.estimate_risk(path, method="loo", audit="folds", rng=0)
+    np.testing.assert_array_equal(risk.values, risk.raw)
+    assert not risk.audit.differences.any()
+    assert not risk.audit.repaired.any()
+
+
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_folds_do_not_audit_recursions(method):
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=5)
+    with pytest.raises(ValueError, match="not available for a Recursion; leave one out"):
+        sp.estimate_risk(path, method=method, audit="folds")
+
+
+def test_folds_do_not_audit_a_single_row():
+    path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    with pytest.raises(ValueError, match="folds need two observations"):
+        sp.estimate_risk(path, method="exact", audit="folds")
+
+
+# ------------------------------------------------------------------------------------------------
+# Sizes of rows
+# ------------------------------------------------------------------------------------------------
+
+
+def elliptical_path():
+    X, y = sp.simulate.paper_model(30, "normal", "t4").sample(60, rng=0)
+    return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=20)
+
+
+def path_with_a_heavy_column():
+    """Rows that are large because of one feature alone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 10))
+    X[:, 0] = 4 * rng.standard_t(3, 40)
+    y = X[:, 1] + rng.standard_normal(40)
+    return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=20)
+
+
+@everywhere(every=3)
+@pytest.mark.parametrize("audit", [20, "folds"])
+@pytest.mark.parametrize(
+    ("make", "chosen"), [(elliptical_path, "norm"), (path_with_a_heavy_column, None)]
+)
+def test_the_audit_chooses_the_row_scale(make, chosen, audit):
+    path = make()
+    automatic = estimate(path, row_scale="auto", audit=audit)
+    assert automatic.row_scale == chosen
+    fixed = {scale: estimate(path, row_scale=scale, audit=audit) for scale in (None, "norm")}
+    squares = {scale: (risk.audit.differences**2).mean() for scale, risk in fixed.items()}
+    assert squares[chosen] == min(squares.values())
+    for name in ("values", "raw", "stderr", "corrected"):
+        np.testing.assert_array_equal(getattr(automatic, name), getattr(fixed[chosen], name))
+    np.testing.assert_array_equal(automatic.audit.rows, fixed[chosen].audit.rows)
+
+
+def test_probes_see_elliptical_rows_too():
+    risk = sp.estimate_risk(
+        elliptical_path(), method="compressed", row_scale="auto", audit=20, rng=0
+    )
+    assert risk.row_scale == "norm"
+
+
+def test_row_scales_have_names():
+    path = ridge_path()
+    given = np.linspace(1, 2, 40)
+    for row_scale, name in ((None, None), ("norm", "norm"), (given, "given")):
+        for audit in (0, 10):
+            assert estimate(path, row_scale=row_scale, audit=audit).row_scale == name
+    for method in ("loo", "folds"):
+        for row_scale in (None, "norm", given, "auto"):
+            assert estimate(path, method, row_scale=row_scale, audit=10).row_scale is None
+
+
+def test_only_an_audit_can_choose():
+    with pytest.raises(ValueError, match="lets the audit choose; ask for one, as audit=32"):
+        sp.estimate_risk(ridge_path(), row_scale="auto")
+
+
+# ------------------------------------------------------------------------------------------------
+# Comparing iterates
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+@pytest.mark.parametrize("audit", [14, "folds"])
+def test_comparisons_by_hand(audit):
+    path = path_with_a_heavy_column()
+    risk = estimate(path, test_loss="absolute", audit=audit)
+    shrink = 1 / np.sqrt(40) if audit == "folds" else np.sqrt((1 - 14 / 40) / 14)
+    losses, share = absolute(path.y, risk.corrected), risk.audit.share
+    added = share[:, None] * risk.audit.differences
+    left = risk.audit.differences - added
+    assert ((share > 0.01) & (share < 0.99)).sum() > 5
+    for t1, t2 in ((3, 12), (20, 4), (0, 20)):
+        sampling = stderr_of(losses[t1] - losses[t2], 1 / np.sqrt(40))
+        error = error_of(added[t1] - added[t2], left[t1] - left[t2], shrink)
+        assert error > 1e-3 * sampling
+        variance = sampling**2 + error**2 + dependence(risk, t1, t2)
+        difference, stderr = risk.compare(t1, t2)
+        assert difference == pytest.approx(risk.values[t1] - risk.values[t2], rel=1e-12)
+        assert stderr == pytest.approx(np.sqrt(variance), rel=1e-10)
+        assert risk.audit.error_between(t1, t2) == pytest.approx(error, rel=1e-10)
+
+
+@everywhere
+@pytest.mark.parametrize("audit", [14, "folds"])
+def test_an_iterate_is_no_better_than_itself(audit):
+    risk = estimate(ridge_path(), audit=audit)
+    for t in (0, 5, 12):
+        assert risk.compare(t, t) == (0, 0)
+
+
+@everywhere
+@pytest.mark.usefixtures("sensitive")
+def test_probe_noise_counts_in_comparisons():
+    risk = estimate(ridge_path(), "compressed", audit=14)
+    first, second = risk.probe_stderr[[5, 12]]
+    losses = (risk.predictions.path.y - risk.corrected[[5, 12]]) ** 2
+    sampling = stderr_of(losses[0] - losses[1], 1 / np.sqrt(40))
+    variance = sampling**2 + first**2 + second**2 + dependence(risk, 5, 12)
+    variance += risk.audit.error_between(5, 12) ** 2
+    assert min(first, second) > 0.01
+    assert risk.compare(5, 12)[1] == pytest.approx(np.sqrt(variance), rel=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------
+# What is asked for
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("audit", "error", "message"),
+    [
+        (1, ValueError, "audit must be two rows at least, for a standard error, or 0 for none"),
+        (-1, ValueError, "audit must be at least 0, got -1"),
+        (2.5, TypeError, "audit must be an integer, got 2.5"),
+        (True, TypeError, "audit must be an integer, got True"),
+        (None, TypeError, "audit must be an integer, got None"),
+        ("all", ValueError, "audit must be a number of rows, or 'folds'; got 'all'"),
+        ([4, 5], TypeError, "audit must be an integer"),
+    ],
+)
+def test_bad_audits(audit, error, message):
+    with pytest.raises(error, match=message):
+        sp.estimate_risk(ridge_path(), audit=audit)
+
+
+def test_integers_of_other_kinds():
+    assert len(estimate(ridge_path(), audit=np.int64(5)).audit.rows) == 5
+
+
+def test_no_audit():
+    risk = estimate(ridge_path(), audit=0)
+    assert risk.audit is None
+    np.testing.assert_array_equal(risk.raw, risk.values)
+
+
+@everywhere
+@pytest.mark.parametrize("method", METHODS)
+def test_an_audit_does_not_change_the_raw_estimate(method):
+    path = ridge_path()
+    expected = estimate(path, method)
+    for audit in (2, 14, 40, "folds"):
+        if method != audit:
+            risk = estimate(path, method, audit=audit)
+            np.testing.assert_array_equal(risk.raw, expected.values)
+            np.testing.assert_array_equal(risk.corrected, expected.corrected)
+
+
+@everywhere
+@pytest.mark.parametrize("audit", [14, "folds"])
+@pytest.mark.parametrize("method", ["exact", "compressed"])
+def test_the_rng_draws_the_audit(method, audit):
+    path = ridge_path()
+    first, again, other = (
+        sp.estimate_risk(path, method=method, audit=audit, rng=seed) for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first.audit.rows, again.audit.rows)
+    np.testing.assert_array_equal(first.audit.differences, again.audit.differences)
+    np.testing.assert_array_equal(first.values, again.values)
+    assert not np.allclose(first.audit.difference, other.audit.difference)
+
+
+# ------------------------------------------------------------------------------------------------
+# What it is for
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:the noise of .* random probes")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_long_runs_are_repaired(seed):
+    """LAD–lasso at the vertices of a linear program, where the estimate alone wanders."""
+    X, y = sp.simulate.paper_model(100, "t2").sample(200, rng=seed)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=800)
+    risk = sp.estimate_risk(path, method="compressed", audit=32, rng=seed)
+    truth = absolute(y, leave_one_out(path)).mean(axis=1)
+    raw, repaired = (np.sqrt(np.mean((x - truth) ** 2)) for x in (risk.raw, risk.values))
+    assert raw > 0.1
+    assert repaired < 0.08
+    assert risk.audit.repaired[100:].all()

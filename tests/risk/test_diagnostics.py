@@ -1,0 +1,1237 @@
+"""Diagnostics: each check against values by hand, on cases that it should and should not mind."""
+
+import dataclasses
+import itertools
+import math
+import sys
+from pathlib import Path
+
+import array_api_strict
+import numpy as np
+import pytest
+from scipy import linalg
+
+import steinpath as sp
+from problems import ALGORITHM_EXAMPLES, Products, draw, handles
+from steinpath.problem._scoring import CRITERIA, Criterion, lipschitz, resolve_test_loss
+from steinpath.risk import _diagnostics as diagnostics
+from steinpath.risk._audit import Audit
+from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
+from steinpath.risk._methods import METHODS
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+LAD, LASSO, CHAMBOLLE_POCK = sp.LAD(), sp.Lasso(0.5), sp.ChambollePock()
+
+
+def paper_path(n=80, p=30, loss=LAD, penalty=LASSO, n_iter=12, **options):
+    """A path of the paper's model, with which nothing is wrong."""
+    X, y = sp.simulate.paper_model(p, "normal").sample(n, rng=0)
+    return sp.run(X, y, loss, penalty, n_iter=n_iter, **options)
+
+
+def estimate(path, method="exact", **options):
+    """The estimated risk, all of it in double precision."""
+    return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)
+
+
+def risk_of(X, y=None, method="exact", **options):
+    """The risk of a few steps on given rows."""
+    y = np.random.default_rng(1).standard_normal(len(X)) if y is None else y
+    return estimate(sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=4, **options), method)
+
+
+def gaussian(n, p, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, p))
+
+
+def check(risk, name):
+    """What a check found, if it did."""
+    (found,) = [each for each in risk.diagnostics if each.name == name] or [None]
+    return found
+
+
+def complaints(risk):
+    """Names of the checks that warn."""
+    return {each.name for each in risk.diagnostics if each.warns}
+
+
+def momentum(xp=np):
+    """Clipped descent that remembers an older state."""
+    return sp.Recursion(
+        dual=lambda t, u, v: -xp.clip(v[-1], -0.1, 0.1),
+        primal=lambda t, b, eta: b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1],
+        dual_jvp=lambda t, u, v, du, dv: (
+            -dv[-1] * xp.astype(xp.abs(v[-1]) < 0.1, v[-1].dtype)[:, None]
+        ),
+        primal_jvp=lambda t, b, eta, db, deta: (
+            db[-1] + 0.3 * (db[-1] - db[max(t - 2, 0)]) - 0.3 * deta[-1]
+        ),
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Sizes of the rows
+# ------------------------------------------------------------------------------------------------
+
+
+@INTERCEPT
+def test_the_spread_of_the_row_sizes_by_hand(fit_intercept):
+    X = gaussian(40, 6) + 1.0
+    risk = risk_of(X, fit_intercept=fit_intercept)
+    squares = ((X - X.mean(axis=0) * fit_intercept) ** 2).sum(axis=1)
+    found = check(risk, "row sizes")
+    assert found.value == pytest.approx(np.mean((squares / squares.mean() - 1) ** 2), rel=1e-10)
+    assert f"{np.sqrt(squares.max() / squares.mean()):.1f} times" in found.message
+
+
+@INTERCEPT
+def test_long_rows(fit_intercept):
+    X = gaussian(80, 60)
+    assert "row sizes" not in complaints(risk_of(X, fit_intercept=fit_intercept))
+    X[:5] *= 3
+    assert "row sizes" in complaints(risk_of(X, fit_intercept=fit_intercept))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_a_students_law(seed):
+    for design, heavy in (("gaussian", False), ("uniform", False), ("t30", False), ("t5", True)):
+        X, y = sp.simulate.paper_model(100, "normal", design).sample(200, rng=seed)
+        path = sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.5), n_iter=10)
+        assert ("row sizes" in complaints(estimate(path, "spectral"))) == heavy
+
+
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_rows_in_few_dimensions_may_differ_in_size(p):
+    for seed in range(5):
+        assert not check(risk_of(gaussian(100, p, seed)), "row sizes").warns
+
+
+@pytest.mark.parametrize(("factor", "scaled_too"), [(3, False), (30, True)])
+def test_sizes_that_are_used_may_differ_more(factor, scaled_too):
+    X = gaussian(80, 60)
+    X[:5] *= factor
+    path = sp.run(X, gaussian(80, 1)[:, 0], sp.LAD(), sp.Lasso(0.5), n_iter=4)
+    plain = check(estimate(path), "row sizes")
+    assert plain.warns
+    for row_scale in ("norm", np.linspace(1, 2, 80)):
+        scaled = check(estimate(path, row_scale=row_scale), "row sizes")
+        assert scaled.value == plain.value
+        assert scaled.threshold > plain.threshold
+        assert scaled.warns == scaled_too
+        assert scaled.message != plain.message
+
+
+# ------------------------------------------------------------------------------------------------
+# Directions of the rows
+# ------------------------------------------------------------------------------------------------
+
+
+def cosines_by_hand(X):
+    """All of them, around the mean; 0 with themselves and with the mean itself."""
+    X = X - X.mean(axis=0)
+    lengths = linalg.norm(X, axis=1, keepdims=True)
+    units = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 1e-6 * lengths.max())
+    return units @ units.T * (1 - np.eye(len(X)))
+
+
+@INTERCEPT
+def test_cosines_by_hand(fit_intercept):
+    X = gaussian(25, 4) + 2.0
+    X[3] = 0
+    evidence = Evidence(risk_of(X, fit_intercept=fit_intercept))
+    np.testing.assert_array_equal(np.sort(evidence.rows), np.arange(25))
+    expected = cosines_by_hand(X)[evidence.rows]
+    np.testing.assert_allclose(evidence.cosines, expected, atol=1e-12)
+    assert evidence.cosines[:, 3].any()  # a row of zeros is centred like others
+
+
+@INTERCEPT
+def test_cosines_of_a_row_that_is_the_mean(fit_intercept):
+    X = np.concatenate([gaussian(12, 4), np.zeros((1, 4)), -gaussian(12, 4)])
+    X = np.round(4 * X) / 4 + 2.0
+    evidence = Evidence(risk_of(X, fit_intercept=fit_intercept))
+    expected = cosines_by_hand(X)[evidence.rows]
+    np.testing.assert_allclose(evidence.cosines, expected, atol=1e-12)
+    assert not evidence.cosines[:, 12].any()
+
+
+@INTERCEPT
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosines_do_not_depend_on_where_the_rows_are(dtype, fit_intercept):
+    X, y = gaussian(100, 20), gaussian(100, 1, 1)[:, 0].astype(dtype)
+    for shift in (0.0, 30.0):
+        moved = (X + shift).astype(dtype)
+        evidence = Evidence(risk_of(moved, y, "loo", fit_intercept=fit_intercept))
+        expected = cosines_by_hand(X)[evidence.rows]
+        np.testing.assert_allclose(
+            evidence.cosines, expected, atol=1e-10 if dtype == np.float64 else 0.02
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_cosine_is_beyond_one(dtype):
+    X = np.outer(gaussian(100, 1), gaussian(1, 7, 1)).astype(dtype)
+    found = Evidence(risk_of(X, gaussian(100, 1, 2)[:, 0].astype(dtype))).cosines
+    assert np.abs(found).max() == 1
+    np.testing.assert_allclose(np.abs(found).sum(axis=1), 99, rtol=1e-3)
+
+
+def test_a_sample_of_many_rows_is_compared_with_all():
+    X = gaussian(200, 30)
+    evidence = Evidence(risk_of(X, method="loo"))
+    assert evidence.cosines.shape == (128, 200)
+    assert len(set(evidence.rows)) == 128
+    expected = cosines_by_hand(X)[evidence.rows]
+    np.testing.assert_allclose(evidence.cosines, expected, atol=1e-12)
+
+
+SPECTRA = {
+    "flat": np.eye(300),
+    "toeplitz": sp.simulate.toeplitz(300),
+    "two levels": np.diag([4.0] * 60 + [0.5] * 240),
+    "decaying": np.diag(1 / np.arange(10, 310)),
+}
+
+
+@pytest.mark.parametrize("covariance", SPECTRA.values(), ids=SPECTRA)
+@INTERCEPT
+def test_the_effective_dimension(covariance, fit_intercept):
+    X = gaussian(300, 300) @ np.linalg.cholesky(covariance).T + 5.0 * fit_intercept
+    risk = risk_of(X, method="loo", fit_intercept=fit_intercept)
+    truth = np.trace(covariance) ** 2 / np.trace(covariance @ covariance)
+    assert Evidence(risk).dimension == pytest.approx(truth, rel=0.1)
+    assert truth == pytest.approx(300) or truth < 200
+
+
+def test_the_dimension_does_not_mind_a_few_copies():
+    X = gaussian(150, 100)
+    clean = Evidence(risk_of(X)).dimension
+    X[:20] = X[20:40]
+    assert Evidence(risk_of(X)).dimension == pytest.approx(clean, rel=0.1)
+
+
+def with_copies(n, p, copied, angle=0.0):
+    """Independent rows, a number of which have one other in nearly the same direction."""
+    X = gaussian(n, p)
+    first, second = X[: copied // 2], X[copied // 2 : copied]
+    second[:] = 1.7 * (np.cos(angle) * first + np.sin(angle) * second)
+    return X
+
+
+@INTERCEPT
+@pytest.mark.parametrize("angle", [0.0, 0.2])
+def test_the_share_of_near_copies_by_hand(angle, fit_intercept):
+    X = with_copies(100, 40, 30, angle)
+    found = check(risk_of(X, fit_intercept=fit_intercept), "near copies")
+    assert found.value == 0.3
+    assert found.warns
+    assert found.message.startswith("30% of the rows")
+
+
+@INTERCEPT
+def test_few_copies_are_no_concern(fit_intercept):
+    X = with_copies(100, 40, 6)
+    found = check(risk_of(X, fit_intercept=fit_intercept), "near copies")
+    assert found.value == 0.06
+    assert not found.warns
+
+
+@INTERCEPT
+@pytest.mark.parametrize(("cosine", "copies"), [(0.3, 0.0), (0.7, 0.6)])
+def test_rows_that_are_alike_to_some_degree(cosine, copies, fit_intercept):
+    """Both more than by chance in two hundred dimensions."""
+    X = with_copies(100, 200, 60, math.acos(cosine))
+    assert cosines_by_hand(X)[60:].max() < 0.3
+    found = check(risk_of(X, method="loo", fit_intercept=fit_intercept), "near copies")
+    assert found.value == copies
+    assert "above 0.50" in found.message
+
+
+def test_rows_that_are_alike_by_chance_are_no_copies():
+    """In forty dimensions, cosines of two thirds are hardly more than that."""
+    X = with_copies(100, 40, 60, 0.9)
+    assert np.median(cosines_by_hand(X)[:60].max(axis=1)) > 0.5
+    assert not check(risk_of(X), "near copies").warns
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 10])
+def test_rows_in_few_dimensions_are_alike_by_chance(p):
+    X = gaussian(128, p)
+    assert cosines_by_hand(X).max() > 0.85
+    assert check(risk_of(X), "near copies").value == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_are_no_copies_of_each_other(dtype):
+    risk = risk_of(gaussian(100, 1).astype(dtype), gaussian(100, 1, 1)[:, 0].astype(dtype))
+    assert not check(risk, "near copies").warns
+
+
+def test_rows_around_another_point_than_zero():
+    """Cosines of rows with a common mean are large; of their differences from it they are not."""
+    X = gaussian(100, 40) + 3.0
+    for fit_intercept in (False, True):
+        assert not check(risk_of(X, fit_intercept=fit_intercept), "near copies").warns
+    assert check(risk_of(with_copies(100, 40, 30) + 3.0, fit_intercept=True), "near copies").warns
+
+
+def test_copies_around_another_point_than_zero():
+    X = np.repeat(gaussian(50, 40), 2, axis=0) + 3.0
+    X += 0.05 * gaussian(100, 40, 1)
+    assert check(risk_of(X), "near copies").warns
+
+
+# ------------------------------------------------------------------------------------------------
+# Order of the rows
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [21, 50, 200])
+@INTERCEPT
+def test_the_likeness_of_neighbours_by_hand(n, fit_intercept):
+    X = gaussian(n, 6) + 2.0
+    X[1:] += 0.8 * X[:-1]
+    risk = risk_of(X, method="loo", fit_intercept=fit_intercept)
+    evidence, found = Evidence(risk), check(risk, "serial rows")
+    cosines = cosines_by_hand(X)
+    rows = [i for i in evidence.rows if i < n - 1]
+    likeness = [cosines[i, i + 1] for i in rows]
+    anyone = [cosines[i, j] for i in rows for j in range(n) if j != i]
+    assert len(likeness) in (n - 1, 127, 128)
+    assert found.value == pytest.approx(np.mean(likeness) - np.mean(anyone), rel=1e-10)
+    by_chance = 4 / math.sqrt(len(likeness) * evidence.dimension)
+    assert found.threshold == pytest.approx(max(0.2, by_chance), rel=1e-12)
+    assert (found.threshold > 0.2) == (n < 200)
+    assert f"mean cosine {found.value:.2f}" in found.message
+
+
+def test_few_rows_say_nothing_of_their_order():
+    for n, known in ((1, False), (19, False), (20, False), (21, True)):  # twenty neighbours
+        found = check(risk_of(gaussian(n, 3)), "serial rows")
+        assert (found is not None) == known
+
+
+def test_likeness_that_is_no_concern():
+    """Each row has something in common with the next."""
+    for share, serial in ((0.15, False), (0.25, True)):
+        own, shared = gaussian(200, 100), gaussian(201, 100, 1)
+        X = math.sqrt(1 - 2 * share) * own + math.sqrt(share) * (shared[1:] + shared[:-1])
+        found = check(risk_of(X, method="loo"), "serial rows")
+        assert found.value == pytest.approx(share, abs=0.03)
+        assert found.warns == serial
+
+
+def test_rows_that_alternate_are_no_concern():
+    X = gaussian(60, 3) + 3 * (-1.0) ** np.arange(60)[:, None]
+    found = check(risk_of(X, method="loo"), "serial rows")
+    assert found.value < -0.5
+    assert not found.warns
+
+
+def test_sorted_rows_are_serial():
+    X = gaussian(100, 1)
+    assert not check(risk_of(X, method="loo"), "serial rows").warns
+    assert check(risk_of(np.sort(X, axis=0), method="loo"), "serial rows").warns
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("shape", [(21, 2), (60, 1), (60, 20), (300, 5), (100, 150)], ids=str)
+def test_independent_rows_are_not_serial(shape, seed):
+    X = gaussian(*shape, seed)
+    for rows in (X, X + 5.0, X * gaussian(shape[0], 1, seed + 10), np.abs(X)):
+        y = gaussian(shape[0], 1, seed + 20)[:, 0]
+        path = sp.run(rows, y, sp.Squared(), sp.Ridge(0.5), n_iter=2)
+        assert not check(estimate(path, "folds"), "serial rows").warns
+
+
+# Directions of rows around their mean do not have mean zero, if their law is skewed: those of
+# independent rows are alike by the squared length of that mean.
+SKEWED = {
+    "rare category": lambda rng: np.eye(2)[(rng.random(200) < 0.1).astype(int)],
+    "rare events": lambda rng: (rng.random((300, 50)) < 0.01).astype(float),
+    "a few far away": lambda rng: (
+        rng.normal(size=(200, 30)) + 100.0 * (np.arange(200) > 196)[:, None]
+    ),
+}
+
+
+@pytest.mark.parametrize("draw_rows", SKEWED.values(), ids=SKEWED)
+def test_skewed_rows_are_not_serial(draw_rows):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.permutation(draw_rows(rng))
+        assert not check(risk_of(X, method="folds"), "serial rows").warns
+
+
+def agreement_by_hand(residuals):
+    """Signs that agree less those that do not, over the root of their number."""
+    middle = np.median(residuals)
+    agree = 0
+    count = 0
+    for first, second in itertools.pairwise(residuals):
+        if first != middle and second != middle:
+            count += 1
+            agree += 1 if (first > middle) == (second > middle) else -1
+    return agree / math.sqrt(count)
+
+
+@pytest.mark.parametrize("n", [60, 61])  # with an odd number, the median has no sign
+@pytest.mark.parametrize("method", METHODS)
+def test_the_agreement_of_neighbours_by_hand(method, n):
+    path = paper_path(n=n, loss=sp.SquareRoot(), penalty=sp.Ridge(0.5))
+    risk = estimate(path, method)
+    residuals = path.y - risk.corrected[risk.best_iter]
+    found = check(risk, "serial errors")
+    assert found.value == pytest.approx(agreement_by_hand(residuals), rel=1e-12)
+    count = n - 1 if n % 2 == 0 else n - 3  # pairs with a sign
+    same = (1 + found.value / math.sqrt(count)) / 2
+    assert f"same sign in {same:.0%}" in found.message
+
+
+def test_errors_that_remember():
+    rng = np.random.default_rng(0)
+    X, n = rng.standard_normal((100, 20)), 100
+    steps = rng.standard_normal(n)
+    errors = linalg.toeplitz(0.9 ** np.arange(n), np.zeros(n)) @ steps
+    y = X[:, 0] + errors
+    order = rng.permutation(n)
+    for fit_intercept in (False, True):
+        risk = risk_of(X, y, "loo", fit_intercept=fit_intercept)
+        shuffled = risk_of(X[order], y[order], "loo", fit_intercept=fit_intercept)
+        np.testing.assert_allclose(shuffled.values, risk.values, rtol=1e-8)  # the same data
+        assert check(risk, "serial errors").warns
+        assert not check(shuffled, "serial errors").warns
+
+
+def test_errors_that_alternate_are_no_concern():
+    risk = risk_of(gaussian(60, 3), (-1.0) ** np.arange(60), "loo")
+    found = check(risk, "serial errors")
+    assert found.value < -found.threshold
+    assert not found.warns
+
+
+def test_few_pairs_say_nothing_of_their_order():
+    for n, known in ((20, False), (21, False), (22, True)):  # 19, 18 and 21 pairs with a sign
+        found = check(risk_of(gaussian(n, 3), np.linspace(1, 2, n)), "serial errors")
+        assert (found is not None) == known
+
+
+# ------------------------------------------------------------------------------------------------
+# The problem's shape and the algorithm
+# ------------------------------------------------------------------------------------------------
+
+
+def test_many_columns():
+    for p, many in ((120, False), (121, True)):
+        found = check(risk_of(gaussian(12, p)), "columns per row")
+        assert found.value == p / 12
+        assert found.warns == many
+    assert "10.1 times as many columns" in found.message
+    assert check(risk_of(gaussian(12, 120), fit_intercept=True), "columns per row").value == 10
+
+
+def test_few_rows():
+    for n, few in ((29, True), (30, False)):
+        found = check(risk_of(gaussian(n, 3)), "few rows")
+        assert found.warns == few
+        assert f"{n} observations" in found.message
+
+
+LIMITS = {
+    "chambolle-pock": lambda bound, c: dataclasses.replace(bound, tau=c * bound.tau),
+    "linearized-admm": lambda bound, c: dataclasses.replace(bound, alpha=c * bound.alpha),
+    "proximal-gradient": lambda bound, c: dataclasses.replace(bound, step=c * bound.step),
+    "fista": lambda bound, c: dataclasses.replace(bound, step=c * bound.step),
+}
+
+
+@INTERCEPT
+@pytest.mark.filterwarnings("ignore:.* may diverge")
+@pytest.mark.parametrize("name", LIMITS)
+def test_steps_beyond_their_limit(name, fit_intercept):
+    X, y, _ = draw(40, 10)
+    options = {"n_iter": 3, "fit_intercept": fit_intercept}
+    run = sp.run(X, y, sp.Huber(), sp.Ridge(0.1), ALGORITHM_EXAMPLES[name], **options)
+    design = X
+    if fit_intercept:
+        centred = X - X.mean(axis=0)
+        design = np.column_stack([centred, np.full(40, np.sqrt(np.mean(centred**2)))])
+    curvature = np.linalg.norm(design, 2) ** 2 / 40
+    default = check(estimate(run), "step sizes")
+    for relative in (0.999, 1.001):
+        algorithm = LIMITS[name](run.algorithm, relative / default.value)
+        path = sp.run(X, y, sp.Huber(), sp.Ridge(0.1), algorithm, **options)
+        found = check(estimate(path), "step sizes")
+        steps = {
+            "chambolle-pock": lambda a: a.sigma * a.tau,
+            "linearized-admm": lambda a: a.rho * a.alpha,
+            "proximal-gradient": lambda a: a.step / 2,
+            "fista": lambda a: a.step,
+        }
+        assert found.value == pytest.approx(steps[name](algorithm) * curvature, rel=1e-3)
+        assert found.warns == (relative > 1)
+    assert not default.warns
+
+
+@pytest.mark.parametrize("name", ALGORITHM_EXAMPLES)
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.Huber()], ids=repr)
+def test_default_steps_are_safe(name, loss):
+    X, y, _ = draw(40, 10)
+    algorithm = ALGORITHM_EXAMPLES[name]
+    if handles(algorithm, loss):
+        path = sp.run(X, y, loss, sp.Ridge(0.1), algorithm, n_iter=3)
+        assert not check(estimate(path), "step sizes").warns
+
+
+# ------------------------------------------------------------------------------------------------
+# The square root's projection
+# ------------------------------------------------------------------------------------------------
+
+
+def projected_by_hand(path, X, y, lam):
+    """Norms of the arguments of the projection, by Chambolle–Pock for the square root and ridge."""
+    sigma, tau, theta = path.algorithm.sigma, path.algorithm.tau, path.algorithm.theta
+    rho, n = path.algorithm.relaxation, len(y)
+    u, b, before, norms = np.zeros(n), np.zeros(X.shape[1]), np.zeros(X.shape[1]), []
+    for _ in range(path.n_iter):
+        # with over-relaxation, the extrapolation is from what was not relaxed
+        ahead = b + theta * (b - before) if rho == 1 else before + 2 / rho * (b - before)
+        point = u - sigma * (y - X @ ahead) / math.sqrt(n)
+        norms.append(linalg.norm(point))
+        u = u + rho * (point / max(1.0, norms[-1]) - u)
+        step = tau / math.sqrt(n)
+        shrunk = (b - tau * X.T @ u / math.sqrt(n)) / (1 + step * lam)
+        b, before = b + rho * (shrunk - b), b
+    np.testing.assert_allclose(path.coef[-1], b, atol=1e-8)
+    return np.array(norms)
+
+
+def nearly_perfect(excess, n_iter=60, algorithm=CHAMBOLLE_POCK, n=30, p=4):
+    """Exact responses of orthogonal columns, and a penalty beyond which the fit is not perfect.
+
+    With ridge up to ``1 / ‖X (XᵀX)⁻¹ b‖`` it is, and the dual is inside the ball.
+    """
+    X = np.sqrt(n) * linalg.qr(gaussian(n, p), mode="economic")[0]
+    coef = np.arange(1.0, p + 1)
+    lam = (1 + excess) / linalg.norm(X @ linalg.solve(X.T @ X, coef))
+    path = sp.run(X, X @ coef, sp.SquareRoot(), sp.Ridge(lam), algorithm, n_iter=n_iter)
+    return path, X, X @ coef, lam
+
+
+@pytest.mark.parametrize("excess", [-0.5, 1e-4, 0.5])
+@pytest.mark.parametrize(
+    "algorithm",
+    [sp.ChambollePock(), sp.ChambollePock(theta=0.5), sp.ChambollePock(relaxation=1.6)],
+    ids=repr,
+)
+def test_arguments_of_the_projection_by_hand(algorithm, excess):
+    path, *problem = nearly_perfect(excess, 40, algorithm)
+    norms = projected_by_hand(path, *problem)
+    found = check(estimate(path), "projection boundary")
+    near = np.abs(norms - 1)
+    assert np.abs(near - 1e-3).min() > 1e-9  # none of them is in doubt
+    assert found.value == np.mean(near < 1e-3)
+
+
+def test_linearized_admm_projects_the_same():
+    """It is Chambolle–Pock with larger duals."""
+    values = [
+        check(estimate(nearly_perfect(1e-4, 100, algorithm)[0]), "projection boundary").value
+        for algorithm in (sp.ChambollePock(), sp.LinearizedADMM())
+    ]
+    assert values[0] == values[1] > 0.1
+
+
+def test_a_nearly_perfect_fit_sits_at_the_boundary():
+    for excess, at_the_boundary in ((-0.5, False), (1e-4, True), (0.5, False)):
+        path, _, y, _ = nearly_perfect(excess, 200)
+        found = check(estimate(path), "projection boundary")
+        assert found.warns == at_the_boundary
+        assert (linalg.norm(y - path.fitted[-1]) < 1e-2 * linalg.norm(y)) == (excess < 0.1)
+
+
+# ------------------------------------------------------------------------------------------------
+# The estimate
+# ------------------------------------------------------------------------------------------------
+
+
+def with_values(risk, **changes):
+    """The same estimate with other numbers."""
+    return dataclasses.replace(risk, **changes)
+
+
+def test_the_size_of_the_correction_by_hand():
+    risk = estimate(paper_path())
+    best = risk.best_iter
+    found = check(risk, "correction size")
+    assert found.value == pytest.approx(1 - risk.train[best] / risk.values[best], rel=1e-10)
+    assert not found.warns
+    for relative, large in ((0.999, False), (1.001, True)):
+        train = (1 - relative * found.threshold) * risk.values
+        assert check(with_values(risk, train=train), "correction size").warns == large
+
+
+def test_interpolation_is_all_correction():
+    X, y = sp.simulate.paper_model(60, "normal").sample(30, rng=0)
+    risk = estimate(sp.run(X, y, sp.Squared(), sp.Ridge(1e-3), n_iter=30))
+    for t, large in ((2, False), (30, True)):  # if these were the best ones
+        chosen = with_values(risk, values=risk.values + 100 * (np.arange(31) != t))
+        assert check(chosen, "correction size").warns == large
+
+
+def test_estimates_below_zero_are_not_divided_by():
+    risk = estimate(paper_path())
+    for values in (0 * risk.values, risk.values - 100):
+        assert check(with_values(risk, values=values), "correction size").value == 0
+
+
+# ------------------------------------------------------------------------------------------------
+# Movement
+# ------------------------------------------------------------------------------------------------
+
+
+NAMED = {
+    "absolute": Criterion("absolute"),
+    "squared": Criterion("squared"),
+    "huber": Criterion("huber", 0.7),
+    "pseudo_huber": Criterion("pseudo_huber", 1.7),
+    "epsilon_insensitive": Criterion("epsilon_insensitive", 0.4),
+    "quantile": Criterion("quantile", 0.2),
+}
+
+
+def test_every_test_loss_is_named():
+    assert set(NAMED) == set(CRITERIA)
+
+
+def change_and_bound(criterion, y, first, second):
+    """How much the mean losses of two predictions differ, and how much they may."""
+    risks = np.array([criterion(y, z).mean() for z in (first, second)])
+    distance = np.sqrt(np.mean((first - second) ** 2))
+    return abs(risks[0] - risks[1]), lipschitz(criterion, risks)[0, 1] * distance
+
+
+@pytest.mark.parametrize("criterion", NAMED.values(), ids=NAMED)
+def test_risks_differ_by_no_more_than_the_bound(criterion):
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        y = rng.standard_t(3, 20)
+        first, second = rng.standard_normal((2, 20)) * rng.exponential(2.0, 2)[:, None]
+        change, bound = change_and_bound(criterion, y, first, second)
+        assert change <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("criterion", NAMED.values(), ids=NAMED)
+def test_the_bound_is_attained(criterion):
+    y = np.zeros(5)
+    # where the losses are steepest: far out, on the steeper side
+    shares = [
+        change / bound
+        for sign in (-1, 1)
+        for change, bound in [change_and_bound(criterion, y, sign * 1e5 + y, sign * 2e5 + y)]
+    ]
+    assert max(shares) == pytest.approx(1, rel=1e-4)
+
+
+def test_the_bound_of_squared_error_is_exact():
+    """Proportional errors attain it, whatever their sizes."""
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(20)
+    error = rng.standard_normal(20)
+    for a, b in ((0.1, 3.0), (2.0, 2.5), (0.0, 1.0)):
+        change, bound = change_and_bound(NAMED["squared"], y, y - a * error, y - b * error)
+        assert change == pytest.approx(bound, rel=1e-10)
+
+
+def test_the_bound_has_the_shape_of_all_pairs():
+    risks = np.array([1.0, 4.0, 9.0])
+    roots = [[2.0, 3.0, 4.0], [3.0, 4.0, 5.0], [4.0, 5.0, 6.0]]
+    np.testing.assert_allclose(lipschitz(NAMED["squared"], risks), roots)
+    below = lipschitz(NAMED["squared"], np.array([-1.0, 4.0]))  # estimates may be
+    np.testing.assert_allclose(below, [[0.0, 2.0], [2.0, 4.0]])
+    for name, slope in (("absolute", 1.0), ("huber", 0.7), ("quantile", 0.8)):
+        np.testing.assert_array_equal(lipschitz(NAMED[name], risks), np.full((3, 3), slope))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_true_risks_obey_the_bound(seed):
+    """With the distance of the predictions on new rows."""
+    model = sp.simulate.paper_model(30, "laplace")
+    X, y = model.sample(60, rng=seed)
+    coef = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=20).coef
+    for loss in (*CRITERIA, sp.Huber(0.7), sp.Quantile(0.2)):
+        risks, criterion = model.risk(coef, loss), resolve_test_loss(loss)
+        for s, t in itertools.combinations(range(0, 21, 4), 2):
+            moved = coef[s] - coef[t]
+            distance = np.sqrt(moved @ model.covariance @ moved)
+            bound = lipschitz(criterion, risks[[s, t]])[0, 1] * distance
+            assert abs(risks[s] - risks[t]) <= bound * (1 + 1e-9)
+
+
+def small_column():
+    """The response has to do with a small column alone: its coefficient moves, others do not."""
+    columns = np.sqrt(80) * linalg.qr(gaussian(80, 30), mode="economic")[0]
+    return columns * np.append(0.1, np.ones(29)), 3 * columns[:, 0] + gaussian(80, 1, 1)[:, 0]
+
+
+@INTERCEPT
+@pytest.mark.parametrize("test_loss", ["absolute", "squared", sp.Quantile(0.2)], ids=str)
+@pytest.mark.parametrize("outside", [False, True], ids=["fitted values", "coefficients"])
+def test_movement_by_hand(outside, test_loss, fit_intercept):
+    X, y = small_column() if outside else sp.simulate.paper_model(30, "normal").sample(80, rng=0)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=5, fit_intercept=fit_intercept)
+    X = X - X.mean(axis=0) * fit_intercept
+    risk = estimate(path, test_loss=test_loss)
+    values = risk.values + np.array([0, 0, 0.3, -0.9, 0, 0.2])
+    excess = []
+    for s, t in itertools.combinations(range(1, 6), 2):
+        moved = (
+            np.sqrt(np.mean((path.fitted[s] - path.fitted[t]) ** 2)),
+            linalg.norm(path.coef[s] - path.coef[t]) * np.sqrt(np.mean(X**2)),
+        )
+        slope = {"absolute": 1.0}.get(test_loss, 0.8)
+        if test_loss == "squared":
+            slope = np.sqrt(values[s]) + np.sqrt(values[t])
+        beyond = abs(values[s] - values[t]) - slope * max(moved)
+        excess.append((beyond, moved[1] > moved[0]))
+    found = check(with_values(risk, values=values), "movement")
+    assert found.value == pytest.approx(max(excess)[0] / risk.stderr[1:].min(), rel=1e-6)
+    assert max(excess)[0] > 0.05
+    assert max(excess)[1] == outside  # which of the two movements decided
+    assert not check(risk, "movement").warns
+
+
+def test_a_jump_of_the_estimate():
+    risk = estimate(paper_path(n_iter=60))
+    assert not check(risk, "movement").warns
+    jumped = risk.values.copy()
+    jumped[-1] += 2 * risk.stderr[-1]  # at the end, where the iterates hardly move any more
+    found = check(with_values(risk, values=jumped), "movement")
+    assert found.warns
+    assert "and 60 the estimate changes by" in found.message
+
+
+def test_the_largest_jump_that_is_no_concern():
+    """Of an estimate of a path that does not move at all."""
+    path = sp.run(np.zeros((40, 3)), gaussian(40, 1)[:, 0], sp.LAD(), sp.Lasso(0.1), n_iter=10)
+    risk = estimate(path)
+    threshold = check(risk, "movement").threshold
+    for relative, jump in ((0.999, False), (1.001, True)):
+        values = risk.values.copy()
+        values[-1] += relative * threshold * risk.stderr.min()
+        assert check(with_values(risk, values=values), "movement").warns == jump
+
+
+# ------------------------------------------------------------------------------------------------
+# Probes
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["compressed", "hutchinson"])
+def test_the_noise_of_the_probes_by_hand(method):
+    risk = estimate(paper_path(n_iter=30), method, n_probes=4, probe_tol=10.0)
+    best = risk.best_iter
+    assert best > 2
+    near = [risk.probe_stderr[t] ** 2 for t in range(best // 2, 2 * best + 1) if t <= 30]
+    found = check(risk, "probe noise")
+    assert found.value == pytest.approx(np.sqrt(np.mean(near)) / risk.stderr[best], rel=1e-10)
+    for relative, noisy in ((0.999, False), (1.001, True)):
+        noise = relative * found.threshold * risk.stderr[best] * np.ones(31)
+        assert check(with_values(risk, probe_stderr=noise), "probe noise").warns == noisy
+
+
+def test_few_probes_are_noisy():
+    """Eight are, where hundreds are not."""
+    path = paper_path(n=60, p=60, n_iter=30, penalty=sp.Ridge(0.05))
+    few, many = (estimate(path, "compressed", n_probes=m, probe_tol=100.0) for m in (8, 200))
+    assert "probe noise" in complaints(few)
+    assert "the noise of 8 random probes" in check(few, "probe noise").message
+    assert "probe noise" not in complaints(many)
+
+
+def test_only_a_tolerance_that_was_asked_for_is_missed_aloud():
+    """Warnings are errors here: those of Python, not those of the estimate."""
+    path = paper_path(n=60, p=60, n_iter=150, penalty=sp.Ridge(0.05))
+    silent = estimate(path, "compressed", n_probes=8)
+    assert "probe noise" in complaints(silent)
+    with pytest.warns(UserWarning, match=r"random probes is .*, above probe_tol = 0\.001"):
+        aloud = estimate(path, "compressed", n_probes=8, probe_tol=1e-3)
+    assert aloud.n_probes == silent.n_probes  # the most there may be
+    assert aloud.warnings == silent.warnings
+
+
+def test_no_noise_beside_no_error_is_no_concern():
+    """All losses equal: neither is there anything to sample."""
+    path = sp.run(np.zeros((40, 3)), np.ones(40), sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    risk = estimate(path, "hutchinson")
+    assert risk.stderr[risk.best_iter] == 0
+    assert check(risk, "probe noise") is None
+
+
+# ------------------------------------------------------------------------------------------------
+# Audits
+# ------------------------------------------------------------------------------------------------
+
+
+def audited(difference, spread, stderr, m=16):
+    """An estimate whose audit found such differences, at all iterates."""
+    risk = estimate(paper_path(), audit=m)
+    noise = np.random.default_rng(0).standard_normal(m)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    differences = np.tile(difference + spread * noise, (13, 1))
+    ones = np.ones(13)
+    audit = Audit(risk.audit.rows, differences, ones, ones, 1 / math.sqrt(m))
+    return with_values(risk, audit=audit, stderr=stderr * ones)
+
+
+@pytest.mark.parametrize(
+    ("difference", "spread", "stderr", "value"),
+    [
+        (0.5, 0.2, 0.24, 10),  # beyond chance, and visible: more than two standard errors
+        (-0.5, 0.2, 0.24, 10),
+        (0.5, 0.2, 0.26, 0),  # beyond chance, and too small to matter
+        (-0.5, 0.2, 0.26, 0),
+        (0.5, 1.0, 0.24, 2),  # visible, and perhaps by chance
+        (0.5, 2.0, 0.26, 0),
+        (0.0, 0.2, 0.24, 0),
+    ],
+)
+def test_differences_that_are_significant_and_visible(difference, spread, stderr, value):
+    risk = audited(difference, spread, stderr)
+    found = check(risk, "audit")
+    assert found.value == pytest.approx(value, rel=1e-10, abs=1e-10)
+    assert found.warns == (value == 10)
+    if found.warns:
+        assert f"cost {difference:+.2g} beside" in found.message
+        assert "10.0 standard errors" in found.message
+        assert f"repaired by {float(risk.audit.repair[0]):+.2g}" in found.message
+
+
+def test_the_worst_iterate_is_named():
+    risk = audited(0.0, 0.2, 0.3)
+    differences = risk.audit.differences.copy()
+    differences[9] += 5.0
+    risk = with_values(risk, audit=dataclasses.replace(risk.audit, differences=differences))
+    assert check(risk, "audit").message.startswith("at iterate 9 ")
+
+
+def test_no_audit_no_check():
+    path = paper_path()
+    assert check(estimate(path), "audit") is None
+    assert check(estimate(path, audit=16), "audit") is not None
+    assert check(estimate(path, audit="folds"), "audit") is not None
+
+
+def test_wrong_estimates_are_found_out():
+    """LAD–lasso at the vertices of a linear program, where the estimate alone is noise."""
+    X, y = sp.simulate.paper_model(100, "t2").sample(200, rng=1)
+    for n_iter, wrong in ((40, False), (800, True)):
+        path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=n_iter)
+        for audit, name in ((0, "movement"), (32, "audit")):
+            risk = sp.estimate_risk(path, method="compressed", audit=audit, rng=1)
+            assert (name in complaints(risk)) == wrong
+            assert wrong or risk.warnings == ()
+
+
+# ------------------------------------------------------------------------------------------------
+# What applies
+# ------------------------------------------------------------------------------------------------
+
+ALWAYS = {"near copies", "serial rows", "serial errors", "few rows"}
+OF_THE_THEORY = {
+    "movement",
+    "row sizes",
+    "columns per row",
+    "step sizes",
+    "projection boundary",
+    "correction size",
+}
+
+
+def names(risk):
+    found = [each.name for each in risk.diagnostics]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+@pytest.mark.parametrize("audit", [0, 8, "folds"])
+@pytest.mark.parametrize("method", METHODS)
+def test_checks_of_each_method(method, audit):
+    path = paper_path(loss=sp.SquareRoot(), penalty=sp.Ridge(0.5))
+    if method == audit:
+        return
+    expected = ALWAYS | ({"audit"} if audit else set())
+    if method not in ("loo", "folds"):
+        expected |= OF_THE_THEORY
+    if method in ("compressed", "hutchinson"):
+        expected |= {"probe noise"}
+    assert names(estimate(path, method, audit=audit)) == expected
+
+
+@pytest.mark.parametrize("method", ["exact", "loo"])
+def test_checks_of_recursions(method):
+    X, y, _ = draw(40, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
+    expected = ALWAYS
+    if method == "exact":
+        expected = ALWAYS | OF_THE_THEORY - {"step sizes", "projection boundary"}
+    assert names(estimate(path, method)) == expected
+
+
+def test_checks_of_other_losses():
+    assert names(estimate(paper_path())) == ALWAYS | OF_THE_THEORY - {"projection boundary"}
+
+
+def test_checks_of_callables():
+    risk = estimate(paper_path(), test_loss=lambda y, z: np.abs(y - z))
+    assert names(risk) == ALWAYS | OF_THE_THEORY - {"projection boundary", "movement"}
+
+
+def test_checks_of_centered_risks():
+    risk = estimate(paper_path(), centered=True)
+    assert names(risk) == ALWAYS | OF_THE_THEORY - {"projection boundary", "correction size"}
+
+
+@pytest.mark.parametrize("method", ["exact", "loo"])
+def test_designs_that_are_just_products(method):
+    X, y, _ = draw(40, 10)
+    dense, products = (
+        estimate(sp.run(design, y, sp.LAD(), sp.Lasso(0.3), n_iter=5), method)
+        for design in (X, Products(X))
+    )
+    np.testing.assert_allclose(products.values, dense.values, rtol=1e-10)
+    of_rows = {"near copies", "serial rows", "row sizes", "movement"}
+    assert names(products) == names(dense) - of_rows
+    assert "serial errors" in names(products)
+
+
+# ------------------------------------------------------------------------------------------------
+# In words
+# ------------------------------------------------------------------------------------------------
+
+
+def bad_paths():
+    """Paths with all that can be wrong."""
+    X, y, _ = draw(40, 10)
+    copies = np.repeat(X[:10], 4, axis=0)
+    yield sp.run(copies, np.repeat(y[:10], 4), sp.LAD(), sp.Lasso(0.3), n_iter=9)
+    X, y = sp.simulate.paper_model(60, "normal", "t3").sample(120, rng=1)
+    yield sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.05), n_iter=40)
+    yield sp.run(gaussian(12, 130), np.arange(12.0), sp.Squared(), sp.Ridge(0.01), n_iter=40)
+    yield nearly_perfect(1e-4, 100)[0]
+    yield paper_path(n=60, p=60, n_iter=30, penalty=sp.Ridge(0.05))
+    yield sp.run(X, y, sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(2.0, 2.0), n_iter=5)
+
+
+@pytest.mark.filterwarnings("ignore:.* may diverge")
+def test_messages():
+    seen = set()
+    methods = ("compressed", 0), ("hutchinson", 10), ("loo", 0), ("folds", 0)
+    for path, (method, audit) in itertools.product(bad_paths(), methods):
+        risk = estimate(path, method, audit=audit, n_probes=2, probe_tol=100.0)
+        warning = [each for each in risk.diagnostics if each.value > each.threshold]
+        assert risk.warnings == tuple(each.message for each in warning)
+        seen |= {each.name for each in warning}
+        for each in risk.diagnostics:
+            assert isinstance(each, Diagnostic)
+            assert math.isfinite(each.threshold)
+            assert not math.isnan(each.value)
+            assert type(each.value) is type(each.threshold) is float
+            assert type(each.message) is str
+        for message in risk.warnings:
+            assert any(letter.isdigit() for letter in message)
+            for placeholder in ("nan", "inf", "{", "}", "None"):
+                assert placeholder not in message.replace("at None", "")
+    assert len(seen) == len(CHECKS)  # each of them was seen to warn
+
+
+def test_no_warnings():
+    risk = estimate(paper_path())
+    assert risk.warnings == ()
+    assert len(risk.diagnostics) > 5
+
+
+def test_a_diagnostic_warns_beyond_its_threshold():
+    assert [Diagnostic("", value, 2.0, "").warns for value in (-3.0, 2.0, 2.1)] == [0, 0, 1]
+
+
+def test_messages_of_audits_of_all_rows():
+    X, y = sp.simulate.paper_model(20, "normal", "t3").sample(30, rng=0)
+    path = sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.01), n_iter=30)
+    risk = estimate(path, audit=32)
+    risk = with_values(risk, stderr=risk.stderr / 10)  # so that the difference shows
+    found = check(risk, "audit")
+    assert found.value == math.inf
+    assert "beyond any doubt" in found.message
+    assert all("inf" not in message for message in risk.warnings)
+
+
+def test_messages_of_audits_without_spread():
+    found = check(audited(0.5, 0.0, 0.2), "audit")  # 16 of 80 rows
+    assert found.warns
+    assert "beyond any doubt" in found.message
+
+
+def test_messages_of_single_probes():
+    risk = estimate(paper_path(), "hutchinson", n_probes=1)
+    found = check(risk, "probe noise")
+    assert found.warns
+    assert found.message.startswith("the noise of 1 random probes is unknown beside")
+    assert all("inf" not in message for message in risk.warnings)
+
+
+def test_messages_of_a_single_row():
+    path = sp.run(gaussian(1, 30), [3.0], sp.Squared(), sp.Ridge(0.1), n_iter=6)
+    risk = estimate(path, "hutchinson", n_probes=3)
+    assert all("inf" not in message for message in risk.warnings)
+
+
+def test_the_same_rows_are_compared_each_time():
+    risk = risk_of(with_copies(400, 20, 100))
+    first, again = (diagnose(risk) for _ in range(2))
+    assert first == again
+    assert 0.15 < check(risk, "near copies").value < 0.35  # of a sample, about a quarter
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_diagnostics_do_nothing(method):
+    path = paper_path(loss=sp.SquareRoot(), penalty=sp.Ridge(0.5), fit_intercept=True)
+    rng = np.random.default_rng(0)
+    risk = sp.estimate_risk(path, method=method, audit=8, rng=rng)
+    fields = ("values", "raw", "stderr", "probe_stderr", "train", "corrected")
+    before = {name: getattr(risk, name).copy() for name in fields}
+    state, fitted = rng.bit_generator.state, path.fitted.copy()
+    first, again = diagnose(risk), diagnose(risk)
+    assert first == again == risk.diagnostics
+    assert risk.diagnostics is risk.diagnostics  # computed once
+    for name, values in before.items():
+        np.testing.assert_array_equal(getattr(risk, name), values)
+    np.testing.assert_array_equal(path.fitted, fitted)
+    assert rng.bit_generator.state == state
+
+
+# ------------------------------------------------------------------------------------------------
+# Hardly any data
+# ------------------------------------------------------------------------------------------------
+
+DEGENERATE = {
+    "one number": ([[2.0]], [3.0]),
+    "one row": (gaussian(1, 3), [1.0]),
+    "two rows": ([[1.0], [2.0]], [1.0, 3.0]),
+    "one column": (gaussian(40, 1), gaussian(40, 1, 1)[:, 0]),
+    "zeros": (np.zeros((40, 5)), gaussian(40, 1)[:, 0]),
+    "ones": (np.ones((40, 5)), gaussian(40, 1)[:, 0]),
+    "constant columns": (np.c_[np.full((40, 2), 0.1), gaussian(40, 5)], gaussian(40, 1, 1)[:, 0]),
+    "copies": (np.repeat(gaussian(10, 5), 4, axis=0), np.repeat(gaussian(10, 1, 1)[:, 0], 4)),
+    "one row that is not zero": (np.eye(40)[:, :5] * np.eye(40)[:, :1], gaussian(40, 1)[:, 0]),
+    "rows of zeros": (np.r_[np.zeros((20, 5)), gaussian(20, 5)], gaussian(40, 1, 1)[:, 0]),
+    "no response": (gaussian(40, 5), np.zeros(40)),
+    "wide": (gaussian(8, 30), gaussian(8, 1, 1)[:, 0]),
+}
+
+
+@INTERCEPT
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+@pytest.mark.parametrize(("X", "y"), DEGENERATE.values(), ids=DEGENERATE)
+def test_degenerate_data(X, y, loss, dtype, fit_intercept):
+    X, y = (np.asarray(values, dtype) for values in (X, y))
+    path = sp.run(X, y, loss, sp.Ridge(0.1), n_iter=6, fit_intercept=fit_intercept)
+    for method, audit in (("exact", 2), ("compressed", 0), ("loo", 0)):
+        risk = sp.estimate_risk(path, method=method, audit=audit, rng=0)
+        assert ("few rows" in complaints(risk)) == (len(y) < 30)
+        for each in risk.diagnostics:
+            assert not math.isnan(each.value)
+            assert math.isfinite(each.threshold)
+            assert "nan" not in each.message
+        assert len(y) == 1 or all("inf" not in message for message in risk.warnings)
+
+
+def test_copies_of_all_rows_are_seen():
+    X, y = DEGENERATE["copies"]
+    assert check(risk_of(X, y), "near copies").value == 1
+
+
+# ------------------------------------------------------------------------------------------------
+# Array libraries and precisions
+# ------------------------------------------------------------------------------------------------
+
+
+def assert_same_diagnostics(first, second, rel):
+    assert len(first.diagnostics) == len(second.diagnostics)
+    for found, expected in zip(second.diagnostics, first.diagnostics, strict=True):
+        assert (found.name, found.warns) == (expected.name, expected.warns)
+        assert found.threshold == pytest.approx(expected.threshold, rel=rel)
+        assert found.value == pytest.approx(expected.value, rel=rel, abs=rel)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("method", ["exact", "compressed", "loo", "folds"])
+def test_array_api_strict(method, fit_intercept):
+    X, y = sp.simulate.paper_model(20, "normal", "t4").sample(50, rng=0)
+    ours, theirs = (
+        estimate(
+            sp.run(*data, sp.SquareRoot(), sp.Ridge(0.1), n_iter=8, fit_intercept=fit_intercept),
+            method,
+            audit=10,
+        )
+        for data in ((X, y), map(array_api_strict.asarray, (X, y)))
+    )
+    assert_same_diagnostics(ours, theirs, 1e-6)
+    assert theirs.warnings == ours.warnings
+
+
+def test_array_api_strict_recursion():
+    X, y, _ = draw(40, 7)
+    ours, theirs = (
+        estimate(sp.run(xp.asarray(X), xp.asarray(y), sp.Huber(), sp.NoPenalty(), momentum(xp), 5))
+        for xp in (np, array_api_strict)
+    )
+    assert_same_diagnostics(ours, theirs, 1e-8)
+
+
+@INTERCEPT
+def test_single_precision_is_close(fit_intercept):
+    X, y = sp.simulate.paper_model(20, "normal", "t4").sample(50, rng=0)
+    double, single = (
+        estimate(
+            sp.run(
+                X.astype(dtype),
+                y.astype(dtype),
+                sp.SquareRoot(),
+                sp.Ridge(0.1),
+                n_iter=8,
+                fit_intercept=fit_intercept,
+            )
+        )
+        for dtype in (np.float64, np.float32)
+    )
+    assert_same_diagnostics(double, single, 1e-3)
+
+
+# ------------------------------------------------------------------------------------------------
+# What they are for
+# ------------------------------------------------------------------------------------------------
+
+PAIRS = pytest.mark.parametrize(
+    ("loss", "penalty", "noise"),
+    [(sp.LAD(), sp.Lasso(0.5), "t2"), (sp.SquareRoot(), sp.Ridge(0.5), "normal")],
+    ids=["lad", "square_root"],
+)
+
+
+@pytest.fixture
+def challenge(monkeypatch):
+    """The paper's steps on one kind of data."""
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    from challenges import CHALLENGES
+
+    def estimated(kind, loss, penalty, noise, seed, law=None, **options):
+        rng = np.random.default_rng(seed)
+        data = CHALLENGES[kind](300, 150, loss, noise, rng, **(law or {}))
+        path = sp.run(data.X, data.y, loss, penalty, sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)
+        return sp.estimate_risk(path, audit=32, rng=seed, **options)
+
+    return estimated
+
+
+@PAIRS
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_wrong_with_the_papers_model(challenge, loss, penalty, noise, seed):
+    assert challenge("Gaussian", loss, penalty, noise, seed).warnings == ()
+
+
+@PAIRS
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_are_seen(challenge, loss, penalty, noise, seed):
+    found = complaints(challenge("near copies", loss, penalty, noise, seed))
+    assert {"near copies"} <= found <= {"near copies", "audit"}
+
+
+@PAIRS
+@pytest.mark.parametrize("seed", range(3))
+def test_time_is_seen(challenge, loss, penalty, noise, seed):
+    """Neighbours in time are near copies, too."""
+    found = complaints(challenge("time series", loss, penalty, noise, seed))
+    seen = {"near copies", "serial rows"}
+    assert seen <= found <= seen | {"serial errors", "audit"}
+
+
+@PAIRS
+@pytest.mark.parametrize(("memory", "seen"), [(0, False), (0.1, False), (0.3, True), (0.5, True)])
+def test_a_short_memory_is_seen(challenge, loss, penalty, noise, memory, seen):
+    risk = challenge("time series", loss, penalty, noise, 0, {"memory": memory})
+    assert check(risk, "serial rows").value == pytest.approx(memory, abs=0.04)
+    assert ("serial rows" in complaints(risk)) == seen
+    assert seen or risk.warnings == ()
+
+
+@PAIRS
+def test_a_longer_memory_leaves_near_copies(challenge, loss, penalty, noise):
+    risk = challenge("time series", loss, penalty, noise, 0, {"memory": 0.7})
+    assert {"near copies", "serial rows"} <= complaints(risk)
+
+
+@pytest.mark.parametrize("memory", [0.3, 0.5, 0.7, 0.9])
+def test_a_series_in_random_order_is_not_serial(challenge, memory):
+    path = challenge("time series", sp.LAD(), LASSO, "t2", 0, {"memory": memory}).path
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = risk_of(path.design.example[order], path.y[order], "loo")
+    assert not check(shuffled, "serial rows").warns
+    assert not check(shuffled, "serial errors").warns
+    assert check(shuffled, "near copies").warns == (memory >= 0.5)
+
+
+@PAIRS
+@pytest.mark.parametrize("kind", ["elliptical t₃", "one-hot", "near copies"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_in_no_order_are_not_serial(challenge, kind, loss, penalty, noise, seed):
+    found = complaints(challenge(kind, loss, penalty, noise, seed))
+    assert not found & {"serial rows", "serial errors"}
+    if kind == "one-hot":
+        assert found <= {"row sizes", "audit"}
+
+
+@PAIRS
+@pytest.mark.parametrize("seed", range(3))
+def test_elliptical_rows_are_seen(challenge, loss, penalty, noise, seed):
+    found = complaints(challenge("elliptical t₃", loss, penalty, noise, seed))
+    assert {"row sizes"} <= found <= {"row sizes", "audit"}
+
+
+def test_categories_make_rows_alike_but_not_copies():
+    rng = np.random.default_rng(0)
+    n = 300
+    levels = [rng.integers(0, 4, n), rng.integers(0, 3, n), rng.integers(0, 2, n)]
+    X = np.hstack([np.eye(level.max() + 1)[level] for level in levels])
+    X = np.column_stack([X, rng.standard_normal(n)])
+    assert not check(risk_of(X, fit_intercept=True), "near copies").warns
+    # measured again and again, they are
+    again = np.repeat(np.column_stack([X[:60], rng.standard_normal((60, 12))]), 5, axis=0)
+    again[:, -13:] += 0.05 * rng.standard_normal((n, 13))
+    assert check(risk_of(again, fit_intercept=True), "near copies").warns
+
+
+def test_every_check_says_what_it_asks():
+    risk = risk_of(np.random.default_rng(0).standard_normal((100, 30)))
+    assert all(found.meaning.endswith(".") for found in risk.diagnostics)
+
+
+def test_a_constant_column_is_no_category_of_others():
+    X = with_copies(100, 40, 30)
+    X[:, 0] = 1.0
+    assert check(risk_of(X, fit_intercept=True), "near copies").warns
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_columns_in_blocks_are_all_columns_and_no_category_is_cut(fit_intercept):
+    rng = np.random.default_rng(0)
+    noise, levels = rng.standard_normal((400, 100)), np.eye(300)[rng.permutation(400) % 300]
+    X = np.hstack([noise, levels, noise])
+    path = sp.run(X, X[:, 0], sp.LAD(), sp.Lasso(0.5), n_iter=2, fit_intercept=fit_intercept)
+    blocks = list(diagnostics._blocks_of_columns(path.design))
+    found = np.hstack([block for block, _ in blocks])
+    np.testing.assert_allclose(found, X, atol=1e-12)
+    sizes = [len(group) for _, groups in blocks for group in groups]
+    assert sizes == [1] * 100 + [300] + [1] * 100

@@ -1,0 +1,929 @@
+"""Interactions: how much the losses of two rows have to do with each other."""
+
+import itertools
+import math
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from backends import everywhere, on_backend, sp
+from problems import draw, ridge_hat
+from steinpath.problem import _scoring as scoring
+from steinpath.problem._scoring import CRITERIA, observation_losses, resolve_test_loss
+from steinpath.risk import _interactions as pairing
+from steinpath.risk import _leave_out as baselines
+from steinpath.risk import _methods as methods
+from steinpath.risk._interactions import disjoint_pairs
+from steinpath.risk._methods import METHODS, Problem
+
+leave_one_out, leave_out = map(on_backend, (baselines.leave_one_out, baselines.leave_out))
+Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.interactions))
+leave_out_rows, losses_at = map(on_backend, (methods.leave_out_rows, scoring.losses_at))
+
+LAD, LASSO = sp.LAD(), sp.Lasso(0.3)
+INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+LOO_AND_AUDIT = pytest.mark.parametrize(
+    "options", [{}, {"method": "exact", "audit": 14}], ids=["loo", "audit"]
+)
+
+
+def absolute(y, prediction):
+    return np.abs(y - prediction)
+
+
+def squared(y, prediction):
+    return (y - prediction) ** 2
+
+
+def plain_losses(y, prediction):
+    return (y - prediction) ** 2 / (1 + np.abs(y))
+
+
+def ridge_path(n=40, p=15, **options):
+    """A path that all methods can handle."""
+    X, y, _ = draw(n, p)
+    return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=12, **options)
+
+
+def momentum():
+    """Clipped descent that remembers an older state."""
+    return sp.Recursion(
+        dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1),
+        primal=lambda t, b, eta: b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1],
+        dual_jvp=lambda *_: None,
+        primal_jvp=lambda *_: None,
+    )
+
+
+def estimate(path, method="loo", **options):
+    """The estimated risk, all of it in double precision."""
+    return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)
+
+
+def problem_of(path, test_loss="absolute"):
+    """What to estimate."""
+    return Problem(
+        path=path,
+        criterion=resolve_test_loss(test_loss),
+        rng=np.random.default_rng(0),
+        precision="float64",
+    )
+
+
+def without(X, path, *rows):
+    """What a run to which some rows are zero predicts for all rows."""
+    keep = np.ones(len(X))
+    keep[list(rows)] = 0
+    target = path.y - path.offset
+    run = sp.run(
+        X * keep[:, None], target * keep, path.loss, path.penalty, path.algorithm, path.n_iter
+    )
+    return path.offset + run.coef @ X.T
+
+
+def with_and_without_the_column(n=9, p=5):
+    """The same run with an intercept and with its column written out, that column, and a shift."""
+    X, y, _ = draw(n, p)
+    path = sp.run(X + 1.0, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
+    centred = X - X.mean(axis=0)
+    Z = np.column_stack([centred, np.full(n, np.sqrt(np.mean(centred**2)))])
+    penalty = sp.Lasso(0.3, weights=np.append(np.ones(p), 0.0))
+    shift = np.median(path.y)
+    plain = sp.run(Z, path.y - shift, sp.LAD(), penalty, path.algorithm, n_iter=8)
+    return path, plain, Z, shift
+
+
+def changes_by_hand(X, path, loss, pairs):
+    """Losses of runs without the row, less those of runs without both rows."""
+    changes = np.zeros((path.n_iter + 1, len(pairs), 2))
+    for k, (i, j) in enumerate(pairs):
+        both = without(X, path, i, j)
+        for side, row in enumerate((i, j)):
+            alone = without(X, path, row)
+            y = path.y[row]
+            changes[:, k, side] = loss(y, alone[:, row]) - loss(y, both[:, row])
+    return changes
+
+
+def variance_by_hand(changes):
+    """Mean over the pairs of the product of both changes, plus its standard error; at least 0.
+
+    A single product is taken for positive.
+    """
+    bounds = []
+    for pairs in changes:
+        products = [a * b for a, b in pairs]
+        if len(products) == 1:
+            bounds.append(abs(products[0]))
+        else:
+            error = np.std(products, ddof=1) / math.sqrt(len(products))
+            bounds.append(max(0, np.mean(products) + error))
+    return np.array(bounds)
+
+
+# ------------------------------------------------------------------------------------------------
+# Leaving out groups of rows
+# ------------------------------------------------------------------------------------------------
+
+GROUPS = {
+    1: [[4], [0], [8], [4], [2]],
+    2: [[4, 1], [0, 8], [8, 2], [3, 7], [1, 4]],
+    3: [[4, 1, 0], [2, 8, 5], [6, 7, 3], [8, 0, 4], [5, 1, 2]],
+}
+
+
+@everywhere(every=7)
+@pytest.mark.parametrize("width", [1, 2, 256])  # columns that advance together
+@pytest.mark.parametrize("size", GROUPS)
+@pytest.mark.parametrize(
+    ("loss", "penalty", "algorithm"),
+    [
+        (sp.Squared(), sp.Ridge(0.3), sp.FISTA()),
+        (sp.LAD(), sp.Lasso(0.3), sp.ChambollePock()),
+        (sp.SquareRoot(), sp.Ridge(0.1), sp.LinearizedADMM()),
+        (sp.Huber(), sp.NoPenalty(), None),
+    ],
+    ids=["squared", "lad", "square_root", "recursion"],
+)
+def test_groups_are_left_out_together(loss, penalty, algorithm, size, width, monkeypatch):
+    monkeypatch.setattr(baselines, "_WIDTH", width)
+    X, y, _ = draw(9, 5)
+    path = sp.run(X, y, loss, penalty, algorithm or momentum(), n_iter=8)
+    groups = np.array(GROUPS[size])
+    found = leave_out(path, groups)
+    assert found.shape == (9, 5, size)
+    for k, group in enumerate(groups):
+        expected = without(X, path, *group)[:, group]
+        np.testing.assert_allclose(found[:, k, :], expected, atol=1e-10)
+    assert not np.allclose(found, path.fitted[:, groups], atol=1e-3)
+
+
+@everywhere
+def test_a_row_may_be_in_a_group_twice():
+    path = ridge_path(n=9, p=5)
+    once = leave_out(path, np.array([[3, 5], [7, 0]]))
+    twice = leave_out(path, np.array([[3, 5, 3], [0, 0, 7]]))
+    np.testing.assert_allclose(twice[:, 0, :], once[:, 0, [0, 1, 0]], rtol=1e-12)
+    np.testing.assert_allclose(twice[:, 1, :], once[:, 1, [1, 1, 0]], rtol=1e-12)
+    alone = leave_out(path, np.array([[6, 6]]))
+    np.testing.assert_allclose(alone[:, 0, :], leave_one_out(path)[:, [6, 6]], rtol=1e-12)
+
+
+@INTERCEPT
+def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
+    """Residuals of a group S that is left out are ``(1 - H_SS)⁻¹ r_S``."""
+    n, p, lam = 40, 10, 0.8
+    X, y, _ = draw(n, p)
+    X, y = X + 1.0, y + 3.0
+    path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=1500, fit_intercept=fit_intercept)
+    hat = ridge_hat(X, lam, fit_intercept)
+    residuals = y - hat @ y
+    for size in (1, 2, 3, 10):
+        groups = np.random.default_rng(0).permutation(n)[: 4 * size].reshape(4, size)
+        found = leave_out(path, groups)[-1]
+        for k, group in enumerate(groups):
+            rest = np.eye(size) - hat[np.ix_(group, group)]
+            expected = y[group] - np.linalg.solve(rest, residuals[group])
+            np.testing.assert_allclose(found[k], expected, atol=1e-7)
+
+
+@everywhere
+def test_groups_are_left_out_with_the_intercepts_column():
+    path, plain, Z, shift = with_and_without_the_column()
+    groups = np.array(GROUPS[3])
+    found = leave_out(path, groups)
+    for k, group in enumerate(groups):
+        expected = shift + without(Z, plain, *group)[:, group]
+        np.testing.assert_allclose(found[:, k, :], expected, atol=1e-10)
+
+
+@everywhere
+@INTERCEPT
+def test_without_all_rows_there_is_nothing_to_predict_from(fit_intercept):
+    path = ridge_path(n=9, p=5, fit_intercept=fit_intercept)
+    found = leave_out(path, np.arange(9)[None, :])
+    np.testing.assert_array_equal(found, np.full((13, 1, 9), path.offset))
+
+
+@everywhere
+def test_no_groups():
+    assert leave_out(ridge_path(n=9, p=5), np.zeros((0, 2), dtype=int)).shape == (13, 0, 2)
+
+
+@INTERCEPT
+def test_groups_in_single_precision(fit_intercept):
+    path = ridge_path(fit_intercept=fit_intercept)
+    groups = np.arange(12).reshape(6, 2)
+    double, single = (leave_out(path, groups, path.design.astype(t)) for t in ("f8", "f4"))
+    np.testing.assert_array_equal(double, leave_out(path, groups))
+    np.testing.assert_allclose(single, double, atol=1e-4)
+    assert np.abs(single - double).max() > 0
+    assert single.dtype == np.float64
+
+
+# ------------------------------------------------------------------------------------------------
+# Losses of some rows
+# ------------------------------------------------------------------------------------------------
+
+
+def some_predictions(T=4, n=9, rows=(7, 2, 8)):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal(n), np.array(rows), rng.normal(size=(T, 3)), rng.normal(size=(T, n))
+
+
+@everywhere
+@pytest.mark.parametrize("name", CRITERIA)
+def test_named_losses_of_some_rows(name):
+    y, rows, predictions, others = some_predictions()
+    criterion = resolve_test_loss(name)
+    found = losses_at(criterion, y, rows, predictions, others)
+    np.testing.assert_array_equal(found, criterion(y[rows], predictions))
+    named_and_own = losses_at(lambda y, z: criterion(y, z), y, rows, predictions, others)
+    np.testing.assert_allclose(named_and_own, found, rtol=1e-12)
+
+
+@everywhere
+def test_callables_see_all_rows():
+    y, rows, predictions, others = some_predictions()
+    seen = []
+
+    def look(of_y, prediction):
+        seen.append((of_y.copy(), prediction.copy()))
+        return np.arange(9.0) * (of_y - prediction)
+
+    found = losses_at(look, y, rows, predictions, others)
+    np.testing.assert_allclose(found, rows * (y[rows] - predictions), rtol=1e-12)
+    assert len(seen) == 4
+    for t, (of_y, prediction) in enumerate(seen):
+        expected = others[t].copy()
+        expected[rows] = predictions[t]
+        np.testing.assert_array_equal(of_y, y)
+        np.testing.assert_array_equal(prediction, expected)
+
+
+@everywhere
+def test_callables_of_all_rows_in_another_order():
+    y, _, _, predictions = some_predictions()
+    order = np.random.default_rng(1).permutation(9)
+    found = losses_at(plain_losses, y, order, predictions[:, order], 0 * predictions)
+    np.testing.assert_array_equal(found, plain_losses(y, predictions)[:, order])
+
+
+def test_callables_must_return_the_losses_of_all_rows():
+    y, rows, predictions, others = some_predictions()
+    for wrong in (lambda y, z: squared(y, z).mean(), lambda y, z: squared(y, z)[:3]):
+        with pytest.raises(ValueError, match=r"an array of shape \(9,\)"):
+            losses_at(wrong, y, rows, predictions, others)
+
+
+@pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
+def test_losses_of_some_rows_keep_their_kind(test_loss):
+    y, rows, predictions, others = some_predictions()
+    criterion, expected = resolve_test_loss(test_loss), squared(y[rows], predictions)
+    single = (values.astype(np.float32) for values in (predictions, others))
+    found = losses_at(criterion, y.astype(np.float32), rows, *single)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    found = losses_at(criterion, y, rows, predictions, others)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------
+# By refitting
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere(every=5)
+@pytest.mark.parametrize(
+    ("test_loss", "loss"),
+    [
+        ("absolute", absolute),
+        ("squared", squared),
+        (sp.Quantile(0.3), lambda y, z: np.maximum(0.3 * (y - z), -0.7 * (y - z))),
+        (plain_losses, plain_losses),
+    ],
+    ids=["absolute", "squared", "loss", "callable"],
+)
+@pytest.mark.parametrize(
+    ("fitting", "penalty"),
+    [(sp.Squared(), sp.Ridge(0.3)), (sp.LAD(), sp.Lasso(0.3)), (sp.SquareRoot(), sp.Ridge(0.1))],
+    ids=["squared", "lad", "square_root"],
+)
+def test_changes_by_refitting(fitting, penalty, test_loss, loss):
+    X, y, _ = draw(9, 5)
+    path = sp.run(X, y, fitting, penalty, n_iter=8)
+    rows = np.array([7, 2, 8, 0, 5])  # in any order; the last one has no other
+    predictions, found = leave_out_rows(problem_of(path, test_loss), rows, path.design)
+    expected = changes_by_hand(X, path, loss, [(7, 2), (8, 0)])
+    alone = np.stack([without(X, path, i)[:, i] for i in rows], axis=1)
+    np.testing.assert_allclose(predictions, alone, atol=1e-12)
+    np.testing.assert_allclose(found.changes, expected, atol=1e-11)
+    np.testing.assert_allclose(found.variance(), variance_by_hand(expected), atol=1e-11)
+    assert np.abs(expected[3:]).mean() > 1e-2
+
+
+@everywhere
+def test_changes_by_refitting_with_the_intercepts_column():
+    path, plain, Z, shift = with_and_without_the_column()
+    rows = np.arange(9)
+    predictions, found = leave_out_rows(problem_of(path), rows, path.design)
+    expected = changes_by_hand(Z, plain, absolute, [(0, 1), (2, 3), (4, 5), (6, 7)])
+    np.testing.assert_allclose(found.changes, expected, atol=1e-11)
+    np.testing.assert_allclose(predictions[:, 3], shift + without(Z, plain, 3)[:, 3], atol=1e-11)
+    assert np.abs(expected[3:]).mean() > 1e-2
+
+
+@everywhere
+def test_changes_of_recursions_by_refitting():
+    X, y, _ = draw(9, 5)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
+    _, found = leave_out_rows(problem_of(path), np.array([4, 0, 8, 3]), path.design)
+    expected = changes_by_hand(X, path, absolute, [(4, 0), (8, 3)])
+    np.testing.assert_allclose(found.changes, expected, atol=1e-12)
+    assert np.abs(expected[3:]).mean() > 1e-2
+
+
+def test_changes_of_least_squares_have_a_closed_form():
+    """By the hat matrix, without any refit."""
+    n, p, lam = 30, 10, 0.3
+    X, y, _ = draw(n, p)
+    path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=800)
+    hat = X @ np.linalg.solve(X.T @ X + np.sqrt(n) * lam * np.eye(p), X.T)
+    residuals, rest = y - hat @ y, np.eye(n) - hat
+    _, found = leave_out_rows(problem_of(path, "squared"), np.arange(n), path.design)
+    products = []
+    for k, (i, j) in enumerate(np.arange(n).reshape(15, 2)):
+        alone = residuals[[i, j]] / np.diag(rest)[[i, j]]
+        both = np.linalg.solve(rest[i : j + 1, i : j + 1], residuals[[i, j]])
+        np.testing.assert_allclose(found.changes[-1, k], alone**2 - both**2, atol=1e-6)
+        products.append(np.prod(alone**2 - both**2))
+    expected = np.mean(products) + np.std(products, ddof=1) / math.sqrt(15)
+    assert found.variance()[-1] == pytest.approx(expected, rel=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------
+# What follows from the changes
+# ------------------------------------------------------------------------------------------------
+
+
+def some_changes(T=6, q=5):
+    """Changes that are alike within a pair, but opposite at the last iterate."""
+    rng = np.random.default_rng(0)
+    shared, own = rng.standard_normal((T, q, 1)), rng.standard_normal((T, q, 2))
+    changes = shared + own
+    changes[-1, :, 1] = -changes[-1, :, 0]
+    return changes
+
+
+@everywhere
+@pytest.mark.parametrize("q", [1, 2, 5, 32])
+def test_variances_by_hand(q):
+    changes = some_changes(q=q)
+    found = Interactions(changes)
+    np.testing.assert_allclose(found.variance(), variance_by_hand(changes), rtol=1e-12)
+    assert (found.variance()[:-1] > 0).any()
+    assert (found.variance()[-1] > 0) == (q == 1)
+    for t1, t2 in itertools.product(range(6), repeat=2):
+        expected = variance_by_hand((changes[t1] - changes[t2])[None])[0]
+        between = found.variance_between(t1, t2)
+        assert between == pytest.approx(expected, rel=1e-12)
+        assert between == found.variance_between(t2, t1)
+        assert type(between) is float
+        assert between >= 0
+        assert t1 != t2 or between == 0
+
+
+@everywhere
+def test_pairs_with_opposite_changes_count_as_such():
+    changes = np.array([[[1.0, 4.0], [2.0, -1.0]], [[1.0, 1.0], [5.0, -1.0]]])
+    # products 4 and -2, 1 and -5: means 1 and -2, standard errors 3 and 3
+    np.testing.assert_allclose(Interactions(changes).variance(), [4, 1], rtol=1e-12)
+    assert Interactions(changes).variance_between(1, 0) == 0  # 0 · -3 and 3 · 0
+    shifted = changes - np.array([[[0.0, 0.0], [0.0, 4.0]]])  # 4 and -10, 1 and -25
+    np.testing.assert_allclose(Interactions(shifted).variance(), [4, 1], rtol=1e-12)
+    opposite = np.array([[[1.0, -4.0], [2.0, -1.0]]])  # -4 and -2: -3 and 1
+    np.testing.assert_array_equal(Interactions(opposite).variance(), [0])
+
+
+@everywhere
+def test_equal_pairs_have_no_noise():
+    changes = np.tile([2.0, 3.0], (4, 7, 1))
+    np.testing.assert_allclose(Interactions(changes).variance(), np.full(4, 6.0), rtol=1e-12)
+    np.testing.assert_allclose(Interactions(-changes).variance(), np.full(4, 6.0), rtol=1e-12)
+
+
+@everywhere
+def test_no_pairs_no_variance():
+    found = Interactions(np.zeros((3, 0, 2)))
+    np.testing.assert_array_equal(found.variance(), np.zeros(3))
+    assert found.variance_between(0, 2) == 0
+
+
+def test_rows_that_are_predicted_alike_do_not_interact():
+    path = ridge_path(n=9, p=5)
+    pairs = np.array([[3, 5], [7, 0]])
+    alone = np.ones((13, 2, 2))
+    together = alone.copy()
+    assert not interactions(path, squared, pairs, alone, together).changes.any()
+    together[4, 1, 0] = 2.5  # row 7, when row 0 is left out as well
+    expected = np.zeros((13, 2, 2))
+    expected[4, 1, 0] = (path.y[7] - 1) ** 2 - (path.y[7] - 2.5) ** 2
+    found = interactions(path, squared, pairs, alone, together)
+    np.testing.assert_allclose(found.changes, expected, rtol=1e-12)
+    assert not found.variance().any()  # if only one of them minds the other, there is none
+
+
+@pytest.mark.parametrize(
+    ("m", "q"), [(0, 0), (1, 0), (2, 1), (3, 1), (9, 4), (63, 31), (64, 32), (65, 32), (500, 32)]
+)
+def test_no_row_is_in_two_pairs(m, q):
+    rows = np.random.default_rng(0).permutation(1000)[:m]
+    pairs = disjoint_pairs(rows)
+    assert pairs.shape == (q, 2)
+    np.testing.assert_array_equal(pairs.ravel(), rows[: 2 * q])
+
+
+def matchings(rows):
+    """All ways to put an even number of rows in pairs."""
+    if not rows:
+        yield []
+    for k in range(1, len(rows)):
+        for others in matchings(rows[1:k] + rows[k + 1 :]):
+            yield [rows[0], rows[k], *others]
+
+
+def test_the_mean_over_all_pairings_is_that_of_all_pairs():
+    X, y, _ = draw(6, 3)
+    path = sp.run(X, y, sp.Squared(), sp.Ridge(0.1), n_iter=8)
+    every = changes_by_hand(X, path, squared, list(itertools.combinations(range(6), 2)))
+    ways = list(matchings(list(range(6))))
+    found = [
+        leave_out_rows(problem_of(path, "squared"), np.array(rows), path.design)[1].changes
+        for rows in ways
+    ]
+    assert len(found) == 15
+    for of_changes in (lambda c: c, lambda c: c[5:6] - c[2:3]):
+        mean = np.mean([of_changes(changes).prod(axis=2).mean(axis=1) for changes in found], axis=0)
+        np.testing.assert_allclose(mean, of_changes(every).prod(axis=2).mean(axis=1), rtol=1e-9)
+        assert (np.abs(mean) > 1e-6).sum() >= len(mean) - 1
+
+
+# ------------------------------------------------------------------------------------------------
+# In standard errors
+# ------------------------------------------------------------------------------------------------
+
+
+def pairs_of(path, rows, loss="absolute"):
+    """Interactions of some rows, in the order given."""
+    return leave_out_rows(problem_of(path, loss), rows, path.design)[1]
+
+
+def pairs_of_leave_one_out(path, loss="absolute"):
+    """Those of its rows in random order."""
+    return pairs_of(path, np.random.default_rng(0).permutation(path.n_samples), loss)
+
+
+@INTERCEPT
+def test_standard_errors_of_leave_one_out_by_hand(fit_intercept):
+    path = ridge_path(fit_intercept=fit_intercept)
+    risk, pairs = estimate(path, test_loss="absolute"), pairs_of_leave_one_out(path)
+    assert pairs.changes.shape == (13, 20, 2)
+    np.testing.assert_allclose(risk.interactions.changes, pairs.changes, atol=1e-12)
+    losses = absolute(path.y, risk.corrected)
+    variance = losses.var(axis=1, ddof=1) / 40 + variance_by_hand(pairs.changes)
+    np.testing.assert_allclose(risk.stderr, np.sqrt(variance), rtol=1e-10)
+    assert (pairs.variance()[3:] > 0.05 * variance[3:]).all()
+    for t1, t2 in ((3, 12), (12, 3), (0, 7)):
+        paired = (losses[t1] - losses[t2]).var(ddof=1) / 40
+        between = variance_by_hand((pairs.changes[t1] - pairs.changes[t2])[None])[0]
+        difference, stderr = risk.compare(t1, t2)
+        assert difference == pytest.approx(risk.values[t1] - risk.values[t2], rel=1e-12)
+        assert stderr == pytest.approx(np.sqrt(paired + between), rel=1e-10)
+        assert between > 0.05 * paired
+    assert risk.compare(5, 5) == (0, 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_standard_errors_of_audits_by_hand(method):
+    path = ridge_path()
+    risk = estimate(path, method, test_loss="absolute", audit=14)
+    if method == "loo":
+        pairs = pairs_of_leave_one_out(path)
+    else:
+        pairs = pairs_of(path, risk.audit.rows)
+        assert pairs.changes.shape == (13, 7, 2)
+    np.testing.assert_allclose(risk.interactions.changes, pairs.changes, atol=1e-12)
+    losses = absolute(path.y, risk.corrected)
+    variance = losses.var(axis=1, ddof=1) / 40 + risk.audit.error**2 + pairs.variance()
+    np.testing.assert_allclose(risk.stderr, np.sqrt(variance), rtol=1e-8)
+    spread = (losses[3] - losses[12]).var(ddof=1) / 40
+    variance = spread + risk.audit.error_between(3, 12) ** 2 + pairs.variance_between(3, 12)
+    variance += risk.probe_stderr[3] ** 2 + risk.probe_stderr[12] ** 2
+    assert risk.compare(3, 12)[1] == pytest.approx(np.sqrt(variance), rel=1e-8)
+    assert pairs.variance()[12] > 0
+    assert pairs.variance_between(3, 12) > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_they_are_known_where_rows_are_left_out_one_at_a_time(method):
+    path = ridge_path()
+    for audit in (0, 14, "folds"):
+        if method != audit:
+            known = estimate(path, method, audit=audit).interactions is not None
+            assert known == (method == "loo" or audit == 14)
+
+
+def test_leave_one_out_keeps_its_pairs_when_audited():
+    path = ridge_path()
+    plain = estimate(path)
+    for audit in (2, 14, "folds"):
+        risk = estimate(path, audit=audit)
+        np.testing.assert_array_equal(risk.interactions.changes, plain.interactions.changes)
+        np.testing.assert_array_equal(risk.stderr, plain.stderr)
+
+
+def test_centering_leaves_the_changes_alone():
+    path = ridge_path()
+    plain, centered = (estimate(path, centered=flag) for flag in (False, True))
+    np.testing.assert_array_equal(centered.interactions.changes, plain.interactions.changes)
+    losses = (path.y - plain.corrected) ** 2 - path.y**2
+    variance = losses.var(axis=1, ddof=1) / 40 + plain.interactions.variance()
+    np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10)
+
+
+def test_row_scales_leave_the_changes_alone():
+    path = ridge_path()
+    risks = [estimate(path, "exact", audit=14, row_scale=s) for s in (None, "norm", "auto")]
+    for risk in risks[1:]:
+        np.testing.assert_array_equal(risk.interactions.changes, risks[0].interactions.changes)
+
+
+# ------------------------------------------------------------------------------------------------
+# Which pairs
+# ------------------------------------------------------------------------------------------------
+
+
+def test_each_pair_is_one_more_column(monkeypatch):
+    path, columns = ridge_path(n=80, p=5), []
+    replay = baselines.replay
+
+    def counting(path, left_out, *rest, **options):
+        columns.extend(left_out.sum(axis=0))
+        return replay(path, left_out, *rest, **options)
+
+    monkeypatch.setattr(baselines, "replay", counting)
+    for method, audit, rows, pairs in (
+        ("loo", 0, 80, 32),
+        ("loo", 9, 80, 32),
+        ("exact", 70, 70, 32),
+        ("exact", 9, 9, 4),
+        ("exact", 2, 2, 1),
+    ):
+        columns.clear()
+        risk = estimate(path, method, audit=audit)
+        assert columns == rows * [1] + pairs * [2]
+        assert risk.interactions.changes.shape == (13, pairs, 2)
+
+
+@everywhere
+@LOO_AND_AUDIT
+def test_the_pairs_change_nothing_else(options, monkeypatch):
+    path = ridge_path()
+    full = estimate(path, **options)
+    monkeypatch.setattr(pairing, "_PAIRS", 3)
+    few = estimate(path, **options)
+    for name in ("values", "raw", "corrected"):
+        np.testing.assert_allclose(getattr(few, name), getattr(full, name), rtol=1e-12)
+    expected = full.interactions.changes[:, :3]
+    np.testing.assert_allclose(few.interactions.changes, expected, atol=1e-12)
+
+
+@everywhere
+def test_leave_one_out_has_no_randomness():
+    path = ridge_path()
+    first, other = (sp.estimate_risk(path, method="loo", rng=s) for s in (3, 4))
+    np.testing.assert_array_equal(first.interactions.changes, other.interactions.changes)
+    np.testing.assert_array_equal(first.stderr, other.stderr)
+
+
+@everywhere
+def test_the_rng_draws_the_pairs_of_an_audit():
+    path = ridge_path()
+    first, again, other = (
+        sp.estimate_risk(path, method="exact", audit=20, rng=s) for s in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first.interactions.changes, again.interactions.changes)
+    assert not np.allclose(first.interactions.variance()[1:], other.interactions.variance()[1:])
+
+
+def test_the_pairs_are_a_fair_sample():
+    """Means over many draws of the pairs are those of all pairs."""
+    X, y = sp.simulate.paper_model(15).sample(30, rng=0)
+    path = sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=10)
+    draws = np.stack(
+        [
+            sp.estimate_risk(path, "absolute", method="spectral", audit=14, rng=seed)
+            .interactions.changes[[3, 10]]
+            .prod(axis=2)
+            .mean(axis=1)
+            for seed in range(60)
+        ]
+    )
+    pairs = np.array(list(itertools.combinations(range(30), 2)))
+    alone = leave_one_out(path)[:, pairs]
+    criterion = resolve_test_loss("absolute")
+    every = interactions(path, criterion, pairs, alone, leave_out(path, pairs))
+    distance = draws.mean(axis=0) - every.changes[[3, 10]].prod(axis=2).mean(axis=1)
+    assert (np.abs(distance) < 3 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
+    assert (every.variance()[[3, 10]] > 2 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
+
+
+def test_single_precision_is_close():
+    path = ridge_path(fit_intercept=True)
+    double = estimate(path, "exact", audit=40)
+    single = sp.estimate_risk(path, method="exact", audit=40, rng=0)
+    distance = np.abs(single.interactions.changes - double.interactions.changes).max()
+    assert 0 < distance < 1e-4 * np.abs(double.interactions.changes).max()
+    assert single.interactions.changes.dtype == single.stderr.dtype == np.float64
+
+
+@LOO_AND_AUDIT
+@pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
+def test_single_precision_data(options, test_loss):
+    X, y, _ = draw(30, 9)
+    single, double = (
+        estimate(
+            sp.run(X.astype(t), y.astype(t), sp.Squared(), sp.Ridge(0.2), n_iter=12),
+            test_loss=test_loss,
+            **options,
+        )
+        for t in (np.float32, np.float64)
+    )
+    assert single.interactions.changes.dtype == single.stderr.dtype == np.float32
+    np.testing.assert_allclose(
+        single.interactions.variance(), double.interactions.variance(), rtol=1e-3
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Other forms of the same data
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@LOO_AND_AUDIT
+def test_callables_agree_with_names(options):
+    path = ridge_path()
+    named, own = (estimate(path, test_loss=t, **options) for t in ("absolute", absolute))
+    np.testing.assert_allclose(own.interactions.changes, named.interactions.changes, atol=1e-12)
+    np.testing.assert_allclose(own.stderr, named.stderr, rtol=1e-12)
+    assert own.compare(12, 3) == pytest.approx(named.compare(12, 3), rel=1e-12)
+
+
+@everywhere(every=3)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("audit", [0, 14, "folds"])
+def test_callables_that_know_all_rows(method, audit):
+    """A test loss sees all observations, whatever is asked of it."""
+    if method == audit:
+        return
+    path, weights = ridge_path(), np.linspace(0, 2, 40)
+    named, own = (
+        estimate(path, method, audit=audit, test_loss=t)
+        for t in ("absolute", lambda y, z: weights * np.abs(y - z))
+    )
+    if method != "folds":
+        losses = weights * np.abs(path.y - own.corrected)
+        np.testing.assert_allclose(own.raw, losses.mean(axis=1), rtol=1e-12)
+    if own.interactions is not None:
+        rows = np.random.default_rng(0).permutation(40) if method == "loo" else own.audit.rows
+        pairs = disjoint_pairs(rows)
+        expected = weights[pairs] * named.interactions.changes
+        np.testing.assert_allclose(own.interactions.changes, expected, atol=1e-12)
+    if audit == 14 and method not in ("loo", "folds"):
+        expected = weights[own.audit.rows] * named.audit.differences
+        np.testing.assert_allclose(own.audit.differences, expected, atol=1e-10)
+
+
+DIVERGENT = pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
+
+
+@DIVERGENT
+def test_runs_that_diverge_without_a_row(test_loss):
+    """Two opposite rows hold each other at zero; alone, each of them explodes."""
+    unstable = sp.Recursion(
+        dual=lambda t, u, v: -1e3 * v[-1],
+        primal=lambda t, b, eta: b[-1] - 1e3 * eta[-1],
+        dual_jvp=lambda *_: None,
+        primal_jvp=lambda *_: None,
+    )
+    X, y = np.ones((3, 1)), np.array([1.0, -1.0, 0.0])
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), unstable, n_iter=80)
+    with pytest.raises(FloatingPointError, match="or with fewer rows"):
+        estimate(path, test_loss=test_loss)
+
+
+def fragile():
+    """Descent that needs three rows out of four, and does not move otherwise."""
+    return sp.Recursion(
+        dual=lambda t, u, v: v[-1],
+        primal=lambda t, b, eta: np.where(eta[-1] < 0.7, np.inf, 0.0),
+        dual_jvp=lambda t, u, v, du, dv: dv[-1],
+        primal_jvp=lambda t, b, eta, db, deta: 0 * deta[-1],
+    )
+
+
+@everywhere
+@DIVERGENT
+@pytest.mark.parametrize("options", [{}, {"method": "exact", "audit": 2}], ids=["loo", "audit"])
+def test_runs_that_diverge_without_a_pair(options, test_loss):
+    path = sp.run(np.ones((4, 1)), np.ones(4), sp.Squared(), sp.NoPenalty(), fragile(), n_iter=3)
+    assert np.isfinite(leave_one_out(path)).all()
+    with pytest.raises(FloatingPointError, match="or with fewer rows"):
+        estimate(path, test_loss=test_loss, **options)
+
+
+@everywhere
+def test_the_order_of_the_rows_does_not_matter():
+    X, y, _ = draw(40, 15)
+    order = np.random.default_rng(0).permutation(40)
+    path, moved = (
+        sp.run(X[rows], y[rows], sp.SquareRoot(), sp.Ridge(0.1), sp.ChambollePock(0.3, 0.3), 12)
+        for rows in (np.arange(40), order)
+    )
+    first, second = estimate(path), estimate(moved)
+    np.testing.assert_allclose(second.values, first.values, rtol=1e-10)
+    np.testing.assert_allclose(second.corrected, first.corrected[:, order], atol=1e-10)
+    # the pairs are others; the same ones change in the same way
+    rows = np.arange(20)
+    found, expected = (pairs_of(*which) for which in ((moved, rows), (path, order[rows])))
+    np.testing.assert_allclose(found.changes, expected.changes, atol=1e-10)
+
+
+@everywhere
+def test_the_order_within_a_pair_does_not_matter():
+    path = ridge_path()
+    first, second = (pairs_of(path, np.array(rows)) for rows in ([3, 5, 8, 0], [5, 3, 0, 8]))
+    np.testing.assert_allclose(second.changes, first.changes[:, :, ::-1], atol=1e-12)
+    np.testing.assert_allclose(second.variance(), first.variance(), rtol=1e-9)
+
+
+@everywhere
+def test_the_units_do_not_matter():
+    X, y, _ = draw(40, 15)
+    first, second = (
+        estimate(sp.run(X, scale * y, sp.LAD(), sp.Lasso(0.3), n_iter=12)) for scale in (1, 1e3)
+    )
+    np.testing.assert_allclose(
+        second.interactions.variance(), 1e6 * first.interactions.variance(), rtol=1e-8
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Hardly any data
+# ------------------------------------------------------------------------------------------------
+
+FEW = pytest.mark.parametrize(
+    "options", [{}, {"method": "exact", "audit": 3}], ids=["loo", "audit"]
+)
+
+
+@FEW
+@INTERCEPT
+@pytest.mark.parametrize("test_loss", [None, squared], ids=["named", "callable"])
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.Squared()], ids=repr)
+def test_a_single_row_has_no_pairs(options, fit_intercept, loss, test_loss):
+    path = sp.run([[1.0, 2.0]], [3.0], loss, sp.Ridge(0.1), n_iter=3, fit_intercept=fit_intercept)
+    risk = estimate(path, test_loss=test_loss, **options)
+    assert risk.interactions.changes.shape == (4, 0, 2)
+    np.testing.assert_array_equal(risk.interactions.variance(), np.zeros(4))
+    assert risk.interactions.variance_between(3, 1) == 0
+    assert np.isposinf(risk.stderr).all()
+    difference, stderr = risk.compare(3, 1)
+    assert math.isfinite(difference)
+    assert stderr == math.inf
+
+
+@everywhere
+@FEW
+@INTERCEPT
+@pytest.mark.parametrize("n", [2, 3])
+def test_two_or_three_rows_are_one_pair(options, fit_intercept, n):
+    X, y = np.array([[1.0], [2.0], [-1.0]])[:n], np.array([1.0, 3.0, 0.5])[:n]
+    path = sp.run(X, y, sp.Squared(), sp.Ridge(0.1), n_iter=3, fit_intercept=fit_intercept)
+    risk = estimate(path, **options)
+    changes = risk.interactions.changes
+    assert changes.shape == (4, 1, 2)
+    product = changes[:, 0, 0] * changes[:, 0, 1]
+    np.testing.assert_allclose(risk.interactions.variance(), np.abs(product), rtol=1e-12)
+    assert np.isfinite(risk.stderr).all()
+    assert np.isfinite(risk.compare(3, 1)).all()
+    assert (changes[1:] != 0).all()
+    if not fit_intercept:
+        rows = np.random.default_rng(0).permutation(n) if not options else risk.audit.rows
+        expected = changes_by_hand(X, path, squared, [rows[:2]])
+        np.testing.assert_allclose(changes, expected, atol=1e-12)
+    elif n == 2:  # without both there is the start of the intercept alone
+        rows = np.random.default_rng(0).permutation(n) if not options else risk.audit.rows
+        alone = squared(y[rows], leave_one_out(path)[:, rows])
+        expected = alone - squared(y[rows], path.offset)
+        np.testing.assert_allclose(changes[:, 0, :], expected, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------
+# What they are for
+# ------------------------------------------------------------------------------------------------
+
+
+def normal_risk(model, coef, test_loss):
+    """Mean square of the prediction errors, which are normal, or the mean of their sizes."""
+    away = coef - model.coef
+    square = 1 + np.sum(away @ model.covariance * away, axis=1)
+    return {"squared": square, "absolute": np.sqrt(2 / np.pi * square)}[test_loss]
+
+
+@lru_cache
+def replications(loss, penalty, p, times):
+    """Errors of leave-one-out and what is said of them, for some iterates and their differences.
+
+    Each of shape (400, len(times), len(times)): of single iterates on the diagonal. First the
+    errors, then their variances: claimed, if the losses were independent, and by the formula, with
+    the mean product of the changes as it is.
+    """
+    model, n = sp.simulate.paper_model(p), 60
+    found = np.zeros((4, 400, len(times), len(times)))
+    for seed in range(400):
+        X, y = model.sample(n, rng=seed)
+        path = sp.run(X, y, loss, penalty, n_iter=max(times))
+        risk = sp.estimate_risk(path, method="loo", rng=seed)
+        errors = risk.values[[*times]] - normal_risk(model, path.coef[[*times]], risk.test_loss)
+        losses = observation_losses(risk.criterion, y, risk.corrected)
+        changes = risk.interactions.changes
+        for (i, s), (j, t) in itertools.product(enumerate(times), repeat=2):
+            if s == t:
+                error, claimed, loss_of, change = errors[i], risk.stderr[s], losses[s], changes[s]
+            else:
+                error, claimed = errors[i] - errors[j], risk.compare(s, t)[1]
+                loss_of, change = losses[s] - losses[t], changes[s] - changes[t]
+            independent = loss_of.var(ddof=1) / n
+            covariance = change.prod(axis=1).mean()
+            found[:, seed, i, j] = error, claimed**2, independent, independent + covariance
+    return found
+
+
+def excess(errors, variance):
+    """Mean squared error beyond the variance, in Monte Carlo standard errors."""
+    beyond = errors**2 - variance
+    return beyond.mean(axis=0) / (beyond.std(axis=0, ddof=1) / math.sqrt(len(beyond)))
+
+
+def ratio(errors, variance):
+    """Root mean square error over the root of the mean variance."""
+    return np.sqrt(np.mean(errors**2, axis=0) / np.mean(variance, axis=0))
+
+
+STUDIES = pytest.mark.parametrize(
+    "study",
+    [
+        (sp.Squared(), sp.Ridge(0.1), 30, (4, 12)),
+        (sp.LAD(), sp.Ridge(0.1), 30, (3, 10)),
+        (sp.LAD(), sp.Lasso(0.3), 30, (3, 20)),
+        (sp.Squared(), sp.Ridge(0.01), 45, (8, 25)),
+    ],
+    ids=["moderate", "robust", "sparse", "late"],
+)
+
+
+@STUDIES
+def test_standard_errors_are_the_sizes_of_the_errors(study):
+    """By the formula, without a margin."""
+    errors, _, _, formula = replications(*study)
+    assert (np.abs(excess(errors, formula)) < 3).all()
+    assert (np.abs(ratio(errors, formula) - 1) < 0.1).all()
+
+
+@STUDIES
+def test_standard_errors_are_on_the_safe_side(study):
+    """Not too small, and not much too large.
+
+    Of sixty skewed losses, bands of two standard errors cover a little less than normal ones.
+    """
+    errors, claimed, _, formula = replications(*study)
+    assert (claimed >= formula).all()
+    assert (excess(errors, claimed) < 1).all()
+    assert (ratio(errors, claimed) > 0.75).all()
+    covered = np.mean(errors**2 <= 4 * claimed, axis=0)
+    assert (covered > 0.9).all()
+    assert (covered < 0.99).all()
+
+
+@STUDIES
+def test_the_losses_are_not_independent(study):
+    errors, claimed, independent, _ = replications(*study)
+    beyond = excess(errors, independent)
+    assert beyond[1, 1] > 4  # the risk of the later iterate
+    assert beyond[0, 1] > 4  # its difference from that of the earlier one
+    assert (claimed >= independent).all()
+    assert (claimed > 1.05 * independent)[:, 1, 1].mean() > 0.95

@@ -1,0 +1,571 @@
+"""Leaving rows out: the replayed paths are those of runs on the other rows alone."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
+
+from backends import everywhere, on_backend, sp
+from problems import (
+    ALGORITHM_EXAMPLES,
+    LOSS_EXAMPLES,
+    PENALTY_EXAMPLES,
+    draw,
+    handles,
+    ridge_hat,
+)
+from steinpath.problem import _scoring as scoring
+from steinpath.risk import _leave_out as baselines
+
+cross_validate, leave_one_out = map(on_backend, (baselines.cross_validate, baselines.leave_one_out))
+resolve_test_loss = on_backend(scoring.resolve_test_loss)
+
+PROBLEMS = pytest.mark.parametrize(
+    ("loss", "penalty", "algorithm"),
+    [
+        pytest.param(loss, penalty, sp.ChambollePock(), id=f"{a}-{b}")
+        for a, loss in LOSS_EXAMPLES.items()
+        for b, penalty in PENALTY_EXAMPLES.items()
+    ]
+    + [
+        pytest.param(loss, PENALTY_EXAMPLES["lasso"], algorithm, id=f"{a}-{b}")
+        for a, loss in LOSS_EXAMPLES.items()
+        for b, algorithm in ALGORITHM_EXAMPLES.items()
+        if handles(algorithm, loss) and algorithm != sp.ChambollePock()
+    ],
+)
+# The same step sizes on fewer rows may be a little beyond the limit: no matter here.
+SAME_STEPS = pytest.mark.filterwarnings("ignore:.*may diverge")
+
+
+def fits(X, path, rows, total):
+    """What a run on some rows alone, with a path's step sizes, predicts for all rows.
+
+    The loss is scaled by the number ``total`` of rows: beyond those given, they are zero.
+    """
+    missing = total - len(rows)
+    X_rows = np.concatenate([X[rows], np.zeros((missing, X.shape[1]))])
+    y_rows = np.concatenate([path.y[rows], np.zeros(missing)])
+    run = sp.run(X_rows, y_rows, path.loss, path.penalty, path.algorithm, path.n_iter)
+    return run.coef @ X.T
+
+
+def by_leaving_one_out(X, path):
+    n = len(X)
+    return np.stack([fits(X, path, np.delete(np.arange(n), i), n)[:, i] for i in range(n)], axis=1)
+
+
+def by_folds(X, path, n_folds, seed):
+    """Rows of each fold, and the fits of the run that leaves them out."""
+    fold = np.random.default_rng(seed).permutation(len(X)) % n_folds
+    for k in range(n_folds):
+        rows = np.flatnonzero(fold != k)
+        yield fold == k, fits(X, path, rows, len(rows))
+
+
+def with_intercept_column(X, y, penalty):
+    """The problem that an intercept leads to, without one: LAD, penalty of lasso type."""
+    centred = X - X.mean(axis=0)
+    height = np.sqrt(np.mean(centred**2))
+    weights = np.append(np.ones(X.shape[1]), 0.0)
+    Z = np.column_stack([centred, np.full(len(X), height)])
+    return Z, y - np.median(y), sp.Lasso(penalty.lam, weights=weights)
+
+
+def with_and_without_the_column(n, p):
+    """The same run with an intercept and with its column written out, that column, and y."""
+    X, y, _ = draw(n, p)
+    X, y = X + 1.0, y + 3.0
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
+    Z, target, penalty = with_intercept_column(X, y, path.penalty)
+    plain = sp.run(Z, target, sp.LAD(), penalty, path.algorithm, n_iter=8)
+    return path, plain, Z, y
+
+
+def averaging():
+    """Clipped descent that remembers all residuals and two past states."""
+    return sp.Recursion(
+        dual=lambda t, u, v: -np.clip(sum(v) / t, -0.15, 0.15) + 0.2 * u[max(t - 3, 0)],
+        primal=lambda t, b, eta: b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.5 * eta[-1],
+        dual_jvp=lambda *_: None,
+        primal_jvp=lambda *_: None,
+    )
+
+
+# ------------------------------------------------------------------------------------------------
+# Leave-one-out
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere(every=17)
+@PROBLEMS
+@pytest.mark.parametrize("shape", [(12, 7), (7, 12)], ids=["tall", "wide"])
+def test_leaving_a_row_out_is_a_run_whose_row_is_zero(loss, penalty, algorithm, shape, monkeypatch):
+    monkeypatch.setattr(baselines, "_WIDTH", 5)  # several batches, the last one incomplete
+    X, y, _ = draw(*shape)
+    path = sp.run(X, y, loss, penalty(shape[1]), algorithm, n_iter=8)
+    found = leave_one_out(path)
+    np.testing.assert_allclose(found, by_leaving_one_out(X, path), atol=1e-10)
+    assert not np.allclose(found, path.fitted, atol=1e-3)
+
+
+@everywhere
+def test_recursions_too():
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), averaging(), n_iter=12)
+    found = leave_one_out(path)
+    np.testing.assert_allclose(found, by_leaving_one_out(X, path), atol=1e-12)
+    assert not np.allclose(found, path.fitted, atol=1e-2)
+
+
+@everywhere
+def test_recursions_that_move_a_zero_residual():
+    """Descent on a tilted loss, written out without the row in plain NumPy."""
+    X, y, _ = draw(12, 7)
+    tilted = sp.Recursion(
+        dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1) - 0.05,
+        primal=lambda t, b, eta: b[-1] - 0.5 * eta[-1],
+        dual_jvp=lambda *_: None,
+        primal_jvp=lambda *_: None,
+    )
+    found = leave_one_out(sp.run(X, y, sp.Huber(), sp.NoPenalty(), tilted, n_iter=6))
+    for i in range(12):
+        X_rest, y_rest, b = np.delete(X, i, axis=0), np.delete(y, i), np.zeros(7)
+        for t in range(7):
+            assert found[t, i] == pytest.approx(X[i] @ b, abs=1e-12)
+            u = -np.clip((y_rest - X_rest @ b) / np.sqrt(12), -0.1, 0.1) - 0.05
+            b = b - 0.5 * X_rest.T @ u / np.sqrt(12)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_ridge_has_a_closed_form(fit_intercept):
+    """Leave-one-out residuals are ``r_i / (1 - h_i)`` with the leverages of the hat matrix."""
+    n, p, lam = 40, 10, 0.8
+    X, y, _ = draw(n, p)
+    X, y = X + 1.0, y + 3.0
+    path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=800, fit_intercept=fit_intercept)
+    hat = ridge_hat(X, lam, fit_intercept)
+    expected = (y - hat @ y) / (1 - np.diag(hat))
+    np.testing.assert_allclose(y - leave_one_out(path)[-1], expected, atol=1e-8)
+
+
+@everywhere
+def test_an_intercept_is_one_more_column():
+    path, plain, Z, y = with_and_without_the_column(12, 7)
+    expected = np.median(y) + by_leaving_one_out(Z, plain)
+    np.testing.assert_allclose(leave_one_out(path), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.Huber(), sp.SquareRoot()], ids=repr)
+def test_corrected_values_are_close_to_leave_one_out(loss):
+    X, y = sp.simulate.paper_model(30, "t2", mean=2.0, intercept=3.0).sample(150, rng=0)
+    path = sp.run(X, y, loss, sp.Lasso(0.2), n_iter=15, fit_intercept=True)
+    exact, loo = (sp.estimate_risk(path, "absolute", method=m) for m in ("exact", "loo"))
+    np.testing.assert_allclose(exact.values, loo.values, atol=0.03)
+    assert (loo.values - loo.train)[5:].min() > 0.1
+    distance = np.abs(exact.corrected - loo.corrected).mean()
+    assert distance < np.abs(path.fitted - loo.corrected).mean() / 3
+
+
+# ------------------------------------------------------------------------------------------------
+# Cross-validation
+# ------------------------------------------------------------------------------------------------
+
+
+def plain_losses(y, prediction):
+    return (y - prediction) ** 2 / (1 + np.abs(y))
+
+
+@everywhere(every=7)
+@SAME_STEPS
+@PROBLEMS
+def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
+    X, y, _ = draw(17, 9)
+    path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
+    for criterion in (resolve_test_loss(None, loss), plain_losses):
+        (found,) = cross_validate([path], criterion, 5, np.random.default_rng(1))
+        predictions, error = np.full((9, 17), np.nan), np.zeros(9)
+        for left_out, fitted in by_folds(X, path, 5, seed=1):
+            assert left_out.sum() in (3, 4)
+            predictions[:, left_out] = fitted[:, left_out]
+            error += left_out.mean() * criterion(y, fitted).mean(axis=1)
+        optimism = criterion(y, path.fitted).mean(axis=1) - error
+        np.testing.assert_allclose(found.predictions, predictions, atol=1e-10)
+        np.testing.assert_allclose(found.optimism, optimism, atol=1e-10)
+        assert (np.abs(optimism[3:]) > 1e-4).all()
+
+
+@everywhere
+@SAME_STEPS
+def test_folds_keep_the_intercepts_column():
+    path, plain, Z, y = with_and_without_the_column(17, 9)
+    (found,) = cross_validate([path], plain_losses, 5, np.random.default_rng(1))
+    for left_out, fitted in by_folds(Z, plain, 5, seed=1):
+        expected = np.median(y) + fitted[:, left_out]
+        np.testing.assert_allclose(found.predictions[:, left_out], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_single_precision_is_close(fit_intercept):
+    X, y, _ = draw(40, 20)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=fit_intercept)
+    criterion = resolve_test_loss("absolute")
+    results = []
+    for design in (None, path.design.astype(np.float32)):
+        (folds,) = cross_validate([path], criterion, 6, np.random.default_rng(0), design)
+        left_out = leave_one_out(path, design=design)
+        results.append((left_out, folds.predictions, folds.optimism))
+    for expected, found in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+        assert np.abs(found - expected).max() > 0
+        assert found.dtype == np.float64
+
+
+# ------------------------------------------------------------------------------------------------
+# As risk estimates
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@SAME_STEPS
+@pytest.mark.parametrize("n", [7, 23], ids=["fewer rows than folds", "more"])
+@pytest.mark.parametrize("method", ["loo", "folds"])
+def test_risks_are_mean_losses(method, n):
+    X, y, _ = draw(n, 9)
+    path = sp.run(X, y, sp.Quantile(0.3), sp.Lasso(0.3), n_iter=8)
+    risk = sp.estimate_risk(path, method=method, rng=2)
+    criterion = resolve_test_loss(sp.Quantile(0.3))
+    train = criterion(y, path.fitted).mean(axis=1)
+    if method == "loo":
+        predictions, optimism = by_leaving_one_out(X, path), 0.0
+    else:
+        predictions, optimism = np.full((9, n), np.nan), train
+        for left_out, fitted in by_folds(X, path, min(n, 10), seed=2):
+            predictions[:, left_out] = fitted[:, left_out]
+            optimism = optimism - left_out.mean() * criterion(y, fitted).mean(axis=1)
+    losses = criterion(y, predictions)
+    np.testing.assert_allclose(risk.corrected, predictions, atol=1e-10)
+    np.testing.assert_allclose(risk.values, losses.mean(axis=1) + optimism, atol=1e-10)
+    variance = losses.var(axis=1, ddof=1) / n
+    if method == "loo":
+        variance += risk.interactions.variance()
+    np.testing.assert_allclose(risk.stderr, np.sqrt(variance), atol=1e-10)
+    np.testing.assert_allclose(risk.train, train, atol=1e-12)
+    assert (risk.probe_stderr == 0).all()
+    assert (risk.method, risk.n_probes, risk.covariance_known) == (method, 0, False)
+
+
+@everywhere
+@SAME_STEPS
+def test_as_many_folds_as_rows_whatever_the_seed():
+    X, y, _ = draw(7, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    first, second = (sp.estimate_risk(path, method="folds", rng=seed) for seed in (0, 1))
+    np.testing.assert_allclose(first.values, second.values, atol=1e-12)
+    for i in range(7):
+        expected = fits(X, path, np.delete(np.arange(7), i), 6)[:, i]
+        np.testing.assert_allclose(first.corrected[:, i], expected, atol=1e-10)
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["loo", "folds"])
+def test_centering_shifts_them(method):
+    X, y, _ = draw(23, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    plain, centered = (
+        sp.estimate_risk(path, method=method, rng=0, centered=flag) for flag in (False, True)
+    )
+    np.testing.assert_allclose(centered.values, plain.values - np.abs(y).mean(), atol=1e-12)
+
+
+@everywhere
+def test_folds_are_drawn_by_the_rng():
+    X, y, _ = draw(23, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    first, again, other = (
+        sp.estimate_risk(path, method="folds", rng=seed).values for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+def test_a_single_observation_is_predicted_from_nothing():
+    path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    risk = sp.estimate_risk(path, method="loo")
+    np.testing.assert_array_equal(risk.values, 3.0)
+    assert np.isinf(risk.stderr).all()
+    with pytest.raises(ValueError, match="folds need two observations"):
+        sp.estimate_risk(path, method="folds")
+
+
+def test_recursions_have_no_folds():
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), averaging(), n_iter=5)
+    with pytest.raises(ValueError, match="not available for a Recursion; leave one out"):
+        sp.estimate_risk(path, method="folds")
+    expected = resolve_test_loss(sp.Huber())(y, by_leaving_one_out(X, path)).mean(axis=1)
+    np.testing.assert_allclose(sp.estimate_risk(path, method="loo").values, expected, atol=1e-12)
+
+
+def test_folds_refuse_steps_too_long_for_fewer_rows():
+    X, y = sp.simulate.paper_model(10, "normal").sample(50, rng=0)
+    tau = 2.45 * np.sqrt(50)
+    sigma = 50 / (tau * np.linalg.norm(X, 2) ** 2)
+    path = sp.run(X, y, sp.LAD(), sp.MCP(0.3, gamma=2.5), sp.ChambollePock(sigma, tau), n_iter=3)
+    with pytest.raises(ValueError, match="single-valued only for steps below"):
+        sp.estimate_risk(path, method="folds")
+
+
+# ------------------------------------------------------------------------------------------------
+# As a user calls them
+# ------------------------------------------------------------------------------------------------
+
+N = 17
+SITES = np.arange(N) % 5
+PAIRS = [([0, 1, 2, 3, 4, 9], [5, 6]), (np.arange(8), np.array([16, 16, 9])), ((7, 8, 9), (0,))]
+SPLITTERS = {
+    "KFold": KFold(4),
+    "KFold-shuffled": KFold(5, shuffle=True, random_state=1),
+    "GroupKFold": GroupKFold(3),
+    "ShuffleSplit": ShuffleSplit(4, test_size=0.3, random_state=1),
+    "RepeatedKFold": RepeatedKFold(n_splits=3, n_repeats=2, random_state=1),
+    "LeaveOneOut": LeaveOneOut(),
+    "TimeSeriesSplit": TimeSeriesSplit(3),
+    "pairs": PAIRS,
+}
+
+
+def validated(X, path, splits, criterion, burman=False):
+    """Mean test loss and its standard error by runs on the training rows, written out."""
+    y, n = path.y, len(path.y)
+    tests = np.zeros(n)
+    sums, elsewhere = np.zeros((path.n_iter + 1, n)), np.zeros(path.n_iter + 1)
+    for train, test in splits:
+        losses = criterion(y, fits(X, path, np.asarray(train), len(train)))
+        for i in test:
+            tests[i] += 1
+            sums[:, i] += losses[:, i]
+        elsewhere += len(test) * losses.mean(axis=1)
+    total, rows = tests.sum(), np.count_nonzero(tests)
+    values = sums.sum(axis=1) / total
+    stderr = np.sqrt(((sums - np.outer(values, tests)) ** 2).sum(axis=1) * rows / (rows - 1))
+    if burman:
+        values = values + criterion(y, path.fitted).mean(axis=1) - elsewhere / total
+    return values, stderr / total
+
+
+@everywhere(every=17)
+@SAME_STEPS
+@PROBLEMS
+@pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
+def test_validation_is_by_runs_on_the_training_rows(loss, penalty, algorithm, burman):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
+    splitter = SPLITTERS["KFold-shuffled"]
+    found = sp.cross_validate_path(path, splitter, burman=burman)
+    values, stderr = validated(X, path, splitter.split(X), resolve_test_loss(None, loss), burman)
+    np.testing.assert_allclose(found.values, values, atol=1e-10)
+    np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+    assert found.n_splits == 5
+
+
+@everywhere(every=5)
+@SAME_STEPS
+@pytest.mark.parametrize("name", SPLITTERS)
+@pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
+def test_every_way_to_split(name, burman):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(0.4, 0.4), n_iter=8)
+    cv = SPLITTERS[name]
+    groups = SITES if name == "GroupKFold" else None
+    splits = cv if name == "pairs" else list(cv.split(X, y, groups))
+    for test_loss in ("squared", sp.Quantile(0.3), plain_losses):
+        criterion = resolve_test_loss(test_loss)
+        values, stderr = validated(X, path, splits, criterion, burman)
+        for given in (cv, splits, iter(splits)):
+            found = sp.cross_validate_path(path, given, test_loss, groups=groups, burman=burman)
+            np.testing.assert_allclose(found.values, values, atol=1e-10)
+            np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+            assert (found.n_splits, found.shape) == (len(splits), (9,))
+            assert found.best_iter == np.argmin(values)
+
+
+@everywhere
+@SAME_STEPS
+def test_validation_with_an_intercept():
+    path, plain, Z, _ = with_and_without_the_column(N, 9)
+    found = sp.cross_validate_path(path, KFold(4), burman=True)
+
+    def criterion(target, fitted):
+        return np.abs(target - fitted)  # both less the median
+
+    values, stderr = validated(Z, plain, KFold(4).split(Z), criterion, burman=True)
+    np.testing.assert_allclose(found.values, values, atol=1e-10)
+    np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+
+
+@everywhere
+def test_standard_errors_of_rows_tested_once_each():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    spread = np.std(np.abs(y), ddof=1) / np.sqrt(N)  # of the zero iterate, whatever the split
+    for found in (sp.cross_validate_path(path, 4, rng=0), sp.leave_one_out_path(path)):
+        assert found.values[0] == pytest.approx(np.abs(y).mean())
+        assert found.stderr[0] == pytest.approx(spread)
+    # testing every row twice tells no more
+    twice = sp.cross_validate_path(path, RepeatedKFold(n_splits=4, n_repeats=2, random_state=0))
+    assert twice.values[0] == pytest.approx(np.abs(y).mean())
+    assert twice.stderr[0] == pytest.approx(spread)
+
+
+@everywhere
+def test_a_number_of_folds():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    first, again, other, generator = (
+        sp.cross_validate_path(path, 4, rng=rng).values
+        for rng in (0, 0, 1, np.random.default_rng(0))
+    )
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, generator)
+    assert not np.allclose(first[1:], other[1:])
+    # each row is tested once, whatever the number
+    for folds in (2, 5, np.int64(6)):
+        found = sp.cross_validate_path(path, folds, lambda y, _: y**2, rng=0)
+        np.testing.assert_allclose(found.values, np.mean(y**2))
+        assert found.n_splits == folds
+    ours, theirs = (sp.cross_validate_path(path, cv, rng=0).values for cv in (N, LeaveOneOut()))
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@everywhere
+@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_leaving_every_row_out_is_a_method_of_estimate_risk(loss, fit_intercept):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=8, fit_intercept=fit_intercept)
+    for test_loss in (None, "pseudo_huber", plain_losses):
+        found = sp.leave_one_out_path(path, test_loss)
+        risk = sp.estimate_risk(path, test_loss, method="loo")
+        np.testing.assert_allclose(found.values, risk.values, rtol=1e-13)
+        losses = resolve_test_loss(test_loss, loss)(y, risk.corrected)
+        np.testing.assert_allclose(found.stderr, losses.std(axis=1, ddof=1) / np.sqrt(N))
+        assert (found.n_splits, found.best_iter) == (N, risk.best_iter)
+
+
+@everywhere
+@SAME_STEPS
+@pytest.mark.parametrize("size", [0.25, 0.5, 1, 6])
+def test_holding_out(size):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    m = int(np.ceil(size * N)) if isinstance(size, float) else size
+    chosen = set()
+    for seed in range(4):
+        marks = sp.hold_out_path(path, size, lambda y, _: 2.0 ** np.arange(N), rng=seed)
+        code = round(m * marks.values[0])  # binary digits tell the rows
+        test = [i for i in range(N) if code >> i & 1]
+        assert len(test) == m
+        train = np.setdiff1d(np.arange(N), test)
+        found = sp.hold_out_path(path, size, "squared", rng=seed)
+        losses = (y - fits(X, path, train, len(train)))[:, test] ** 2
+        np.testing.assert_allclose(found.values, losses.mean(axis=1), atol=1e-10)
+        if m > 1:
+            stderr = losses.std(axis=1, ddof=1) / np.sqrt(m)
+            np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
+        else:
+            assert np.isinf(found.stderr).all()
+        assert found.n_splits == 1
+        chosen.add(tuple(test))
+    assert len(chosen) > 1
+
+
+@everywhere
+def test_validations_are_arrays():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    found = sp.cross_validate_path(path, KFold(4))
+    np.testing.assert_array_equal(np.asarray(found), found.values)
+    assert np.asarray(found, dtype=np.float32).dtype == np.float32
+    assert np.shape(found) == found.shape == (9,)
+    assert np.argmin(found) == found.best_iter
+    copied = np.array(found, copy=True)
+    copied[:] = 0
+    assert found.values.min() > 0
+
+
+@everywhere
+def test_validation_of_recursions():
+    X, y, _ = draw(12, 7)
+    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), averaging(), n_iter=5)
+    expected = resolve_test_loss(sp.Huber())(y, by_leaving_one_out(X, path)).mean(axis=1)
+    np.testing.assert_allclose(sp.leave_one_out_path(path).values, expected, atol=1e-12)
+    for refuses in (sp.cross_validate_path, sp.hold_out_path):
+        with pytest.raises(ValueError, match="a Recursion cannot be cross-validated"):
+            refuses(path)
+
+
+@everywhere
+def test_masks_are_understood_or_refused():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    mask = np.arange(N) < 12
+    expected = sp.cross_validate_path(path, [(np.arange(12), np.arange(12, N))])
+    with contextlib.suppress(TypeError, ValueError):
+        found = sp.cross_validate_path(path, [(mask, ~mask)])
+        np.testing.assert_allclose(found.values, expected.values)
+
+
+@pytest.mark.parametrize(
+    ("cv", "error", "message"),
+    [
+        (1, ValueError, "cv must be at least 2, got 1"),
+        (N + 1, ValueError, "cv must be at most 17, got 18"),
+        (True, TypeError, "cv must be an integer"),
+        (5.0, ValueError, "Expected `cv` as an integer"),
+        ("five", ValueError, "Expected `cv` as an integer"),
+        ([], ValueError, "split"),
+        ([([], [1])], ValueError, "a row to train on, and one to test on"),
+        ([([1], [])], ValueError, "a row to train on, and one to test on"),
+        ([([1, 2], [N])], (IndexError, ValueError), "index|indices|rows"),
+        ([([1, N], [3])], (IndexError, ValueError), "index|indices|rows"),
+        ([([1, 2], [-1])], (IndexError, ValueError), "index|indices|rows|negative"),
+        (GroupKFold(3), ValueError, "groups"),
+    ],
+    ids=repr,
+)
+def test_splits_that_are_refused(cv, error, message):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
+    with pytest.raises(error, match=message):
+        sp.cross_validate_path(path, cv)
+
+
+def test_other_arguments_that_are_refused():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
+    for validate in (sp.cross_validate_path, sp.leave_one_out_path, sp.hold_out_path):
+        with pytest.raises(TypeError, match="path must be a Path"):
+            validate(X)
+        with pytest.raises(ValueError, match="test_loss must be one of"):
+            validate(path, test_loss="hinge")
+        with pytest.raises(ValueError, match="test_loss must return one number per observation"):
+            validate(path, test_loss=lambda y, z: 1.0)
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            validate(path, test_loss=lambda y, z: 0 * y + np.nan)
+    with pytest.raises(TypeError, match="burman must be True or False"):
+        sp.cross_validate_path(path, burman=1)
+    for size in (0, 0.0, 1.0, N, -1, "half"):
+        with pytest.raises(ValueError, match="test_size"):
+            sp.hold_out_path(path, size)
+    for validate in (sp.cross_validate_path, sp.hold_out_path):
+        with pytest.raises(TypeError, match="rng must be None"):
+            validate(path, rng="seed")

@@ -1,0 +1,84 @@
+"""Check that each folder of the package imports only from folders below it; run by `make lint`.
+
+    python tools/layers.py
+
+Imports inside functions count, and so do those for type checkers: none is there to dodge a cycle.
+The exceptions are `plots` and `app`, which may import everything. Methods such as ``path.plot()``
+import `plots` when they are called; nothing else imports either of the two.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "steinpath"
+#: Folders and modules from the lowest layer up; those in one tuple do not import each other.
+LAYERS = (
+    ("_support",),
+    ("problem",),
+    ("design",),
+    ("algorithms",),
+    ("engine",),
+    ("risk",),
+    ("inference",),
+    ("_tuning",),
+    ("estimators",),
+    ("simulate", "cluster"),
+    ("study",),
+    ("plots",),
+    ("app",),
+)
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+TOP = ("plots", "app")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the import statements of a module, with the layer that each of them is from."""
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            names = [f"{base}.{a.name}" for a in node.names] if base == "steinpath" else [base]
+        for name in names:
+            package, _, rest = name.partition(".")
+            if package == "steinpath" and isinstance(node, ast.stmt):
+                yield node, rest.partition(".")[0]
+
+
+def violations(file: Path) -> Iterator[str]:
+    """Yield what is wrong with the imports of a module."""
+    relative = file.relative_to(PACKAGE)
+    own = relative.parts[0].removesuffix(".py")
+    if own in ("__init__", "__main__"):  # the list of public names, and the command
+        return
+    if own not in HEIGHT:
+        yield f"{relative}: {own} is in no layer; add it to tools/layers.py"
+        return
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    at_module_level = set(map(id, tree.body))
+    for node, other in imports(tree):
+        where = f"{relative}:{node.lineno}"
+        if other == own:
+            continue
+        if other not in HEIGHT:
+            yield f"{where}: imports {other or 'the package'}; import from its folder instead"
+        elif other == "plots" and own not in TOP and id(node) not in at_module_level:
+            continue
+        elif HEIGHT[other] >= HEIGHT[own]:
+            yield f"{where}: {own} must not import {other}, which is not below it"
+
+
+def main() -> int:
+    """Print all violations; return 1 if there are any."""
+    found = [line for file in sorted(PACKAGE.rglob("*.py")) for line in violations(file)]
+    print("\n".join(found) if found else "layers: every import is from below")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
