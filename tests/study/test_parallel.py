@@ -196,7 +196,7 @@ def test_a_cluster_on_this_machine_that_loses_its_only_worker_goes_on(tmp_path):
     pytest.importorskip("distributed")
     script = f"""
 from functools import partial
-from steinpath.study import _parallel as parallel, run_study, runner
+from steinpath.study import _parallel as parallel, _runner as runner, run_study
 import studies
 parallel.in_worker = partial(studies.die_once, {str(tmp_path)!r})
 runner.write_figures = lambda folder, exhibits: []
