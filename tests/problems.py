@@ -3,6 +3,8 @@
 import numpy as np
 
 import steinpath as sp
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._penalties import PENALTIES
 
 PENALTY_EXAMPLES = {
     "lasso": lambda p: sp.Lasso(0.3),
@@ -23,6 +25,12 @@ LOSS_EXAMPLES = {
     "epsilon_insensitive": sp.EpsilonInsensitive(0.2),
     "squared": sp.Squared(),
 }
+
+# whatever else is registered, with its defaults
+for name in sorted(set(PENALTIES) - set(PENALTY_EXAMPLES)):
+    PENALTY_EXAMPLES[name] = lambda p, kind=PENALTIES[name]: kind(0.3)
+for name in sorted(set(LOSSES) - set(LOSS_EXAMPLES)):
+    LOSS_EXAMPLES[name] = LOSSES[name]()
 
 ALGORITHM_EXAMPLES = {
     "chambolle-pock": sp.ChambollePock(),

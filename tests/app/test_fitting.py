@@ -11,7 +11,7 @@ from steinpath.app.fitting import compare_kinds, fit_task, prepare_task
 from steinpath.app.model_spec import make_criterion, make_kind, robust_spread
 from steinpath.app.report.build import build_charts, build_content, with_error
 from steinpath.app.tables import as_table
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._scoring import CRITERIA
 
 
 def rows(n=150, p=6, seed=0, noise="t2"):
@@ -97,10 +97,10 @@ def test_ranks_and_differences():
 def test_test_losses_have_their_parameters_in_units_of_the_target():
     y = rows()["y"]
     spread = robust_spread(y)
-    assert make_criterion("absolute", y) == Criterion("absolute")
-    assert make_criterion("quantile", y, q=0.9) == Criterion("quantile", 0.9)
-    assert make_criterion("huber", y) == Criterion("huber", 1.35 * spread)
-    assert make_criterion("pseudo_huber", y, delta=2.0) == Criterion("pseudo_huber", 2.0)
+    assert make_criterion("absolute", y) == CRITERIA["absolute"]()
+    assert make_criterion("quantile", y, q=0.9) == CRITERIA["quantile"](0.9)
+    assert make_criterion("huber", y) == CRITERIA["huber"](1.35 * spread)
+    assert make_criterion("pseudo_huber", y, delta=2.0) == CRITERIA["pseudo_huber"](2.0)
     assert make_criterion("epsilon_insensitive", y, eps=0.0).parameter == 0.0
 
 

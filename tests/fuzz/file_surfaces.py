@@ -23,7 +23,7 @@ from inputs import chance, one_of
 from judge import Finding, Refusal, check, check_finite, judged, refusal
 from steinpath.app.encoding import encode
 from steinpath.app.fitting import fit_task, prepare_task
-from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS, make_kind
+from steinpath.app.model_spec import loss_names, make_kind, penalty_names
 from steinpath.app.models import Choice, Model, load_model
 from steinpath.app.tables import Table, missing, read_table, texts
 from steinpath.problem._scoring import CRITERIA
@@ -346,8 +346,8 @@ def _fit_words(rng, command, file):
     if chance(rng, 0.5):
         words.append("--json")
     choices = {
-        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in LOSS_WORDS),
-        "--penalty": tuple(name.replace("_", "-") for name in PENALTY_WORDS),
+        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in loss_names()),
+        "--penalty": tuple(name.replace("_", "-") for name in penalty_names()),
         "--test-loss": tuple(CRITERIA),
         "--rule": ("min", "one-se"),
         "--seed": ("0", "1", "4294967296", "9" * 40),

@@ -12,7 +12,7 @@ from steinpath.app.encoding import encode
 from steinpath.app.fitting import fit_task, prepare_task
 from steinpath.app.model_spec import make_criterion, make_kind
 from steinpath.app.tables import DataError, as_table, read_table
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._interactions import Interactions
 
 ROWS = 30
@@ -127,7 +127,7 @@ def test_standard_errors_of_large_losses_in_single_precision():
 @pytest.mark.parametrize("delta", [1e-300, 1e-3, 1e300])
 def test_pseudo_huber_between_its_limits(delta):
     r = np.array([0.0, 1e-9, 1.0, -1e140])
-    found = Criterion("pseudo_huber", delta)(r, np.zeros(4))
+    found = CRITERIA["pseudo_huber"](delta)(r, np.zeros(4))
     small = np.abs(r) < 1e-3 * delta
     large = np.abs(r) > 1e9 * delta
     np.testing.assert_allclose(found[small], r[small] ** 2 / 2, rtol=1e-6)

@@ -13,7 +13,7 @@ from scipy import linalg
 
 import steinpath as sp
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
-from steinpath.problem._scoring import CRITERIA, Criterion, lipschitz, resolve_test_loss
+from steinpath.problem._scoring import CRITERIA, lipschitz, resolve_test_loss
 from steinpath.risk import _diagnostics as diagnostics
 from steinpath.risk._audit import Audit
 from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
@@ -592,12 +592,12 @@ def test_estimates_below_zero_are_not_divided_by():
 
 
 NAMED = {
-    "absolute": Criterion("absolute"),
-    "squared": Criterion("squared"),
-    "huber": Criterion("huber", 0.7),
-    "pseudo_huber": Criterion("pseudo_huber", 1.7),
-    "epsilon_insensitive": Criterion("epsilon_insensitive", 0.4),
-    "quantile": Criterion("quantile", 0.2),
+    "absolute": CRITERIA["absolute"](),
+    "squared": CRITERIA["squared"](),
+    "huber": CRITERIA["huber"](0.7),
+    "pseudo_huber": CRITERIA["pseudo_huber"](1.7),
+    "epsilon_insensitive": CRITERIA["epsilon_insensitive"](0.4),
+    "quantile": CRITERIA["quantile"](0.2),
 }
 
 

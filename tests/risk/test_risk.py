@@ -5,7 +5,7 @@ import pytest
 
 from backends import everywhere, sp
 from problems import draw
-from steinpath.problem._scoring import CRITERIA, Criterion, resolve_test_loss
+from steinpath.problem._scoring import CRITERIA, resolve_test_loss
 
 
 def small_path(loss=None, **options):
@@ -187,10 +187,10 @@ def test_named_losses():
 
 
 def test_losses_bring_their_parameters():
-    assert resolve_test_loss(None, sp.Quantile(0.9)) == Criterion("quantile", 0.9)
-    assert resolve_test_loss("pseudo_huber", sp.Huber(2.0)) == Criterion("pseudo_huber", 2.0)
-    assert resolve_test_loss(sp.Huber(3.0), sp.Huber(2.0)) == Criterion("huber", 3.0)
-    assert resolve_test_loss(None, sp.SquareRoot()) == Criterion("squared")
+    assert resolve_test_loss(None, sp.Quantile(0.9)) == CRITERIA["quantile"](0.9)
+    assert resolve_test_loss("pseudo_huber", sp.Huber(2.0)) == CRITERIA["pseudo_huber"](2.0)
+    assert resolve_test_loss(sp.Huber(3.0), sp.Huber(2.0)) == CRITERIA["huber"](3.0)
+    assert resolve_test_loss(None, sp.SquareRoot()) == CRITERIA["squared"]()
     assert resolve_test_loss(sp.EpsilonInsensitive(0.5)).parameter == 0.5
 
 

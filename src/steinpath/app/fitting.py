@@ -16,10 +16,10 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
 from steinpath._tuning import Tuning, tune
 from steinpath.app.encoding import Encoded
-from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS, Kind
+from steinpath.app.model_spec import Kind
 from steinpath.app.tables import DataError
 from steinpath.design._designs import DenseDesign, Design
-from steinpath.problem._penalties import NoPenalty
+from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
 
@@ -312,8 +312,8 @@ def compare_kinds(
         behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
         ranking.append(
             Ranked(
-                LOSS_WORDS[kind.loss.name],
-                PENALTY_WORDS[kind.penalty],
+                kind.loss.label,
+                PENALTIES[kind.penalty].label,
                 alpha,
                 t,
                 nonzeros,

@@ -1,45 +1,62 @@
-"""Losses, penalties and test losses by their names, and in words."""
+"""Losses, penalties and test losses by their names, with parameters in units of the data."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from steinpath.engine._grid import PenaltyOf
-from steinpath.problem._losses import LOSSES, EpsilonInsensitive, Huber, Loss
+from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._registry import ParameterSpec, Registered
+from steinpath.problem._scoring import CRITERIA, Criterion
 
-# What people say in words of losses, penalties and errors.
-LOSS_WORDS = {
-    "lad": "LAD",
-    "square_root": "square root",
-    "quantile": "quantile",
-    "huber": "Huber",
-    "epsilon_insensitive": "ε-insensitive",
-    "squared": "squared",
-}
-PENALTY_WORDS = {
-    "lasso": "lasso",
-    "ridge": "ridge",
-    "elastic_net": "elastic net",
-    "mcp": "MCP",
-    "scad": "SCAD",
-    "none": "no penalty",
-}
-# Names of the parameters of losses and penalties that have one.
-_PARAMETERS = {
-    "quantile": "q",
-    "huber": "delta",
-    "pseudo_huber": "delta",
-    "epsilon_insensitive": "eps",
-    "elastic_net": "l1_ratio",
-    "mcp": "gamma",
-    "scad": "a",
-}
+
+def loss_names() -> list[str]:
+    """Return the losses that a name and numbers are enough to make."""
+    return [name for name, kind in LOSSES.items() if _is_made_of(kind, ())]
+
+
+def penalty_names() -> list[str]:
+    """Return the penalties that a name and numbers are enough to make: none that need groups."""
+    return [name for name, kind in PENALTIES.items() if _is_made_of(kind, ("lam",))]
+
+
+def _is_made_of(kind: type, given: Iterable[str]) -> bool:
+    """Whether all other arguments of a class have defaults."""
+    arguments = inspect.signature(kind).parameters.values()
+    return all(each.default is not each.empty or each.name in given for each in arguments)
+
+
+def parameter_specs() -> dict[str, ParameterSpec]:
+    """Return the parameters of all losses, penalties and test losses by name.
+
+    Classes may share a parameter. Its limits are then the widest of theirs: each class checks what
+    it is given.
+    """
+    kinds: list[type[Registered]] = [LOSSES[name] for name in loss_names()]
+    kinds += [*(PENALTIES[name] for name in penalty_names()), *CRITERIA.values()]
+    found: dict[str, ParameterSpec] = {}
+    for spec in (kind.parameter_spec for kind in kinds):
+        if spec is not None:
+            found[spec.name] = _widest(found.get(spec.name, spec), spec)
+    return found
+
+
+def _widest(one: ParameterSpec, other: ParameterSpec) -> ParameterSpec:
+    low, high = min(one.low, other.low), max(one.high, other.high)
+    return replace(
+        one,
+        low=low,
+        high=high,
+        open_low=all(each.open_low for each in (one, other) if each.low == low),
+        open_high=all(each.open_high for each in (one, other) if each.high == high),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +80,7 @@ class Kind:
     @property
     def words(self) -> str:
         """Name of both, such as "LAD + lasso"."""
-        return f"{LOSS_WORDS[self.loss.name]} + {PENALTY_WORDS[self.penalty]}"
+        return f"{self.loss.label} + {PENALTIES[self.penalty].label}"
 
 
 def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None) -> Kind:
@@ -72,35 +89,37 @@ def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None
     Parameters
     ----------
     loss, penalty : str
-        Keys of `LOSS_WORDS` and `PENALTY_WORDS`.
+        Of `loss_names` and `penalty_names`.
     y : ndarray of shape (n,)
         The responses, which have a say in what a large residual is.
     **parameters : float, optional
-        ``q``, ``delta``, ``eps``, ``l1_ratio``, ``gamma`` and ``a``; None for their defaults, which
-        for ``delta`` and ``eps`` are so many robust standard deviations of y.
+        By the names of `parameter_specs`; None for their defaults.
     """
-    given = _with_defaults(y, parameters)
-    kind: Any = LOSSES[loss]
-    chosen: Loss = kind(given[_PARAMETERS[loss]]) if loss in _PARAMETERS else kind()
+    made: Any = LOSSES[loss]
+    chosen: Loss = made(**_arguments(made, y, parameters))
     if penalty == NoPenalty.name:
         return Kind(chosen, penalty, lambda lam: NoPenalty())
-    shape = _PARAMETERS.get(penalty)
     of: Any = PENALTIES[penalty]
-    return Kind(chosen, penalty, partial(of, **({shape: given[shape]} if shape in given else {})))
+    return Kind(chosen, penalty, partial(of, **_arguments(of, y, parameters)))
 
 
 def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) -> Criterion:
     """Return a test loss by its name, with the parameter that the loss of that name has."""
-    given = _with_defaults(y, parameters)
-    own = _PARAMETERS.get(test_loss)
-    return Criterion(test_loss, 0.0 if own is None else given[own])
+    kind = CRITERIA[test_loss]
+    return kind(*_arguments(kind, y, parameters).values())
 
 
-def _with_defaults(y: np.ndarray, parameters: dict[str, float | None]) -> dict[str, float]:
-    """Return the parameters that were given, and defaults in units of y for those that need it."""
-    spread = robust_spread(y)
-    defaults = {"q": 0.5, "delta": Huber.delta * spread, "eps": EpsilonInsensitive.eps * spread}
-    return defaults | {name: value for name, value in parameters.items() if value is not None}
+def _arguments(
+    kind: type[Registered], y: np.ndarray, parameters: dict[str, float | None]
+) -> dict[str, float]:
+    """Return the parameter of a class by name, if it has one: as it was given, or its default."""
+    spec = kind.parameter_spec
+    if spec is None:
+        return {}
+    given = parameters.get(spec.name)
+    if given is None:
+        given = spec.default * (robust_spread(y) if spec.in_units_of_y else 1.0)
+    return {spec.name: given}
 
 
 def robust_spread(y: np.ndarray) -> float:
@@ -110,16 +129,3 @@ def robust_spread(y: np.ndarray) -> float:
     """
     deviation = float(np.median(np.abs(y - np.median(y)))) / 0.6744897501960817
     return deviation or float(np.std(y))
-
-
-def error_words(criterion: Criterion) -> str:
-    """Name what a risk is the mean of, such as "absolute error"."""
-    words = {
-        "absolute": "absolute error",
-        "squared": "squared error",
-        "huber": f"Huber loss (δ = {criterion.parameter:.3g})",
-        "pseudo_huber": f"pseudo-Huber loss (δ = {criterion.parameter:.3g})",
-        "epsilon_insensitive": f"error beyond {criterion.parameter:.3g}",
-        "quantile": f"pinball loss at {criterion.parameter:.3g}",
-    }
-    return words[criterion.name]

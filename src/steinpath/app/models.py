@@ -270,10 +270,10 @@ def _choice(found: dict[str, Any]) -> Choice:
     choice = Choice(**entries)
     if choice.iterate > choice.iterations or min(choice.stderr, choice.alpha) < 0:
         raise DataError("its numbers are not those of a fit")
-    q, low = choice.test_parameter, {"huber": 1e-300, "pseudo_huber": 1e-300}
-    sound = 0 < q < 1 if choice.test_loss == "quantile" else q >= low.get(choice.test_loss, 0)
-    if choice.test_loss not in CRITERIA or not sound:
-        raise DataError("its 'test_loss' is none that is known, or has no such parameter")
+    try:
+        CRITERIA[choice.test_loss](choice.test_parameter)
+    except (KeyError, ValueError):
+        raise DataError("its 'test_loss' is none that is known, or has no such parameter") from None
     return choice
 
 

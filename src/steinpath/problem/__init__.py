@@ -3,5 +3,16 @@
 from steinpath.problem._jacobians import Diagonal, Jacobian
 from steinpath.problem._losses import Loss, SeparableLoss
 from steinpath.problem._penalties import Penalty, SeparablePenalty
+from steinpath.problem._registry import ParameterSpec
+from steinpath.problem._scoring import Criterion
 
-__all__ = ["Diagonal", "Jacobian", "Loss", "Penalty", "SeparableLoss", "SeparablePenalty"]
+__all__ = [
+    "Criterion",
+    "Diagonal",
+    "Jacobian",
+    "Loss",
+    "ParameterSpec",
+    "Penalty",
+    "SeparableLoss",
+    "SeparablePenalty",
+]

@@ -25,6 +25,7 @@ import numpy as np
 from steinpath._support.arrays import Array, along_rows, clip, namespace, norm_of_columns, to_numpy
 from steinpath._support.validation import LARGEST, store_number
 from steinpath.problem._jacobians import Diagonal, Jacobian, RankOne
+from steinpath.problem._registry import ParameterSpec, Registered, Registry
 
 # Where a minimum is not unique, rounding must not decide which one is taken.
 _ROUNDING = 16 * float(np.finfo(float).eps)
@@ -43,11 +44,14 @@ class Share(Protocol):
         """Return a sum over all rows, from the sum over those that are here."""
 
 
-class Loss(ABC):
+#: All losses by name.
+LOSSES: Registry[Loss] = Registry("loss")
+
+
+class Loss(Registered, ABC):
     """A convex function of the residual ``y - X b``."""
 
-    #: Key of the loss in `LOSSES`.
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Loss]] = LOSSES
     #: Test loss that goes with it: a key of `steinpath.problem._scoring.CRITERIA`.
     test_loss: ClassVar[str]
     #: Lipschitz constant of ``√n ∇h``; None for a loss with kinks.
@@ -245,6 +249,7 @@ class LAD(SeparableLoss):
     """
 
     name = "lad"
+    label = "LAD"
     test_loss = "absolute"
 
     def rho(self, r: Array) -> Array:
@@ -276,6 +281,17 @@ class Quantile(SeparableLoss):
     q: float = 0.5
 
     name = "quantile"
+    label = "quantile"
+    parameter_spec = ParameterSpec(
+        "q",
+        default=q,
+        low=0,
+        high=1,
+        open_low=True,
+        open_high=True,
+        option="quantile",
+        help="Aim at this quantile (0.9, say) instead of the middle.",
+    )
     test_loss = "quantile"
 
     def __post_init__(self) -> None:
@@ -309,6 +325,17 @@ class Huber(SeparableLoss):
     delta: float = 1.35
 
     name = "huber"
+    label = "Huber"
+    parameter_spec = ParameterSpec(
+        "delta",
+        default=delta,
+        low=0,
+        high=LARGEST,
+        open_low=True,
+        in_units_of_y=True,
+        help="Where Huber's loss becomes linear, in units of the target; 1.35 robust standard "
+        "deviations of it by default.",
+    )
     test_loss = "huber"
     smoothness = 1.0
 
@@ -340,6 +367,17 @@ class EpsilonInsensitive(SeparableLoss):
     eps: float = 0.1
 
     name = "epsilon_insensitive"
+    label = "ε-insensitive"
+    parameter_spec = ParameterSpec(
+        "eps",
+        default=eps,
+        low=0,
+        high=LARGEST,
+        option="epsilon",
+        in_units_of_y=True,
+        help="Errors that cost nothing, in units of the target; a tenth of a robust standard "
+        "deviation of it by default.",
+    )
     test_loss = "epsilon_insensitive"
 
     def __post_init__(self) -> None:
@@ -366,6 +404,7 @@ class Squared(SeparableLoss):
     """Squared loss, ``rho(r) = r² / 2``. Its dual iterates under proximal gradient are ``-v``."""
 
     name = "squared"
+    label = "squared"
     test_loss = "squared"
     smoothness = 1.0
     isotropic = True
@@ -388,6 +427,7 @@ class SquareRoot(Loss):
     """Square-root loss, ``h(r) = ‖r‖₂``: least squares whose penalty needs no noise level."""
 
     name = "square_root"
+    label = "square root"
     test_loss = "squared"
     isotropic = True
 
@@ -487,9 +527,3 @@ def _quantile(y: Array, q: float, weights: Array | None) -> float:
     below = np.searchsorted(reached, aim - slack, side="left")
     above = min(np.searchsorted(reached, aim + slack, side="right"), len(values) - 1)
     return float(values[order[below]]) / 2 + float(values[order[above]]) / 2
-
-
-#: All losses by name. Tests, estimators and the command find them here.
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (LAD, SquareRoot, Quantile, Huber, EpsilonInsensitive, Squared)
-}

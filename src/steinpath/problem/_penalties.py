@@ -33,13 +33,16 @@ from steinpath.problem._jacobians import (
     Jacobian,
     OfColumns,
 )
+from steinpath.problem._registry import ParameterSpec, Registered, Registry
+
+#: All penalties by name.
+PENALTIES: Registry[Penalty] = Registry("penalty")
 
 
-class Penalty(ABC):
+class Penalty(Registered, ABC):
     """A function of the coefficients that is added to the loss."""
 
-    #: Key of the penalty in `PENALTIES`.
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Penalty]] = PENALTIES
 
     @abstractmethod
     def value(self, b: Array) -> Array:
@@ -70,7 +73,7 @@ class Penalty(ABC):
         """Whether the proximal map is a multiple of the identity."""
         return False
 
-    def check_size(self, p: int) -> None:  # noqa: B027 (most penalties fit any size)
+    def check_size(self, p: int) -> None:
         """Refuse a design whose number of columns does not fit."""
 
     def free(self, p: int) -> np.ndarray:
@@ -222,6 +225,7 @@ class Lasso(SeparablePenalty):
     """
 
     name = "lasso"
+    label = "lasso"
 
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * size
@@ -242,6 +246,7 @@ class Ridge(SeparablePenalty):
     """
 
     name = "ridge"
+    label = "ridge"
 
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * size**2 / 2
@@ -265,6 +270,10 @@ class ElasticNet(SeparablePenalty):
     l1_ratio: float = 0.5
 
     name = "elastic_net"
+    label = "elastic net"
+    parameter_spec = ParameterSpec(
+        "l1_ratio", default=l1_ratio, low=0, high=1, help="Share of the lasso in the elastic net."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -296,6 +305,10 @@ class MCP(SeparablePenalty):
     gamma: float = 3.0
 
     name = "mcp"
+    label = "MCP"
+    parameter_spec = ParameterSpec(
+        "gamma", default=gamma, low=1, open_low=True, help="Shape of MCP."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -331,6 +344,8 @@ class SCAD(SeparablePenalty):
     a: float = 3.7
 
     name = "scad"
+    label = "SCAD"
+    parameter_spec = ParameterSpec("a", default=a, low=2, open_low=True, help="Shape of SCAD.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -378,6 +393,7 @@ class GroupLasso(Penalty):
     _groups: Groups = field(init=False, repr=False)
 
     name = "group_lasso"
+    label = "group lasso"
 
     def __post_init__(self) -> None:
         store_number(self, "lam", low=0)
@@ -456,6 +472,7 @@ class NoPenalty(Penalty):
     """No penalty: the coefficients move freely."""
 
     name = "none"
+    label = "no penalty"
 
     def value(self, b: Array) -> Array:
         return 0 * namespace(b).sum(b, axis=0)
@@ -553,10 +570,3 @@ def _check_weights(weights: Any) -> np.ndarray:
     if (array < 0).any():
         raise ValueError(f"weights must be nonnegative, got {array.min():g}")
     return np.array(array, dtype=float)  # a copy: the caller's array may change
-
-
-#: All penalties by name. Tests, estimators and the command find them here.
-PENALTIES: dict[str, type[Penalty]] = {
-    penalty.name: penalty
-    for penalty in (Lasso, Ridge, ElasticNet, MCP, SCAD, GroupLasso, NoPenalty)
-}

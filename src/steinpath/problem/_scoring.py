@@ -2,63 +2,170 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, namespace, take
 from steinpath._support.validation import check_choice
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
+from steinpath.problem._registry import Registered, Registry
 
 PerObservation = Callable[[Array, Array], Array]
 TestLoss = None | str | Loss | PerObservation
 
+#: All test losses by name.
+CRITERIA: Registry[Criterion] = Registry("test loss")
+
 
 @dataclass(frozen=True)
-class Criterion:
-    """A named test loss with its parameter: a quantile, a width, or nothing.
+class Criterion(Registered, ABC):
+    """A named test loss. Calling it with ``y`` and predictions gives the loss of each observation.
 
-    Calling it with ``y`` and predictions gives the loss of each observation.
+    A subclass has a `name`, a `label`, which may have a place for the parameter, and `rho`.
+
+    Parameters
+    ----------
+    parameter : float, default=0.0
+        A quantile or a width; 0 for a test loss that has no parameter.
     """
 
-    name: str
     parameter: float = 0.0
 
+    registry: ClassVar[Registry[Criterion]] = CRITERIA
+
+    def __post_init__(self) -> None:
+        if self.parameter_spec is not None:
+            object.__setattr__(self, "parameter", self.parameter_spec.check(self.parameter))
+        elif self.parameter != 0:
+            raise ValueError(f"the test loss {self.name!r} has no parameter, got {self.parameter}")
+
+    @abstractmethod
+    def rho(self, r: Array) -> Array:
+        """Loss of each prediction error ``y - prediction``."""
+
+    @property
+    def slope(self) -> float:
+        """Lipschitz constant of `rho`."""
+        return 1.0
+
     def __call__(self, y: Array, prediction: Array) -> Array:
-        return CRITERIA[self.name](y - prediction, self.parameter)
+        return self.rho(y - prediction)
+
+    @property
+    def words(self) -> str:
+        """What a risk is the mean of, such as "absolute error"."""
+        return self.label.format(self.parameter)
+
+    def lipschitz(self, risks: np.ndarray) -> np.ndarray:
+        """How much two risks can differ, per root mean square difference of the predictions.
+
+        Parameters
+        ----------
+        risks : ndarray of shape (T,)
+            The risks.
+
+        Returns
+        -------
+        ndarray of shape (T, T)
+        """
+        return np.full((len(risks), len(risks)), self.slope)
 
 
-def _pseudo_huber(r: Array, delta: float) -> Array:
-    # delta² (√(1 + (r/delta)²) - 1), without cancellation at small r or overflow at large r/delta
-    xp = namespace(r)
-    return r * (delta * (r / (delta + xp.hypot(r, xp.full_like(r, delta)))))
+class AbsoluteError(Criterion):
+    """``|r|``."""
+
+    name = "absolute"
+    label = "absolute error"
+
+    def rho(self, r: Array) -> Array:
+        return LAD().rho(r)
 
 
-#: Test losses by name, as functions of the prediction error and the parameter.
-CRITERIA: dict[str, Callable[[Array, float], Array]] = {
-    "absolute": lambda r, _: LAD().rho(r),
-    "squared": lambda r, _: r * r,
-    "huber": lambda r, delta: Huber(delta).rho(r),
-    "pseudo_huber": _pseudo_huber,
-    "epsilon_insensitive": lambda r, eps: EpsilonInsensitive(eps).rho(r),
-    "quantile": lambda r, q: Quantile(q).rho(r),
-}
+class SquaredError(Criterion):
+    """``r²``."""
+
+    name = "squared"
+    label = "squared error"
+
+    def rho(self, r: Array) -> Array:
+        return r * r
+
+    @property
+    def slope(self) -> float:
+        return math.inf
+
+    def lipschitz(self, risks: np.ndarray) -> np.ndarray:
+        # there is no constant, but the root is a norm: a² - b² is at most (a + b) |a - b|
+        roots = np.sqrt(np.maximum(risks, 0))
+        return np.asarray(roots[:, None] + roots)
+
+
+class HuberError(Criterion):
+    """``r² / 2`` up to ``|r| = delta``, and linear beyond; see `steinpath.Huber`."""
+
+    name = "huber"
+    label = "Huber loss (δ = {:.3g})"
+    parameter_spec = Huber.parameter_spec
+
+    def rho(self, r: Array) -> Array:
+        return Huber(self.parameter).rho(r)
+
+    @property
+    def slope(self) -> float:
+        return self.parameter
+
+
+class PseudoHuberError(Criterion):
+    """``delta² (√(1 + (r / delta)²) - 1)``, a smooth relative of the Huber loss."""
+
+    name = "pseudo_huber"
+    label = "pseudo-Huber loss (δ = {:.3g})"
+    parameter_spec = replace(Huber.parameter_spec, high=math.inf)
+
+    def rho(self, r: Array) -> Array:
+        # without cancellation at small r, or overflow at large r / delta
+        xp, delta = namespace(r), self.parameter
+        return r * (delta * (r / (delta + xp.hypot(r, xp.full_like(r, delta)))))
+
+    @property
+    def slope(self) -> float:
+        return self.parameter
+
+
+class EpsilonInsensitiveError(Criterion):
+    """``max(|r| - eps, 0)``; see `steinpath.EpsilonInsensitive`."""
+
+    name = "epsilon_insensitive"
+    label = "error beyond {:.3g}"
+    parameter_spec = EpsilonInsensitive.parameter_spec
+
+    def rho(self, r: Array) -> Array:
+        return EpsilonInsensitive(self.parameter).rho(r)
+
+
+class PinballError(Criterion):
+    """``q max(r, 0) + (1 - q) max(-r, 0)``; see `steinpath.Quantile`."""
+
+    name = "quantile"
+    label = "pinball loss at {:.3g}"
+    parameter_spec = Quantile.parameter_spec
+
+    def rho(self, r: Array) -> Array:
+        return Quantile(self.parameter).rho(r)
+
+    @property
+    def slope(self) -> float:
+        return max(self.parameter, 1 - self.parameter)
 
 
 def lipschitz(criterion: Criterion, risks: np.ndarray) -> np.ndarray:
-    """How much two risks can differ, per root mean square difference of the predictions.
-
-    Of shape (T, T). Squared error has no such constant, but its root is a norm: ``a² - b²`` is
-    at most ``(a + b)`` times the distance.
-    """
-    if criterion.name == "squared":
-        roots = np.sqrt(np.maximum(risks, 0))
-        return np.asarray(roots[:, None] + roots)
-    slopes = {"quantile": max(criterion.parameter, 1 - criterion.parameter)}
-    slopes |= dict.fromkeys(("huber", "pseudo_huber"), criterion.parameter)
-    return np.full((len(risks), len(risks)), slopes.get(criterion.name, 1.0))
+    """How much two risks can differ; see `Criterion.lipschitz`."""
+    return criterion.lipschitz(risks)
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
@@ -79,7 +186,7 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
         loss, test_loss = test_loss, test_loss.test_loss
     if isinstance(test_loss, str):
         check_choice("test_loss", test_loss, CRITERIA)
-        return Criterion(test_loss, _parameter(test_loss, loss))
+        return _with_parameter(CRITERIA[test_loss], loss)
     if isinstance(test_loss, type):
         raise TypeError(f"test_loss is the class {test_loss.__name__}; pass an instance")
     if callable(test_loss):
@@ -89,14 +196,13 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
     )
 
 
-def _parameter(name: str, loss: Loss | None) -> float:
-    if name == "quantile":
-        return (loss if isinstance(loss, Quantile) else Quantile()).q
-    if name in ("huber", "pseudo_huber"):
-        return (loss if isinstance(loss, Huber) else Huber()).delta
-    if name == "epsilon_insensitive":
-        return (loss if isinstance(loss, EpsilonInsensitive) else EpsilonInsensitive()).eps
-    return 0.0
+def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
+    """Return a test loss with the parameter of the loss that was minimised, if that has it."""
+    spec = kind.parameter_spec
+    if spec is None:
+        return kind()
+    own = None if loss is None else loss.parameter_spec
+    return kind(getattr(loss, spec.name) if own and own.name == spec.name else spec.default)
 
 
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:

@@ -10,7 +10,7 @@ import pytest
 
 import steinpath as sp
 from commands import call, houses, spawn, write
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._scoring import CRITERIA
 
 QUICK = ("--iters", "60", "--strengths", "6")
 
@@ -307,7 +307,7 @@ def test_the_constant_prediction_is_the_best_for_the_test_loss(options, constant
     command = ("compare", file, "--target", "price", "--out", tmp_path / "o", "--no-plots")
     found = json.loads(call(*command, "--penalty", "lasso", "--json", *QUICK, *options).stdout)
     y = houses()["price"].to_numpy()
-    criterion = Criterion(found["test_loss"], found["test_parameter"])
+    criterion = CRITERIA[found["test_loss"]](found["test_parameter"])
     best = criterion(y, np.full_like(y, constant(y))).mean()
     assert found["constant_risk"] == pytest.approx(best, rel=1e-3)
 

@@ -15,12 +15,12 @@ from steinpath._support.printing import printable_json
 from steinpath._support.validation import heard
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
-from steinpath.app.cli.options import LOSS, PENALTY, with_options, with_several
+from steinpath.app.cli.options import ModelCommand, with_options
 from steinpath.app.cli.outputs import Outcome, as_json, check_writable, write_outputs
 from steinpath.app.encoding import encode
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, Ranked, Task, compare_kinds, fit_task, prepare_task
-from steinpath.app.model_spec import error_words, make_criterion, make_kind
+from steinpath.app.model_spec import make_criterion, make_kind, parameter_specs
 from steinpath.app.report.build import facts, with_error
 from steinpath.app.tables import DataError, read_table
 from steinpath.problem._scoring import Criterion
@@ -29,9 +29,7 @@ from steinpath.problem._scoring import Criterion
 _SHOWN = 10
 
 
-@click.command()
-@click.option("--loss", type=LOSS, help="What is minimised; LAD by default.")
-@click.option("--penalty", type=PENALTY, default="lasso", show_default=True)
+@click.command(cls=ModelCommand)
 @with_options
 @click.pass_context
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
@@ -45,8 +43,8 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
     _finish(outcome, options, _print_fit, with_model=True)
 
 
-@click.command()
-@with_several
+@click.command(cls=ModelCommand, several=True)
+@with_options
 @click.pass_context
 def tune(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
@@ -57,12 +55,12 @@ def tune(
     absolute error, or the pinball loss where a --quantile is aimed at. Does all that `fit` does,
     and shows the strengths of the penalty that were tried.
     """
-    outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
+    outcome = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
     _finish(outcome, options, _print_tuning, with_model=True)
 
 
-@click.command()
-@with_several
+@click.command(cls=ModelCommand, several=True)
+@with_options
 @click.pass_context
 def compare(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
@@ -73,7 +71,7 @@ def compare(
     absolute error, or the pinball loss where a --quantile is aimed at. Writes a report and the
     ranking, but no model.
     """
-    outcome = _work(ctx, *_several(loss, penalty, options["quantile"]), options, compare=True)
+    outcome = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
     _finish(outcome, options, _print_ranking, with_model=False)
 
 
@@ -83,7 +81,7 @@ def compare(
 
 
 def _one_loss(loss: str | None, options: dict[str, Any]) -> str:
-    if options["quantile"] is None:
+    if options["q"] is None:
         return loss or "lad"
     if loss not in (None, "quantile") and options["test_loss"] != "quantile":
         raise click.UsageError(f"--quantile is of --loss quantile, and not of {loss!r}")
@@ -154,16 +152,14 @@ def _task(display: Display, options: dict[str, Any]) -> Task:
 
 def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
     """Return the parameters of losses and penalties."""
-    names = {"q": "quantile", "eps": "epsilon"}
-    parameters = ("q", "delta", "eps", "l1_ratio", "gamma", "a")
-    return {name: options[names.get(name, name)] for name in parameters}
+    return {name: options[name] for name in parameter_specs()}
 
 
 def _test_loss(task: Task, options: dict[str, Any], compare: bool) -> Criterion | None:
     """Return what an error costs; None for what it costs in the loss itself."""
     name = options["test_loss"]
     if name is None and compare:  # the same for all
-        name = "absolute" if options["quantile"] is None else "quantile"
+        name = "absolute" if options["q"] is None else "quantile"
     return None if name is None else make_criterion(name, task.data.y, **_parameters(options))
 
 
@@ -299,8 +295,9 @@ def _print_tuning(console: Console, outcome: Outcome) -> None:
 
 def _print_ranks(console: Console, outcome: Outcome) -> None:
     fit = outcome.fit
-    error = error_words(fit.criterion)
-    console.print(f"{shown(fit.task.data.encoding.target)}: expected {error}", style="bold")
+    console.print(
+        f"{shown(fit.task.data.encoding.target)}: expected {fit.criterion.words}", style="bold"
+    )
     table = make_table(
         "loss", "penalty", "strength", "iterate", "nonzeros", "risk", "behind", left=2
     )

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS
+from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
 from steinpath.engine._grid import MOST_STRENGTHS
+from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import CRITERIA
 
 
@@ -35,9 +36,63 @@ class Finite(click.FloatRange):
         return number
 
 
-LOSS, PENALTY, TEST_LOSS = Name(list(LOSS_WORDS)), Name(list(PENALTY_WORDS)), Name(list(CRITERIA))
+class ModelCommand(click.Command):
+    """A command with the options of everything that is registered: losses, penalties, test losses.
 
-_POSITIVE = Finite(0, min_open=True)
+    Parameters
+    ----------
+    several : bool
+        Whether it takes several losses and penalties.
+    **settings
+        Of `click.Command`.
+    """
+
+    def __init__(self, *, several: bool = False, **settings: Any):
+        super().__init__(**settings)
+        self._several = several
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        specs = tuple(parameter_specs().values())
+        names = tuple(loss_names()), tuple(penalty_names()), tuple(CRITERIA)
+        kinds, shapes = _model_options(self._several, *names, specs)
+        others, place = super().get_params(ctx), len(_DATA)
+        return [*kinds, *others[:place], *shapes, *others[place:]]
+
+
+@functools.cache  # click compares options by identity
+def _model_options(
+    several: bool,
+    losses: Sequence[str],
+    penalties: Sequence[str],
+    test_losses: Sequence[str],
+    specs: Sequence[ParameterSpec],
+) -> tuple[list[click.Option], list[click.Option]]:
+    """Return the options that choose a loss and a penalty, and those about them."""
+    if several:
+        kinds = [
+            click.Option(
+                ["--loss"], type=Name(losses), multiple=True, help="What is minimised; repeatable."
+            ),
+            click.Option(
+                ["--penalty"], type=Name(penalties), multiple=True, help="Repeatable, too."
+            ),
+        ]
+    else:
+        kinds = [
+            click.Option(["--loss"], type=Name(losses), help="What is minimised; LAD by default."),
+            click.Option(["--penalty"], type=Name(penalties), default="lasso", show_default=True),
+        ]
+    shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
+    test_loss = click.Option(
+        ["--test-loss"], type=Name(test_losses), help="What an error costs; above is the default."
+    )
+    return kinds, [*shapes, test_loss]
+
+
+def _range(spec: ParameterSpec) -> Finite:
+    low, high = (None if math.isinf(limit) else limit for limit in (spec.low, spec.high))
+    return Finite(low, high, min_open=spec.open_low, max_open=spec.open_high)
+
 
 _DATA = (
     click.argument("file", type=click.Path()),
@@ -56,30 +111,7 @@ _DATA = (
         "predictions; rows without a target are left out.",
     ),
 )
-_SHAPE = (
-    click.option(
-        "--quantile",
-        type=Finite(0, 1, min_open=True, max_open=True),
-        help="Aim at this quantile (0.9, say) instead of the middle.",
-    ),
-    click.option(
-        "--delta",
-        type=_POSITIVE,
-        help="Where Huber's loss becomes linear, in units of the target; 1.35 robust standard "
-        "deviations of it by default.",
-    ),
-    click.option(
-        "--epsilon",
-        type=Finite(0),
-        help="Errors that cost nothing, in units of the target; a tenth of a robust standard "
-        "deviation of it by default.",
-    ),
-    click.option("--l1-ratio", type=Finite(0, 1), help="Share of the lasso in the elastic net."),
-    click.option("--gamma", type=Finite(1, min_open=True), help="Shape of MCP."),
-    click.option("--a", type=Finite(2, min_open=True), help="Shape of SCAD."),
-)
 _CHOICE = (
-    click.option("--test-loss", type=TEST_LOSS, help="What an error costs; above is the default."),
     click.option("--iters", type=click.IntRange(2, 10**9), help="Iterations; 300 by default."),
     click.option(
         "--strengths",
@@ -111,13 +143,6 @@ _OUTPUT = (
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of everything that fits something to a file."""
-    options = (*_DATA, *_SHAPE, *_CHOICE, *_OUTPUT)
+    """Add the options of everything that fits something to a file, but for those of models."""
+    options = (*_DATA, *_CHOICE, *_OUTPUT)
     return functools.reduce(lambda f, option: option(f), reversed(options), command)
-
-
-def with_several(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the same, for several losses and penalties."""
-    loss = click.option("--loss", type=LOSS, multiple=True, help="What is minimised; repeatable.")
-    penalty = click.option("--penalty", type=PENALTY, multiple=True, help="Repeatable, too.")
-    return loss(penalty(with_options(command)))

@@ -11,11 +11,10 @@ import numpy as np
 
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable
-from steinpath.app.model_spec import error_words
 from steinpath.app.models import Model, load_model
 from steinpath.app.report.build import with_error
 from steinpath.app.tables import Table, read_table
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._scoring import CRITERIA
 
 
 @click.command()
@@ -56,11 +55,11 @@ def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
     known = np.isfinite(y)
     if not known.any():
         return None
-    criterion = Criterion(choice.test_loss, choice.test_parameter)
+    criterion = CRITERIA[choice.test_loss](choice.test_parameter)
     with np.errstate(over="ignore"):  # squares of targets that are far off
         error = float(criterion(y[known], predictions[known]).mean())
     found = f"{error:.4g}" if np.isfinite(error) else "too large for a number"
     return (
-        f"mean {error_words(criterion)} on these {known.sum()} rows: {found}; expected on new "
+        f"mean {criterion.words} on these {known.sum()} rows: {found}; expected on new "
         f"ones: {with_error(choice.risk, choice.stderr)}"
     )

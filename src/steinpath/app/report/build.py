@@ -13,8 +13,8 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath.app.fitting import Fit, Ranked
-from steinpath.app.model_spec import LOSS_WORDS, PENALTY_WORDS, error_words
 from steinpath.app.report.content import Charts, Coefficient, Content
+from steinpath.problem._penalties import PENALTIES, NoPenalty
 
 # What a page can show, and a browser move quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS = 400, 20, 2000
@@ -90,13 +90,13 @@ def build_content(
 def verdict(fit: Fit) -> str:
     """Say the result in a sentence or two."""
     risk, stderr = fit.estimate
-    kind = LOSS_WORDS[fit.kind.loss.name] + (
+    kind = fit.kind.loss.label + (
         f" regression with {_article(fit.kind.penalty)} penalty"
-        if fit.kind.penalty != "none"
+        if fit.kind.penalty != NoPenalty.name
         else " regression without a penalty"
     )
     return (
-        f"On new rows like these, the mean {error_words(fit.criterion)} of the chosen model "
+        f"On new rows like these, the mean {fit.criterion.words} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
         f"prediction is {_like(fit.constant_risk, stderr)}. The model is iterate "
         f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {kind}."
@@ -108,7 +108,7 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     n, p = fit.task.data.X.shape
     risk, stderr = fit.estimate
     found = [
-        (f"expected {error_words(fit.criterion)}", with_error(risk, stderr)),
+        (f"expected {fit.criterion.words}", with_error(risk, stderr)),
         ("error on the training rows", _like(fit.train, stderr)),
         ("error of a constant prediction", _like(fit.constant_risk, stderr)),
         ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
@@ -117,8 +117,8 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     ]
     if fit.criterion.name == "squared":
         found.insert(1, ("its root", _like(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
-    if fit.kind.penalty != "none":
-        words = PENALTY_WORDS[fit.kind.penalty]
+    if fit.kind.penalty != NoPenalty.name:
+        words = PENALTIES[fit.kind.penalty].label
         found.insert(-2, (f"chosen strength (alpha) of the {words}", f"{fit.alpha:.3g}"))
     return tuple(found)
 
@@ -140,7 +140,7 @@ def _like(value: float, stderr: float) -> str:
 
 
 def _article(penalty: str) -> str:
-    words = PENALTY_WORDS[penalty]
+    words = PENALTIES[penalty].label
     return f"{'an' if words[0] in 'aeiouMS' else 'a'} {words}"
 
 
@@ -162,8 +162,8 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     largest = [int(j) for j in by_size[:_MOST_CURVES] if path[:, j].any()]
     raw, corrected = _residuals(fit)
     return Charts(
-        test_loss=error_words(fit.criterion),
-        penalty=PENALTY_WORDS[fit.kind.penalty],
+        test_loss=fit.criterion.words,
+        penalty=PENALTIES[fit.kind.penalty].label,
         strengths=tuple(fit.alphas[order].tolist()),
         iterates=tuple(shown),
         risk=curves[0],

@@ -1,0 +1,137 @@
+"""Losses, penalties and test losses by name: each class says what it is called, and is found here.
+
+A class is registered when it is defined, if its body has a `name` and a `label`. Estimators, the
+command, reports, model files and tests look it up in the registry of its kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from steinpath._support.validation import check_number
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """The parameter of a loss, penalty or test loss, besides ``lam``.
+
+    Attributes
+    ----------
+    name : str
+        Keyword argument of the class, such as "q".
+    default : float
+        Its default.
+    low, high : float
+        Its limits.
+    open_low, open_high : bool
+        Whether the limits themselves are excluded.
+    option : str
+        Its name on the command line, without dashes; `name` by default.
+    help : str
+        What it means, for the command line.
+    in_units_of_y : bool
+        Whether it is a size of residuals: the command then takes its default times a robust
+        standard deviation of y.
+    """
+
+    name: str
+    default: float
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+    option: str = ""
+    help: str = ""
+    in_units_of_y: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "option", self.option or self.name.replace("_", "-"))
+
+    def check(self, value: Any) -> float:
+        """Return the value as a float within the limits."""
+        return check_number(
+            self.name,
+            value,
+            low=self.low,
+            high=self.high,
+            open_low=self.open_low,
+            open_high=self.open_high,
+        )
+
+    def store(self, instance: Any) -> None:
+        """Check the parameter of a frozen dataclass, and keep it as a plain float."""
+        object.__setattr__(instance, self.name, self.check(getattr(instance, self.name)))
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """Classes by name, in the order of their definition.
+
+    Parameters
+    ----------
+    kind : str
+        What they are, for messages.
+    """
+
+    def __init__(self, kind: str):
+        self._kind = kind
+        self._classes: dict[str, type[T]] = {}
+
+    def __getitem__(self, name: str) -> type[T]:
+        return self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def __repr__(self) -> str:
+        return f"<Registry of each {self._kind}: {', '.join(self)}>"
+
+    def add(self, name: str, member: type[T]) -> None:
+        """Register a class; refuse a name that another class has."""
+        known = self._classes.get(name)
+        # a cell of a notebook that is run again defines the same class again
+        if known is not None and _place(known) != _place(member):
+            raise ValueError(
+                f"{_place(member)} is called {name!r}, as is {_place(known)}: the name of a "
+                f"{self._kind} must be its own"
+            )
+        self._classes[name] = member
+
+    @contextmanager
+    def temporarily(self) -> Iterator[None]:
+        """Forget the classes that are registered within this context, at its end."""
+        before = dict(self._classes)
+        try:
+            yield
+        finally:
+            self._classes = before
+
+
+def _place(member: type) -> str:
+    return f"{member.__module__}.{member.__qualname__}"
+
+
+class Registered:
+    """A class whose subclasses are registered if their bodies have a `name` and a `label`."""
+
+    #: Where subclasses are registered.
+    registry: ClassVar[Registry[Any]]
+    #: Key in the registry: the name on the command line, in estimators and in model files.
+    name: ClassVar[str]
+    #: Name in reports.
+    label: ClassVar[str]
+    #: The parameter, if there is one.
+    parameter_spec: ClassVar[ParameterSpec | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" in vars(cls) and "label" in vars(cls):
+            cls.registry.add(cls.name, cls)

@@ -1,0 +1,266 @@
+"""A loss, a penalty and a test loss are one class each, and are found by everything."""
+
+import pickle
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import click
+import numpy as np
+import pytest
+
+import steinpath as sp
+from commands import call, houses, refused, write
+from steinpath.app.cli import main
+from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
+from steinpath.problem import Criterion, ParameterSpec, SeparableLoss, SeparablePenalty
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._penalties import PENALTIES
+from steinpath.problem._scoring import CRITERIA, resolve_test_loss
+
+REGISTRIES = {"loss": LOSSES, "penalty": PENALTIES, "test_loss": CRITERIA}
+
+
+def define():
+    """Define one class of each kind."""
+    tau_spec = ParameterSpec(
+        "tau", 0.5, low=0, high=1, open_low=True, open_high=True, help="The expectile aimed at."
+    )
+
+    @dataclass(frozen=True)
+    class Expectile(SeparableLoss):
+        """``|tau - 1(r < 0)| r² / 2``."""
+
+        tau: float = 0.5
+
+        name = "expectile"
+        label = "expectile"
+        parameter_spec = tau_spec
+        test_loss = "asymmetric"
+        smoothness = 1.0
+
+        def __post_init__(self):
+            self.parameter_spec.store(self)
+
+        def rho(self, r):
+            return self._weight(r) * r * r / 2
+
+        def score(self, r, s):
+            return r * self.slope(r, s)
+
+        def slope(self, r, s):
+            return self._weight(r) / (1 + s * self._weight(r))
+
+        def _weight(self, r):
+            return np.where(r > 0, self.tau, 1 - self.tau)
+
+    @dataclass(frozen=True, eq=False, repr=False)
+    class BoundedLasso(SeparablePenalty):
+        """``lam * Σ |b_j|`` where all ``|b_j| <= bound``."""
+
+        bound: float = 1.0
+
+        name = "bounded_lasso"
+        label = "bounded lasso"
+        parameter_spec = ParameterSpec("bound", bound, low=0, option="largest", help="The bound.")
+
+        def __post_init__(self):
+            super().__post_init__()
+            self.parameter_spec.store(self)
+
+        def cost(self, size, lam):
+            return lam * size
+
+        def pieces(self, lam, step):
+            return [(step * lam, 1.0), (step * lam + self.bound, 0.0)]
+
+    class AsymmetricError(Criterion):
+        """Twice the loss of an expectile."""
+
+        name = "asymmetric"
+        label = "asymmetric error at {:.3g}"
+        parameter_spec = tau_spec
+
+        def rho(self, r):
+            return 2 * Expectile(self.parameter).rho(r)
+
+    return Expectile, BoundedLasso, AsymmetricError
+
+
+@pytest.fixture
+def defined():
+    """One class of each kind, for the while."""
+    with ExitStack() as stack:
+        for registry in REGISTRIES.values():
+            stack.enter_context(registry.temporarily())
+        yield define()
+
+
+def test_registered_for_the_while(defined):
+    assert [LOSSES["expectile"], PENALTIES["bounded_lasso"], CRITERIA["asymmetric"]] == [*defined]
+
+
+def test_forgotten_afterwards():
+    assert not {"expectile", "bounded_lasso", "asymmetric"} & set().union(*REGISTRIES.values())
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "compare"])
+def test_the_command_has_options_for_them(command, defined):
+    said = " ".join(call(command, "--help").stdout.split())
+    for text in (
+        "|expectile]",
+        "|bounded-lasso]",
+        "|asymmetric]",
+        "The expectile aimed at. [0<x<1]",
+    ):
+        assert text in said
+    options = {each.name: each for each in main.commands[command].get_params(click.Context(main))}
+    assert options["bound"].opts == ["--largest"]
+    assert "'--tau'" in refused(command, "x.csv", "--target", "y", "--tau", "1", code=2)
+
+
+def test_the_options_are_gone_afterwards():
+    assert "expectile" not in call("fit", "--help").stdout
+    assert "--tau" in refused("fit", "x.csv", "--target", "y", "--tau", "0.5", code=2)
+
+
+def test_estimators_know_the_names(defined):
+    loss, penalty, _ = defined
+    X, y = sp.simulate.paper_model(5).sample(60, rng=0)
+    small = {"alpha": 0.05, "n_iter": 30, "select": "last", "method": None, "tol": 10.0}
+    named = sp.PathRegressor(loss="expectile", penalty="bounded_lasso", **small).fit(X, y)
+    own = sp.PathRegressor(loss=loss(), penalty=penalty, **small).fit(X, y)
+    np.testing.assert_array_equal(named.coef_, own.coef_)
+
+
+def test_risks_are_of_the_matched_test_loss(defined):
+    loss, _, test_loss = defined
+    assert resolve_test_loss(None, loss(0.8)) == test_loss(0.8)
+    assert resolve_test_loss("asymmetric", sp.LAD()) == test_loss(0.5)
+    X, y = sp.simulate.paper_model(5).sample(60, rng=0)
+    risk = sp.estimate_risk(sp.run(X, y, loss(0.8), sp.Lasso(0.1), n_iter=10))
+    assert risk.test_loss == "asymmetric"
+    assert risk.train[0] == pytest.approx(2 * loss(0.8).rho(y).mean())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_model_files_and_reports_have_their_names(defined, tmp_path):
+    file, out = write(tmp_path), tmp_path / "o"
+    options = ("--loss", "expectile", "--tau", 0.75, "--penalty", "bounded-lasso", "--largest", 90)
+    small = ("--no-plots", "--iters", 30, "--strengths", 3)
+    said = call("fit", file, "--target", "price", "--out", out, *options, *small).stdout
+    assert "price: expectile + bounded lasso" in said
+    assert "expected asymmetric error at 0.75" in said
+    model = sp.load_model(out / "model.json")
+    choice = model.choice
+    assert (choice.loss, choice.penalty, choice.test_loss) == (
+        "expectile",
+        "bounded_lasso",
+        "asymmetric",
+    )
+    assert choice.parameters == {"tau": 0.75, "bound": 90.0}
+    assert choice.test_parameter == 0.75
+    model.save(out / "again.json")
+    again = sp.load_model(out / "again.json")
+    assert again.choice == choice
+    np.testing.assert_array_equal(again.predict(houses(5)), model.predict(houses(5)))
+    report = (out / "report.html").read_text("utf-8")
+    assert "expectile regression with a bounded lasso penalty" in report
+    assert "mean asymmetric error at 0.75 of the chosen model" in report
+    assert "mean asymmetric error at 0.75" in call("predict", out / "model.json", file).stderr
+    other = ("--loss", "lad", "--test-loss", "asymmetric", "--tau", 0.9)
+    said = call("fit", file, "--target", "price", "--out", out, *other, *small).stdout
+    assert "expected asymmetric error at 0.9" in said
+
+
+# ------------------------------------------------------------------------------------------------
+# The registry itself
+# ------------------------------------------------------------------------------------------------
+
+
+def test_internal_classes_are_not_registered():
+    assert not {"free_intercept", "side_by_side"} & set(PENALTIES)
+    for registry in REGISTRIES.values():
+        assert all(kind.name == name and kind.label for name, kind in registry.items())
+
+
+def test_registries_are_read_only():
+    with pytest.raises(TypeError, match="item assignment"):
+        LOSSES["lad"] = sp.Huber
+
+
+def test_a_name_is_taken_once(defined):
+    with pytest.raises(ValueError, match=r"is called 'lasso', as is .*Lasso: the name of a"):
+
+        class Other(sp.Lasso):
+            name = "lasso"
+            label = "other"
+
+    assert PENALTIES["lasso"] is sp.Lasso
+    again = define()  # as a cell of a notebook that is run again
+    assert LOSSES["expectile"] is again[0] is not defined[0]
+
+
+def test_a_subclass_without_a_name_of_its_own_is_not_registered():
+    class Mine(sp.Huber):
+        pass
+
+    assert LOSSES["huber"] is sp.Huber
+    assert Mine.name == "huber"
+
+
+def test_the_command_lists_what_a_name_is_enough_for():
+    assert set(loss_names()) == set(LOSSES)
+    assert set(penalty_names()) == set(PENALTIES) - {"group_lasso"}
+
+
+def test_classes_share_a_parameter_with_the_widest_limits():
+    assert set(parameter_specs()) == {"q", "delta", "eps", "l1_ratio", "gamma", "a"}
+    delta = parameter_specs()["delta"]
+    assert (delta.low, delta.high, delta.open_low) == (0, np.inf, True)  # of the pseudo-Huber loss
+    assert sp.Huber.parameter_spec.high < np.inf
+
+
+MAKERS = [
+    (kind, spec)
+    for registry in REGISTRIES.values()
+    for kind in registry.values()
+    if (spec := kind.parameter_spec) is not None
+]
+
+
+@pytest.mark.parametrize(("kind", "spec"), MAKERS, ids=lambda each: each.name)
+def test_classes_check_the_limits_that_they_state(kind, spec):
+    make = partial(kind, 1.0) if issubclass(kind, SeparablePenalty) else kind
+    name = "parameter" if issubclass(kind, Criterion) else spec.name
+    if name != "parameter":
+        assert getattr(make(), name) == spec.default
+    tiny = 1e-9
+    tried = {spec.default: True, np.nan: False, np.inf: False, -np.inf: False}
+    for limit, is_open, sign in ((spec.low, spec.open_low, 1), (spec.high, spec.open_high, -1)):
+        if np.isfinite(limit):
+            size = max(abs(limit), 1.0) * tiny
+            tried |= {limit: not is_open, limit + sign * size: True, limit - sign * size: False}
+    for value, allowed in tried.items():
+        if allowed:
+            assert getattr(make(**{name: value}), name) == value
+        else:
+            with pytest.raises(ValueError, match=f"{spec.name} must be a finite number in"):
+                make(**{name: value})
+
+
+@pytest.mark.parametrize("name", CRITERIA)
+def test_test_losses_are_equal_by_value_and_can_be_pickled(name):
+    kind = CRITERIA[name]
+    one = resolve_test_loss(name)
+    assert type(one) is kind
+    assert isinstance(one, Criterion)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert hash(one) == hash(resolve_test_loss(name))
+    assert one not in [resolve_test_loss(other) for other in CRITERIA if other != name]
+    if kind.parameter_spec is None:
+        with pytest.raises(ValueError, match=f"{name!r} has no parameter"):
+            kind(0.5)
+    else:
+        assert one != kind(one.parameter / 2)
+        assert f"{one.parameter:.3g}" in one.words
