@@ -7,8 +7,8 @@ import pytest
 
 import steinpath as sp
 from steinpath.app.encoding import encode
-from steinpath.app.fitting import compare_kinds, fit_task, prepare_task
-from steinpath.app.model_spec import make_criterion, make_kind, robust_spread
+from steinpath.app.fitting import compare_models, fit_model, prepare_data
+from steinpath.app.model_spec import ModelSpec, make_criterion, robust_spread
 from steinpath.app.report.build import build_charts, build_content, with_error
 from steinpath.app.tables import as_table
 from steinpath.problem._scoring import CRITERIA
@@ -19,20 +19,20 @@ def rows(n=150, p=6, seed=0, noise="t2"):
     return {**{f"x{j}": X[:, j] for j in range(p)}, "y": y}
 
 
-def task(columns=None, **options):
-    data = encode(as_table(rows() if columns is None else columns), "y")
-    return prepare_task(data, **{"n_iter": 50, "n_strengths": 5} | options)
+def data(columns=None, **options):
+    encoded = encode(as_table(rows() if columns is None else columns), "y")
+    return prepare_data(encoded, **{"n_iter": 50, "n_strengths": 5} | options)
 
 
-def kind(loss="lad", penalty="lasso", y=None, **parameters):
-    return make_kind(loss, penalty, rows()["y"] if y is None else y, **parameters)
+def spec(loss="lad", penalty="lasso", y=None, **parameters):
+    return ModelSpec.from_names(loss, penalty, rows()["y"] if y is None else y, **parameters)
 
 
 def test_the_fit_does_not_depend_on_units_or_origins():
     columns = rows()
-    fit = fit_task(task(columns), kind())
+    fit = fit_model(data(columns), spec())
     moved = {name: 1e3 * x + 1e6 for name, x in columns.items()}
-    other = fit_task(task(moved), kind())
+    other = fit_model(data(moved), spec())
     assert other.tuning.best == fit.tuning.best
     assert other.estimate == pytest.approx([1e3 * value for value in fit.estimate], rel=1e-6)
     np.testing.assert_allclose(other.coef, fit.coef, rtol=1e-6)
@@ -43,37 +43,37 @@ def test_the_fit_does_not_depend_on_units_or_origins():
 
 def test_the_training_error_is_that_of_the_predictions():
     columns = rows()
-    fit = fit_task(task(columns), kind("huber"), "absolute")
+    fit = fit_model(data(columns), spec("huber"), "absolute")
     X = np.column_stack([columns[f"x{j}"] for j in range(6)])
     residuals = columns["y"] - X @ fit.coef - fit.intercept
     assert fit.train == pytest.approx(np.abs(residuals).mean(), rel=1e-9)
-    charts = build_charts(fit, fit.task.data.encoding.feature_names)
+    charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     np.testing.assert_allclose(charts.raw, residuals, rtol=1e-9, atol=1e-9)
     assert np.abs(charts.corrected).mean() == pytest.approx(fit.estimate[0], rel=1e-9)
 
 
 def test_many_rows_leave_room_for_fewer_iterations():
     small, large = ({"x": np.arange(n) % 7.0, "y": np.arange(n) % 5.0} for n in (100, 40_000))
-    assert (task(small, n_iter=None, n_strengths=None).n_iter) == 300
-    found = task(large, n_iter=None, n_strengths=None)
+    assert (data(small, n_iter=None, n_strengths=None).n_iter) == 300
+    found = data(large, n_iter=None, n_strengths=None)
     assert 40_000 * found.n_iter * found.n_strengths <= 10**8
     assert found.y.dtype == np.float32
     assert "so many rows" in found.notes[0]
-    asked = task(large, n_iter=400, n_strengths=20)
+    asked = data(large, n_iter=400, n_strengths=20)
     assert (asked.n_iter, asked.n_strengths, asked.notes) == (400, 20, ())
 
 
 def test_shapes_go_where_they_belong():
     y = rows()["y"]
     spread = robust_spread(y)
-    assert kind("huber").loss == sp.Huber(1.35 * spread)
-    assert kind("huber", delta=2.0).loss == sp.Huber(2.0)
-    assert kind("epsilon_insensitive", eps=0.0).loss == sp.EpsilonInsensitive(0.0)
-    assert kind("quantile", q=0.9).loss == sp.Quantile(0.9)
-    assert kind(penalty="mcp", gamma=5.0, a=4.0).penalty_of(2.0) == sp.MCP(2.0, gamma=5.0)
-    assert kind(penalty="scad", gamma=5.0, a=4.0).penalty_of(2.0) == sp.SCAD(2.0, a=4.0)
-    assert kind(penalty="elastic_net", l1_ratio=0.2).penalty_of(1.0) == sp.ElasticNet(1.0, 0.2)
-    assert kind("square_root", "none").words == "square root + no penalty"
+    assert spec("huber").loss == sp.Huber(1.35 * spread)
+    assert spec("huber", delta=2.0).loss == sp.Huber(2.0)
+    assert spec("epsilon_insensitive", eps=0.0).loss == sp.EpsilonInsensitive(0.0)
+    assert spec("quantile", q=0.9).loss == sp.Quantile(0.9)
+    assert spec(penalty="mcp", gamma=5.0, a=4.0).penalty_of(2.0) == sp.MCP(2.0, gamma=5.0)
+    assert spec(penalty="scad", gamma=5.0, a=4.0).penalty_of(2.0) == sp.SCAD(2.0, a=4.0)
+    assert spec(penalty="elastic_net", l1_ratio=0.2).penalty_of(1.0) == sp.ElasticNet(1.0, 0.2)
+    assert spec("square_root", "none").words == "square root + no penalty"
 
 
 def test_the_spread_is_that_of_a_gaussian():
@@ -83,8 +83,8 @@ def test_the_spread_is_that_of_a_gaussian():
 
 
 def test_ranks_and_differences():
-    kinds = [kind("squared"), kind("lad"), kind("lad", "ridge")]
-    best, ranking = compare_kinds(task(), kinds, make_criterion("absolute", rows()["y"]))
+    specs = [spec("squared"), spec("lad"), spec("lad", "ridge")]
+    best, ranking = compare_models(data(), specs, make_criterion("absolute", rows()["y"]))
     assert [row.risk for row in ranking] == sorted(row.risk for row in ranking)
     assert ranking[0].risk == best.estimate[0]
     assert (ranking[0].behind, ranking[0].behind_stderr) == (0.0, 0.0)
@@ -105,7 +105,7 @@ def test_test_losses_have_their_parameters_in_units_of_the_target():
 
 
 def test_content_is_what_was_found():
-    fit = fit_task(task(), kind())
+    fit = fit_model(data(), spec())
     content = build_content(fit, file="f.csv", command="steinpath fit f.csv", seed=3, notes=["a"])
     t = fit.tuning.best_iter
     assert f"iterate {t} of 50" in content.verdict
@@ -125,8 +125,8 @@ def test_content_is_what_was_found():
 
 
 def test_very_many_iterates_are_thinned():
-    fit = fit_task(task(n_iter=1500, n_strengths=2), kind())
-    charts = build_charts(fit, fit.task.data.encoding.feature_names)
+    fit = fit_model(data(n_iter=1500, n_strengths=2), spec())
+    charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     assert len(charts.iterates) < 450
     assert charts.iterates[charts.chosen[1]] == fit.tuning.best_iter
     assert (charts.iterates[0], charts.iterates[-1]) == (0, 1500)

@@ -44,7 +44,7 @@ def no_work(*arguments):
 
 
 def test_a_report_is_refused_before_any_work_is_done(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(fit_command, "fit_task", no_work)
+    monkeypatch.setattr(fit_command, "fit_model", no_work)
     file = write(tmp_path)
     [line] = call("fit", file, *QUICK, "--out", place / "out", code=1).stderr.splitlines()
     assert line.startswith(f"Error: cannot write to {place / 'out'}: ")
@@ -75,14 +75,14 @@ def test_what_was_found_is_shown_where_it_cannot_be_kept(tmp_path, monkeypatch, 
 
 
 def test_a_disk_that_becomes_read_only_underway(disk, tmp_path, monkeypatch):
-    really = fit_command.fit_task
+    really = fit_command.fit_model
 
     def then_read_only(*arguments):
         found = really(*arguments)
         disk.mount("ro")
         return found
 
-    monkeypatch.setattr(fit_command, "fit_task", then_read_only)
+    monkeypatch.setattr(fit_command, "fit_model", then_read_only)
     result = call("fit", write(tmp_path), *QUICK, "--out", disk.place / "out", code=1)
     assert "model.json: Read-only file system; make room, or choose another" in result.stderr
     assert "expected absolute error" in result.stdout

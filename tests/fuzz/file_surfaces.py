@@ -22,8 +22,8 @@ from datafiles import ODD_NAMES, DataFile, damaged, data_file, rewritten
 from inputs import chance, one_of
 from judge import Finding, Refusal, check, check_finite, judged, refusal
 from steinpath.app.encoding import encode
-from steinpath.app.fitting import fit_task, prepare_task
-from steinpath.app.model_spec import loss_names, make_kind, penalty_names
+from steinpath.app.fitting import fit_model, prepare_data
+from steinpath.app.model_spec import ModelSpec, loss_names, penalty_names
 from steinpath.app.models import Choice, Model, load_model
 from steinpath.app.tables import Table, missing, read_table, texts
 from steinpath.problem._scoring import CRITERIA
@@ -61,12 +61,14 @@ def files(case):
     check_finite("y", encoded.y)
     names = encoded.encoding.feature_names
     check(len(set(names)) == len(names) == encoded.X.shape[1], f"features are {names}")
-    task = _usable(lambda: prepare_task(encoded, 3, 2))
-    if isinstance(task, Refusal):
-        return task
+    data = _usable(lambda: prepare_data(encoded, 3, 2))
+    if isinstance(data, Refusal):
+        return data
     coef, intercept = rng.standard_normal(len(names)), float(rng.standard_normal())
     if chance(rng, 0.1):
-        fit = _usable(lambda: fit_task(task, make_kind("lad", "lasso", encoded.y), seed=1))
+        fit = _usable(
+            lambda: fit_model(data, ModelSpec.from_names("lad", "lasso", encoded.y), seed=1)
+        )
         if isinstance(fit, Refusal):
             return fit
         coef, intercept = fit.coef, fit.intercept

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 import steinpath as sp
 from steinpath.app.cli import main
 from steinpath.app.encoding import encode
-from steinpath.app.fitting import fit_task, prepare_task
-from steinpath.app.model_spec import make_criterion, make_kind
+from steinpath.app.fitting import fit_model, prepare_data
+from steinpath.app.model_spec import ModelSpec, make_criterion
 from steinpath.app.tables import DataError, as_table, read_table
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._interactions import Interactions
@@ -143,8 +143,10 @@ def test_figures_of_a_fit_are_in_units_of_the_target(size):
     y = np.random.default_rng(0).standard_t(3, ROWS)
 
     def fit(y):
-        task = prepare_task(encode(table_of(y), "y"), 6, 2)
-        return fit_task(task, make_kind("huber", "lasso", y), make_criterion("squared", y))
+        data = prepare_data(encode(table_of(y), "y"), 6, 2)
+        return fit_model(
+            data, ModelSpec.from_names("huber", "lasso", y), make_criterion("squared", y)
+        )
 
     found, expected = fit(y * size), fit(y)
     assert found.constant_risk == pytest.approx(np.var(y) * size**2, rel=1e-6, abs=0)
@@ -155,4 +157,4 @@ def test_figures_of_a_fit_are_in_units_of_the_target(size):
 def test_targets_whose_errors_have_no_standard_error(size):
     y = np.random.default_rng(0).standard_normal(ROWS) * size
     with pytest.raises(DataError, match=r"'y' has numbers up to .* rescale it"):
-        prepare_task(encode(table_of(y), "y"))
+        prepare_data(encode(table_of(y), "y"))

@@ -16,7 +16,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
 from steinpath._tuning import Tuning, tune
 from steinpath.app.encoding import Encoded
-from steinpath.app.model_spec import Kind
+from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._designs import DenseDesign, Design
 from steinpath.problem._penalties import PENALTIES, NoPenalty
@@ -36,13 +36,13 @@ _SMALLEST, _LARGEST = 1e-70, 1e70
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FitData:
     """Data that are ready to be fitted: centred, in columns of standard deviation 1.
 
-    Make it with `prepare_task`.
+    Make it with `prepare_data`.
     """
 
-    data: Encoded
+    encoded: Encoded
     design: Design
     y: np.ndarray
     centre: np.ndarray
@@ -53,17 +53,19 @@ class Task:
     notes: tuple[str, ...]
 
 
-def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | None = None) -> Task:
+def prepare_data(
+    encoded: Encoded, n_iter: int | None = None, n_strengths: int | None = None
+) -> FitData:
     """Make data ready, and say how many iterations and strengths of the penalty to try.
 
     Parameters
     ----------
-    data : Encoded
+    encoded : Encoded
         Features and responses.
     n_iter, n_strengths : int, optional
         As many as there is room for by default.
     """
-    n = len(data.y)
+    n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
     strengths = n_strengths or max(
@@ -76,17 +78,17 @@ def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | No
             f"with so many rows, {strengths} strengths of the penalty and {iterations} iterations "
             "are tried unless you ask for more (--strengths, --iters)"
         )
-    _check_sizes(data)
-    level = float(np.median(data.y))
-    y, size = data.y - level, float(np.abs(data.y - level).max())
+    _check_sizes(encoded)
+    level = float(np.median(encoded.y))
+    y, size = encoded.y - level, float(np.abs(encoded.y - level).max())
     large = n * strengths * iterations > _LARGE and 1 / _LARGE < size < _LARGE
     dtype = np.float32 if large else np.float64
     # in double precision: a date less its mean has a few digits, a date has many
-    centre = data.X.mean(axis=0)
-    X = data.X - centre
+    centre = encoded.X.mean(axis=0)
+    X = encoded.X - centre
     scale = np.sqrt(np.mean(X**2, axis=0))
-    return Task(
-        data=data,
+    return FitData(
+        encoded=encoded,
         design=DenseDesign((X / scale).astype(dtype)),
         y=y.astype(dtype),
         centre=centre,
@@ -98,10 +100,10 @@ def prepare_task(data: Encoded, n_iter: int | None = None, n_strengths: int | No
     )
 
 
-def _check_sizes(data: Encoded) -> None:
+def _check_sizes(encoded: Encoded) -> None:
     """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
-    names = [data.encoding.target, *data.encoding.feature_names]
-    for name, values in zip(names, (data.y, *data.X.T), strict=True):
+    names = [encoded.encoding.target, *encoded.encoding.feature_names]
+    for name, values in zip(names, (encoded.y, *encoded.X.T), strict=True):
         size = float(np.abs(values).max())
         if not _SMALLEST < size < _LARGEST:
             raise DataError(
@@ -116,16 +118,16 @@ class Fit:
 
     Attributes
     ----------
-    task : Task
+    data : FitData
         The data.
-    kind : Kind
+    spec : ModelSpec
         The loss and the penalty.
     tuning : Tuning
         The risk of every iterate for every strength of the penalty.
     """
 
-    task: Task
-    kind: Kind
+    data: FitData
+    spec: ModelSpec
     tuning: Tuning
 
     @property
@@ -147,17 +149,17 @@ class Fit:
     @property
     def coef(self) -> np.ndarray:
         """Coefficients per unit of the features."""
-        return np.asarray(self.effects / self.task.scale, float)
+        return np.asarray(self.effects / self.data.scale, float)
 
     @property
     def intercept(self) -> float:
         """Prediction where all features are zero."""
-        return float(self.task.level + self.tuning.intercept - self.task.centre @ self.coef)
+        return float(self.data.level + self.tuning.intercept - self.data.centre @ self.coef)
 
     @property
     def alphas(self) -> np.ndarray:
         """Strengths of the penalty on scikit-learn's scale."""
-        return self.tuning.lams / math.sqrt(len(self.task.y))
+        return self.tuning.lams / math.sqrt(len(self.data.y))
 
     @property
     def alpha(self) -> float:
@@ -183,14 +185,14 @@ class Fit:
     @property
     def is_whole(self) -> bool:
         """Whether nothing was cut short."""
-        alone = self.kind.penalty == NoPenalty.name  # it has no strength
-        strengths = 1 if alone else self.task.n_strengths
-        return self.tuning.path.n_iter == self.task.n_iter and len(self.tuning.lams) == strengths
+        alone = self.spec.penalty == NoPenalty.name  # it has no strength
+        strengths = 1 if alone else self.data.n_strengths
+        return self.tuning.path.n_iter == self.data.n_iter and len(self.tuning.lams) == strengths
 
     @cached_property
     def constant_risk(self) -> float:
         """Error of the best constant prediction."""
-        y = self.task.y.astype(float)
+        y = self.data.y.astype(float)
         low, high = float(y.min()), float(y.max())
 
         def risk(constant: float) -> float:
@@ -235,39 +237,39 @@ class Ranked:
     behind_stderr: float
 
 
-def fit_task(
-    task: Task, kind: Kind, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
+def fit_model(
+    data: FitData, spec: ModelSpec, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
 ) -> Fit:
     """Choose the strength of the penalty and the iterate by their estimated risk.
 
     Parameters
     ----------
-    task : Task
+    data : FitData
         The data.
-    kind : Kind
+    spec : ModelSpec
         The loss and the penalty.
     test_loss, rule, seed
         As for `steinpath.tune`.
     """
-    lams: Any = np.zeros(1) if kind.penalty == NoPenalty.name else task.n_strengths
+    lams: Any = np.zeros(1) if spec.penalty == NoPenalty.name else data.n_strengths
     tuning = tune(
-        task.design,
-        task.y,
-        kind.loss,
-        kind.penalty_of,
+        data.design,
+        data.y,
+        spec.loss,
+        spec.penalty_of,
         lams,
-        task.n_iter,
+        data.n_iter,
         fit_intercept=True,
         test_loss=test_loss,
         rule=rule,
         rng=seed,
     )
-    return Fit(task, kind, tuning)
+    return Fit(data, spec, tuning)
 
 
-def compare_kinds(
-    task: Task,
-    kinds: Sequence[Kind],
+def compare_models(
+    data: FitData,
+    specs: Sequence[ModelSpec],
     test_loss: TestLoss,
     rule: str = "min",
     seed: int = 0,
@@ -279,9 +281,9 @@ def compare_kinds(
 
     Parameters
     ----------
-    task : Task
+    data : FitData
         The data.
-    kinds : sequence of Kind
+    specs : sequence of ModelSpec
         What to compare.
     test_loss, rule, seed
         As for `steinpath.tune`.
@@ -294,33 +296,33 @@ def compare_kinds(
         All that were finished, the best first.
     """
     best: Fit | None = None
-    found: list[tuple[Kind, float, int, int, Risk]] = []
-    done = begin(f"comparing {len(kinds)} models", len(kinds))
-    for kind in kinds:
-        fit = fit_task(task, kind, test_loss, rule, seed)
+    found: list[tuple[ModelSpec, float, int, int, Risk]] = []
+    done = begin(f"comparing {len(specs)} models", len(specs))
+    for spec in specs:
+        fit = fit_model(data, spec, test_loss, rule, seed)
         stop = done()
         if stop and not fit.is_whole and best is not None:
             break
-        found.append((kind, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
+        found.append((spec, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
         if stop:
             break
     assert best is not None
     ranking = []
-    for kind, alpha, t, nonzeros, risk in found:
+    for spec, alpha, t, nonzeros, risk in found:
         behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
         ranking.append(
             Ranked(
-                kind.loss.label,
-                PENALTIES[kind.penalty].label,
+                spec.loss.label,
+                PENALTIES[spec.penalty].label,
                 alpha,
                 t,
                 nonzeros,
                 float(risk.values[t]),
                 float(risk.stderr[t]),
                 behind,
-                0.0 if kind is best.kind else stderr,
+                0.0 if spec is best.spec else stderr,
             )
         )
     return best, sorted(ranking, key=lambda row: row.risk)

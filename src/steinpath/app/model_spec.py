@@ -60,7 +60,7 @@ def _widest(one: ParameterSpec, other: ParameterSpec) -> ParameterSpec:
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class ModelSpec:
     """A loss and a penalty.
 
     Attributes
@@ -77,30 +77,32 @@ class Kind:
     penalty: str
     penalty_of: PenaltyOf = field(repr=False)
 
+    @classmethod
+    def from_names(
+        cls, loss: str, penalty: str, y: np.ndarray, **parameters: float | None
+    ) -> ModelSpec:
+        """Return a loss and a penalty by their names.
+
+        Parameters
+        ----------
+        loss, penalty : str
+            Of `loss_names` and `penalty_names`.
+        y : ndarray of shape (n,)
+            The responses: some defaults are in units of their spread.
+        **parameters : float, optional
+            By the names of `parameter_specs`; None for their defaults.
+        """
+        loss_class: Any = LOSSES[loss]
+        chosen: Loss = loss_class(**_arguments(loss_class, y, parameters))
+        if penalty == NoPenalty.name:
+            return cls(chosen, penalty, lambda lam: NoPenalty())
+        of: Any = PENALTIES[penalty]
+        return cls(chosen, penalty, partial(of, **_arguments(of, y, parameters)))
+
     @property
     def words(self) -> str:
         """Name of both, such as "LAD + lasso"."""
         return f"{self.loss.label} + {PENALTIES[self.penalty].label}"
-
-
-def make_kind(loss: str, penalty: str, y: np.ndarray, **parameters: float | None) -> Kind:
-    """Return a loss and a penalty by their names.
-
-    Parameters
-    ----------
-    loss, penalty : str
-        Of `loss_names` and `penalty_names`.
-    y : ndarray of shape (n,)
-        The responses, which have a say in what a large residual is.
-    **parameters : float, optional
-        By the names of `parameter_specs`; None for their defaults.
-    """
-    made: Any = LOSSES[loss]
-    chosen: Loss = made(**_arguments(made, y, parameters))
-    if penalty == NoPenalty.name:
-        return Kind(chosen, penalty, lambda lam: NoPenalty())
-    of: Any = PENALTIES[penalty]
-    return Kind(chosen, penalty, partial(of, **_arguments(of, y, parameters)))
 
 
 def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) -> Criterion:

@@ -16,11 +16,11 @@ from steinpath._support.validation import heard
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.options import ModelCommand, with_options
-from steinpath.app.cli.outputs import Outcome, as_json, check_writable, write_outputs
+from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
 from steinpath.app.encoding import encode
 from steinpath.app.encoding.messages import counted
-from steinpath.app.fitting import Fit, Ranked, Task, compare_kinds, fit_task, prepare_task
-from steinpath.app.model_spec import make_criterion, make_kind, parameter_specs
+from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, fit_model, prepare_data
+from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
 from steinpath.app.report.build import facts, with_error
 from steinpath.app.tables import DataError, read_table
 from steinpath.problem._scoring import Criterion
@@ -39,8 +39,8 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
     chosen by their estimated risk, under the loss's own test loss unless another is named. Model,
     report, plots and the risk of every iterate are written to --out.
     """
-    outcome = _work(ctx, [_one_loss(loss, options)], [penalty], options, compare=False)
-    _finish(outcome, options, _print_fit, with_model=True)
+    result = _work(ctx, [_one_loss(loss, options)], [penalty], options, compare=False)
+    _finish(result, options, _print_fit, with_model=True)
 
 
 @click.command(cls=ModelCommand, several=True)
@@ -55,8 +55,8 @@ def tune(
     absolute error, or the pinball loss where a --quantile is aimed at. Does all that `fit` does,
     and shows the strengths of the penalty that were tried.
     """
-    outcome = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
-    _finish(outcome, options, _print_tuning, with_model=True)
+    result = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
+    _finish(result, options, _print_tuning, with_model=True)
 
 
 @click.command(cls=ModelCommand, several=True)
@@ -71,8 +71,8 @@ def compare(
     absolute error, or the pinball loss where a --quantile is aimed at. Writes a report and the
     ranking, but no model.
     """
-    outcome = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
-    _finish(outcome, options, _print_ranking, with_model=False)
+    result = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
+    _finish(result, options, _print_ranking, with_model=False)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def _work(
     penalties: Sequence[str],
     options: dict[str, Any],
     compare: bool,
-) -> Outcome:
+) -> FitResult:
     """Read the file, and fit."""
     seed, rule = options["seed"], options["rule"].replace("-", "_")
     said: list[tuple[str, type[Warning]]] = []
@@ -110,44 +110,44 @@ def _work(
     ranking: list[Ranked] = []
     try:
         with Display() as display:
-            task = _task(display, options)
+            data = _data(display, options)
             folder = _folder(options, ctx)
-            test_loss = _test_loss(task, options, compare)
-            kinds = [
-                make_kind(loss, penalty, task.data.y, **_parameters(options))
+            test_loss = _test_loss(data, options, compare)
+            specs = [
+                ModelSpec.from_names(loss, penalty, data.encoded.y, **_parameters(options))
                 for loss in losses
                 for penalty in penalties
             ]
             if compare:
-                best, ranking = compare_kinds(task, kinds, test_loss, rule, seed)
+                best, ranking = compare_models(data, specs, test_loss, rule, seed)
             else:
-                best = fit_task(task, kinds[0], test_loss, rule, seed)
+                best = fit_model(data, specs[0], test_loss, rule, seed)
     except ValueError as error:  # about the numbers in the file: the rest was checked
         raise DataError(str(error)) from error
     finally:
         heard.reset(kept)
-    notes = [*task.data.notes, *task.notes, *(message for message, _ in said), *_remarks(best)]
+    notes = [*data.encoded.notes, *data.notes, *(message for message, _ in said), *_remarks(best)]
     if display.enough:
-        notes.append(_cut_short(best, len(ranking), len(kinds)))
+        notes.append(_cut_short(best, len(ranking), len(specs)))
     file = Path(options["file"]).name
-    return Outcome(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
+    return FitResult(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
 
 
-def _task(display: Display, options: dict[str, Any]) -> Task:
+def _data(display: Display, options: dict[str, Any]) -> FitData:
     """Read the file, and make it ready."""
     display.begin(f"reading {options['file']}", 0)
     table, target = read_table(options["file"], options["category"]), options["target"]
     if target is None:
         names = ", ".join([*map(repr, table.columns)][-20:])
         raise click.UsageError(f"say which column to predict, by --target; there are {names}")
-    data = encode(
+    encoded = encode(
         table,
         target,
         impute=options["impute"],
         drop=options["drop"],
         categories=options["category"],
     )
-    return prepare_task(data, options["iters"], options["strengths"])
+    return prepare_data(encoded, options["iters"], options["strengths"])
 
 
 def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
@@ -155,12 +155,12 @@ def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
     return {name: options[name] for name in parameter_specs()}
 
 
-def _test_loss(task: Task, options: dict[str, Any], compare: bool) -> Criterion | None:
+def _test_loss(data: FitData, options: dict[str, Any], compare: bool) -> Criterion | None:
     """Return what an error costs; None for what it costs in the loss itself."""
     name = options["test_loss"]
     if name is None and compare:  # the same for all
         name = "absolute" if options["q"] is None else "quantile"
-    return None if name is None else make_criterion(name, task.data.y, **_parameters(options))
+    return None if name is None else make_criterion(name, data.encoded.y, **_parameters(options))
 
 
 def _remarks(fit: Fit) -> list[str]:
@@ -211,25 +211,25 @@ def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
 
 
 def _finish(
-    outcome: Outcome,
+    result: FitResult,
     options: dict[str, Any],
-    show: Callable[[Console, Outcome], None],
+    show: Callable[[Console, FitResult], None],
     with_model: bool,
 ) -> None:
     """Write everything, and print the result."""
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
-    stopped, failure = outcome.interrupted, None
+    stopped, failure = result.interrupted, None
     try:
-        for name, file in write_outputs(outcome, with_model, options["plots"]):
+        for name, file in write_outputs(result, with_model, options["plots"]):
             files[name] = str(file)
     except KeyboardInterrupt:
         stopped = True
     except OSError as error:  # a full disk, say: what was found can still be shown
         failure = error
     if options["as_json"]:
-        text = json.dumps(as_json(outcome, files), indent=1, ensure_ascii=False)
+        text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
         click.echo(printable_json(text))
-    show(console, outcome)
+    show(console, result)
     for name, where in files.items():
         say(console, f"{name:>8}  {where}", soft_wrap=True)
     if failure is not None:
@@ -238,16 +238,16 @@ def _finish(
         sys.exit(INTERRUPTED)
 
 
-def _print_fit(console: Console, outcome: Outcome) -> None:
+def _print_fit(console: Console, result: FitResult) -> None:
     """Print the key figures, and the largest coefficients."""
-    fit, data = outcome.fit, outcome.fit.task.data
-    console.print(f"{shown(data.encoding.target)}: {fit.kind.words}", style="bold")
+    fit, encoded = result.fit, result.fit.data.encoded
+    console.print(f"{shown(encoded.encoding.target)}: {fit.spec.words}", style="bold")
     table = make_table("", "", left=1)
     table.show_header = False
     for what, value in facts(fit):
         table.add_row(what, value)
     console.print(table)
-    effects, names = fit.effects, data.encoding.feature_names
+    effects, names = fit.effects, encoded.encoding.feature_names
     largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
     for j in largest:
@@ -257,22 +257,22 @@ def _print_fit(console: Console, outcome: Outcome) -> None:
         console.print(table)
     if fit.nonzeros > _SHOWN:
         console.print(f"… and {fit.nonzeros - _SHOWN} more, in the report")
-    _print_remarks(console, outcome)
+    _print_remarks(console, result)
 
 
-def _print_ranking(console: Console, outcome: Outcome) -> None:
+def _print_ranking(console: Console, result: FitResult) -> None:
     """Print the losses and penalties, the best first, and how to keep that."""
-    _print_ranks(console, outcome)
-    _print_remarks(console, outcome)
+    _print_ranks(console, result)
+    _print_remarks(console, result)
     console.print("To keep the best model, say tune instead of compare.")
 
 
-def _print_tuning(console: Console, outcome: Outcome) -> None:
+def _print_tuning(console: Console, result: FitResult) -> None:
     """Print the ranking, and what was tried for the best."""
-    _print_ranks(console, outcome)
-    tuning = outcome.fit.tuning
+    _print_ranks(console, result)
+    tuning = result.fit.tuning
     table = make_table("strength", "best iterate", "nonzeros", "risk", "behind", left=0)
-    for k, (alpha, risk) in enumerate(zip(outcome.fit.alphas, tuning.risks, strict=True)):
+    for k, (alpha, risk) in enumerate(zip(result.fit.alphas, tuning.risks, strict=True)):
         chosen = k == tuning.best[0]
         t = tuning.best_iter if chosen else risk.best_iter
         # what had a first look only is estimated in another way
@@ -286,22 +286,22 @@ def _print_tuning(console: Console, outcome: Outcome) -> None:
             behind,
             style="bold" if chosen else None,
         )
-    console.print(f"The best, {outcome.fit.kind.words}:")
+    console.print(f"The best, {result.fit.spec.words}:")
     console.print(table)
     if not tuning.settled.all():
         console.print("Strengths without a difference had a first look only, and lost by it.")
-    _print_remarks(console, outcome)
+    _print_remarks(console, result)
 
 
-def _print_ranks(console: Console, outcome: Outcome) -> None:
-    fit = outcome.fit
+def _print_ranks(console: Console, result: FitResult) -> None:
+    fit = result.fit
     console.print(
-        f"{shown(fit.task.data.encoding.target)}: expected {fit.criterion.words}", style="bold"
+        f"{shown(fit.data.encoded.encoding.target)}: expected {fit.criterion.words}", style="bold"
     )
     table = make_table(
         "loss", "penalty", "strength", "iterate", "nonzeros", "risk", "behind", left=2
     )
-    for k, row in enumerate(outcome.ranking):
+    for k, row in enumerate(result.ranking):
         table.add_row(
             row.loss,
             row.penalty,
@@ -315,7 +315,7 @@ def _print_ranks(console: Console, outcome: Outcome) -> None:
     console.print(table)
 
 
-def _print_remarks(console: Console, outcome: Outcome) -> None:
-    for note in outcome.notes:
+def _print_remarks(console: Console, result: FitResult) -> None:
+    for note in result.notes:
         say(console, f"Note: {note}.")
-    print_warnings(console, outcome.fit.tuning.warnings)
+    print_warnings(console, result.fit.tuning.warnings)

@@ -21,7 +21,7 @@ from steinpath.app.report.page import render
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class FitResult:
     """What a command found, and how it was told to."""
 
     fit: Fit
@@ -48,44 +48,44 @@ def check_writable(folder: Path) -> None:
 
 
 def write_outputs(
-    outcome: Outcome, with_model: bool, with_plots: bool
+    result: FitResult, with_model: bool, with_plots: bool
 ) -> Iterator[tuple[str, Path]]:
     """Write what was found, the most important first; yield what each file is, once it is there.
 
     Parameters
     ----------
-    outcome : Outcome
+    result : FitResult
         What was found.
     with_model, with_plots : bool
         Whether to write them.
     """
-    fit, folder = outcome.fit, outcome.folder
+    fit, folder = result.fit, result.folder
     if with_model:
         make_model(fit).save(folder / "model.json")
         yield "model", folder / "model.json"
-    if outcome.ranking:
-        write_text(folder / "ranking.csv", as_csv(map(asdict, outcome.ranking), ".8g"))
+    if result.ranking:
+        write_text(folder / "ranking.csv", as_csv(map(asdict, result.ranking), ".8g"))
         yield "ranking", folder / "ranking.csv"
     write_text(folder / "risk.csv", as_csv(_risk_rows(fit), ".8g"))
     yield "risks", folder / "risk.csv"
     content = build_content(
         fit,
-        file=outcome.file,
-        command=outcome.command,
-        seed=outcome.seed,
-        notes=outcome.notes,
-        ranking=outcome.ranking,
+        file=result.file,
+        command=result.command,
+        seed=result.seed,
+        notes=result.notes,
+        ranking=result.ranking,
     )
     write_text(folder / "report.html", render(content))
     yield "report", folder / "report.html"
     if with_plots:
-        yield from _draw(outcome)
+        yield from _draw(result)
 
 
 def make_model(fit: Fit) -> Model:
     """Return the chosen model, as it is kept in a file."""
     return Model(
-        fit.task.data.encoding,
+        fit.data.encoded.encoding,
         fit.coef,
         fit.intercept,
         _choice(fit),
@@ -97,7 +97,7 @@ def make_model(fit: Fit) -> Model:
 def _choice(fit: Fit) -> Choice:
     """Return how it was chosen."""
     risk, stderr = fit.estimate
-    loss, penalty = fit.kind.loss, fit.tuning.path.penalty
+    loss, penalty = fit.spec.loss, fit.tuning.path.penalty
     shapes = {
         field.name: getattr(part, field.name)
         for part in (loss, penalty)
@@ -106,7 +106,7 @@ def _choice(fit: Fit) -> Choice:
     }
     return Choice(
         loss=loss.name,
-        penalty=fit.kind.penalty,
+        penalty=fit.spec.penalty,
         parameters=shapes,
         alpha=fit.alpha,
         iterate=fit.tuning.best_iter,
@@ -116,24 +116,24 @@ def _choice(fit: Fit) -> Choice:
         risk=risk,
         stderr=stderr,
         train=fit.train,
-        rows=len(fit.task.y),
+        rows=len(fit.data.y),
     )
 
 
-def as_json(outcome: Outcome, files: dict[str, str]) -> dict[str, Any]:
+def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
     """Return the result for a program to read."""
-    fit = outcome.fit
+    fit = result.fit
     return {
-        "target": fit.task.data.encoding.target,
+        "target": fit.data.encoded.encoding.target,
         **asdict(_choice(fit)),
-        "features": fit.task.data.X.shape[1],
+        "features": fit.data.encoded.X.shape[1],
         "nonzeros": fit.nonzeros,
         "constant_risk": fit.constant_risk,
         "intercept": fit.intercept,
         "warnings": list(fit.tuning.warnings),
-        "notes": list(outcome.notes),
-        "ranking": [asdict(row) for row in outcome.ranking],
-        "interrupted": outcome.interrupted,
+        "notes": list(result.notes),
+        "ranking": [asdict(row) for row in result.ranking],
+        "interrupted": result.interrupted,
         "files": files,
     }
 
@@ -154,7 +154,7 @@ def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
             }
 
 
-def _draw(outcome: Outcome) -> Iterator[tuple[str, Path]]:
+def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
     try:
         import matplotlib
     except ImportError:
@@ -163,8 +163,8 @@ def _draw(outcome: Outcome) -> Iterator[tuple[str, Path]]:
     matplotlib.use("agg", force=False)  # a command has no window
     from steinpath import plots
 
-    fit, tuning = outcome.fit, outcome.fit.tuning
-    names, best = fit.task.data.encoding.feature_names, tuning.best_iter
+    fit, tuning = result.fit, result.fit.tuning
+    names, best = fit.data.encoded.encoding.feature_names, tuning.best_iter
     drawings: dict[str, Callable[[], Any]] = {
         "summary.png": lambda: plots.plot_summary(tuning, names),
         "risk.pdf": lambda: plots.plot_risk(fit.risk, log_time=True, best=best),
@@ -173,12 +173,12 @@ def _draw(outcome: Outcome) -> Iterator[tuple[str, Path]]:
         "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
         "diagnostics.pdf": lambda: plots.plot_diagnostics(fit.risk),
     }
-    if outcome.ranking:
-        drawings["ranking.pdf"] = lambda: plots.plot_ranking(outcome.ranking)
+    if result.ranking:
+        drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
         for file, draw in drawings.items():
             drawn = draw()
-            plots.save(drawn, outcome.folder / "plots" / file)
+            plots.save(drawn, result.folder / "plots" / file)
             plots.close(drawn)
-    yield "plots", outcome.folder / "plots"
+    yield "plots", result.folder / "plots"

@@ -58,17 +58,17 @@ def build_content(
     ranking : sequence of Ranked
         The fits that it was compared with, itself included.
     """
-    data, effects = fit.task.data, fit.effects
-    names = data.encoding.feature_names
+    encoded, effects = fit.data.encoded, fit.effects
+    names = encoded.encoding.feature_names
     order = [int(j) for j in np.argsort(-np.abs(effects), kind="stable") if effects[j]]
     return Content(
-        title=f"{data.encoding.target}, from {file}",
+        title=f"{encoded.encoding.target}, from {file}",
         verdict=verdict(fit),
         facts=facts(fit),
         warnings=fit.tuning.warnings,
         assumptions=ASSUMPTIONS + ((_SMALLEST,) if fit.tuning.rule == "min" else ()),
         checks=fit.risk.diagnostics,
-        columns=data.summaries,
+        columns=encoded.summaries,
         notes=tuple(notes),
         intercept=fit.intercept,
         coefficients=tuple(
@@ -90,22 +90,22 @@ def build_content(
 def verdict(fit: Fit) -> str:
     """Say the result in a sentence or two."""
     risk, stderr = fit.estimate
-    kind = fit.kind.loss.label + (
-        f" regression with {_article(fit.kind.penalty)} penalty"
-        if fit.kind.penalty != NoPenalty.name
+    model = fit.spec.loss.label + (
+        f" regression with {_article(fit.spec.penalty)} penalty"
+        if fit.spec.penalty != NoPenalty.name
         else " regression without a penalty"
     )
     return (
         f"On new rows like these, the mean {fit.criterion.words} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
         f"prediction is {_like(fit.constant_risk, stderr)}. The model is iterate "
-        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {kind}."
+        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}."
     )
 
 
 def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     """Return the key figures."""
-    n, p = fit.task.data.X.shape
+    n, p = fit.data.encoded.X.shape
     risk, stderr = fit.estimate
     found = [
         (f"expected {fit.criterion.words}", with_error(risk, stderr)),
@@ -117,8 +117,8 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     ]
     if fit.criterion.name == "squared":
         found.insert(1, ("its root", _like(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
-    if fit.kind.penalty != NoPenalty.name:
-        words = PENALTIES[fit.kind.penalty].label
+    if fit.spec.penalty != NoPenalty.name:
+        words = PENALTIES[fit.spec.penalty].label
         found.insert(-2, (f"chosen strength (alpha) of the {words}", f"{fit.alpha:.3g}"))
     return tuple(found)
 
@@ -163,7 +163,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     raw, corrected = _residuals(fit)
     return Charts(
         test_loss=fit.criterion.words,
-        penalty=PENALTIES[fit.kind.penalty].label,
+        penalty=PENALTIES[fit.spec.penalty].label,
         strengths=tuple(fit.alphas[order].tolist()),
         iterates=tuple(shown),
         risk=curves[0],
