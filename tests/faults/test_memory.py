@@ -23,7 +23,7 @@ def with_memory(mebibytes, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def not_now(task):
+def not_now(job):
     raise ValueError("to see what would be done is enough")
 
 
@@ -54,7 +54,7 @@ def test_a_study_keeps_what_there_was_memory_for_and_goes_on_from_there(tmp_path
     assert_same_parts(out, tmp_path / "small")
     calls = Calls(monkeypatch, not_now)
     report = run_study(RISK, out, Sizes(2, (40, 3000), (20,), 200))
-    assert [setting.n for setting, _ in calls.tasks] == [3000] * 16
+    assert [setting.n for setting, _ in calls.jobs] == [3000] * 16
     assert (report.finished, len(part_files(out))) == (16, 16)
 
 

@@ -56,15 +56,15 @@ def same_columns(one, other):
 class Calls:
     """A `replicate` that notes what it is asked to do."""
 
-    def __init__(self, monkeypatch, fail=lambda task: None):
-        self.tasks, self.fail = [], fail
+    def __init__(self, monkeypatch, fail=lambda job: None):
+        self.jobs, self.fail = [], fail
         self._really = parallel.replicate
         monkeypatch.setattr(parallel, "replicate", self)
 
     def __call__(self, setting, seed):
-        task = parallel.Task(setting, seed)
-        self.tasks.append(task)
-        self.fail(task)
+        job = parallel.Job(setting, seed)
+        self.jobs.append(job)
+        self.fail(job)
         return self._really(setting, seed)
 
 
@@ -80,28 +80,28 @@ def has_parts(folder, study, sizes, seeds):
 _really = parallel.in_worker
 
 
-def die_once(folder, task):
+def die_once(folder, job):
     """Kill the process that is the first to come to a second replication."""
-    if task.seed == 1:
+    if job.seed == 1:
         try:
             Path(folder, "died").touch(exist_ok=False)
         except FileExistsError:
             pass
         else:
             os.kill(os.getpid(), signal.SIGKILL)
-    return _really(task)
+    return _really(job)
 
 
-def die_always(task):
+def die_always(job):
     """Kill every process that comes to one of the replications, the first in a plan."""
-    if task.seed == 0 and task.setting.loss == "lad":
+    if job.seed == 0 and job.setting.loss == "lad":
         os.kill(os.getpid(), signal.SIGKILL)
-    return _really(task)
+    return _really(job)
 
 
-def note_threads(folder, task):
+def note_threads(folder, job):
     """Note how many threads each library may use while a replication is under way."""
-    outcome = _really(task)
+    result = _really(job)
     counts = {library["num_threads"] for library in threadpool_info()}
-    Path(folder, f"{task.setting.key}-{task.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
-    return outcome
+    Path(folder, f"{job.setting.key}-{job.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
+    return result

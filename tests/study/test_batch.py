@@ -23,7 +23,7 @@ from steinpath.study import (
     _runner as runner,
 )
 from steinpath.study._batch import draw_batch, most_members, replicate_batch
-from steinpath.study._parallel import Task, in_batches
+from steinpath.study._parallel import Job, in_batches
 from steinpath.study._replicate import draw, replicate
 from steinpath.study._settings import PAIRS, PAPER_NOISE, Setting
 from studies import SIZES, TINY, tables
@@ -74,13 +74,13 @@ def test_all_tasks_are_done_in_batches_that_fit(monkeypatch, jobs):
     monkeypatch.setattr(parallel, "start_batch", start)
     monkeypatch.setattr(parallel, "most_members", lambda setting: 2)
     settings = [SETTING, replace(SETTING, penalty="mcp"), replace(SETTING, rows="uniform")]
-    tasks = [Task(setting, seed) for seed in range(3) for setting in settings]
-    outcomes = list(in_batches(tasks, jobs))
-    assert {outcome.task for outcome in outcomes} == set(tasks)
+    todo = [Job(setting, seed) for seed in range(3) for setting in settings]
+    results = list(in_batches(todo, jobs))
+    assert {result.job for result in results} == set(todo)
     assert sorted(sizes) == [1, 1, 1, 2, 2, 2]
-    for outcome in outcomes:
-        assert outcome.seconds > 0
-        assert_same(outcome.columns, replicate(*outcome.task), 1e-6)
+    for result in results:
+        assert result.seconds > 0
+        assert_same(result.curves, replicate(*result.job), 1e-6)
 
 
 def test_one_that_fails_costs_no_other(monkeypatch):
@@ -92,29 +92,29 @@ def test_one_that_fails_costs_no_other(monkeypatch):
     _, rngs = draw(SETTING, 2)
     bad = rngs["hat"].bit_generator.state
     monkeypatch.setattr(parallel, "start_batch", start)
-    outcomes = {o.task.seed: o for o in in_batches([Task(SETTING, s) for s in range(5)], 1)}
-    assert len(outcomes) == 5
-    assert outcomes[2].columns is None
-    assert outcomes[2].error.startswith("FloatingPointError: iterate 3 is not finite (in start")
+    results = {o.job.seed: o for o in in_batches([Job(SETTING, s) for s in range(5)], 1)}
+    assert len(results) == 5
+    assert results[2].curves is None
+    assert results[2].error.startswith("FloatingPointError: iterate 3 is not finite (in start")
     for seed in (0, 1, 3, 4):
-        assert_same(outcomes[seed].columns, replicate(SETTING, seed), 1e-6)
+        assert_same(results[seed].curves, replicate(SETTING, seed), 1e-6)
 
 
-def test_what_cannot_be_drawn_is_an_outcome():
-    tasks = [Task(replace(SETTING, noise="cauchy"), seed) for seed in range(2)]
-    outcomes = list(in_batches(tasks, 1))
-    assert [outcome.columns for outcome in outcomes] == [None, None]
-    assert all("noise must be one of" in outcome.error for outcome in outcomes)
+def test_what_cannot_be_drawn_is_a_result():
+    todo = [Job(replace(SETTING, noise="cauchy"), seed) for seed in range(2)]
+    results = list(in_batches(todo, 1))
+    assert [result.curves for result in results] == [None, None]
+    assert all("noise must be one of" in result.error for result in results)
 
 
-def test_a_true_risk_that_fails_is_an_outcome(monkeypatch):
+def test_a_true_risk_that_fails_is_a_result(monkeypatch):
     def fail(*arguments):
         raise ArithmeticError("the integral did not converge")
 
     monkeypatch.setattr(PredictionErrors, "risk", fail)
-    (outcome,) = in_batches([Task(SETTING, 0)], 1)
-    assert outcome.columns is None
-    assert "the integral did not converge" in outcome.error
+    (result,) = in_batches([Job(SETTING, 0)], 1)
+    assert result.curves is None
+    assert "the integral did not converge" in result.error
 
 
 def test_a_worker_that_dies_costs_nothing():

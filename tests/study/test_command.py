@@ -79,7 +79,7 @@ def test_nonsense_is_refused_before_anything_is_done(tmp_path, monkeypatch, argu
     result = study(arguments[0], *sizes, *arguments[1:], "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert reason in result.output
-    assert not calls.tasks
+    assert not calls.jobs
     assert not (tmp_path / "out").exists()
 
 
@@ -99,8 +99,8 @@ def test_progress_the_table_and_the_files_are_printed(tmp_path):
 def test_failures_are_printed_and_the_exit_code_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
 
-    def fail(task):
-        if task.seed == 1 and task.setting.penalty == "mcp":
+    def fail(job):
+        if job.seed == 1 and job.setting.penalty == "mcp":
             raise ValueError("[not] today")
 
     with monkeypatch.context() as patch:
@@ -111,7 +111,7 @@ def test_failures_are_printed_and_the_exit_code_says_so(tmp_path, monkeypatch):
     assert "Failed: 2 × ValueError: [not] today (in fail, line " in result.output
     calls = Calls(monkeypatch)
     assert study("risk", *TINY, "--jobs", 1, "--out", tmp_path).exit_code == 0
-    assert len(calls.tasks) == 2
+    assert len(calls.jobs) == 2
 
 
 def test_all_studies_run_at_tiny_sizes(tmp_path):
@@ -128,7 +128,7 @@ def test_redraw_does_nothing_else(tmp_path, monkeypatch):
     result = study("risk", *TINY, "--redraw", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert "0 of 16 replications are finished." in result.output
-    assert not calls.tasks
+    assert not calls.jobs
 
 
 def test_errors_take_a_line_and_no_traceback(tmp_path):

@@ -22,7 +22,7 @@ def _no_figures(monkeypatch):
     monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
 
 
-def refuse(task):
+def refuse(job):
     raise AssertionError("nothing should be done")
 
 
@@ -43,7 +43,7 @@ def test_a_second_run_does_nothing_and_finds_the_same(tmp_path, monkeypatch):
     before = tables(tmp_path), [file.read_bytes() for file in part_files(tmp_path)]
     calls = Calls(monkeypatch, refuse)
     second = run_study(RISK, tmp_path, SIZES)
-    assert not calls.tasks
+    assert not calls.jobs
     assert second == first
     assert (tables(tmp_path), [file.read_bytes() for file in part_files(tmp_path)]) == before
 
@@ -52,7 +52,7 @@ def test_more_replications_are_added_to_those_that_are_there(tmp_path, monkeypat
     run_study(TINY, tmp_path / "two", SIZES)
     calls = Calls(monkeypatch)
     report = run_study(TINY, tmp_path / "two", replace(SIZES, reps=4))
-    assert [seed for _, seed in calls.tasks] == [2, 2, 3, 3]
+    assert [seed for _, seed in calls.jobs] == [2, 2, 3, 3]
     assert report.finished == report.total == 8
     run_study(TINY, tmp_path / "four", replace(SIZES, reps=4))
     assert tables(tmp_path / "two") == tables(tmp_path / "four")
@@ -72,14 +72,14 @@ def test_seeds_follow_the_first(tmp_path, monkeypatch):
     run_study(TINY, tmp_path, SIZES)
     calls = Calls(monkeypatch)
     run_study(TINY, tmp_path, SIZES, seed=1)
-    assert [seed for _, seed in calls.tasks] == [2, 2]
+    assert [seed for _, seed in calls.jobs] == [2, 2]
 
 
 def test_all_settings_come_once_before_any_comes_twice(tmp_path, monkeypatch):
     calls = Calls(monkeypatch)
     run_study(TINY, tmp_path, SIZES)
     plan = TINY.plan(SIZES)
-    assert calls.tasks == [(setting, seed) for seed in (0, 1) for setting in plan]
+    assert calls.jobs == [(setting, seed) for seed in (0, 1) for setting in plan]
 
 
 def test_studies_share_what_they_have_in_common(tmp_path, monkeypatch):
@@ -87,8 +87,8 @@ def test_studies_share_what_they_have_in_common(tmp_path, monkeypatch):
     calls = Calls(monkeypatch)
     report = run_study(UNIVERSALITY, tmp_path, SIZES)
     assert report.total == 32
-    assert len(calls.tasks) == 16
-    assert {setting.rows for setting, _ in calls.tasks} == {"uniform"}
+    assert len(calls.jobs) == 16
+    assert {setting.rows for setting, _ in calls.jobs} == {"uniform"}
 
 
 def test_a_study_whose_replications_are_all_there_from_another(tmp_path, monkeypatch):
@@ -111,7 +111,7 @@ def test_redraw_draws_what_is_there_and_does_nothing(tmp_path, monkeypatch):
         file.unlink()
     calls = Calls(monkeypatch, refuse)
     report = run_study(TINY, tmp_path, replace(SIZES, reps=3), redraw=True)
-    assert not calls.tasks
+    assert not calls.jobs
     assert not lost.exists()
     assert (report.finished, report.total, report.failures) == (5, 6, [])
     assert {row["reps"] for row in report.summary} == {2}  # those that all settings have
@@ -133,8 +133,8 @@ def test_a_replication_that_fails_is_reported_and_costs_no_other(tmp_path, monke
     once, again = tmp_path / "once", tmp_path / "again"
     run_study(TINY, once, replace(SIZES, reps=4))
 
-    def fail(task):
-        if task.seed in (1, 3) and task.setting.loss == "lad":
+    def fail(job):
+        if job.seed in (1, 3) and job.setting.loss == "lad":
             raise ValueError("not today")
 
     with monkeypatch.context() as patch:
@@ -147,15 +147,15 @@ def test_a_replication_that_fails_is_reported_and_costs_no_other(tmp_path, monke
     assert {row["reps"] for row in report.summary} == {2}
     calls = Calls(monkeypatch)
     report = run_study(TINY, again, replace(SIZES, reps=4))
-    assert calls.tasks == [(TINY.plan(SIZES)[0], seed) for seed in (1, 3)]
+    assert calls.jobs == [(TINY.plan(SIZES)[0], seed) for seed in (1, 3)]
     assert (report.finished, report.failures) == (8, [])
     assert tables(once) == tables(again)
     assert_same_parts(once, again)
 
 
 def test_different_failures_are_told_apart(tmp_path, monkeypatch):
-    def fail(task):
-        raise ValueError("odd") if task.seed % 2 else MemoryError("even")
+    def fail(job):
+        raise ValueError("odd") if job.seed % 2 else MemoryError("even")
 
     Calls(monkeypatch, fail)
     report = run_study(TINY, tmp_path, replace(SIZES, reps=3))
@@ -168,8 +168,8 @@ def test_different_failures_are_told_apart(tmp_path, monkeypatch):
 
 
 def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch):
-    def interrupt(task):
-        if task.seed == 1:
+    def interrupt(job):
+        if job.seed == 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -179,7 +179,7 @@ def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch):
     assert len(part_files(tmp_path)) == 2
     calls = Calls(monkeypatch)
     run_study(TINY, tmp_path, SIZES)
-    assert [seed for _, seed in calls.tasks] == [1, 1]
+    assert [seed for _, seed in calls.jobs] == [1, 1]
 
 
 def test_sizes_that_leave_nothing_to_do_are_refused(tmp_path):
@@ -228,7 +228,7 @@ def test_the_manifest_says_how_a_study_came_about(tmp_path, monkeypatch):
 
 
 def test_the_manifest_notes_interrupted_runs(tmp_path, monkeypatch):
-    def interrupt(task):
+    def interrupt(job):
         # the run is on record from its start, as it must be if it is killed
         assert manifest_of(tmp_path)["runs"][-1]["ended"] is None
         raise KeyboardInterrupt

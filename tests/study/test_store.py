@@ -186,7 +186,7 @@ def test_a_part_that_is_not_what_its_name_says_is_done_again(tmp_path, monkeypat
     assert not store.has(SETTING, 0)
     calls = Calls(monkeypatch)
     report = run_study(TINY, again, SIZES)
-    assert calls.tasks == [(SETTING, 0)]
+    assert calls.jobs == [(SETTING, 0)]
     assert report.finished == report.total
     assert_same_parts(once, again)
     assert tables(once) == tables(again)
@@ -267,7 +267,7 @@ def test_a_second_runner_is_kept_out(tmp_path):
 
 
 def test_the_folder_is_free_after_an_error(tmp_path, monkeypatch):
-    def interrupted(task):
+    def interrupted(job):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -339,7 +339,7 @@ def test_a_full_disk_costs_nothing_that_was_finished(tmp_path, monkeypatch, jobs
     assert leftovers(again) == []
     calls = Calls(monkeypatch)
     report = run_study(TINY, again, replace(SIZES, reps=3))
-    assert len(calls.tasks) == 4
+    assert len(calls.jobs) == 4
     assert report.finished == report.total == 6
     assert_same_parts(once, again)
     assert tables(once) == tables(again)
@@ -414,5 +414,5 @@ def test_parts_are_those_of_the_replications(tmp_path):
     run_study(TINY, tmp_path, SIZES)
     assert has_parts(tmp_path, TINY, SIZES, (0, 1))
     found = Store(tmp_path).read(SETTING, [1])
-    expected = parallel.attempt(parallel.Task(SETTING, 1)).columns
+    expected = parallel.attempt(parallel.Job(SETTING, 1)).curves
     assert same_columns({name: values[0] for name, values in found.items()}, expected)

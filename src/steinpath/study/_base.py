@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steinpath._support.validation import check_count
-from steinpath.study._replicate import Columns
+from steinpath.study._replicate import Curves
 from steinpath.study._settings import PAIRS, PAPER_NOISE, Setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Columns of all finished replications of each setting, each of shape (replications, iterates).
-Results = dict[Setting, Columns]
+#: Curves of all finished replications of each setting, each of shape (replications, iterates).
+Results = dict[Setting, Curves]
 
 #: Rows of a table, by the names of its columns.
 Table = list[dict[str, Any]]

@@ -15,7 +15,7 @@ from steinpath.engine._batches import Batch, run_batch
 from steinpath.problem._scoring import Criterion, resolve_test_loss
 from steinpath.risk._batch import estimate_risk_batch
 from steinpath.simulate import LinearModel
-from steinpath.study._replicate import CORRECTIONS, WAYS, Columns, columns_of, draw, unheard
+from steinpath.study._replicate import CORRECTIONS, WAYS, Curves, curves_of, draw, unheard
 from steinpath.study._scenarios import BY_DESIGN, Drawn, Generator
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
@@ -61,10 +61,10 @@ def draw_batch(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> BatchDa
 
 
 #: Waits for the true risks of a replication, which is done but for these, and returns it.
-Finish = Callable[[], Columns]
+Finish = Callable[[], Curves]
 
 
-def replicate_batch(setting: Setting, seeds: Sequence[int]) -> list[Columns]:
+def replicate_batch(setting: Setting, seeds: Sequence[int]) -> list[Curves]:
     """Do replications as a batch; see `steinpath.study._replicate.replicate`."""
     return [finish() for finish in start_batch(setting, draw_batch(setting, seeds))]
 
@@ -84,17 +84,17 @@ def start_batch(setting: Setting, data: BatchData, workers: Executor | None = No
     """
     loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
     batch = run_batch(data.X, data.y, loss, penalty, ALGORITHM, setting.iters)
-    columns: list[Columns] = [{} for _ in batch]
+    curves: list[Curves] = [{} for _ in batch]
     with unheard():
         for way in setting.ways:
-            for each, found in zip(columns, _estimates(way, batch, data), strict=True):
-                each |= columns_of(way, found)
+            for each, found in zip(curves, _estimates(way, batch, data), strict=True):
+                each |= curves_of(way, found)
     truths = _truths(batch, data.drawn, workers)
-    return [partial(_finish, *each) for each in zip(truths, columns, strict=True)]
+    return [partial(_finish, *each) for each in zip(truths, curves, strict=True)]
 
 
-def _finish(truth: Callable[[], np.ndarray], columns: Columns) -> Columns:
-    return {"truth": truth(), **columns}
+def _finish(truth: Callable[[], np.ndarray], curves: Curves) -> Curves:
+    return {"truth": truth(), **curves}
 
 
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:

@@ -18,7 +18,7 @@ from steinpath.study._figures import (
     pair_panels,
     share_legend,
 )
-from steinpath.study._replicate import Columns
+from steinpath.study._replicate import Curves
 from steinpath.study._settings import LIGHTER_NOISE
 
 if TYPE_CHECKING:
@@ -29,19 +29,19 @@ WAYS = ("tilde", "hat", "audited")
 NOMINAL = float(1 - 2 * stats.norm.sf(2))
 
 
-def _covered(columns: Columns, way: str) -> np.ndarray:
-    error = np.abs(columns[way] - columns["truth"])
-    return np.asarray(error <= 2 * columns[f"{way}_stderr"])
+def _covered(curves: Curves, way: str) -> np.ndarray:
+    error = np.abs(curves[way] - curves["truth"])
+    return np.asarray(error <= 2 * curves[f"{way}_stderr"])
 
 
 def _exhibits(results: Results) -> list[Exhibit]:
     tables: dict[str, Table] = {}
-    for s, columns in results.items():
+    for s, curves in results.items():
         table = tables.setdefault(f"coverage-n{s.n}-p{s.p}", [])
-        shares = {way: _covered(columns, way).mean(axis=0) for way in WAYS}
+        shares = {way: _covered(curves, way).mean(axis=0) for way in WAYS}
         for t in range(s.iters + 1):
             row: dict[str, Any] = {"loss": s.loss, "penalty": s.penalty, "iterate": t}
-            row["reps"] = len(columns["truth"])
+            row["reps"] = len(curves["truth"])
             table.append(row | {way: float(share[t]) for way, share in shares.items()})
     return [Exhibit(name, table, _draw) for name, table in tables.items()]
 
@@ -65,10 +65,10 @@ def _draw(table: Table) -> Figure:
 
 def _summary(results: Results) -> Table:
     summary = []
-    for s, columns in results.items():
+    for s, curves in results.items():
         for way in WAYS:
-            covered = _covered(columns, way)
-            chosen = np.argmin(columns[way], axis=1)[:, None]
+            covered = _covered(curves, way)
+            chosen = np.argmin(curves[way], axis=1)[:, None]
             row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(covered)}
             share, spread = mean_and_error(covered.mean(axis=1))
             row |= {"estimate": PLAIN[way], "all iterates": float(share), "s.e.": float(spread)}

@@ -29,7 +29,7 @@ from steinpath.study._figures import (
     select,
     share_legend,
 )
-from steinpath.study._replicate import Columns
+from steinpath.study._replicate import Curves
 from steinpath.study._settings import Setting, pair_title
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ def _sizes(results: Results) -> list[tuple[int, int]]:
     return list(dict.fromkeys((setting.n, setting.p) for setting in results))
 
 
-def mean_curves(columns: Columns, names: tuple[str, ...], **labels: Any) -> Table:
+def mean_curves(curves: Curves, names: tuple[str, ...], **labels: Any) -> Table:
     """Rows with the mean over replications, and its standard error, of each iterate's risks."""
-    means = {name: mean_and_error(columns[name]) for name in names}
+    means = {name: mean_and_error(curves[name]) for name in names}
     return [
         labels
         | {"iterate": t}
         | {name: float(mean[t]) for name, (mean, _) in means.items()}
         | {f"{name}_se": float(error[t]) for name, (_, error) in means.items()}
-        for t in range(columns[names[0]].shape[1])
+        for t in range(curves[names[0]].shape[1])
     ]
 
 
@@ -65,15 +65,15 @@ def mean_curves(columns: Columns, names: tuple[str, ...], **labels: Any) -> Tabl
 def _risk_exhibits(results: Results) -> list[Exhibit]:
     exhibits = []
     for n, p in _sizes(results):
-        curves, errors = [], []
-        for s, columns in results.items():
+        rows, errors = [], []
+        for s, curves in results.items():
             if (s.n, s.p) != (n, p):
                 continue
             pair = {"loss": s.loss, "penalty": s.penalty}
-            curves += mean_curves(columns, (*NAMES, "train"), **pair)
-            away = {way: centered(columns[way] - columns["truth"]) for way in WAYS}
+            rows += mean_curves(curves, (*NAMES, "train"), **pair)
+            away = {way: centered(curves[way] - curves["truth"]) for way in WAYS}
             errors += mean_curves(away, WAYS, **pair)
-        exhibits.append(Exhibit(f"risk-n{n}-p{p}", curves, partial(_draw_pairs, names=NAMES)))
+        exhibits.append(Exhibit(f"risk-n{n}-p{p}", rows, partial(_draw_pairs, names=NAMES)))
         exhibits.append(Exhibit(f"risk-errors-n{n}-p{p}", errors, _draw_errors))
     return exhibits
 
@@ -101,9 +101,9 @@ def _draw_errors(table: Table) -> Figure:
 
 def _risk_summary(results: Results) -> Table:
     table = []
-    for s, columns in results.items():
+    for s, curves in results.items():
         for way in WAYS:
-            error = columns[way] - columns["truth"]
+            error = curves[way] - curves["truth"]
             # The loss of the zero prediction is the same for all iterates, and under Student's
             # t₂ has no variance. Centred, what is left is what tells iterates apart.
             bias, spread = mean_and_error(centered(error))
@@ -112,7 +112,7 @@ def _risk_summary(results: Results) -> Table:
             row |= {"estimate": PLAIN[way], "within 2 s.e.": float(inside(error).mean())}
             row["centred"] = float(inside(centered(error))[1:].mean())
             row |= {"worst bias": float(bias[worst]), "its s.e.": float(spread[worst])}
-            table.append(row | {"at": worst, "risk": float(columns["truth"][:, worst].mean())})
+            table.append(row | {"at": worst, "risk": float(curves["truth"][:, worst].mean())})
     return table
 
 
@@ -134,14 +134,14 @@ RISK = Study(
 DESIGNS = ("gaussian", "uniform")
 
 
-def _both_designs(results: Results) -> list[tuple[Setting, Columns, Columns]]:
+def _both_designs(results: Results) -> list[tuple[Setting, Curves, Curves]]:
     """Return settings with their replications under both designs."""
-    by_design: dict[str, dict[tuple[Any, ...], Columns]] = {design: {} for design in DESIGNS}
+    by_design: dict[str, dict[tuple[Any, ...], Curves]] = {design: {} for design in DESIGNS}
     first: dict[tuple[Any, ...], Setting] = {}
-    for s, columns in results.items():
+    for s, curves in results.items():
         place = (s.n, s.p, s.loss, s.penalty)
         first.setdefault(place, s)
-        by_design[s.rows][place] = columns
+        by_design[s.rows][place] = curves
     gaussian, uniform = (by_design[design] for design in DESIGNS)
     return [(first[k], gaussian[k], uniform[k]) for k in gaussian if k in uniform]
 
@@ -150,8 +150,8 @@ def _universality_exhibits(results: Results) -> list[Exhibit]:
     tables: dict[str, Table] = {}
     for s, *both in _both_designs(results):
         table = tables.setdefault(f"universality-{s.loss.replace('_', '-')}-n{s.n}-p{s.p}", [])
-        for design, columns in zip(DESIGNS, both, strict=True):
-            table += mean_curves(columns, NAMES, loss=s.loss, penalty=s.penalty, design=design)
+        for design, curves in zip(DESIGNS, both, strict=True):
+            table += mean_curves(curves, NAMES, loss=s.loss, penalty=s.penalty, design=design)
     return [Exhibit(name, table, _draw_universality) for name, table in tables.items()]
 
 

@@ -55,12 +55,12 @@ def _noise(data: str, loss: str) -> str:
 
 def _exhibits(results: Results) -> list[Exhibit]:
     table: Table = []
-    for s, columns in results.items():
+    for s, curves in results.items():
         labels = {"data": s.rows, "loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
-        warned = float(columns["safe_warned"][:, 0].mean())
-        curves = mean_curves(columns, NAMES, **labels, warned=warned)
+        warned = float(curves["safe_warned"][:, 0].mean())
+        rows = mean_curves(curves, NAMES, **labels, warned=warned)
         shown = np.unique(np.linspace(0, s.iters, 301).round().astype(int))  # enough for any figure
-        table += [curves[t] for t in shown]
+        table += [rows[t] for t in shown]
     return [Exhibit("mis-specified", table, _draw)]
 
 
@@ -84,18 +84,18 @@ def _draw(table: Table) -> Figure:
 
 def _summary(results: Results) -> Table:
     summary = []
-    for s, columns in results.items():
-        truth = columns["truth"]
+    for s, curves in results.items():
+        truth = curves["truth"]
         for way in WAYS:
             row: dict[str, Any] = {"data": s.rows, "pair": s.pair, "n": s.n, "p": s.p}
             row |= {"reps": len(truth), "estimate": PLAIN[way]}
-            error = columns[way] - truth
+            error = curves[way] - truth
             bias, spread = mean_and_error(100 * error[:, -1] / truth[:, -1].mean())
             row |= {"bias at the end, %": float(bias), "its s.e.": float(spread)}
             row["± 2 s.e. covers"] = float(
-                np.mean(np.abs(error[:, 1:]) <= 2 * columns[f"{way}_stderr"][:, 1:])
+                np.mean(np.abs(error[:, 1:]) <= 2 * curves[f"{way}_stderr"][:, 1:])
             )
-            warned = columns.get(f"{way}_warned")
+            warned = curves.get(f"{way}_warned")
             row["warned"] = "" if warned is None else float(warned[:, 0].mean())
             summary.append(row)
     return summary

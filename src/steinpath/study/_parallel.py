@@ -25,23 +25,23 @@ from threadpoolctl import threadpool_limits
 
 from steinpath._support.progress import Clock
 from steinpath.study._batch import BatchData, Finish, draw_batch, law, most_members, start_batch
-from steinpath.study._replicate import Columns, replicate
+from steinpath.study._replicate import Curves, replicate
 from steinpath.study._settings import Setting
 from steinpath.study._store import StudyError
 
 
-class Task(NamedTuple):
+class Job(NamedTuple):
     """A replication to do."""
 
     setting: Setting
     seed: int
 
 
-class Outcome(NamedTuple):
+class JobResult(NamedTuple):
     """A replication that was done, with what it took, or why it was not."""
 
-    task: Task
-    columns: Columns | None
+    job: Job
+    curves: Curves | None
     seconds: float = 0.0
     error: str = ""
 
@@ -54,23 +54,23 @@ _FEWER = "with fewer at once there is more memory for each"
 _DIED = f"its process died each time (of memory, perhaps: {_FEWER})"
 
 
-def attempt(task: Task) -> Outcome:
-    """Do a replication; an error in it is an outcome like any other."""
+def attempt(job: Job) -> JobResult:
+    """Do a replication; an error in it is a result like any other."""
     clock = Clock()
     try:
-        columns = replicate(*task)
+        curves = replicate(*job)
     except Exception as error:
-        return _failed(task, error)
-    return Outcome(task, columns, clock())
+        return _failed(job, error)
+    return JobResult(job, curves, clock())
 
 
-def _failed(task: Task, error: Exception) -> Outcome:
+def _failed(job: Job, error: Exception) -> JobResult:
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
     text = f"{type(error).__name__}: {error} (in {where})"
     if isinstance(error, MemoryError):
         text += f"; {_FEWER}"
-    return Outcome(task, None, error=text)
+    return JobResult(job, None, error=text)
 
 
 @lru_cache(maxsize=1)
@@ -79,10 +79,10 @@ def _pin_threads() -> None:
     threadpool_limits(1)
 
 
-def in_worker(task: Task) -> Outcome:
+def in_worker(job: Job) -> JobResult:
     """Do a replication in a process that does nothing else."""
     _pin_threads()
-    return attempt(task)
+    return attempt(job)
 
 
 def _leave_with(parent: int) -> None:
@@ -100,18 +100,18 @@ def _leave_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
+def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
     """Do replications on this machine, in so many processes; yield them as they are done."""
     if jobs == 1:
         with threadpool_limits(1):
-            yield from map(attempt, tasks)
+            yield from map(attempt, todo)
         return
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     # two per process under way, so that no process waits and little is lost
     ahead = 2 * jobs
-    left = dict.fromkeys(tasks)
+    left = dict.fromkeys(todo)
     while left:
         parallel = Parallel(
             jobs,
@@ -121,46 +121,46 @@ def locally(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
             initializer=_leave_with,
             initargs=(os.getpid(),),
         )
-        calls = (delayed(in_worker)(task) for task in list(left))
+        calls = (delayed(in_worker)(job) for job in list(left))
         try:
             with warnings.catch_warnings():
                 # it starts another worker in its place; and if we end early, that is meant
                 for told in ("A worker stopped while some jobs were given", r"\d+ tasks "):
                     warnings.filterwarnings("ignore", told)
-                for outcome in parallel(calls):
-                    del left[outcome.task]
-                    yield outcome
+                for result in parallel(calls):
+                    del left[result.job]
+                    yield result
         except BrokenProcessPool:  # by one of those that were under way
-            for task in list(left)[:ahead]:
-                del left[task]
-                yield _by_itself(task)
+            for job in list(left)[:ahead]:
+                del left[job]
+                yield _by_itself(job)
 
 
-def _by_itself(task: Task) -> Outcome:
+def _by_itself(job: Job) -> JobResult:
     """Do a replication in a process of its own, which it may take down with it."""
     from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
     follow = {"initializer": _leave_with, "initargs": (os.getpid(),)}
     with ProcessPoolExecutor(max_workers=1, **follow) as process:
         try:
-            outcome: Outcome = process.submit(in_worker, task).result()
-            return outcome
+            result: JobResult = process.submit(in_worker, job).result()
+            return result
         except BrokenProcessPool:
-            return Outcome(task, None, error=_DIED)
+            return JobResult(job, None, error=_DIED)
 
 
-def in_batches(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
+def in_batches(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
     """Do replications on a device, many of a setting at once; yield each batch when it is done.
 
     Parameters
     ----------
-    tasks : sequence of Task
+    todo : sequence of Job
         What to do, on one backend and device.
     jobs : int
         Threads that draw data, and processes that compute true risks, while the device works.
     """
     seeds: dict[Setting, list[int]] = {}
-    for setting, seed in tasks:
+    for setting, seed in todo:
         seeds.setdefault(setting, []).append(seed)
     chunks = [
         (tuple(those[i : i + size]), setting)
@@ -175,7 +175,7 @@ def in_batches(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     # what shares its data comes together, and data are drawn while those before are in use
     groups = [list(group) for _, group in groupby(sorted(chunks, key=data_of), data_of)]
     with threadpool_limits(1), ThreadPoolExecutor(1) as ahead, _processes(jobs) as workers:
-        waiting: list[Iterator[Outcome]] = []
+        waiting: list[Iterator[JobResult]] = []
 
         def draw_for(group: list[tuple[tuple[int, ...], Setting]]) -> Future[BatchData]:
             those, setting = group[0]
@@ -183,7 +183,7 @@ def in_batches(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
 
         following = draw_for(groups[0])
         for k, group in enumerate(groups):
-            # what cannot be drawn fails again, and is then an outcome
+            # what cannot be drawn fails again, and is then a result
             data = None if following.exception() else following.result()
             if k + 1 < len(groups):
                 following = draw_for(groups[k + 1])
@@ -192,16 +192,16 @@ def in_batches(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
                 if len(waiting) > 1:  # the device had the next to do while we waited for one
                     yield from waiting.pop(0)
             del data
-        for outcomes in waiting:
-            yield from outcomes
+        for results in waiting:
+            yield from results
 
 
 def _attempt_batch(
     setting: Setting, seeds: Sequence[int], data: BatchData | None, workers: Executor | None
-) -> Iterator[Outcome]:
+) -> Iterator[JobResult]:
     """Do replications as a batch, in halves if that fails, down to single ones.
 
-    Returns when the device is done; the true risks are waited for by who asks for the outcomes.
+    Returns when the device is done; the true risks are waited for by who asks for the results.
     """
     clock = Clock()
     pending = problem = None
@@ -209,7 +209,7 @@ def _attempt_batch(
         data = draw_batch(setting, seeds) if data is None else data
         pending = start_batch(setting, data, workers)
     except Exception as error:
-        problem = _failed(Task(setting, seeds[0]), error)
+        problem = _failed(Job(setting, seeds[0]), error)
     del data
     seconds = clock() / len(seeds)
     if pending is not None:
@@ -225,14 +225,14 @@ def _attempt_batch(
 
 def _finished(
     setting: Setting, seeds: Sequence[int], pending: Sequence[Finish], seconds: float
-) -> Iterator[Outcome]:
+) -> Iterator[JobResult]:
     for seed, finish in zip(seeds, pending, strict=True):
-        task = Task(setting, seed)
+        job = Job(setting, seed)
         try:
-            outcome = Outcome(task, finish(), seconds)
+            result = JobResult(job, finish(), seconds)
         except Exception as error:
-            outcome = _failed(task, error)
-        yield outcome
+            result = _failed(job, error)
+        yield result
 
 
 @contextmanager
@@ -257,12 +257,12 @@ def _begin_with(parent: int) -> None:
     _pin_threads()
 
 
-def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
+def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
     """Do replications on a Dask cluster; yield them as they are done.
 
     Parameters
     ----------
-    tasks : sequence of Task
+    todo : sequence of Job
         What to do.
     cluster : str
         Address of a scheduler, as "tcp://host:8786"; a scheduler file, ending in ".json"; or a
@@ -273,23 +273,23 @@ def on_cluster(tasks: Sequence[Task], cluster: str) -> Generator[Outcome]:
 
         # a replication that took its worker down with it is tried elsewhere by the scheduler,
         # `distributed.scheduler.allowed-failures` times
-        futures = client.map(in_worker, tasks, pure=False, batch_size=1000)
-        keys = {future.key: task for future, task in zip(futures, tasks, strict=True)}
+        futures = client.map(in_worker, todo, pure=False, batch_size=1000)
+        keys = {future.key: job for future, job in zip(futures, todo, strict=True)}
         waiting = as_completed(futures)
         lost = WorkersLost(f"the connection to the cluster {cluster} was lost")
         del futures  # so that each is forgotten, here and there, when it has been used
         for future in waiting:
             if future.status == "finished":
                 try:
-                    outcome = future.result()
+                    result = future.result()
                 except (OSError, CancelledError):  # the connection broke
                     raise lost from None
-                yield outcome
+                yield result
             elif future.status == "error":
                 error = future.exception()
                 text = f"{type(error).__name__}: {error}"
                 text = _DIED if isinstance(error, KilledWorker) else text
-                yield Outcome(keys[future.key], None, error=text)
+                yield JobResult(keys[future.key], None, error=text)
             else:
                 raise lost
 

@@ -18,7 +18,7 @@ from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
 #: Arrays of one length, one entry per iterate, by name.
-Columns = dict[str, np.ndarray]
+Curves = dict[str, np.ndarray]
 
 #: Estimates the risk of a path whose features have this covariance: something with `values` and
 #: `stderr`.
@@ -56,7 +56,7 @@ WAYS: dict[str, Way] = {
 WATCHED = frozenset({"safe"})
 
 
-def replicate(setting: Setting, seed: int) -> Columns:
+def replicate(setting: Setting, seed: int) -> Curves:
     """Do one replication.
 
     Parameters
@@ -76,16 +76,16 @@ def replicate(setting: Setting, seed: int) -> Columns:
     if setting.backend != "numpy":
         from steinpath.study._batch import replicate_batch
 
-        (columns,) = replicate_batch(setting, [seed])
-        return columns
+        (curves,) = replicate_batch(setting, [seed])
+        return curves
     drawn, rngs = draw(setting, seed)
     loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
     path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, setting.iters)
-    columns = {"truth": drawn.risk(path.coef)}
+    curves = {"truth": drawn.risk(path.coef)}
     with unheard():
         for way in setting.ways:
-            columns |= columns_of(way, WAYS[way](path, drawn.covariance, rngs[way]))
-    return columns
+            curves |= curves_of(way, WAYS[way](path, drawn.covariance, rngs[way]))
+    return curves
 
 
 def draw(setting: Setting, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
@@ -100,14 +100,14 @@ def draw(setting: Setting, seed: int, **options: Any) -> tuple[Drawn, dict[str, 
     return scenario(setting.n, setting.p, loss, setting.noise, rng, **options), rngs
 
 
-def columns_of(way: str, found: Any) -> Columns:
+def curves_of(way: str, found: Any) -> Curves:
     """Return what is kept of an estimate."""
-    columns = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
+    curves = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
     if way in WATCHED:
-        columns[f"{way}_warned"] = np.full(len(columns[way]), float(bool(found.warnings)))
+        curves[f"{way}_warned"] = np.full(len(curves[way]), float(bool(found.warnings)))
     if hasattr(found, "train"):
-        columns["train"] = to_numpy(found.train)
-    return columns
+        curves["train"] = to_numpy(found.train)
+    return curves
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from steinpath._support.validation import check_count
 from steinpath.study._base import Results, Sizes, Study, Table
 from steinpath.study._manifest import Manifest
 from steinpath.study._output import write_figures, write_summary, write_tables
-from steinpath.study._parallel import Task, WorkersLost, in_batches, locally, on_cluster
+from steinpath.study._parallel import Job, WorkersLost, in_batches, locally, on_cluster
 from steinpath.study._progress import progress
 from steinpath.study._replicate import check_backend
 from steinpath.study._settings import Setting
@@ -100,21 +100,21 @@ def run_study(
     if not plan:
         raise ValueError(f"the study {study.name!r} needs a value of n and of p at least")
     # all settings once before any twice: a study that is stopped is a smaller study
-    tasks = [Task(setting, seed + r) for r in range(sizes.reps) for setting in plan]
+    todo = [Job(setting, seed + r) for r in range(sizes.reps) for setting in plan]
     store = Store(folder)
     out = store.folder / study.name
     failures: list[str] = []
     with store.alone():
-        missing = [task for task in tasks if not store.has(*task)]
+        missing = [job for job in todo if not store.has(*job)]
         manifest = Manifest.of(out, study, sizes, seed, plan)
         if missing and not redraw:
             with manifest.run(console) as entry:
-                failures = _compute(store, missing, len(tasks), study.name, jobs, cluster, console)
+                failures = _compute(store, missing, len(todo), study.name, jobs, cluster, console)
                 entry["failures"] = failures
-            missing = [task for task in missing if not store.has(*task)]
+            missing = [job for job in missing if not store.has(*job)]
         elif not redraw:
             manifest.write()
-        results = _read(store, plan, set(tasks) - set(missing))
+        results = _read(store, plan, set(todo) - set(missing))
         summary, files = [], []
         if results:
             summary, exhibits = study.summary(results), study.exhibits(results)
@@ -124,12 +124,12 @@ def run_study(
             except ImportError as error:  # a cluster's head node, say: draw elsewhere
                 why = f"No figures: {error}; --redraw draws them later"
                 console.print(printable(why), style="yellow", markup=False, highlight=False)
-    return Report(summary, files, len(tasks) - len(missing), len(tasks), failures)
+    return Report(summary, files, len(todo) - len(missing), len(todo), failures)
 
 
 def _compute(
     store: Store,
-    tasks: Sequence[Task],
+    todo: Sequence[Job],
     total: int,
     title: str,
     jobs: int,
@@ -138,8 +138,8 @@ def _compute(
 ) -> list[str]:
     """Do and keep replications; return why some failed."""
     reasons: Counter[str] = Counter()
-    left = dict.fromkeys(tasks)
-    with progress(title, total - len(tasks), total, console) as advance:
+    left = dict.fromkeys(todo)
+    with progress(title, total - len(todo), total, console) as advance:
         attempts = 0  # in vain
         while left and attempts < _ATTEMPTS:
             todo = list(left)
@@ -151,13 +151,13 @@ def _compute(
                 source = in_batches(todo, jobs)
             try:
                 with closing(source):
-                    for outcome in source:
-                        if outcome.columns is None:
-                            reasons[outcome.error] += 1
+                    for result in source:
+                        if result.curves is None:
+                            reasons[result.error] += 1
                         else:
-                            seconds = f"{outcome.seconds:.3f}"
-                            store.write(*outcome.task, outcome.columns, seconds=seconds)
-                        del left[outcome.task]
+                            seconds = f"{result.seconds:.3f}"
+                            store.write(*result.job, result.curves, seconds=seconds)
+                        del left[result.job]
                         advance()
             except WorkersLost as error:
                 attempts = attempts + 1 if len(left) == len(todo) else 0
@@ -171,7 +171,7 @@ def _compute(
     return [f"{count} × {reason}" for reason, count in reasons.items()]
 
 
-def _read(store: Store, plan: Sequence[Setting], finished: Iterable[Task]) -> Results:
+def _read(store: Store, plan: Sequence[Setting], finished: Iterable[Job]) -> Results:
     """Read the replications that all settings have, if two or more: else nothing compares."""
     seeds: dict[Setting, set[int]] = {setting: set() for setting in plan}
     for setting, seed in finished:

@@ -9,7 +9,7 @@ import numpy as np
 
 from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, all_pairs, mean_and_error
 from steinpath.study._figures import PLAIN, STYLES, column, distinct, pair_panels, select
-from steinpath.study._replicate import Columns
+from steinpath.study._replicate import Curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,12 +18,12 @@ WAYS = ("hat", "audited", "tilde", "five", "ten", "loo")
 LAST = "last"  # no choice at all
 
 
-def _regret(columns: Columns, way: str) -> tuple[np.ndarray, np.ndarray]:
+def _regret(curves: Curves, way: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the relative excess of the chosen iterate's true risk, and which it was."""
-    truth = columns["truth"]
+    truth = curves["truth"]
     chosen = np.full(len(truth), truth.shape[1] - 1)
     if way != LAST:
-        chosen = np.argmin(columns[way], axis=1)
+        chosen = np.argmin(curves[way], axis=1)
     risk = np.take_along_axis(truth, chosen[:, None], axis=1)[:, 0]
     return risk / truth.min(axis=1) - 1, chosen
 
@@ -31,10 +31,10 @@ def _regret(columns: Columns, way: str) -> tuple[np.ndarray, np.ndarray]:
 def _table(results: Results) -> Table:
     """All replications, one row for each and each way to choose."""
     table = []
-    for s, columns in results.items():
-        best = np.argmin(columns["truth"], axis=1)
+    for s, curves in results.items():
+        best = np.argmin(curves["truth"], axis=1)
         for way in (*WAYS, LAST):
-            for r, (regret, chosen) in enumerate(zip(*_regret(columns, way), strict=True)):
+            for r, (regret, chosen) in enumerate(zip(*_regret(curves, way), strict=True)):
                 row: dict[str, Any] = {"n": s.n, "p": s.p, "loss": s.loss, "penalty": s.penalty}
                 row |= {"replication": r, "way": way, "regret": float(regret)}
                 table.append(row | {"chosen": int(chosen), "best": int(best[r])})
@@ -71,10 +71,10 @@ def _draw(table: Table) -> Figure:
 def _summary(results: Results) -> Table:
     """Return mean regrets in percent."""
     summary = []
-    for s, columns in results.items():
-        row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(columns["truth"])}
-        row["best iterate"] = float(np.median(np.argmin(columns["truth"], axis=1)))
-        regrets = {way: 100 * _regret(columns, way)[0] for way in (*WAYS, LAST)}
+    for s, curves in results.items():
+        row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(curves["truth"])}
+        row["best iterate"] = float(np.median(np.argmin(curves["truth"], axis=1)))
+        regrets = {way: 100 * _regret(curves, way)[0] for way in (*WAYS, LAST)}
         row |= {PLAIN.get(way, way): float(regret.mean()) for way, regret in regrets.items()}
         gain, spread = mean_and_error(regrets["hat"] - regrets["ten"])
         summary.append(row | {"R̂ − 10-fold": float(gain), "its s.e.": float(spread)})

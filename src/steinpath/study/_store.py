@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support import files
-from steinpath.study._replicate import Columns
+from steinpath.study._replicate import Curves
 from steinpath.study._settings import Setting
 
 
@@ -74,22 +74,22 @@ class Store:
             return False
         return found.get(b"setting") == setting.text and found.get(b"seed") == b"%d" % seed
 
-    def write(self, setting: Setting, seed: int, columns: Columns, **about: Any) -> None:
+    def write(self, setting: Setting, seed: int, curves: Curves, **about: Any) -> None:
         """Keep a replication, and notes about how it was made."""
         arrow = _parquet()
         notes = {b"setting": setting.text, b"seed": b"%d" % seed}
-        notes[b"columns"] = " ".join(columns).encode()
+        notes[b"columns"] = " ".join(curves).encode()
         notes |= {name.encode(): str(value).encode() for name, value in about.items()}
-        table = arrow.table(columns).replace_schema_metadata(notes)
+        table = arrow.table(curves).replace_schema_metadata(notes)
         with written(self.part(setting, seed)) as partial:
             arrow.parquet.write_table(table, partial, write_page_checksum=True)
 
-    def read(self, setting: Setting, seeds: Iterable[int]) -> Columns:
-        """Columns of several replications that are there, stacked: (replications, iterates)."""
+    def read(self, setting: Setting, seeds: Iterable[int]) -> Curves:
+        """Curves of several replications that are there, stacked: (replications, iterates)."""
         parts = [self._read(setting, seed) for seed in seeds]
         return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
-    def _read(self, setting: Setting, seed: int) -> Columns:
+    def _read(self, setting: Setting, seed: int) -> Curves:
         file = self.part(setting, seed)
         try:
             table = _parquet().parquet.read_table(file, page_checksum_verification=True)
