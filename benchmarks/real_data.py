@@ -53,6 +53,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from trust import in_parallel
 
 import steinpath as sp
+from steinpath.study._base import mean_and_error
 
 FOLDS = 5
 DELTA = 0.5  # of Huber's loss, in standard deviations of y
@@ -137,11 +138,6 @@ CASES = {
 # ------------------------------------------------------------------------------------------------
 
 
-def mean_and_error(values: np.ndarray) -> tuple[float, float]:
-    """Mean, and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
 class Chosen(NamedTuple):
     """A model, what it is expected to cost with its standard error, and which one it is."""
 
@@ -188,7 +184,7 @@ def grid_searched(
     search = GridSearchCV(model, grid, scoring=pinball, cv=folds).fit(X, y)
     best = search.best_index_
     scores = [search.cv_results_[f"split{k}_test_score"][best] for k in range(FOLDS)]
-    error, stderr = mean_and_error(-case.pinballs * np.array(scores))
+    error, stderr = map(float, mean_and_error(-case.pinballs * np.array(scores)))
     return Chosen(search.predict, error, stderr, float(alphas[best]), None)
 
 

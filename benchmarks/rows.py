@@ -18,6 +18,7 @@ from sklearn import datasets
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import steinpath as sp
+from steinpath.study._base import mean_and_error
 
 PAIRS: dict[str, tuple[sp.LAD | sp.SquareRoot, sp.Lasso | sp.Ridge]] = {
     "LAD–lasso": (sp.LAD(), sp.Lasso(0.5)),
@@ -45,9 +46,8 @@ def simulated(design: str, n: int, p: int, n_iter: int, seeds: int) -> dict[str,
                 shift = values[0] - truth[0] if noise == "t2" else 0.0
                 ends.append((values[-1] - shift) / truth[1] - 1)
             errors.append(ends)
-        means = np.mean(errors, axis=0)
-        spread = np.std(errors, axis=0, ddof=1) / np.sqrt(seeds)
-        rows[name] = [f"{m:+.1%} ± {s:.1%}" for m, s in zip(means, spread, strict=True)]
+        both = zip(*mean_and_error(np.array(errors)), strict=True)
+        rows[name] = [f"{mean:+.1%} ± {stderr:.1%}" for mean, stderr in both]
     return rows
 
 

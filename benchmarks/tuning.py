@@ -41,6 +41,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from threadpoolctl import threadpool_limits
 
 import steinpath as sp
+from steinpath.study._base import mean_and_error
 
 FOLDS = 5
 FEW = 5  # penalties at which fits are timed, where a whole grid search is not
@@ -454,7 +455,7 @@ def optimism_line(records: list[Record]) -> str:
     """
     rows = [record["methods"][TUNE] for record in records]
     errors = np.array([r["estimated_excess"] - r["excess"] for r in rows])
-    spread = f" ± {errors.std(ddof=1) / math.sqrt(len(errors)):.3f}" if len(errors) > 1 else ""
+    spread = f" ± {mean_and_error(errors)[1]:.3f}" if len(errors) > 1 else ""
     return f"estimated less true excess where tune chose: mean {errors.mean():+.3f}{spread}"
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import steinpath as sp
+from steinpath._support.printing import with_error
 from steinpath.app.encoding import encode
 from steinpath.app.fitting import compare_models, fit_model, prepare_data
 from steinpath.app.model_spec import ModelSpec, make_criterion, robust_spread
-from steinpath.app.report.build import build_charts, build_content, with_error
+from steinpath.app.report.build import build_charts, build_content
 from steinpath.app.tables import as_table
 from steinpath.problem._scoring import CRITERIA
 

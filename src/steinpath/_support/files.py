@@ -1,4 +1,4 @@
-"""Files that are there as a whole, or not at all."""
+"""Files that are there as a whole, or not at all, and what reads those of other makers."""
 
 from __future__ import annotations
 
@@ -84,3 +84,23 @@ def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
     writer.writerow({name: cell(name) for name in rows[0]})
     writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def import_pyarrow(what: str, extra: str, error: type[Exception] = ImportError) -> Any:
+    """Return pyarrow, with its modules for Parquet and Arrow files.
+
+    Parameters
+    ----------
+    what : str
+        What needs it, in the plural, for the message where it is not installed.
+    extra : str
+        Extra of this package that installs it.
+    error : type of exception, default=ImportError
+        What to raise then.
+    """
+    try:
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise error(f"{what} need pyarrow: pip install 'steinpath[{extra}]'") from None
+    return pyarrow

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.files import write_text
+from steinpath._support.printing import with_error
 from steinpath._support.validation import warn
 from steinpath.app.encoding import Encoding
 from steinpath.app.tables import DataError, Table, as_table
@@ -149,7 +150,7 @@ class Model:
         return (
             f"<Model of {self.encoding.target!r} by {c.loss} + {c.penalty}: "
             f"{np.count_nonzero(self.coef)} of {len(self.coef)} coefficients, {c.test_loss} risk "
-            f"{c.risk:.4g} ± {c.stderr:.2g}>"
+            f"{with_error(c.risk, c.stderr)}>"
         )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steinpath._support.colours import BLUE, GREY, ORANGE
+from steinpath._support.printing import with_error
 from steinpath.plots._style import drawing_on, note, open_frame
 
 if TYPE_CHECKING:
@@ -70,10 +70,7 @@ _AT_RIGHT: dict[str, Any] = {
 def _behind(row: Any) -> str:
     if not row.behind and not row.behind_stderr:
         return "best"
-    if not 1e-4 < row.behind_stderr < 1e4:
-        return f"{row.behind:+.2g} ± {row.behind_stderr:.2g}"
-    digits = max(0, 1 - math.floor(math.log10(row.behind_stderr)))
-    return f"{row.behind:+.{digits}f} ± {row.behind_stderr:.{digits}f}"
+    return with_error(row.behind, row.behind_stderr, signed=True, exponent_from=1e4)
 
 
 def _range_of(risks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from steinpath._support.colours import BLACK, BLUE, ORANGE
 from steinpath.study._base import (
     Exhibit,
     Results,
@@ -19,7 +20,6 @@ from steinpath.study._base import (
     mean_and_error,
 )
 from steinpath.study._figures import (
-    BLACK,
     PLAIN,
     distinct,
     draw_curve,
@@ -158,8 +158,8 @@ def _universality_exhibits(results: Results) -> list[Exhibit]:
 def _draw_universality(table: Table) -> Figure:
     titles = {"truth": "true risk $R$", "tilde": r"$\tilde R$", "hat": r"$\hat R$"}
     styles: dict[str, Any] = {
-        "gaussian": {"label": "Gaussian design", "color": "#0072B2", "ls": "-", "lw": 1.3},
-        "uniform": {"label": "uniform design", "color": "#D55E00", "ls": "--", "lw": 1.3},
+        "gaussian": {"label": "Gaussian design", "color": BLUE, "ls": "-", "lw": 1.3},
+        "uniform": {"label": "uniform design", "color": ORANGE, "ls": "--", "lw": 1.3},
     }
     pairs = distinct(table, "loss", "penalty")
     figure, axes = panels(len(pairs), len(NAMES), sharey="row", sharex=True, height=1.9)

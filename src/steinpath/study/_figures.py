@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, YELLOW
 from steinpath.study._base import Table
 from steinpath.study._settings import pair_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-BLACK, PURPLE, YELLOW = "black", "#CC79A7", "#E69F00"
 
 #: Label, colour and line style of each way to know a risk: no two alike in print or to anyone's
 #: eyes.

@@ -24,12 +24,8 @@ class StudyError(Exception):
     """A study could not go on; the message says why, and what to do."""
 
 
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise StudyError("studies need pyarrow: pip install 'steinpath[study]'") from None
-    return pyarrow
+def _pyarrow() -> Any:
+    return files.import_pyarrow("studies", "study", StudyError)
 
 
 class Store:
@@ -44,7 +40,7 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
         self.parts = self.folder / "parts"
-        _parquet()
+        _pyarrow()
         with _explained(f"cannot write to {self.folder}"):
             self.parts.mkdir(parents=True, exist_ok=True)
 
@@ -69,14 +65,14 @@ class Store:
         if not file.exists():
             return False
         try:
-            found = _parquet().parquet.read_schema(file).metadata or {}
+            found = _pyarrow().parquet.read_schema(file).metadata or {}
         except (OSError, ValueError):  # a copy that broke off, say: as good as not there
             return False
         return found.get(b"setting") == setting.text and found.get(b"seed") == b"%d" % seed
 
     def write(self, setting: Setting, seed: int, curves: Curves, **about: Any) -> None:
         """Keep a replication, and notes about how it was made."""
-        arrow = _parquet()
+        arrow = _pyarrow()
         notes = {b"setting": setting.text, b"seed": b"%d" % seed}
         notes[b"columns"] = " ".join(curves).encode()
         notes |= {name.encode(): str(value).encode() for name, value in about.items()}
@@ -92,7 +88,7 @@ class Store:
     def _read(self, setting: Setting, seed: int) -> Curves:
         file = self.part(setting, seed)
         try:
-            table = _parquet().parquet.read_table(file, page_checksum_verification=True)
+            table = _pyarrow().parquet.read_table(file, page_checksum_verification=True)
             names = " ".join(table.column_names).encode()
             if names != (table.schema.metadata or {}).get(b"columns"):
                 raise ValueError("its columns are not those it was written with")

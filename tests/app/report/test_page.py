@@ -5,11 +5,13 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from types import SimpleNamespace
 
 import pytest
 
 import samples
+from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.encoding import ColumnSummary
 from steinpath.app.fitting import Ranked
 from steinpath.app.report.content import Coefficient
@@ -325,3 +327,12 @@ def test_halves_of_characters_are_replaced():
 
 def test_same_content_makes_the_same_page():
     assert render(samples.tiny()) == render(samples.tiny())
+
+
+def test_colours_are_those_of_the_plots():
+    page = render(samples.tiny())
+    own = (resources.files("steinpath.app.report") / "style.css").read_text("utf-8")
+    for name, colour in (("blue", BLUE), ("orange", ORANGE), ("sky", SKY)):
+        assert f"--{name}: {colour};" in page
+        assert f"var(--{name})" in own
+        assert colour.lower() not in own.lower()

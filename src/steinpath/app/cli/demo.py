@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from steinpath._support.printing import with_error
 from steinpath.app.cli.display import make_console, make_table, print_warnings, say
 from steinpath.plots._style import check_ending
 
@@ -50,9 +51,10 @@ def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
             style="bold" if t == best else None,
         )
     console.print(table)
+    estimated = with_error(risk.values[best], risk.stderr[best])
     console.print(
-        f"Chosen iterate: {best}, estimated risk {risk.values[best]:.3f} ± {risk.stderr[best]:.3f},"
-        f" true risk {truth[best]:.3f}; the best on the path is iterate {truth.argmin()} with "
+        f"Chosen iterate: {best}, estimated risk {estimated}, "
+        f"true risk {truth[best]:.3f}; the best on the path is iterate {truth.argmin()} with "
         f"{truth.min():.3f}."
     )
     print_warnings(console, risk.warnings)

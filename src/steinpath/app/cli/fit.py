@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from steinpath._support.printing import printable_json
+from steinpath._support.printing import printable_json, with_error
 from steinpath._support.validation import heard
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
@@ -21,7 +21,7 @@ from steinpath.app.encoding import encode
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, fit_model, prepare_data
 from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
-from steinpath.app.report.build import facts, with_error
+from steinpath.app.report.build import facts
 from steinpath.app.tables import DataError, read_table
 from steinpath.problem._scoring import Criterion
 

@@ -10,9 +10,8 @@ import click
 import numpy as np
 
 from steinpath._support.files import as_csv, write_text
-from steinpath._support.printing import printable
+from steinpath._support.printing import printable, with_error
 from steinpath.app.models import Model, load_model
-from steinpath.app.report.build import with_error
 from steinpath.app.tables import Table, read_table
 from steinpath.problem._scoring import CRITERIA
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
+from steinpath._support.printing import to_digits_of, with_error
 from steinpath.app.fitting import Fit, Ranked
 from steinpath.app.report.content import Charts, Coefficient, Content
 from steinpath.problem._penalties import PENALTIES, NoPenalty
@@ -98,7 +99,7 @@ def verdict(fit: Fit) -> str:
     return (
         f"On new rows like these, the mean {fit.criterion.words} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
-        f"prediction is {_like(fit.constant_risk, stderr)}. The model is iterate "
+        f"prediction is {to_digits_of(fit.constant_risk, stderr)}. The model is iterate "
         f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}."
     )
 
@@ -109,34 +110,18 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     risk, stderr = fit.estimate
     found = [
         (f"expected {fit.criterion.words}", with_error(risk, stderr)),
-        ("error on the training rows", _like(fit.train, stderr)),
-        ("error of a constant prediction", _like(fit.constant_risk, stderr)),
+        ("error on the training rows", to_digits_of(fit.train, stderr)),
+        ("error of a constant prediction", to_digits_of(fit.constant_risk, stderr)),
         ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
         ("coefficients not zero", f"{fit.nonzeros} of {p}"),
         ("rows", f"{n:,}"),
     ]
     if fit.criterion.name == "squared":
-        found.insert(1, ("its root", _like(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
+        found.insert(1, ("its root", to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
     if fit.spec.penalty != NoPenalty.name:
         words = PENALTIES[fit.spec.penalty].label
         found.insert(-2, (f"chosen strength (alpha) of the {words}", f"{fit.alpha:.3g}"))
     return tuple(found)
-
-
-def with_error(value: float, stderr: float) -> str:
-    """Return a number with its standard error, in as many digits as that has."""
-    known = np.isfinite(stderr)
-    return f"{_like(value, stderr)} ± {_like(stderr, stderr)}" if known else _like(value, stderr)
-
-
-def _like(value: float, stderr: float) -> str:
-    """Return a number with the digits that its standard error leaves it."""
-    if not 0 < stderr < np.inf:
-        return f"{value:.4g}"
-    digits = 1 - int(np.floor(np.log10(stderr)))
-    if -6 <= digits <= 8:
-        return f"{round(value, digits):,.{max(digits, 0)}f}"
-    return f"{value:.4g}"
 
 
 def _article(penalty: str) -> str:

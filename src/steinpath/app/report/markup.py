@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from steinpath._support.printing import places_of
+
 
 @dataclass(frozen=True)
 class Markup:
@@ -65,7 +67,7 @@ def figure(value: float, stderr: float = math.nan, of: float | None = None) -> s
     if size and not 1e-4 <= size < 1e7:
         mantissa, exponent = f"{value:.3e}".split("e")
         return f"{mantissa}e{int(exponent)}".replace("-", "−")
-    places = [0] + [k - math.floor(math.log10(s)) for k, s in ((3, size), (1, stderr)) if s > 0]
+    places = [0] + [places_of(s) + k for k, s in ((2, size), (0, stderr)) if s > 0]
     return f"{value:,.{min(max(places), 10)}f}".replace("-", "−")
 
 

@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.fitting import Ranked
 from steinpath.app.report.content import Charts, Coefficient, Content
 from steinpath.app.report.markup import (
@@ -276,7 +277,7 @@ def render(content: Content) -> str:
         A page of its own: style, script and numbers are in it, and nothing is fetched. Write it
         with ``encoding="utf-8"``.
     """
-    style, script = _text("style.css"), "".join(map(_text, _SCRIPTS))
+    style, script = _style(), "".join(map(_text, _SCRIPTS))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -299,6 +300,12 @@ def render(content: Content) -> str:
     page = tag("html", head, body, lang="en")
     # names of columns may have halves of characters in them, which no file can hold
     return f"<!DOCTYPE html>\n{markup(page)}\n".encode("utf-8", "replace").decode("utf-8")
+
+
+def _style() -> str:
+    """Return the page's style, in the colours of the plots."""
+    colours = f":root {{ --blue: {BLUE}; --orange: {ORANGE}; --sky: {SKY}; }}\n"
+    return colours + _text("style.css")
 
 
 def _text(file: str) -> str:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from steinpath._support.files import import_pyarrow
 from steinpath.app.tables.table import (
     DataError,
     Table,
@@ -59,12 +60,7 @@ def _check_size(size: int, file: IO[bytes]) -> None:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError:
-        raise DataError("such files need pyarrow: pip install 'steinpath[files]'") from None
-    return pyarrow
+    return import_pyarrow("such files", "files", DataError)
 
 
 def _from_arrow(found: Any, as_text: Collection[str]) -> Table:
