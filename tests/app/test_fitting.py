@@ -29,6 +29,18 @@ def spec(loss="lad", penalty="lasso", y=None, **parameters):
     return ModelSpec.from_names(loss, penalty, rows()["y"] if y is None else y, **parameters)
 
 
+@pytest.mark.parametrize("n_iter", [50, 10**6])  # in double precision, and in single
+def test_columns_are_centred_before_they_are_rounded(n_iter):
+    days = 1e9 + np.random.default_rng(0).permutation(150)
+    found = data(rows() | {"days": days}, n_iter=n_iter)
+    j = found.encoded.encoding.feature_names.index("days")
+    assert found.design.example.dtype == (np.float64 if n_iter == 50 else np.float32)
+    expected = (days - days.mean()) / days.std()
+    np.testing.assert_allclose(found.design.example[:, j], expected, rtol=1e-6)
+    assert found.centre[j] == pytest.approx(days.mean(), rel=1e-12)
+    assert found.scale[j] == pytest.approx(days.std(), rel=1e-12)
+
+
 def test_the_fit_does_not_depend_on_units_or_origins():
     columns = rows()
     fit = fit_model(data(columns), spec())

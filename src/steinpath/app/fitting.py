@@ -18,7 +18,8 @@ from steinpath._tuning import Tuning, tune
 from steinpath.app.encoding import Encoded
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
-from steinpath.design._designs import DenseDesign, Design
+from steinpath.design._designs import Design
+from steinpath.estimators._rows import prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
@@ -82,17 +83,23 @@ def prepare_data(
     level = float(np.median(encoded.y))
     y, size = encoded.y - level, float(np.abs(encoded.y - level).max())
     large = n * strengths * iterations > _LARGE and 1 / _LARGE < size < _LARGE
-    dtype = np.float32 if large else np.float64
-    # in double precision: a date less its mean has a few digits, a date has many
-    centre = encoded.X.mean(axis=0)
-    X = encoded.X - centre
-    scale = np.sqrt(np.mean(X**2, axis=0))
+    rows, design = prepare_rows(
+        encoded.X,
+        y,
+        sample_weight=None,
+        needs_risk=True,
+        standardize=True,
+        about_mean=True,
+        centre=True,
+        dtype=np.float32 if large else np.float64,
+    )
+    assert rows.centre is not None
     return FitData(
         encoded=encoded,
-        design=DenseDesign((X / scale).astype(dtype)),
-        y=y.astype(dtype),
-        centre=centre,
-        scale=scale,
+        design=design,
+        y=rows.y,
+        centre=rows.centre,
+        scale=rows.scale,
         level=level,
         n_iter=iterations,
         n_strengths=strengths,

@@ -35,18 +35,21 @@ class Rows(NamedTuple):
         Positive and unequal.
     scale : ndarray of shape (p,)
         What to divide the columns by.
+    centre : ndarray of shape (p,), or None
+        What to subtract from the columns first; None for nothing.
     """
 
     X: Any
     y: np.ndarray
     weights: np.ndarray | None
     scale: np.ndarray
+    centre: np.ndarray | None = None
 
     def copy(self) -> Rows:
         """Return a copy, which later changes of the data do not reach."""
         weights = None if self.weights is None else self.weights.copy()
         X = self.X if needs_blocks(self.X) else self.X.copy()
-        return Rows(X, self.y.copy(), weights, self.scale)
+        return self._replace(X=X, y=self.y.copy(), weights=weights)
 
     def equal(self, other: Rows) -> bool:
         """Whether the data are the same; of files one does not know whether they have changed."""
@@ -63,7 +66,14 @@ class Rows(NamedTuple):
 
 
 def prepare_rows(
-    X: Any, y: Any, sample_weight: Any, needs_risk: bool, standardize: bool, about_mean: bool
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    needs_risk: bool,
+    standardize: bool,
+    about_mean: bool,
+    centre: bool = False,
+    dtype: Any = None,
 ) -> tuple[Rows, Design]:
     """Return the rows, and a design of their standardised columns.
 
@@ -80,6 +90,13 @@ def prepare_rows(
         Whether the risk has to be known: then counts are written out, and other weights refused.
     standardize, about_mean : bool
         Whether to divide columns by their standard deviations, or by their root mean squares.
+    centre : bool, default=False
+        Whether to subtract the means from the columns of an array that is standardised. A fit with
+        an intercept is the same without, but for rounding: a date has many digits, and a date less
+        the mean has few.
+    dtype : dtype, optional
+        Precision of the design and of y, to which an array is rounded when it has been
+        standardised; that of X by default.
     """
     X, y, weights = _weighted(X, y, sample_weight, needs_risk)
     lazy: ScalableDesign | None = None
@@ -89,17 +106,22 @@ def prepare_rows(
         lazy = BlockDesign(X, any_size=standardize)
     elif X.dtype.kind != "f":  # rows taken from a file
         X = X.astype(float)
-    dtype = X.dtype if lazy is None else lazy.example.dtype
-    scale = np.ones(X.shape[1], dtype)
+    own_dtype = X.dtype if lazy is None else lazy.example.dtype
+    scale, means = np.ones(X.shape[1], own_dtype), None
     if standardize:
-        scale = _column_sizes(X if lazy is None else lazy, weights, about_mean, dtype)
+        known = X if lazy is None else lazy
+        scale, means = _column_sizes(known, weights, about_mean, own_dtype)
+    if not centre or lazy is not None:
+        means = None
     design: Design
     if lazy is None:
-        design = DenseDesign(X / scale if standardize else X)
+        columns = X if means is None else X - means
+        columns = columns / scale if standardize else columns
+        design = DenseDesign(columns if dtype is None else columns.astype(dtype))
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
-    y = check_array("y", y, ndim=1, reference=np.empty(0, dtype))
-    return Rows(X, y, weights, scale), design
+    y = check_array("y", y, ndim=1, reference=np.empty(0, dtype or own_dtype))
+    return Rows(X, y, weights, scale, means), design
 
 
 def _weighted(
@@ -164,8 +186,13 @@ def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.
     return means, np.sqrt(variances)
 
 
-def _column_sizes(X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any) -> np.ndarray:
-    """Root mean square of each column, about its mean or about 0; 1 for a constant column."""
+def _column_sizes(
+    X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Root mean square of each column, about its mean or about 0, and the means.
+
+    The size of a constant column is 1.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         means, deviations = _column_moments(X, weights)
         sizes = deviations if about_mean else np.hypot(deviations, means)
@@ -174,4 +201,4 @@ def _column_sizes(X: Any, weights: np.ndarray | None, about_mean: bool, dtype: A
     sizes = np.where(constant, 1.0, sizes)
     for j in (int(sizes.argmin()), int(sizes.argmax())):  # the latter is of a NaN, if there is one
         check_size(f"column {j} of X", float(sizes[j]), dtype, X.shape)
-    return sizes.astype(dtype)
+    return sizes.astype(dtype), means.astype(dtype)
