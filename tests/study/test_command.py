@@ -232,6 +232,7 @@ def test_a_killed_study_leaves_no_workers_behind(tmp_path, commands):
     assert wait_until_gone(commands, 10) == []
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize(
     ("number", "send"),
     [(signal.SIGTERM, os.kill), (signal.SIGINT, os.killpg)],  # as a queue does, as Ctrl-C does
