@@ -171,7 +171,7 @@ def backend(request):
 
 
 def everywhere(test=None, *, every=1):
-    """Run a test on all backends: on others than NumPy, ``every`` so many of its cases."""
+    """Run a test on all backends: on others than NumPy one in ``every`` cases, a few at most."""
     if test is None:
         return functools.partial(everywhere, every=every)
     on_all = pytest.mark.parametrize("backend", BACKENDS, indirect=True, ids=str)

@@ -49,6 +49,8 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
     rng = np.random.default_rng(0)
     coef = np.vstack([0 * model.coef, model.coef + 0.2 * rng.standard_normal(p), model.coef])
     intercept = np.array([0.0, 0.7, 1.3])
+    if noise == "laplace" and design != "gaussian":  # without errors in coefficients the design
+        coef, intercept = coef[:2], intercept[:2]  # does not matter, and the integrals take seconds
     X, y = model.sample(draws, rng)
     predictions = X @ coef.T + intercept
     for test_loss in (*CRITERIA, sp.Quantile(0.85), sp.Huber(0.4)):
