@@ -536,7 +536,7 @@ def test_estimators_refuse_bad_entries(mapped):
 # Memory
 # ------------------------------------------------------------------------------------------------
 
-ROWS, COLUMNS = 12_000, 3_000  # 288 MB
+ROWS, COLUMNS = 6_000, 3_000  # 144 MB
 
 CHILD = """
 import sys
