@@ -118,7 +118,7 @@ ESTIMATORS = {
     "lad": (sp.LADLasso, sp.LAD(), np.abs),
     "square root": (sp.SqrtLasso, sp.SquareRoot(), np.square),
 }
-FASTER = {"n_alphas": 10, "n_iter": 150, "random_state": 0}  # than the defaults
+FASTER = {"n_alphas": 6, "n_iter": 100, "random_state": 0}  # than the defaults
 
 
 @pytest.mark.parametrize(("kind", "loss", "cost"), ESTIMATORS.values(), ids=ESTIMATORS)
@@ -129,7 +129,8 @@ def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     # the path of the choice, once more
     penalty = sp.Lasso(model.alpha_ * math.sqrt(len(y)))
     path = sp.run(X / X.std(axis=0), y, loss, penalty, n_iter=model.n_iter, fit_intercept=True)
-    assert path.coef[model.best_iter_] / X.std(axis=0) == pytest.approx(model.coef_)
+    coef = path.coef[model.best_iter_] / X.std(axis=0)
+    assert coef == pytest.approx(model.coef_, abs=1e-9 * np.abs(coef).max())
     exact = sp.leave_one_out_path(path).values[model.best_iter_]
     # both are of the same rows: what the standard error says of new rows is more than enough
     assert abs(risk - exact) < stderr

@@ -25,7 +25,7 @@ def trust(monkeypatch):
 
 def estimates(trust, kind, pair, way, reps):
     calls = [(kind, pair, seed, [way]) for seed in range(reps)]
-    return [record[way] for record in trust.in_parallel(trust.replicate, calls, jobs=2)]
+    return [record[way] for record in trust.in_parallel(trust.replicate, calls, jobs=min(reps, 2))]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -222,7 +222,7 @@ def test_damaged_gzip(refused):
 
 def test_many_rows(tmp_path):
     """Within seconds, of which a few are allowed for a busy machine."""
-    n = 100_000
+    n = 50_000
     rng = np.random.default_rng(0)
     X = rng.integers(-(10**6), 10**6, (n, 6)) / 1000
     kinds = np.array(["a", "b", "c"])[rng.integers(0, 3, n)]

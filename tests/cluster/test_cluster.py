@@ -670,6 +670,7 @@ def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monk
     assert_same(path.dual, whole[0].dual)
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interruption(client, whole):
     design = sp.distributed.from_delayed(loaders())
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))

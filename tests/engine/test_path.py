@@ -28,8 +28,8 @@ def test_path_is_the_papers_recursion_written_out():
         z = b - tau * X.T @ u / root_n
         b = np.sign(z) * np.maximum(np.abs(z) - tau / root_n * lam, 0)
         before, v = v, (y - X @ b) / root_n
-        np.testing.assert_allclose(path.dual[t - 1], u, atol=1e-15)
-        np.testing.assert_allclose(path.coef[t], b, atol=1e-15)
+        np.testing.assert_allclose(path.dual[t - 1], u, atol=1e-14)
+        np.testing.assert_allclose(path.coef[t], b, atol=1e-14)
         np.testing.assert_allclose(path.fitted[t], X @ b, atol=1e-14)
     assert (path.coef[0] == 0).all()
     assert (path.fitted[0] == 0).all()

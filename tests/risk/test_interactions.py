@@ -164,10 +164,11 @@ def test_a_row_may_be_in_a_group_twice():
     path = ridge_path(n=9, p=5)
     once = leave_out(path, np.array([[3, 5], [7, 0]]))
     twice = leave_out(path, np.array([[3, 5, 3], [0, 0, 7]]))
-    np.testing.assert_allclose(twice[:, 0, :], once[:, 0, [0, 1, 0]], rtol=1e-12)
-    np.testing.assert_allclose(twice[:, 1, :], once[:, 1, [1, 1, 0]], rtol=1e-12)
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(twice[:, 0, :], once[:, 0, [0, 1, 0]], **close)
+    np.testing.assert_allclose(twice[:, 1, :], once[:, 1, [1, 1, 0]], **close)
     alone = leave_out(path, np.array([[6, 6]]))
-    np.testing.assert_allclose(alone[:, 0, :], leave_one_out(path)[:, [6, 6]], rtol=1e-12)
+    np.testing.assert_allclose(alone[:, 0, :], leave_one_out(path)[:, [6, 6]], **close)
 
 
 @INTERCEPT
@@ -382,7 +383,8 @@ def some_changes(T=6, q=5):
 def test_variances_by_hand(q):
     changes = some_changes(q=q)
     found = Interactions(changes)
-    np.testing.assert_allclose(found.variance(), variance_by_hand(changes), rtol=1e-12)
+    expected = variance_by_hand(changes)
+    np.testing.assert_allclose(found.variance(), expected, rtol=1e-12, atol=1e-14)
     assert (found.variance()[:-1] > 0).any()
     assert (found.variance()[-1] > 0) == (q == 1)
     for t1, t2 in itertools.product(range(6), repeat=2):
@@ -466,7 +468,8 @@ def test_the_mean_over_all_pairings_is_that_of_all_pairs():
     assert len(found) == 15
     for of_changes in (lambda c: c, lambda c: c[5:6] - c[2:3]):
         mean = np.mean([of_changes(changes).prod(axis=2).mean(axis=1) for changes in found], axis=0)
-        np.testing.assert_allclose(mean, of_changes(every).prod(axis=2).mean(axis=1), rtol=1e-9)
+        expected = of_changes(every).prod(axis=2).mean(axis=1)
+        np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-14)
         assert (np.abs(mean) > 1e-6).sum() >= len(mean) - 1
 
 
@@ -550,7 +553,7 @@ def test_centering_leaves_the_changes_alone():
     np.testing.assert_array_equal(centered.interactions.changes, plain.interactions.changes)
     losses = (path.y - plain.corrected) ** 2 - path.y**2
     variance = losses.var(axis=1, ddof=1) / 40 + plain.interactions.variance()
-    np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10)
+    np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10, atol=1e-12)
 
 
 def test_row_scales_leave_the_changes_alone():
@@ -595,7 +598,7 @@ def test_the_pairs_change_nothing_else(options, monkeypatch):
     monkeypatch.setattr(pairing, "_PAIRS", 3)
     few = estimate(path, **options)
     for name in ("values", "raw", "corrected"):
-        np.testing.assert_allclose(getattr(few, name), getattr(full, name), rtol=1e-12)
+        np.testing.assert_allclose(getattr(few, name), getattr(full, name), rtol=1e-12, atol=1e-12)
     expected = full.interactions.changes[:, :3]
     np.testing.assert_allclose(few.interactions.changes, expected, atol=1e-12)
 
@@ -767,7 +770,7 @@ def test_the_order_within_a_pair_does_not_matter():
     path = ridge_path()
     first, second = (pairs_of(path, np.array(rows)) for rows in ([3, 5, 8, 0], [5, 3, 0, 8]))
     np.testing.assert_allclose(second.changes, first.changes[:, :, ::-1], atol=1e-12)
-    np.testing.assert_allclose(second.variance(), first.variance(), rtol=1e-9)
+    np.testing.assert_allclose(second.variance(), first.variance(), rtol=1e-9, atol=1e-14)
 
 
 @everywhere
@@ -776,8 +779,9 @@ def test_the_units_do_not_matter():
     first, second = (
         estimate(sp.run(X, scale * y, sp.LAD(), sp.Lasso(0.3), n_iter=12)) for scale in (1, 1e3)
     )
+    expected = 1e6 * first.interactions.variance()
     np.testing.assert_allclose(
-        second.interactions.variance(), 1e6 * first.interactions.variance(), rtol=1e-8
+        second.interactions.variance(), expected, rtol=1e-8, atol=1e-12 * expected.max()
     )
 
 

@@ -32,7 +32,7 @@ def assert_beginning(part, whole):
     np.testing.assert_array_equal(part.coef, whole.coef[: N + 1])
     np.testing.assert_array_equal(part.dual, whole.dual[:N])
     np.testing.assert_array_equal(part.fitted, whole.fitted[: N + 1])
-    np.testing.assert_allclose(part.intercept, whole.intercept[: N + 1], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(part.intercept, whole.intercept[: N + 1], rtol=0, atol=1e-14)
     assert part.algorithm == whole.algorithm
 
 

@@ -49,6 +49,8 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
     rng = np.random.default_rng(0)
     coef = np.vstack([0 * model.coef, model.coef + 0.2 * rng.standard_normal(p), model.coef])
     intercept = np.array([0.0, 0.7, 1.3])
+    if noise == "laplace" and design != "gaussian":  # without errors in coefficients the design
+        coef, intercept = coef[:2], intercept[:2]  # does not matter, and the integrals take seconds
     X, y = model.sample(draws, rng)
     predictions = X @ coef.T + intercept
     for test_loss in (*CRITERIA, sp.Quantile(0.85), sp.Huber(0.4)):
@@ -120,10 +122,10 @@ def test_many_small_and_few_large_errors_of_a_uniform_design():
     coef = np.zeros((2, 200))
     coef[0] = 0.05
     coef[1, :2] = [1.0, 0.5]
-    X, y = model.sample(200_000, rng=0)
+    X, y = model.sample(50_000, rng=0)
     losses = np.abs(y[:, None] - X @ coef.T)
     exact = model.risk(coef, "absolute")
-    assert (np.abs(exact - losses.mean(0)) < 4 * losses.std(0) / math.sqrt(200_000)).all()
+    assert (np.abs(exact - losses.mean(0)) < 4 * losses.std(0) / math.sqrt(50_000)).all()
 
 
 def sincs(s, spread):

@@ -128,6 +128,21 @@ def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, r
 
 
 def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
+    """It costs no other, and what it could not do is done another time."""
+    sizes = replace(SIZES, reps=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel, "in_worker", studies.die_always)
+        report = run_study(TINY, tmp_path, sizes, jobs=2)
+    assert (report.finished, report.total) == (7, 8)
+    [failure] = report.failures
+    assert failure.startswith("1 × ")
+    assert "died" in failure
+    assert run_study(TINY, tmp_path, sizes).finished == 8
+    assert_same_study(tmp_path, reference, TINY, range(4))
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_once_costs_nothing(tmp_path, monkeypatch, reference):
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
     monkeypatch.setattr(parallel, "in_worker", partial(studies.die_once, marks))
@@ -137,6 +152,7 @@ def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
     assert_same_study(out, reference, TINY, range(4))
 
 
+@pytest.mark.slow
 def test_a_replication_that_kills_its_process_costs_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "in_worker", studies.die_always)
     report = run_study(TINY, tmp_path, replace(SIZES, reps=40), jobs=2)

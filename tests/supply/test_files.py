@@ -76,11 +76,11 @@ def repeated_gzip(file, chunk, times, head=b""):
 @ON_LINUX
 def test_small_files_of_gigabytes_are_refused(tmp_path):
     files = [
-        repeated_gzip(tmp_path / "rows.csv.gz", (b"1" * 1023 + b"\n") * 2**10, 2048, b"a\n"),
-        repeated_gzip(tmp_path / "line.csv.gz", b"x" * 2**20, 4096, b"a,b\n"),
-        repeated_gzip(tmp_path / "header.tsv.gz", b"\t" * 2**20, 4096),
-        repeated_gzip(tmp_path / "blanks.csv.gz", (b" " * 2**18 + b"\n") * 4, 2048),
-        repeated_gzip(tmp_path / "quoted.csv.gz", b"\n" * 2**20, 4096, b'a,b\n1,"'),
+        repeated_gzip(tmp_path / "rows.csv.gz", (b"1" * 1023 + b"\n") * 2**10, 1024, b"a\n"),
+        repeated_gzip(tmp_path / "line.csv.gz", b"x" * 2**20, 1024, b"a,b\n"),
+        repeated_gzip(tmp_path / "header.tsv.gz", b"\t" * 2**20, 1024),
+        repeated_gzip(tmp_path / "blanks.csv.gz", (b" " * 2**18 + b"\n") * 4, 1024),
+        repeated_gzip(tmp_path / "quoted.csv.gz", b"\n" * 2**20, 1024, b'a,b\n1,"'),
         npz_of_zeros(tmp_path / "zeros.npz", 2**29),
         parquet_of_nothing(tmp_path / "nothing.parquet", 2**22, 64),
         arrow_of_nothing(tmp_path / "nothing.feather", 2**31 - 1),

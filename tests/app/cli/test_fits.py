@@ -235,6 +235,7 @@ def test_without_matplotlib_there_are_no_plots_and_a_line_says_why(tmp_path, mon
     assert (tmp_path / "o" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100_000, 4)).round(4)
@@ -323,8 +324,9 @@ def test_test_losses_are_in_units_of_the_target(tmp_path):
 
 def test_single_precision_is_precise_enough(tmp_path):
     rng = np.random.default_rng(0)
-    X = np.column_stack([1e6 + rng.standard_normal(60_000), 1e-42 * rng.standard_normal(60_000)])
-    y = X[:, 0] - 1e42 * X[:, 1] + rng.laplace(size=60_000)
+    n = 26_000  # times 60 iterations and 20 strengths: too many for double precision
+    X = np.column_stack([1e6 + rng.standard_normal(n), 1e-42 * rng.standard_normal(n)])
+    y = X[:, 0] - 1e42 * X[:, 1] + rng.laplace(size=n)
     file = tmp_path / "long.csv"
     np.savetxt(file, np.column_stack([X, y]), "%.17g", ",", header="a,b,y", comments="")
     result = call(

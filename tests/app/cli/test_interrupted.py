@@ -8,6 +8,8 @@ import pytest
 import steinpath as sp
 from commands import Terminal, write
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 LONG = ["fit", "houses.csv", "--target=price", "--iters=100000", "--strengths=5", "--no-plots"]
 
 
