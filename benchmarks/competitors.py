@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import steinpath as sp
+from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import observation_losses, resolve_test_loss
-from steinpath.risk._leave_out import cross_validate, leave_one_out
+from steinpath.risk._leave_out import cross_validate, leave_one_out, random_folds
 from steinpath.study._settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 
 SIGMA, TAU, THETA = 0.1, 0.1, 0.5  # the paper's, as in `ALGORITHM`
@@ -110,7 +111,9 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
         criterion = resolve_test_loss(None, problem.path.loss)
         rng = np.random.default_rng(0)
         design = problem.path.design.astype(np.float32)
-        (found,) = cross_validate([problem.path], criterion, n_folds, rng, design, burman)
+        batch = Batch.of(problem.path)
+        splits = random_folds(batch, n_folds, rng)
+        (found,) = cross_validate(batch, criterion, splits, design, burman)
         values = observation_losses(criterion, problem.y, found.predictions).mean(axis=1)
         if burman:
             return {f"{n_folds}-fold, Burman": values + found.optimism}

@@ -38,8 +38,9 @@ import steinpath as sp
 from steinpath.problem._scoring import resolve_test_loss
 from steinpath.risk._audit import LeftOut, compare
 from steinpath.risk._leave_out import leave_one_out
-from steinpath.risk._methods import Found
+from steinpath.risk._methods import Estimate
 from steinpath.risk._methods import Problem as Estimation
+from steinpath.risk._options import RiskOptions
 from steinpath.study._settings import ALGORITHM as PAPERS
 from steinpath.study._settings import PAIRS as EIGHT
 
@@ -111,8 +112,8 @@ def distances(setting: Setting, seed: int, samples: int) -> Record:
     predictions = leave_one_out(path, design=path.design.astype(np.float32))
     losses = criterion(y, predictions)
     truth = losses.mean(axis=1)
-    problem = Estimation(path, criterion, rng)
-    found = Found(risk.predictions, None)  # type: ignore[arg-type]
+    problem = Estimation(path, RiskOptions(), criterion, rng)
+    found = Estimate(risk.predictions, None)  # type: ignore[arg-type]
     rows_alone, plain_difference, audited, claimed, covered = [], [], [], [], []
     for _ in range(samples):
         rows = rng.choice(setting.n, ROWS, replace=False)

@@ -72,7 +72,7 @@ ax = plot_risk(risk, true_risk=truth)
 # with finite differences once, or let the audit above find out.
 
 h, t, direction = 1e-6, 5, np.random.default_rng(0).standard_normal(n)
-v = [path.residual(s) for s in range(t)]
+v = [(path.y - path.fitted[s]) / np.sqrt(n) for s in range(t)]
 ahead, behind = ([*v[:-1], v[-1] + sign * h * direction] for sign in (1, -1))
 difference = (dual(t, None, ahead) - dual(t, None, behind)) / (2 * h)
 derivative = dual_jvp(t, None, v, None, [direction[:, None]])[:, 0]

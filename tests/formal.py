@@ -7,11 +7,37 @@ are those of the bound maps, taken column by column.
 import numpy as np
 
 
+def as_blocks(history):
+    """Vectors of a single member as the engine's blocks, of shape (size, 1, 1); or its tangents."""
+    return [x[:, None, None] if x.ndim == 1 else x[:, None, :] for x in history]
+
+
+def vector_maps(maps):
+    """The maps of a path and their derivatives, as those of a `Recursion`: of vectors."""
+
+    def value(update):
+        return lambda t, *histories: update(t, *map(as_blocks, histories))[:, 0, 0]
+
+    def derivative(tangent):
+        def jvp(t, first, second, d_first, d_second):
+            at = tangent(t, as_blocks(first), as_blocks(second))
+            return at(as_blocks(d_first), as_blocks(d_second))[:, 0, :]
+
+        return jvp
+
+    return (
+        value(maps.dual),
+        value(maps.primal),
+        derivative(maps.dual_tangent),
+        derivative(maps.primal_tangent),
+    )
+
+
 def jacobian_blocks(path):
     """Blocks Φᵘ[t,s], Φᵛ[t,s], Ψᵇ[t,s], Ψᵑ[t,s] of the paper, as dictionaries of dense arrays."""
     n, p = path.design.shape
-    u, b, eta = (list(rows) for rows in (path.duals, path.iterates, path.etas))
-    v = [path.residual(t) for t in range(path.n_iter + 1)]
+    residuals = (path.y - path.offset - path.products) / np.sqrt(n)
+    u, v, b, eta = map(as_blocks, (path.duals, residuals, path.iterates, path.etas))
     blocks = {name: {} for name in ("phi_u", "phi_v", "psi_b", "psi_eta")}
 
     def unit(size, length, s):
@@ -19,17 +45,17 @@ def jacobian_blocks(path):
         history = [np.zeros((size, size)) for _ in range(length)]
         if s is not None:
             history[s] = np.eye(size)
-        return history
+        return as_blocks(history)
 
     for t in range(1, path.n_iter + 1):
         dual = path.maps.dual_tangent(t, u[:t], v[:t])
         primal = path.maps.primal_tangent(t, b[:t], eta[: t + 1])
         for s in range(t):
-            blocks["phi_u"][t, s] = dual(unit(n, t, s), unit(n, t, None))
-            blocks["phi_v"][t, s] = dual(unit(n, t, None), unit(n, t, s))
-            blocks["psi_b"][t, s] = primal(unit(p, t, s), unit(p, t + 1, None))
+            blocks["phi_u"][t, s] = dual(unit(n, t, s), unit(n, t, None))[:, 0, :]
+            blocks["phi_v"][t, s] = dual(unit(n, t, None), unit(n, t, s))[:, 0, :]
+            blocks["psi_b"][t, s] = primal(unit(p, t, s), unit(p, t + 1, None))[:, 0, :]
         for s in range(t + 1):
-            blocks["psi_eta"][t, s] = primal(unit(p, t, None), unit(p, t + 1, s))
+            blocks["psi_eta"][t, s] = primal(unit(p, t, None), unit(p, t + 1, s))[:, 0, :]
     return blocks
 
 

@@ -2,6 +2,14 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import steinpath as sp
+
+TOOLS = Path(__file__).parents[1] / "tools"
 
 
 def loaded_by(code):
@@ -27,3 +35,37 @@ def test_the_command_does_not_draw_before_it_must():
         "dask",
         "distributed",
     }
+
+
+def test_completion_shows_the_public_names_alone():
+    assert set(dir(sp)) == {*sp.__all__, "__version__"}
+    assert all(getattr(sp, name) is not None for name in dir(sp))
+    assert sp.__version__ == version("steinpath")
+    with pytest.raises(AttributeError, match="has no attribute 'Lass'"):
+        sp.Lass  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "said"),
+    [
+        ("engine/_a.py", "from steinpath.risk._options import RiskOptions", "must not import risk"),
+        ("engine/_a.py", "def f():\n    import steinpath.risk._options", "must not import risk"),
+        ("risk/_a.py", "import steinpath as sp", "imports the package"),
+        ("risk/_a.py", "from steinpath import plots", "must not import plots"),
+        ("risk/_a.py", "def f():\n    from steinpath.app import models", "must not import app"),
+        ("attic/_a.py", "", "is in no layer"),
+        ("risk/_a.py", "def f():\n    from steinpath.plots import plot_risk", None),
+        ("risk/_a.py", "from steinpath.engine._path import Path", None),
+        ("risk/_a.py", "from steinpath.risk._options import RiskOptions", None),
+    ],
+)
+def test_imports_from_above_are_found(module, source, said, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    from layers import violations
+
+    file = tmp_path / module
+    file.parent.mkdir()
+    file.write_text(source)
+    found = list(violations(file, tmp_path))
+    assert len(found) == (said is not None)
+    assert not found or said in found[0]

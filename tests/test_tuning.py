@@ -371,7 +371,7 @@ def test_choices_are_nearly_the_best_there_are(loss, penalty, noise, shape):
     regrets = []
     for seed in range(3):
         X, y = model.sample(shape[0], rng=seed)
-        tuning = sp.tune(X, y, loss, penalty, 8, 30, rng=0)
+        tuning = sp.tune(X, y, loss, penalty, 8, 30, rng=seed)
         true = np.stack([model.risk(risk.path.coef, loss.test_loss) for risk in tuning.risks])
         assert true.max() > 1.25 * true.min()
         regrets.append(true[tuning.best] / true.min() - 1)

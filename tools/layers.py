@@ -27,7 +27,7 @@ LAYERS = (
     ("_tuning",),
     ("estimators",),
     ("simulate", "cluster"),
-    ("study",),
+    ("study", "distributed"),
     ("plots",),
     ("app",),
 )
@@ -50,9 +50,9 @@ def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
                 yield node, rest.partition(".")[0]
 
 
-def violations(file: Path) -> Iterator[str]:
-    """Yield what is wrong with the imports of a module."""
-    relative = file.relative_to(PACKAGE)
+def violations(file: Path, package: Path = PACKAGE) -> Iterator[str]:
+    """Yield what is wrong with the imports of a module of the package."""
+    relative = file.relative_to(package)
     own = relative.parts[0].removesuffix(".py")
     if own in ("__init__", "__main__"):  # the list of public names, and the command
         return

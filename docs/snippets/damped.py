@@ -1,17 +1,16 @@
-"""A primal–dual algorithm in full: Arrow and Hurwicz's, each step damped."""
+"""The algorithm of Arrow and Hurwicz with damped steps: a primal–dual algorithm in ten lines."""
 
-import math
 from dataclasses import dataclass
 
-from steinpath.algorithms import DualMap, ProximalAlgorithm
+from steinpath.algorithms import PrimalDual
 
 
 @dataclass(frozen=True)
-class DampedArrowHurwicz(ProximalAlgorithm):
-    """Both steps go only a part of the way, and the dual one looks at the last residual alone."""
+class DampedArrowHurwicz(PrimalDual):
+    """Both steps are damped, and the dual step uses the latest residual only."""
 
-    sigma: float
-    tau: float
+    sigma: float | None = None
+    tau: float | None = None
     damping: float = 0.5
 
     def dual(self, prox, t, u, v):
@@ -21,17 +20,3 @@ class DampedArrowHurwicz(ProximalAlgorithm):
     def primal(self, prox, t, b, eta):
         step = prox(b[-1] - self.tau * eta[-1])
         return b[-1] + self.damping * (step - b[-1])
-
-    def dual_map(self, loss, n):
-        delta = self.sigma / math.sqrt(n)  # of the loss's conjugate, by Moreau
-        return DualMap(loss, step=1 / delta, factor=1 / delta)
-
-    def prox_step(self, n):
-        return self.tau / math.sqrt(n)
-
-    def resolve(self, design, y, loss, penalty):
-        return self  # both step sizes are the user's
-
-    def stability(self, design, loss):
-        value = self.sigma * self.tau * design.norm(tol=1e-3) ** 2 / design.n_rows
-        return "sigma * tau * ‖X‖² / n", value, 1.0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import steinpath as sp
+from steinpath.algorithms import before
 
 
 @dataclass(frozen=True)
@@ -12,8 +13,7 @@ class HeavyBall(sp.ProximalGradient):
     momentum: float = 0.7
 
     def primal(self, prox, t, b, eta):
-        before = b[-2:][0]  # at the start, where there is none, the last one again
-        return prox(b[-1] + self.momentum * (b[-1] - before) - self.step * eta[-1])
+        return prox(b[-1] + self.momentum * (b[-1] - before(b)) - self.step * eta[-1])
 
     def resolve(self, design, y, loss, penalty):
         found = super().resolve(design, y, loss, penalty)

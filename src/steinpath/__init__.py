@@ -10,16 +10,18 @@
 >>> beta = path.coef[risk.best_iter]
 """
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from steinpath import cluster, simulate
+from steinpath import distributed, simulate
 from steinpath._tuning import Tuning, tune
 from steinpath.algorithms._family import FISTA, ChambollePock, LinearizedADMM, ProximalGradient
 from steinpath.algorithms._recursion import Recursion
-from steinpath.engine._batches import Batch, run_batch
-from steinpath.engine._grid import lam_max
-from steinpath.engine._path import DivergenceError, Path, run
+from steinpath.engine._batch import Batch
+from steinpath.engine._loop import DivergenceError
+from steinpath.engine._null_model import lam_max
+from steinpath.engine._path import Path
+from steinpath.engine._run import run, run_batch
 from steinpath.engine._traces import correction_matrices
 from steinpath.estimators._estimators import (
     HuberLasso,
@@ -35,8 +37,7 @@ from steinpath.estimators._estimators import (
 )
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
-from steinpath.risk._batch import estimate_risk_batch
-from steinpath.risk._estimate import Risk, estimate_risk
+from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch
 from steinpath.risk._leave_out import (
     Validation,
     cross_validate_path,
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from steinpath.app.models import Model, load_model
     from steinpath.plots import RiskPathDisplay
 
-__version__ = version("steinpath")
-
-distributed = cluster
+try:
+    __version__ = version("steinpath")
+except PackageNotFoundError:  # run from its sources, not installed
+    __version__ = "0+unknown"
 
 __all__ = [
     "FISTA",

@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace
+from steinpath._support.printing import with_error
 from steinpath._support.progress import begin
 from steinpath._support.validation import check_choice, check_count, check_instance, check_rng
-from steinpath.algorithms._family import ChambollePock, ProximalAlgorithm
-from steinpath.engine._grid import PenaltyOf, check_lams, make_penalty
-from steinpath.engine._path import Path, prepare
-from steinpath.engine._side_by_side import extend_side_by_side, start_side_by_side
+from steinpath.algorithms._base import ProximalAlgorithm
+from steinpath.algorithms._family import ChambollePock
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData, prepare
+from steinpath.engine._null_model import check_lams
+from steinpath.engine._path import Path
+from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
-from steinpath.risk._estimate import (
-    Risk,
-    check_audit,
-    compare_risks,
-    estimate_by_folds,
-    estimate_risk,
-    is_automatic,
-)
-from steinpath.risk._methods import folds_pay, noise_allowed, noise_near, should_leave_out
+from steinpath.risk._estimate import Risk, compare_risks, estimate, estimate_together
+from steinpath.risk._methods import folds_pay, noise_allowed, noise_near, portions, should_leave_out
+from steinpath.risk._options import RiskOptions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,7 +167,7 @@ class Tuning:
         return (
             f"<Tuning ({risk.test_loss}) of {len(self.lams)} penalties and {risk.path.n_iter} "
             f"iterations: best is iterate {t} at lam = {self.best_lam:.4g} with "
-            f"{float(risk.values[t]):.4g} ± {float(risk.stderr[t]):.2g}>"
+            f"{with_error(float(risk.values[t]), float(risk.stderr[t]))}>"
         )
 
     def _stack(self, name: str) -> Array:
@@ -257,78 +255,72 @@ def tune(
     """
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
-    setting = prepare(X, y, loss, fit_intercept)
-    lams = check_lams(setting, penalty, lams, lam_ratio)
-    paths = start_side_by_side(setting, [make_penalty(penalty, lam) for lam in lams], algorithm)
-    done = begin(f"running {len(lams)} penalties", n_iter)
-    return choose(
-        extend_side_by_side(paths, n_iter, lambda t, b: done()),
-        lams,
-        rule=rule,
-        iterate=iterate,
+    options = RiskOptions(
         test_loss=test_loss,
         covariance=covariance,
         method=method,
         row_scale=row_scale,
         audit=audit,
-        rng=rng,
     )
+    data = prepare(X, y, loss, fit_intercept)
+    lams = check_lams(data, penalty, lams, lam_ratio)
+    batch = start(data, penalty, lams, algorithm)
+    done = begin(f"running {len(lams)} penalties", n_iter)
+    batch = batch.extended(n_iter, lambda t, b: done())
+    return choose(batch, lams, options, rng, rule, iterate)
+
+
+def start(
+    data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
+) -> Batch:
+    """Return runs of all penalties that have not moved yet."""
+    first, *others = penalties = [make_penalty(penalty, lam) for lam in lams]
+    for each in penalties:
+        data.own(each).check_size(data.design.shape[1])
+    return Batch.start(data, first.beside(others), algorithm, len(lams))
 
 
 def choose(
-    paths: Sequence[Path],
+    batch: Batch,
     lams: np.ndarray,
-    *,
-    test_loss: TestLoss,
-    method: str,
-    row_scale: Any,
-    audit: int | str,
+    options: RiskOptions,
     rng: Any,
-    rule: str,
-    iterate: int | None,
-    covariance: Any = None,
+    rule: str = "min",
+    iterate: int | None = None,
 ) -> Tuning:
     """Estimate the risk of paths with different penalties, and choose; see `tune`."""
     check_choice("rule", rule, ("min", "one_se"))
-    audit = check_audit(audit, row_scale)
-    N = paths[0].n_iter
+    N = batch.n_iter
     if iterate is not None:
         iterate = check_count("iterate", iterate, low=-N - 1, high=N) % (N + 1)
+    method, audit = options.method, options.audit
     if method == audit == "folds":
-        audit = 0
+        options, audit = options.but(audit=0), 0
+    options = options.but(near=iterate)
     # the same probes, folds and audited rows for all: their noise is then much the same
     seed = int(check_rng(rng).integers(2**63))
+    automatic = method == "auto" and options.covariance is None
+    careful = automatic and should_leave_out(batch)
 
-    def estimate(path: Path, audit: int | str, probe_tol: float | None) -> Risk:
+    def closely(k: int, probe_tol: float | None) -> Risk:
         if audit and careful:
-            return estimate_risk(path, test_loss, method="loo", near=iterate)
-        scale = None if not audit and is_automatic(row_scale) else row_scale
-        return estimate_risk(
-            path,
-            test_loss,
-            covariance,
-            method,
-            scale,
-            audit,
-            seed,
-            probe_tol=probe_tol,
-            near=iterate,
-        )
+            return estimate(batch[k], RiskOptions(options.test_loss, method="loo", near=iterate), 0)
+        wanted, same_probes = options.but(probe_tol=probe_tol), probe_tol is not None
+        return estimate(batch[k], wanted, seed, risks[k], same_probes)
 
-    careful = method == "auto" and covariance is None and should_leave_out(paths[0])
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
     # those that would be chosen: an estimate that is too small by chance does not survive that
-    efforts: list[tuple[int | str, float | None]] = [(audit, _ANY_NOISE), (audit, None)]
-    pays = method == "folds" or (method == "auto" and folds_pay(paths[0], len(paths)))
-    if pays and covariance is None:
-        risks = estimate_by_folds(paths, test_loss, seed)
-    else:
-        done, risks = begin("estimating their risks", len(paths)), []
-        for path in paths:
-            risks.append(estimate(path, 0, _ANY_NOISE))
-            if done():
-                break
-        efforts = efforts if audit else efforts[1:]
+    efforts = [_ANY_NOISE, None] if audit else [None]
+    by_folds = method == "folds" or (automatic and folds_pay(batch))
+    first_look = options.but(
+        method="folds" if by_folds else method,
+        row_scale=None if options.scale_by_audit else options.row_scale,
+        audit=0,
+        probe_tol=_ANY_NOISE,
+    )
+    if by_folds and not audit:
+        efforts = [_ANY_NOISE, None]
+    risks = _first_look(batch, first_look, seed)
     lams = lams[: len(risks)]
     left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
     done, enough = begin("looking closely at the best", 0), False
@@ -340,10 +332,22 @@ def choose(
             settled = np.array([len(those) < len(efforts) for those in left])
             return Tuning(lams, tuple(risks), settled, rule, (chosen, iterates[chosen]))
         k = unsettled[0]
-        effort = left[k].pop(0)
+        probe_tol = left[k].pop(0)
         if left[k] or not _is_quiet(risks[k], iterates[k]):
-            risks[k] = estimate(paths[k], *effort)
+            risks[k] = closely(k, probe_tol)
             enough = done()
+
+
+def _first_look(batch: Batch, options: RiskOptions, seed: int) -> list[Risk]:
+    """Estimate the risks of all paths together, in as many portions as may be interrupted."""
+    done, risks = begin("estimating their risks", len(batch)), []
+    for members in portions(batch, options):
+        rngs = [np.random.default_rng(seed) for _ in members]
+        risks += estimate_together(batch.part(members), options, rngs)
+        told = [done() for _ in members]
+        if any(told):
+            break
+    return risks
 
 
 def _is_quiet(risk: Risk, t: int) -> bool:

@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 
 import steinpath
-from backends import everywhere, on_backend, sp
-from problems import Products, draw
-from steinpath.design import _designs as designs
+from backends import everywhere, on_backend, seen, sp
+from problems import Products, draw, handles
+from steinpath.algorithms._base import History
+from steinpath.design import _dense
+from steinpath.engine import _batch, _data
+from steinpath.problem._rows import Rows
 
-DenseDesign = on_backend(designs.DenseDesign)
+DenseDesign, prepare, start = map(
+    on_backend, (_dense.DenseDesign, _data.prepare, _batch.Batch.start)
+)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -86,19 +91,121 @@ def test_proximal_gradient_and_fista(momentum):
     assert_iterates(path, iterates)
 
 
-@pytest.mark.parametrize("algorithm", [sp.ChambollePock(0.3, 0.2), sp.LinearizedADMM(0.3, 0.2)])
-def test_maps_of_part_of_the_rows_are_those_of_these_rows(algorithm):
-    """What the other rows hold is zero; duals are those of a problem without them."""
-    kept, total, rng = 5, 8, np.random.default_rng(0)
-    for loss in (sp.LAD(), sp.SquareRoot(), sp.Huber(0.5)):
-        part = algorithm.maps(loss, sp.Lasso(LAM), total).on_part(kept, total)
-        alone = algorithm.maps(loss, sp.Lasso(LAM), kept)
-        u, v = rng.standard_normal((2, 2, kept)) / 4
-        padded = [np.pad(each, ((0, 0), (0, total - kept))) for each in (u, v)]
-        expected = alone.dual(2, list(u), list(v))
-        np.testing.assert_allclose(part.dual(2, *map(list, padded))[:kept], expected)
-        b = rng.standard_normal((2, COLUMNS))
-        np.testing.assert_allclose(part.primal(2, b, b), alone.primal(2, b, b))
+# ------------------------------------------------------------------------------------------------
+# Members
+# ------------------------------------------------------------------------------------------------
+
+FIXED = [
+    sp.ChambollePock(0.3, 0.2),
+    sp.ChambollePock(0.3, 0.2, relaxation=1.6),
+    sp.LinearizedADMM(0.3, 0.2),
+    sp.ProximalGradient(0.2),
+    sp.FISTA(0.2),
+]
+
+
+@pytest.mark.parametrize("algorithm", FIXED, ids=repr)
+def test_maps_of_members_that_leave_rows_out_are_those_of_the_rows_they_keep(algorithm):
+    """Of two members with a penalty each, three runs that leave some rows out."""
+    total, rng, lams = 8, np.random.default_rng(0), np.array([LAM, 3 * LAM])
+    kept = np.arange(total)[:, None] % 4 != np.arange(3)
+    kept[0] = False
+    weights, counts = np.tile(kept, 2)[:, :, None] * 1.0, np.tile(kept.sum(axis=0), 2)[:, None]
+    losses = (sp.LAD(), sp.SquareRoot(), sp.Huber(0.5))
+    for loss in (each for each in losses if handles(algorithm, each)):
+        both = algorithm.maps(loss, sp.Lasso(lams), Rows(total))
+        part = both.on(Rows(counts * 1.0, weights), 3)
+        u, v = rng.standard_normal((2, 2, total, 6, 1)) / 4
+        b, eta = rng.standard_normal((2, 2, COLUMNS, 6, 1))
+        dual = part.dual(2, History(u), History(v))
+        primal = part.primal(2, History(b), History(eta))
+        for k in range(6):
+            rows, own = kept[:, k % 3], slice(k, k + 1)
+            alone = algorithm.maps(loss, sp.Lasso(lams[k // 3]), Rows(int(rows.sum())))
+            expected = alone.dual(2, *(History(each[:, rows, own]) for each in (u, v)))
+            np.testing.assert_allclose(dual[rows, own], expected)
+            expected = alone.primal(2, *(History(each[:, :, own]) for each in (b, eta)))
+            np.testing.assert_allclose(primal[:, own], expected)
+
+
+OWN_STEPS = [
+    ("ChambollePock", sp.LAD(), {}, {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]}),
+    ("ChambollePock", sp.SquareRoot(), {"tau": 0.2, "theta": 0.5}, {"sigma": [0.3, 0.5, 0.1]}),
+    ("ChambollePock", sp.Squared(), {"sigma": 0.3, "relaxation": 1.6}, {"tau": [0.2, 0.1, 0.4]}),
+    ("LinearizedADMM", sp.LAD(), {}, {"rho": [1.2, 0.3, 0.7], "alpha": [0.1, 0.2, 0.05]}),
+    ("ProximalGradient", sp.Huber(), {}, {"step": [0.1, 0.2, 0.3]}),
+    ("FISTA", sp.Squared(), {}, {"step": [0.1, 0.2, 0.3]}),
+]
+
+
+@everywhere
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize(("name", "loss", "options", "steps"), OWN_STEPS)
+def test_members_with_step_sizes_of_their_own(name, loss, options, steps, fit_intercept):
+    """They give the iterates, and the matrices, of separate runs."""
+    X, y, _ = draw(ROWS, COLUMNS)
+    X, y, algorithm, penalty = X / 3 + 0.2, y + 2.0, getattr(sp, name), sp.Lasso(LAM)
+    together = algorithm(**options, **{k: np.array(own)[:, None] for k, own in steps.items()})
+    batch = start(prepare(X, y, seen(loss), fit_intercept), penalty, together, 3)
+    batch = batch.extended(ITERATIONS)
+    for k in range(3):
+        alone = algorithm(**options, **{step: own[k] for step, own in steps.items()})
+        path = sp.run(X, y, seen(loss), penalty, alone, ITERATIONS, fit_intercept)
+        found = batch[k]
+        assert np.abs(path.coef[-1]).max() > 0.01
+        for which in ("coef", "dual", "fitted", "intercept"):
+            np.testing.assert_allclose(
+                getattr(found, which), getattr(path, which), atol=1e-13, err_msg=which
+            )
+        assert found.algorithm == path.algorithm
+        for one, other in zip(
+            sp.correction_matrices(found, np.eye(COLUMNS)),
+            sp.correction_matrices(path, np.eye(COLUMNS)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(one, other, atol=1e-11)
+    with pytest.raises(IndexError):
+        batch[3]
+
+
+@everywhere
+def test_steps_that_members_did_not_give_are_chosen_for_each():
+    X, y, _ = draw(80, 50)
+    square, own = np.linalg.norm(X, 2) ** 2 / 80, np.array([[0.2], [0.7]])
+    data = prepare(X, y, sp.LAD(), False)
+    for given, other in (("sigma", "tau"), ("tau", "sigma")):
+        used = start(data, sp.Lasso(0.1), sp.ChambollePock(**{given: own}), 2).algorithm
+        np.testing.assert_array_equal(getattr(used, given), own)
+        np.testing.assert_allclose(own * getattr(used, other) * square, 0.99, rtol=1e-5)
+    limited = start(data, sp.MCP(0.1, gamma=1.5), sp.ChambollePock(sigma=1e-6 * own), 2)
+    np.testing.assert_array_equal(limited.algorithm.tau, 0.5 * 1.5 * np.sqrt(80) * np.ones((2, 1)))
+
+
+def test_unsafe_steps_of_one_member_are_named():
+    X, y = 2 * np.eye(4), np.arange(4.0)  # ‖X‖² / n = 1
+    sigma, tau, step = (np.array(own)[:, None] for own in ([1.0, 2.0], [0.5, 2.5], [0.5, 3.0]))
+    for loss, algorithm, formula, value, limit in (
+        (sp.LAD(), sp.ChambollePock(sigma, tau), "sigma * tau * ‖X‖² / n", 5, 1),
+        (sp.LAD(), sp.LinearizedADMM(sigma, tau), "rho * alpha * ‖X‖² / n", 5, 1),
+        (sp.Squared(), sp.ProximalGradient(step), "step * smoothness * ‖X‖² / n", 3, 2),
+        (sp.Squared(), sp.FISTA(step), "step * smoothness * ‖X‖² / n", 3, 1),
+    ):
+        with pytest.warns(UserWarning, match="may diverge") as caught:
+            start(prepare(X, y, loss, False), sp.Lasso(0.1), algorithm, 2)
+        assert str(caught[0].message).startswith(f"{formula} = {value} is {value / limit:g} times")
+        assert f"= {value}, at most {limit}" in algorithm.why_diverged(_dense.DenseDesign(X), loss)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            start(prepare(X, y, loss, False), sp.Lasso(0.1), algorithm.member(0))
+
+
+def test_the_largest_step_of_all_members_is_checked():
+    X, y, _ = draw(16, 5)
+    tau = np.array([[1.0], [6.0]])
+    with pytest.raises(ValueError, match=r"(?s)only for steps below 1\.5.* step 1\.5;"):
+        start(
+            prepare(X, y, sp.LAD(), False), sp.MCP(0.1, gamma=1.5), sp.ChambollePock(1e-6, tau), 2
+        )
 
 
 # ------------------------------------------------------------------------------------------------
@@ -196,13 +303,13 @@ def test_unsafe_steps_are_named(loss, algorithm, formula, value, limit):
         f"{formula} = {value} is {value / limit:g} times the limit {limit}: "
         f"{type(algorithm).__name__} may diverge; leave the step sizes at None for safe ones"
     )
-    design = designs.DenseDesign(X)
+    design = _dense.DenseDesign(X)
     assert algorithm.why_diverged(design, loss) == (
         f"the step sizes are too large ({formula} = {value}, at most {limit})"
     )
     innocent = "X or y have entries too large to square; rescale them"
     for tiny, said in ((1.0, True), (1 - 1e-9, True), (1 + 1e-5, False)):
-        scaled = designs.DenseDesign(X * np.sqrt(tiny * limit / value))
+        scaled = _dense.DenseDesign(X * np.sqrt(tiny * limit / value))
         assert (algorithm.why_diverged(scaled, loss) == innocent) == said
 
 
@@ -222,13 +329,13 @@ def test_smoothness_counts_in_the_limit():
         sp.run(2 * np.eye(4), np.arange(4.0), loss, sp.Lasso(0.1), sp.ProximalGradient(1.0), 1)
 
 
-class Dear(Products):
+class OutOfCore(Products):
     """A design that goes through its rows as seldom as it can."""
 
-    dear = True
+    out_of_core = True
 
 
-@pytest.mark.parametrize("kind", [np.asarray, Dear], ids=["dense", "dear"])
+@pytest.mark.parametrize("kind", [np.asarray, OutOfCore], ids=["dense", "out of core"])
 def test_unsafe_steps_warn_and_say_by_how_much(kind):
     X, y, _ = draw(80, 50)
     square = np.linalg.norm(X, 2) ** 2 / 80

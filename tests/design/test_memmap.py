@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,21 +12,19 @@ from sklearn.base import clone
 
 import steinpath as sp
 from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
-from steinpath.design import _memmap as blocks
-from steinpath.design._designs import DenseDesign, ScaledDesign, as_design
-from steinpath.design._memmap import BlockDesign
+from steinpath.design._dense import DenseDesign
+from steinpath.design._memmap import BlockDesign, BlockSizes, needs_blocks
+from steinpath.design._reading import as_design
+from steinpath.design._transformed import ScaledDesign
+from steinpath.estimators._rows import prepare_rows
 
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 PATH = ("coef", "dual", "fitted", "intercept", "objective")
 RISK = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
 
 
-@pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch):
-    """Seven rows of twelve numbers: of 40 rows, the last block has fewer."""
-    monkeypatch.setattr(blocks, "BLOCK", 7 * 12 * 8)
-    monkeypatch.setattr(blocks, "FEW_ROWS", 1)
-    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 7 * 12 * 8)
+# Seven rows of twelve numbers: of 40 rows, the last block has fewer.
+SMALL = BlockSizes(block=7 * 12 * 8, few_rows=1, largest_block=7 * 12 * 8)
 
 
 @pytest.fixture
@@ -37,6 +36,12 @@ def mapped(tmp_path):
         return np.load(tmp_path / name, mmap_mode="r")
 
     return write
+
+
+@pytest.fixture
+def in_blocks(mapped):
+    """Write an array to a file, and make a design of it that reads small blocks."""
+    return lambda X: BlockDesign(mapped(X), sizes=SMALL)
 
 
 def problem(n=40, p=12):
@@ -93,9 +98,9 @@ SHAPES = [(40, 12), (12, 40), (42, 12), (7, 12), (90, 60), (1, 200), (200, 1), (
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_shapes(mapped, shape, order):
+def test_shapes(in_blocks, shape, order):
     X = np.random.default_rng(1).standard_normal(shape)
-    design = BlockDesign(mapped(np.asarray(X, order=order)))
+    design = in_blocks(np.asarray(X, order=order))
     assert_products(design, X)
     np.testing.assert_allclose(design.norm(), np.linalg.norm(X, 2), rtol=1e-5)
     single = design.astype(np.float32)
@@ -105,9 +110,9 @@ def test_shapes(mapped, shape, order):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16", "uint8", "bool"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_types(mapped, dtype, order):
+def test_types(in_blocks, dtype, order):
     X = (10 * np.random.default_rng(0).random((40, 12))).astype(dtype)
-    design = BlockDesign(mapped(np.asarray(X, order=order)))
+    design = in_blocks(np.asarray(X, order=order))
     single = dtype == "float32"
     assert design.example.dtype == (np.float32 if single else np.float64)
     assert_products(design, X, rtol=1e-5 if single else 1e-12)
@@ -130,23 +135,30 @@ VIEWS = {
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_views(mapped, view, order, monkeypatch):
-    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 0)
+def test_views(mapped, view, order):
     X = np.asarray(np.random.default_rng(0).standard_normal((40, 12)), order=order)
-    design = as_design(view(mapped(X)))
-    assert isinstance(design, BlockDesign)
-    assert_products(design, view(X))
+    data = view(mapped(X))
+    assert needs_blocks(data, largest=0)
+    assert_products(BlockDesign(data, sizes=SMALL), view(X))
 
 
 def test_which_maps_are_read_in_blocks(mapped):
+    limit = 7 * 12 * 8
     X, _ = problem()
     large = mapped(X)
     small = large[:7]
-    assert isinstance(as_design(large), BlockDesign)
+    assert needs_blocks(large, limit)
     for other in (small, X, large.copy(), large + 1, X.tolist(), np.frombuffer(X).reshape(X.shape)):
+        assert not needs_blocks(other, limit)
         assert isinstance(as_design(other), DenseDesign)
     with pytest.raises(TypeError, match="X is a masked array"):
         as_design(np.ma.masked_array(large))
+
+
+def test_from_which_size_on(tmp_path):
+    data = np.memmap(tmp_path / "zeros", dtype=float, mode="w+", shape=(2**12 + 1, 2**11))
+    assert isinstance(as_design(data), BlockDesign)
+    assert isinstance(as_design(data[1:]), DenseDesign)
 
 
 def test_offsets_and_files_without_a_name(tmp_path):
@@ -154,12 +166,12 @@ def test_offsets_and_files_without_a_name(tmp_path):
     (tmp_path / "raw").write_bytes(b"header" * 1000 + X.tobytes())
     for offset, shape in ((6000, X.shape), (6000 + 12 * 8 * 10, (30, 12))):
         raw = np.memmap(tmp_path / "raw", dtype=float, mode="r", offset=offset, shape=shape)
-        assert_products(BlockDesign(raw), X[-shape[0] :])
-        assert_products(BlockDesign(raw[4:]), X[-shape[0] :][4:])
+        assert_products(BlockDesign(raw, sizes=SMALL), X[-shape[0] :])
+        assert_products(BlockDesign(raw[4:], sizes=SMALL), X[-shape[0] :][4:])
     with open(tmp_path / "raw", "rb") as file:
         nameless = np.memmap(file, dtype=float, mode="r", offset=6000, shape=X.shape)
         nameless.filename = None
-        assert_products(BlockDesign(nameless), X)
+        assert_products(BlockDesign(nameless, sizes=SMALL), X)
 
 
 @pytest.mark.parametrize("mode", ["c", "r+"])
@@ -170,7 +182,7 @@ def test_changes_of_the_map_are_seen(tmp_path, mode):
     changed[20:25] += 1.0
     X[20:25] += 1.0
     for _ in range(2):  # and stay
-        assert_products(BlockDesign(changed), X)
+        assert_products(BlockDesign(changed, sizes=SMALL), X)
     np.testing.assert_array_equal(changed, X)
 
 
@@ -181,22 +193,22 @@ def test_another_file_of_the_same_name(mapped, tmp_path):
     for other in (X + 1, X[:20]):
         np.save(tmp_path / "other.npy", other)
         (tmp_path / "other.npy").rename(tmp_path / "X.npy")
-        assert_products(BlockDesign(old), X)
+        assert_products(BlockDesign(old, sizes=SMALL), X)
     (tmp_path / "X.npy").unlink()
-    assert_products(BlockDesign(old), X)
+    assert_products(BlockDesign(old, sizes=SMALL), X)
 
 
-def test_copies_do_not_hold_the_file(mapped):
+def test_copies_do_not_hold_the_file(in_blocks):
     X, _ = problem(400, 12)
-    design = BlockDesign(mapped(X))
+    design = in_blocks(X)
     text = pickle.dumps(design)
     assert len(text) < X.nbytes / 4
     for other in (pickle.loads(text), copy.deepcopy(design)):
         assert_products(other, X)
 
 
-def test_products_go_back_and_forth(mapped):
-    design = BlockDesign(mapped(problem()[0]))
+def test_products_go_back_and_forth(in_blocks):
+    design = in_blocks(problem()[0])
     forward, backward = ([piece for piece, _ in design._blocks(b)] for b in (False, True))
     assert backward == forward[::-1]
     assert len(forward) == 6
@@ -209,20 +221,18 @@ def test_products_go_back_and_forth(mapped):
     assert ways == [False, True]
 
 
-def test_rows_of_a_block(mapped, monkeypatch):
+def test_rows_of_a_block(mapped):
     """A few at least, unless they are very long."""
-    design = BlockDesign(mapped(problem()[0]))
-    monkeypatch.setattr(blocks, "BLOCK", 0)
-    monkeypatch.setattr(blocks, "FEW_ROWS", 10)
+    data = mapped(problem()[0])
     for largest, rows in ((1, 1), (5 * 12 * 8, 5), (2**20, 10)):
-        monkeypatch.setattr(blocks, "LARGEST_BLOCK", largest)
+        design = BlockDesign(data, sizes=BlockSizes(0, few_rows=10, largest_block=largest))
         first, _ = next(design._blocks())
         assert first == slice(0, rows)
 
 
-def test_large_parts_are_not_copied(mapped, monkeypatch):
-    design = BlockDesign(mapped(problem()[0]))
-    monkeypatch.setattr(blocks, "LARGEST_PART", 10 * 12 * 8)
+def test_large_parts_are_not_copied(mapped):
+    sizes = replace(SMALL, largest_part=10 * 12 * 8)
+    design = BlockDesign(mapped(problem()[0]), sizes=sizes)
     assert design.part(None, None) is None
     assert design.part(np.arange(11), None) is None
     assert design.part(np.arange(10), None) is not None
@@ -243,54 +253,54 @@ def test_large_parts_are_not_copied(mapped, monkeypatch):
         ({20: -1e160}, "X has entries up to 1e"),
     ],
 )
-def test_bad_entries(mapped, change, error):
+def test_bad_entries(in_blocks, change, error):
     X, y = problem()
     for i, value in change.items():
         X[i, 5] = value
     for how in (X, np.asfortranarray(X)):
         with pytest.raises(ValueError, match=error) as in_memory:
             sp.run(how, y, sp.LAD(), sp.Lasso(0.1))
-        with pytest.raises(ValueError, match=error) as in_blocks:
-            sp.run(mapped(how), y, sp.LAD(), sp.Lasso(0.1))
-        assert str(in_memory.value) == str(in_blocks.value)
+        with pytest.raises(ValueError, match=error) as from_file:
+            sp.run(in_blocks(how), y, sp.LAD(), sp.Lasso(0.1))
+        assert str(in_memory.value) == str(from_file.value)
 
 
-def test_bad_kinds(mapped):
+def test_bad_kinds(in_blocks):
     X, y = problem()
     for bad in (X + 1j, X.ravel(), X.astype("float16"), X[None]):
         texts = []
-        for data in (bad, mapped(bad)):
+        for made in (np.array, in_blocks):
             with pytest.raises((TypeError, ValueError), match=r"^X ") as caught:
-                sp.run(data, y, sp.LAD(), sp.Lasso(0.1))
+                sp.run(made(bad), y, sp.LAD(), sp.Lasso(0.1))
             texts.append(str(caught.value))
         assert texts[0] == texts[1]
     path, other = (
-        sp.run(each, y, sp.LAD(), sp.Lasso(0.1), n_iter=5) for each in (X, mapped(X.astype(">f8")))
+        sp.run(data, y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
+        for data in (X, in_blocks(X.astype(">f8")))
     )
     np.testing.assert_allclose(other.coef, path.coef, rtol=1e-10, atol=1e-12)
     with pytest.raises(ValueError, match="X has 40 rows, but y has 39"):
-        sp.run(mapped(X), y[1:], sp.LAD(), sp.Lasso(0.1))
+        sp.run(in_blocks(X), y[1:], sp.LAD(), sp.Lasso(0.1))
 
 
 @pytest.mark.parametrize("view", ["whole", "columns"])
 @pytest.mark.parametrize("when", ["before", "between"])
-def test_files_cut_short(tmp_path, view, when, monkeypatch):
-    monkeypatch.setattr(blocks, "LARGEST_BLOCK", 0)
+def test_files_cut_short(tmp_path, view, when):
     X = np.ones((4000, 12))
     np.save(tmp_path / "X.npy", X)
     data = np.load(tmp_path / "X.npy", mmap_mode="r")
     data = data[:, 1:] if view == "columns" else data
-    design = as_design(data) if when == "between" else None
+    design = BlockDesign(data, sizes=SMALL) if when == "between" else None
     for size in (3 * X.nbytes // 4, 10):
         with open(tmp_path / "X.npy", "r+b") as file:
             file.truncate(size)
         with pytest.raises(EOFError, match=r"file of X is shorter than it was.*X\.npy; write it"):
-            as_design(data) if design is None else design.rmatmat(np.ones(4000))
+            (design or BlockDesign(data, sizes=SMALL)).rmatmat(np.ones(4000))
 
 
-def test_lost_files(mapped, tmp_path):
+def test_lost_files(in_blocks, tmp_path):
     X, y = problem()
-    path = sp.run(mapped(X), y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    path = sp.run(in_blocks(X), y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
     (tmp_path / "X.npy").unlink()
     with pytest.raises(OSError, match=r"X can no longer be read \(No such file.*X\.npy"):
         sp.estimate_risk(path, method="compressed")
@@ -307,13 +317,13 @@ def test_lost_files(mapped, tmp_path):
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("shape", [(40, 12), (20, 31)], ids=["tall", "wide"])
 @INTERCEPT
-def test_paths(mapped, loss, shape, intercept):
+def test_paths(in_blocks, loss, shape, intercept):
     X, y = problem(*shape)
     for name in ("lasso", "ridge", "mcp", "group_lasso"):
         penalty = PENALTY_EXAMPLES[name](shape[1])
         found, expected = (
             sp.run(data, y, loss, penalty, n_iter=20, fit_intercept=intercept)
-            for data in (mapped(X), X)
+            for data in (in_blocks(X), X)
         )
         assert found.design.example.size == 1  # that is, not all of X
         assert_same(found, expected, PATH, rtol=1e-9, atol=1e-9)
@@ -322,23 +332,23 @@ def test_paths(mapped, loss, shape, intercept):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
 @pytest.mark.parametrize("order", ["C", "F"])
 @INTERCEPT
-def test_paths_of_types(mapped, dtype, order, intercept):
+def test_paths_of_types(in_blocks, dtype, order, intercept):
     X, y = problem()
     X = np.asarray((3 * X).astype(dtype), order=order)
     found, expected = (
         sp.run(data, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=intercept)
-        for data in (mapped(X), X)
+        for data in (in_blocks(X), X)
     )
     assert found.coef.dtype == expected.coef.dtype
     close = 1e-3 if dtype == "float32" else 1e-9
     assert_same(found, expected, PATH, rtol=close, atol=close)
 
 
-def both(mapped, loss, penalty, intercept=True, shape=(40, 12), n_iter=12):
+def both(in_blocks, loss, penalty, intercept=True, shape=(40, 12), n_iter=12):
     X, y = problem(*shape)
     return [
         sp.run(data, y, loss, penalty, n_iter=n_iter, fit_intercept=intercept)
-        for data in (mapped(X), X)
+        for data in (in_blocks(X), X)
     ]
 
 
@@ -370,10 +380,10 @@ CASES = {
 
 
 @pytest.mark.parametrize(("loss", "how", "problem"), CASES.values(), ids=CASES)
-def test_risks(mapped, loss, how, problem):
+def test_risks(in_blocks, loss, how, problem):
     found, expected = (
         sp.estimate_risk(path, rng=0, precision="float64", **how)
-        for path in both(mapped, loss, *problem)
+        for path in both(in_blocks, loss, *problem)
     )
     assert found.method == expected.method
     assert_same(found, expected, RISK, rtol=1e-7, atol=1e-7)
@@ -383,26 +393,26 @@ def test_risks(mapped, loss, how, problem):
         assert_same(found.audit, expected.audit, audits, rtol=1e-7, atol=1e-7)
 
 
-def test_risks_in_single_precision(mapped):
+def test_risks_in_single_precision(in_blocks):
     found, expected = (
         sp.estimate_risk(path, method="compressed", row_scale="norm", audit=8, rng=0)
-        for path in both(mapped, sp.LAD(), sp.Lasso(0.3))
+        for path in both(in_blocks, sp.LAD(), sp.Lasso(0.3))
     )
     assert_same(found, expected, RISK, rtol=2e-3, atol=2e-3)
 
 
 @INTERCEPT
-def test_probes_of_isotropic_losses(mapped, intercept):
-    path, _ = both(mapped, sp.SquareRoot(), sp.Lasso(0.3), intercept)
+def test_probes_of_isotropic_losses(in_blocks, intercept):
+    path, _ = both(in_blocks, sp.SquareRoot(), sp.Lasso(0.3), intercept)
     exact = sp.estimate_risk(path, method="exact")
     for seed in range(3):
         risk = sp.estimate_risk(path, method="compressed", n_probes=100, rng=seed)
         assert (np.abs(risk.values - exact.values) <= 4 * risk.probe_stderr + 1e-4).all()
 
 
-def test_parts_of_the_file_feed_the_tangents(mapped, monkeypatch):
+def test_parts_of_the_file_feed_the_tangents(in_blocks, monkeypatch):
     """Sparse tangents read a window's rows and columns once, not in each of its iterations."""
-    path, _ = both(mapped, sp.LAD(), sp.Lasso(0.6), n_iter=60, shape=(60, 40))
+    path, _ = both(in_blocks, sp.LAD(), sp.Lasso(0.6), n_iter=60, shape=(60, 40))
     sp.estimate_risk(path, method="compressed", rng=0)
     passes = []
     read = BlockDesign._blocks
@@ -411,19 +421,19 @@ def test_parts_of_the_file_feed_the_tangents(mapped, monkeypatch):
     assert len(passes) < 30
 
 
-def test_weights_and_tuning(mapped):
+def test_weights_and_tuning(in_blocks):
     X, y = problem()
     weights = 1 + np.arange(40) % 3
     found, expected = (
         sp.run(
             data, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True, sample_weight=weights
         )
-        for data in (mapped(X), X)
+        for data in (in_blocks(X), X)
     )
     assert_same(found, expected, PATH, rtol=1e-9, atol=1e-9)
     found, expected = (
         sp.tune(data, y, sp.LAD(), sp.Lasso, 5, 20, fit_intercept=True, rng=0)
-        for data in (mapped(X), X)
+        for data in (in_blocks(X), X)
     )
     np.testing.assert_allclose(found.lams, expected.lams)
     assert_same(found, expected, ("risk", "stderr", "train"), rtol=2e-3)
@@ -438,10 +448,10 @@ def test_weights_and_tuning(mapped):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
 @pytest.mark.parametrize("weights", [None, np.arange(1.0, 41)], ids=["alike", "weighted"])
-def test_moments_of_columns(mapped, order, dtype, weights):
+def test_moments_of_columns(in_blocks, order, dtype, weights):
     X = np.asarray((3 * problem()[0]).astype(dtype), order=order)
     X[:, 3], X[:, 5] = 7, 0
-    means, variances = BlockDesign(mapped(X)).column_moments(weights)
+    means, variances = in_blocks(X).column_moments(weights)
     expected = np.average(X.astype(float), axis=0, weights=weights)
     rest = np.average((X - expected) ** 2, axis=0, weights=weights)
     close = 1e-5 if dtype == "float32" else 1e-12
@@ -451,10 +461,10 @@ def test_moments_of_columns(mapped, order, dtype, weights):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_scaled_columns(mapped, order):
+def test_scaled_columns(in_blocks, order):
     X, _ = problem()
     scale = np.linspace(0.1, 9, 12)
-    design = ScaledDesign(BlockDesign(mapped(np.asarray(X, order=order))), scale)
+    design = ScaledDesign(in_blocks(np.asarray(X, order=order)), scale)
     np.testing.assert_allclose(design.matmat(np.ones(12)), (X / scale).sum(axis=1))
     np.testing.assert_allclose(design.rmatmat(np.ones((40, 2)))[:, 0], (X / scale).sum(axis=0))
     for center in (0, np.linspace(-1, 1, 12)):
@@ -464,26 +474,41 @@ def test_scaled_columns(mapped, order):
     np.testing.assert_allclose(part.matmat(np.eye(2)), (X / scale)[:3][:, [0, 4]])
 
 
+STEPS = sp.ChambollePock(0.05, 0.05)
+FEW = {"n_alphas": 2, "n_iter": 4, "random_state": 0, "algorithm": STEPS, "audit": 0}
+FIXED = {"alpha": 0.1, "n_iter": 4, "select": 3, "method": None, "algorithm": STEPS}
 MODELS = {
-    "chosen": sp.LADLasso(n_alphas=4, n_iter=20, random_state=0),
-    "no intercept": sp.HuberLasso(n_alphas=4, n_iter=20, random_state=0, fit_intercept=False),
-    "not standardised": sp.LADRidge(n_alphas=4, n_iter=20, random_state=0, standardize=False),
-    "fixed": sp.SqrtLasso(alpha=0.1, n_iter=20, select=15, method=None),
+    "chosen": (sp.LADLasso(**FEW), "float64", "C"),
+    "no intercept": (sp.HuberLasso(**FEW, fit_intercept=False), "float64", "F"),
+    "not standardised": (sp.LADRidge(**FEW, standardize=False), "float64", "C"),
+    "fixed": (sp.SqrtLasso(**FIXED), "float64", "F"),
+    "single precision": (sp.LADLasso(**FIXED), "float32", "C"),
+    "integers": (sp.LADLasso(**FIXED), "int64", "C"),
 }
 
 
+def large_problem(dtype="float64"):
+    """Just too large for a block: estimators take files, and make designs of them themselves."""
+    n = 1500
+    p = 2**26 // (n * np.dtype(dtype).itemsize) + 1
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p), dtype=np.float32) + np.linspace(0, 3, p, dtype=np.float32)
+    y = X[:, :5].sum(axis=1) + rng.standard_t(2, n)
+    return (9 * X).astype(dtype), y
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int16"])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("model", "dtype", "order"), MODELS.values(), ids=MODELS)
 def test_estimators(mapped, model, dtype, order):
-    X, y = problem()
-    X = np.asarray((9 * X).astype(dtype), order=order)
+    X, y = large_problem(dtype)
+    data = mapped(np.asarray(X, order=order))
+    assert needs_blocks(data)
     expected = clone(model).fit(X, y)
-    found = clone(model).fit(mapped(X), y)
+    found = clone(model).fit(data, y)
     close = {"rtol": 2e-3, "atol": 2e-3} if dtype == "float32" else {"rtol": 1e-6, "atol": 1e-8}
     for name in ("coef_", "intercept_", "alphas_"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), **close)
+    assert found.coef_.any()
     assert found.coef_.dtype == expected.coef_.dtype
     if model.method:
         np.testing.assert_allclose(found.risk_path_, expected.risk_path_, rtol=5e-3)
@@ -491,45 +516,62 @@ def test_estimators(mapped, model, dtype, order):
             pytest.approx(expected.alpha_, rel=1e-5),
             expected.best_iter_,
         )
-    np.testing.assert_allclose(found.predict(mapped(X)), found.predict(X), **close)
-    assert found.score(mapped(X), y) == pytest.approx(found.score(X, y), rel=1e-4)
+    np.testing.assert_allclose(found.predict(data), found.predict(X), **close)
+    assert found.score(data, y) == pytest.approx(found.score(X, y), rel=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_estimators_with_weights_and_warm_starts(mapped):
+    X, y = large_problem()
+    data = mapped(X)
+    model = sp.LADLasso(**FIXED, warm_start=True)
+    for weights in (np.linspace(1, 2, len(y)), np.arange(len(y)) % 3):
+        found, expected = (
+            clone(model).fit(each, y, sample_weight=weights).fit(each, y, sample_weight=weights)
+            for each in (data, X)
+        )
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7, atol=1e-9)
+
+
+def test_rows_taken_from_a_file_of_integers(mapped):
+    """What weights leave of a file is an array, which scikit-learn has not converted."""
     X, y = problem()
-    model = sp.LADLasso(alpha=0.1, n_iter=20, select=15, method=None, warm_start=True)
-    for weights in (None, np.linspace(1, 2, 40), np.arange(40) % 3):
-        for data in (X, (9 * X).astype("int16")):
-            found, expected = (
-                clone(model).fit(X, y, sample_weight=weights).fit(X, y, sample_weight=weights)
-                for X in (mapped(data), data)
-            )
-            np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-7, atol=1e-9)
+    X = (9 * X).astype("int16")
+    weights = np.arange(40) % 3
+    options = {"needs_risk": False, "standardize": True, "about_mean": True}
+    (_, found), (_, expected) = (
+        prepare_rows(data, y, weights, **options) for data in (mapped(X), X.astype(float))
+    )
+    assert found.example.dtype == float
+    np.testing.assert_array_equal(found.matmat(np.eye(12)), expected.matmat(np.eye(12)))
 
 
 def test_estimators_see_changes_of_the_file(tmp_path):
-    X, y = problem()
+    X, y = large_problem()
     np.save(tmp_path / "X.npy", X)
     data = np.load(tmp_path / "X.npy", mmap_mode="r+")
-    model = sp.LADLasso(alpha=0.1, n_iter=20, select=15, method=None, warm_start=True).fit(data, y)
-    data[:, 0] = 1 - data[:, 0] ** 2
+    assert needs_blocks(data)
+    model = sp.LADLasso(**FIXED, warm_start=True).fit(data, y)
+    data[:, 0] = -data[:, 0]  # of the same size, by which one might know it
     expected = clone(model).fit(np.array(data), y).coef_
     np.testing.assert_allclose(model.fit(data, y).coef_, expected, rtol=1e-7, atol=1e-9)
 
 
-def test_estimators_refuse_bad_entries(mapped):
-    X, y = problem()
-    X[3, 3] = np.nan
+def test_estimators_refuse_bad_entries(tmp_path):
+    n = 2**26 // (12 * 8) + 1
+    data = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=(n, 12))
+    data[3, 3] = np.nan
+    assert needs_blocks(data)
     with pytest.raises(ValueError, match="X has 1 value that is NaN"):
-        sp.LADLasso().fit(mapped(X), y)
+        sp.LADLasso().fit(data, np.zeros(n))
+    model = sp.LADLasso(alpha=0.1, n_iter=5, select=5, method=None).fit(*problem())
+    with pytest.raises(ValueError, match="X has 1 value that is NaN"):
+        model.predict(data)
+    data[3, 3] = 0
     with pytest.raises(ValueError, match="Input y contains NaN"):
-        sp.LADLasso().fit(mapped(np.nan_to_num(X)), np.full(40, np.nan))
-    model = sp.LADLasso(alpha=0.1, n_iter=5, select=5, method=None).fit(np.nan_to_num(X), y)
-    with pytest.raises(ValueError, match="X has 1 value that is NaN"):
-        model.predict(mapped(X))
-    with pytest.raises(ValueError, match="X has 11 features, but LADLasso is expecting 12"):
-        model.predict(mapped(X[:, 1:]))
+        sp.LADLasso().fit(data, np.full(n, np.nan))
+    with pytest.raises(ValueError, match="X has 13 features, but LADLasso is expecting 12"):
+        model.predict(np.memmap(tmp_path / "X", mode="r", dtype=float, shape=(12 * n // 13, 13)))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -542,9 +584,8 @@ CHILD = """
 import sys
 import numpy as np
 import steinpath as sp
-from steinpath.design import _memmap as blocks
+from steinpath.design._memmap import BlockDesign, BlockSizes
 
-blocks.BLOCK, blocks.LARGEST_PART = 2**22, 2**24
 X, rows, order = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 X = np.memmap(X, mode="r", shape=(rows, 3_000), dtype=float, order=order)
 X = X[:, 1:] if sys.argv[4] == "columns" else X
@@ -560,7 +601,8 @@ if sys.argv[5] == "estimator":
     model = sp.LADLasso(alpha=[0.05, 0.03], n_iter=3, algorithm=steps, random_state=0, audit=0)
     model.fit(X, y).predict(X)
 else:
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(1.0), steps, 3, fit_intercept=True)
+    design = BlockDesign(X, sizes=BlockSizes(block=2**22, largest_part=2**24))
+    path = sp.run(design, y, sp.LAD(), sp.Lasso(1.0), steps, 3, fit_intercept=True)
     risk = sp.estimate_risk(path, method="compressed", n_probes=4, row_scale="norm", rng=0)
 print(peak() - before)
 """

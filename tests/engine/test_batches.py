@@ -8,9 +8,11 @@ from scipy import sparse
 
 import steinpath as sp
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, handles
-from steinpath.design._designs import WeightedDesign, as_design
-from steinpath.design._members import StackedDesign
-from steinpath.engine import _compression as compression
+from steinpath.design._dense import StackedDesign
+from steinpath.design._reading import as_design
+from steinpath.design._transformed import WeightedDesign
+from steinpath.risk._estimate import estimate_together
+from steinpath.risk._options import RiskOptions
 
 MEMBERS, N, P = 4, 30, 12
 ALGORITHM = sp.ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
@@ -22,7 +24,8 @@ BACKEND = pytest.mark.parametrize("asarray", BACKENDS.values(), ids=BACKENDS)
 @pytest.fixture(autouse=True)
 def _no_gram(monkeypatch):
     """Alone, members would draw more probes where the Gram matrix makes them cheap."""
-    monkeypatch.setattr(compression.Compression, "_gram_pays", lambda self, n_probes: False)
+    gram_pays = "steinpath.engine._compression.gram_pays"
+    monkeypatch.setattr(gram_pays, lambda batch, n_probes: False)
 
 
 def data(n=N, p=P, members=MEMBERS, seed=0):
@@ -238,6 +241,82 @@ def test_penalties_of_different_kinds(intercept, shared):
     ]
     risks = sp.estimate_risk_batch(batch, rng=list(range(MEMBERS)), precision="float64")
     assert_members(batch, risks, alone, range(MEMBERS), precision="float64")
+
+
+STEPS = {
+    "chambolle-pock": (sp.ChambollePock, ("sigma", "tau"), {"theta": 0.5}),
+    "relaxed": (sp.ChambollePock, ("sigma", "tau"), {"relaxation": 1.5}),
+    "linearized-admm": (sp.LinearizedADMM, ("rho", "alpha"), {}),
+    "proximal-gradient": (sp.ProximalGradient, ("step",), {}),
+    "fista": (sp.FISTA, ("step",), {}),
+}
+
+
+@BACKEND
+@INTERCEPT
+@pytest.mark.parametrize(
+    ("loss", "steps"),
+    [
+        (sp.LAD(), "chambolle-pock"),
+        (sp.SquareRoot(), "chambolle-pock"),
+        (sp.Quantile(0.3), "relaxed"),
+        (sp.SquareRoot(), "linearized-admm"),
+        (sp.Huber(), "proximal-gradient"),
+        (sp.Squared(), "fista"),
+    ],
+)
+def test_members_that_differ_in_everything(asarray, loss, steps, intercept):
+    """In X, y, penalty and step sizes: each is the run of its own."""
+    X, y = data()
+    kind, names, fixed = STEPS[steps]
+    sizes = {name: np.linspace(0.05, 0.2, MEMBERS)[:: 1 - 2 * k] for k, name in enumerate(names)}
+    algorithm = kind(**{name: asarray(x[:, None].copy()) for name, x in sizes.items()}, **fixed)
+    mixture = [sp.GroupLasso(0.3, np.arange(P) // 3), sp.Ridge(0.3), sp.MCP(0.2), sp.Lasso(0.1)]
+    for penalties in (mixture, sp.Lasso(np.array([0.5, 0.0, 0.1, 0.3]))):
+        batch = sp.run_batch(asarray(X), asarray(y), loss, penalties, algorithm, 20, intercept)
+        alone = [
+            sp.run(
+                X[k],
+                y[k],
+                loss,
+                mixture[k] if penalties is mixture else sp.Lasso(penalties.lam[k]),
+                kind(**{name: float(x[k]) for name, x in sizes.items()}, **fixed),
+                20,
+                intercept,
+            )
+            for k in range(MEMBERS)
+        ]
+        options = {"precision": "float64", "row_scale": "norm"}
+        risks = sp.estimate_risk_batch(batch, rng=[3, 4, 5, 6], **options)
+        assert_members(batch, risks, alone, [3, 4, 5, 6], **options)
+        rngs = [np.random.default_rng(seed) for seed in (3, 4, 5, 6)]
+        together = estimate_together(batch, RiskOptions(method="compressed", **options), rngs)
+        assert_members(batch, together, alone, [3, 4, 5, 6], **options)
+        for path, other in both(batch, alone):
+            assert (path.penalty, path.algorithm) == (other.penalty, other.algorithm)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_a_batch_in_chunks_is_one_run(intercept, shared):
+    """Bit for bit, for members that differ in everything."""
+    X, y = data()
+    sigma = np.linspace(0.05, 0.2, MEMBERS)[:, None]
+    begun = sp.run_batch(
+        X[0] if shared else X,
+        y,
+        sp.LAD(),
+        [sp.GroupLasso(0.3, np.arange(P) // 3), sp.Ridge(0.3), sp.MCP(0.2), sp.Lasso(0.1)],
+        sp.ChambollePock(sigma, sigma[::-1].copy()),
+        1,
+        intercept,
+    )
+    once, chunks = begun.extended(25), begun.extended(2).extended(3).extended(17).extended(25)
+    for found, expected in both(chunks.states, once.states):
+        np.testing.assert_array_equal(found, expected)
+    risks = [sp.estimate_risk_batch(each, rng=[0, 1, 2, 3]) for each in (chunks, once)]
+    for found, expected in both(*risks):
+        np.testing.assert_array_equal(found.values, expected.values)
 
 
 def test_the_norm_of_a_member_whose_singular_vector_is_of_signs():

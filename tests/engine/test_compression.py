@@ -6,54 +6,62 @@ import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
+from formal import vector_maps
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from steinpath.engine import (
-    _compression as compression,
-)
-from steinpath.engine import (
-    _shortcuts as reduction,
-)
-from steinpath.engine import (
-    _tangents as tangents,
-)
-from steinpath.engine import (
-    _traces as corrections,
-)
-from steinpath.engine._compression import RANK_TOL, Compression, allocate
+from steinpath.engine import _basis as basis
+from steinpath.engine import _compression as compression
+from steinpath.engine import _shortcuts as shortcuts
+from steinpath.engine import _tangents as tangents
+from steinpath.engine import _traces as corrections
+from steinpath.engine._basis import RANK_TOL
+from steinpath.engine._batch import Batch
+from steinpath.engine._compression import allocate
+from steinpath.risk import _methods as methods
+from steinpath.risk._options import RiskOptions as _RiskOptions
 
-Columns, Linearization, GramLinearization = map(
-    on_backend, (compression.Columns, tangents.Linearization, reduction.GramLinearization)
+Compression, ProbeColumns, Linearization, GramLinearization, batch_of = map(
+    on_backend,
+    (
+        compression.Compression,
+        compression.ProbeColumns,
+        tangents.Linearization,
+        shortcuts.GramLinearization,
+        Batch.of,
+    ),
 )
 compress, follow, probe_columns = map(
-    on_backend, (compression.compress, compression.follow, compression.probe_columns)
+    on_backend, (basis.compress, compression.follow, compression.probe_columns)
 )
 Feed, responses = map(on_backend, (tangents.Feed, tangents.responses))
 Stream, impulse_responses = map(on_backend, (corrections._Stream, corrections._responses))
 second_moments, row_squares_of = map(
     on_backend, (corrections.second_moments, corrections.row_squares_of)
 )
+RiskOptions, pose, scored = map(on_backend, (_RiskOptions, methods.pose, methods.scored))
 
-
-@pytest.fixture(autouse=True)
-def _short_windows(monkeypatch):
-    """Several windows in a short run, each with its own active rows and columns."""
-    monkeypatch.setattr(tangents, "_WINDOW", 3)
-    monkeypatch.setattr(tangents, "_WORTH_COPYING", 2.0)
+#: Several windows in a short run, each with its own active rows and columns.
+SHORT = {"window": 3, "worth_copying": 2.0}
 
 
 def signs(rng, *shape):
     return rng.integers(0, 2, shape) * 2.0 - 1.0
 
 
+def centered(path):
+    """Duals as corrections use them: with an intercept, less their means."""
+    return path.dual - path.fit_intercept * path.dual.mean(axis=1, keepdims=True)
+
+
 def full_basis(path):
-    return compress(path, np.random.default_rng(0), tol=0.0)
+    (trajectory,) = compress(batch_of(path), [np.random.default_rng(0)], tol=0.0)
+    return trajectory
 
 
-def by_compression(path, probes, moments=None, row_squares=None):
+def by_compression(path, probes, moments=None, row_squares=None, windows=SHORT):
     """Coefficients of the corrections with the same probes in every direction of a full basis."""
     trajectory = full_basis(path)
     rank, m = trajectory.rank, probes.shape[1]
-    linearization = Linearization(path)
+    linearization = Linearization(batch_of(path), **windows)
     columns = probes_of(path, moments, row_squares, np.tile(probes, rank))
     # a loop for each direction, whose probes are averaged before they are fed back
     member = np.repeat(np.eye(rank), m, axis=0)
@@ -62,32 +70,35 @@ def by_compression(path, probes, moments=None, row_squares=None):
         columns.into_eta,
         columns.into_v,
         [columns.reader],
-        eta_weights=lambda t: trajectory.coordinates[t - 1] @ member.T,
-        v_weights=lambda t: found[t] @ member.T,
+        eta_weights=lambda t: (trajectory.coordinates[t - 1] @ member.T)[None, :],
+        v_weights=lambda t: (found[t] @ member.T)[None, :],
     )
     scale = 1.0 if columns.into_v is None else 1 / path.n_samples
     for t, (reading,) in responses(linearization, feed):
-        found[t] = scale * reading @ member / m
+        found[t] = scale * reading[0] @ member / m
     return found @ trajectory.directions.T
 
 
 def probes_of(path, moments, row_squares, probes):
-    return probe_columns(path.design, moments, row_squares, probes, len(probes) == path.n_samples)
+    on_rows = len(probes) == path.n_samples
+    return probe_columns(path.design, moments, row_squares, probes[:, None, :], on_rows)
 
 
 def by_hutchinson(path, probes, moments=None, row_squares=None):
     """The same from the paper's matrices: estimated impulse by impulse, averaged, solved."""
     columns = probes_of(path, moments, row_squares, probes)
-    streams = {"eta": Stream(columns.into_eta, [columns.reader])}
+    reader = columns.reader[:, 0, :]
+    streams = {"eta": Stream(columns.into_eta[:, 0, :], [reader])}
     if columns.into_v is not None:
-        streams["v"] = Stream(columns.into_v, [columns.reader])
-    found = impulse_responses(Linearization(path), streams, sum_layers=False)
+        streams["v"] = Stream(columns.into_v[:, 0, :], [reader])
+    linearization = Linearization(batch_of(path), **SHORT)
+    found = impulse_responses(linearization, streams, sum_layers=False, width=256)
     means = [layers.mean(axis=0) for (layers,) in ([f[0]] for f in found)]
     weights, root_n = means[0], np.sqrt(path.n_samples)
     if columns.into_v is not None:
         K = means[1] / root_n - root_n * np.eye(path.n_iter + 1)
         weights = np.linalg.solve(K, means[0] / -root_n)
-    return weights[:, :-1] @ path.centered_duals()
+    return weights[:, :-1] @ centered(path)
 
 
 PAIRS = [
@@ -125,13 +136,7 @@ def test_a_full_basis_reproduces_hutchinson(loss, penalty, algorithm, shape):
 def test_a_users_recursion_reproduces_hutchinson():
     X, y, _ = draw(24, 9)
     inner = sp.run(X, y, sp.Huber(), sp.Lasso(0.3), sp.FISTA(), n_iter=10)
-    maps = inner.maps
-    own = sp.Recursion(
-        maps.dual,
-        maps.primal,
-        lambda t, u, v, du, dv: maps.dual_tangent(t, u, v)(du, dv),
-        lambda t, b, eta, db, deta: maps.primal_tangent(t, b, eta)(db, deta),
-    )
+    own = sp.Recursion(*vector_maps(inner.maps))
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), own, n_iter=10)
     probes = signs(np.random.default_rng(0), 9, 2)
     found = by_compression(path, probes)
@@ -156,15 +161,16 @@ def test_the_gram_matrix_gives_the_same_tangents(loss, algorithm, penalty):
     rng = np.random.default_rng(1)
     for fit_intercept in (False, True):
         path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), algorithm, 10, fit_intercept)
-        linearization = Linearization(path)
+        batch = batch_of(path)
+        linearization = Linearization(batch, **SHORT)
         sizes = rng.uniform(0.5, 1.5, 24)
         columns = probes_of(path, None, sizes, signs(rng, 9 + fit_intercept, 4))
         trajectory = full_basis(path)
-        coordinates = trajectory.coordinates[:, :4]
+        coordinates = trajectory.coordinates[:, None, :4]
         expected = follow(linearization, coordinates, columns)
-        span = np.linalg.qr(path.dual.T)[0]
-        gram = GramLinearization(path, path.design.gram(), span, columns.into_v)
-        reduced = Columns(columns.into_eta, gram.injection(), columns.reader)
+        span = np.linalg.qr(path.dual.T)[0][:, None, :]
+        gram = GramLinearization(batch, path.design.gram(), span, columns.into_v)
+        reduced = ProbeColumns(columns.into_eta, gram.injection(), columns.reader)
         found = follow(gram, coordinates, reduced)
         np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
@@ -190,21 +196,36 @@ def test_basis_vectors_for_probes_give_the_exact_corrections(shape, row_scale, f
     np.testing.assert_allclose(path.fitted - shift, expected, atol=1e-9)
 
 
+def risks_by_probes(path, options, n_probes, dtype, **how):
+    """Estimated risk of each iterate by so many probes."""
+    batch, rng = batch_of(path), np.random.default_rng(0)
+    (problem,) = pose(batch, options, [rng])
+    moments, squares = [problem.moments], [problem.row_squares]
+    found = Compression(batch, moments, squares, n_probes, [rng], dtype, **how)
+    assert found.first == n_probes
+    found.draw({0: n_probes})
+    (estimates,) = found.estimates
+    return scored(problem, estimates.corrections(), n_probes).score.values
+
+
 @everywhere
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 @pytest.mark.parametrize("row_scale", [None, "norm"])
-def test_the_gram_route_gives_the_plain_routes_estimates(fit_intercept, row_scale, monkeypatch):
+def test_the_gram_route_gives_the_plain_routes_estimates(fit_intercept, row_scale, backend):
     X, y, model = draw(80, 40)
     path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=40, fit_intercept=fit_intercept)
     for covariance in (None, model.covariance):
-        found = []
-        for pays in (True, False):
-            monkeypatch.setattr(Compression, "_gram_pays", lambda self, n_probes, pays=pays: pays)
-            risk = sp.estimate_risk(
-                path, None, covariance, "compressed", row_scale, rng=0, n_probes=20
-            )
-            found.append(risk.values)
-        np.testing.assert_allclose(*found, rtol=1e-4)
+        options = RiskOptions(None, covariance, "compressed", row_scale)
+        single = backend.library.float32
+        by_gram, plainly = (
+            risks_by_probes(path, options, 20, single, use_gram=use) for use in (True, False)
+        )
+        np.testing.assert_allclose(by_gram, plainly, rtol=1e-4)
+        assert np.abs(by_gram - plainly).max() > 0
+        # where it pays, that is what a user gets
+        how = {"row_scale": row_scale, "n_probes": 20, "probe_tol": 100.0, "rng": 0}
+        risk = sp.estimate_risk(path, None, covariance, "compressed", **how)
+        np.testing.assert_array_equal(risk.values, by_gram)
 
 
 def test_large_means_do_not_spoil_single_precision():
@@ -227,7 +248,7 @@ def test_nothing_is_active(penalty, fit_intercept):
     example = PENALTY_EXAMPLES[penalty](9)
     if hasattr(example, "lam"):
         example = dataclasses.replace(example, lam=1e3)
-    path = sp.run(X, y, sp.LAD(), example, n_iter=8, fit_intercept=fit_intercept)
+    path = sp.run(X, y, sp.LAD(), example, n_iter=25, fit_intercept=fit_intercept)
     for method in ("exact", "hutchinson", "compressed"):
         risk = sp.estimate_risk(path, method=method, rng=0)
         assert np.isfinite(risk.values).all()
@@ -246,7 +267,7 @@ def test_nothing_is_active(penalty, fit_intercept):
         ("huber", "fista"),
     ],
 )
-def test_windows_change_nothing(loss, algorithm, penalty, monkeypatch):
+def test_windows_change_nothing(loss, algorithm, penalty):
     X, y, _ = draw(40, 20)
     path = sp.run(
         X,
@@ -257,12 +278,12 @@ def test_windows_change_nothing(loss, algorithm, penalty, monkeypatch):
         n_iter=50,
         fit_intercept=penalty == "lasso",
     )
-    estimates = []
-    for window, share in ((3, 2.0), (7, 2.0), (50, 2.0), (20, 0.0)):
-        monkeypatch.setattr(tangents, "_WINDOW", window)
-        monkeypatch.setattr(tangents, "_WORTH_COPYING", share)
-        risk = sp.estimate_risk(path, method="compressed", rng=0, precision="float64")
-        estimates.append(risk.corrected)
+    probes = signs(np.random.default_rng(0), path.design.shape[1], 2)
+    estimates = [
+        by_compression(path, probes, windows={"window": window, "worth_copying": share})
+        for window, share in ((3, 2.0), (7, 2.0), (50, 2.0), (20, 0.0))
+    ]
+    assert np.abs(estimates[0]).max() > 0.01  # the comparison is of something
     for other in estimates[1:]:
         np.testing.assert_allclose(other, estimates[0], atol=1e-9)
 
@@ -275,9 +296,9 @@ def test_tangents_have_the_precision_of_their_design(loss, penalty):
     path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), n_iter=7)
     probes, found = signs(np.random.default_rng(0), 9, 3), {}
     for dtype in (np.float32, np.float64):
-        single = probes.astype(dtype)
+        single = probes[:, None, :].astype(dtype)
         feed = Feed(single, None, [single], lambda t, one=single[0] ** 2: one, lambda t: None)
-        linearization = Linearization(path, path.design.astype(dtype))
+        linearization = Linearization(batch_of(path), path.design.astype(dtype), **SHORT)
         found[dtype] = np.stack([reading for _, (reading,) in responses(linearization, feed)])
         assert found[dtype].dtype == dtype
     size = np.abs(found[np.float64]).max()
@@ -289,7 +310,7 @@ def test_windows_hold_what_is_active_and_no_more():
     X, y, _ = draw(60, 40)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(1.5), n_iter=30)
     seen_times = []
-    for window in Linearization(path).windows():
+    for window in Linearization(batch_of(path), **SHORT).windows():
         times = range(window.first, window.first + len(window.dual))
         seen_times.extend(times)
         duals, coefs = path.dual[[t - 1 for t in times]], path.coef[list(times)]
@@ -307,11 +328,11 @@ def test_windows_hold_what_is_active_and_no_more():
 def test_the_basis_holds_the_trajectory(tol, fit_intercept):
     X, y, _ = draw(200, 100)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=150, fit_intercept=fit_intercept)
-    found = compress(path, np.random.default_rng(0), tol)
+    (found,) = compress(batch_of(path), [np.random.default_rng(0)], tol)
     H, r = found.directions, found.rank
     np.testing.assert_allclose(H.T @ H, np.eye(r), atol=1e-10)
-    np.testing.assert_allclose(found.coordinates, path.centered_duals() @ H, atol=1e-10)
-    weighted = path.centered_duals() / np.sqrt(np.arange(1, 151))[:, None]
+    np.testing.assert_allclose(found.coordinates, centered(path) @ H, atol=1e-10)
+    weighted = centered(path) / np.sqrt(np.arange(1, 151))[:, None]
     values = np.linalg.svd(weighted, compute_uv=False)
     assert r == np.sum(values > tol * values[0])
     np.testing.assert_allclose(found.sizes, values[:r], rtol=0.02)
@@ -404,13 +425,19 @@ def test_corrections_add_up_from_batches():
     X, y, _ = draw(120, 60)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=30)
     rng = np.random.default_rng(0)
-    compression = Compression(path, None, None, 8, rng, np.float64)
-    first = compression.corrections()
-    compression.draw(64)
-    second = compression.corrections()
-    assert compression.n_probes == 64
+
+    def prepared(n_probes):
+        found = Compression(batch_of(path), [None], [None], n_probes, [rng], np.float64)
+        found.draw({0: n_probes})
+        return found, found.estimates[0]
+
+    compression, estimates = prepared(8)
+    first = estimates.corrections()
+    compression.draw({0: 64})
+    second = estimates.corrections()
+    assert estimates.n_probes == 64
     assert second.variances[5:].mean() < first.variances[5:].mean() / 4
-    at_once = Compression(path, None, None, 64, rng, np.float64).corrections()
+    at_once = prepared(64)[1].corrections()
     np.testing.assert_allclose(second.variances[5:].mean(), at_once.variances[5:].mean(), rtol=0.5)
 
 

@@ -1,18 +1,19 @@
-"""Paths of several penalties that advance together are those of separate runs."""
+"""Members of a batch are what they would be alone: paths, folds and risks."""
 
 import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, draw, handles
-from steinpath.engine import _path as paths
-from steinpath.engine import _side_by_side as side_by_side
+from steinpath.engine import _data
+from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
-from steinpath.risk import _leave_out as baselines
+from steinpath.risk import _estimate, _leave_out, _options
 
-cross_validate = on_backend(baselines.cross_validate)
-prepare, start_side_by_side, extend_side_by_side = map(
-    on_backend, (paths.prepare, side_by_side.start_side_by_side, side_by_side.extend_side_by_side)
+cross_validate, random_folds = map(on_backend, (_leave_out.cross_validate, _leave_out.random_folds))
+prepare, start, batch_of = map(on_backend, (_data.prepare, Batch.start, Batch.of))
+estimate_together, RiskOptions = map(
+    on_backend, (_estimate.estimate_together, _options.RiskOptions)
 )
 
 CHAMBOLLE_POCK = sp.ChambollePock()
@@ -57,10 +58,23 @@ def problem(n=14):
     return X + np.linspace(-1, 1, P), y + 2.0
 
 
-def side_by_side(penalties, loss, algorithm=CHAMBOLLE_POCK, n_iter=15, data=None, **how):
+def started(penalties, loss, algorithm=CHAMBOLLE_POCK, data=None, **how):
+    """A batch of one member for each penalty, on the same data."""
     X, y = problem() if data is None else data
-    setting = prepare(X, y, loss, how.get("fit_intercept", False), how.get("sample_weight"))
-    return extend_side_by_side(start_side_by_side(setting, penalties, algorithm), n_iter)
+    data = prepare(X, y, loss, how.get("fit_intercept", False), how.get("sample_weight"))
+    first, *others = penalties
+    return start(data, first.beside(others), algorithm, len(penalties))
+
+
+def together(penalties, loss, algorithm=CHAMBOLLE_POCK, n_iter=15, data=None, **how):
+    return started(penalties, loss, algorithm, data, **how).extended(n_iter)
+
+
+def assert_identical(path, expected):
+    for name in ("iterates", "duals", "products", "etas"):
+        np.testing.assert_array_equal(getattr(path, name), getattr(expected, name), err_msg=name)
+    assert path.penalty == expected.penalty
+    assert path.algorithm == expected.algorithm
 
 
 def assert_same(path, expected, atol=1e-12):
@@ -79,7 +93,7 @@ def assert_same(path, expected, atol=1e-12):
 def test_paths_are_those_of_separate_runs(loss, name, intercept):
     how = {"fit_intercept": intercept}
     penalties = GRIDS[name]
-    paths = side_by_side(penalties, loss, **how)
+    paths = list(together(penalties, loss, **how))
     assert len(paths) == len(penalties)
     for path, penalty in zip(paths, penalties, strict=True):
         algorithm = sp.ChambollePock() if name in ALIKE else path.algorithm
@@ -95,7 +109,7 @@ def test_with_every_algorithm(algorithm, name):
     for loss in filter(lambda loss: handles(algorithm, loss), LOSS_EXAMPLES.values()):
         for weights in (None, np.linspace(0.5, 3, 14))[name != "lasso" :]:
             how = {"fit_intercept": True, "sample_weight": weights}
-            paths = side_by_side(GRIDS[name], loss, algorithm, 10, **how)
+            paths = together(GRIDS[name], loss, algorithm, 10, **how)
             for path, penalty in zip(paths, GRIDS[name], strict=True):
                 assert_same(path, sp.run(*problem(), loss, penalty, algorithm, 10, **how))
 
@@ -104,23 +118,38 @@ def test_with_every_algorithm(algorithm, name):
 @pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
 @pytest.mark.parametrize("cut", [0, 1, 2, 9, 15])
 def test_two_steps_are_one_go(algorithm, cut):
-    setting = prepare(*problem(), sp.Huber(0.8), True)
-    start = start_side_by_side(setting, GRIDS["mixture"], algorithm)
-    assert [path.n_iter for path in start] == [0] * len(start)
-    first = extend_side_by_side(start, cut)
+    begun = started(GRIDS["mixture"], sp.Huber(0.8), algorithm, fit_intercept=True)
+    assert [path.n_iter for path in begun] == [0] * len(GRIDS["mixture"])
+    first = begun.extended(cut)
     before = [np.array(path.iterates) for path in first]
-    once, twice = extend_side_by_side(start, 15), extend_side_by_side(first, 15)
+    once, twice = begun.extended(15), first.extended(15)
     for path, expected in zip(twice, once, strict=True):
-        assert_same(path, expected, atol=1e-13)
+        assert_identical(path, expected)
     for path, iterates in zip(first, before, strict=True):  # they are what they were
         assert path.n_iter == cut
         np.testing.assert_array_equal(path.iterates, iterates)
 
 
+@everywhere(every=5)
+@pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
+@INTERCEPT
+def test_a_run_in_chunks_is_one_run(algorithm, intercept):
+    """Bit for bit, also of a single path, and whatever came between."""
+    X, y = problem()
+    for loss in (sp.Huber(0.8), sp.Squared()):
+        begun = started([sp.SCAD(0.2)], loss, algorithm, fit_intercept=intercept)
+        (chunks,) = begun.extended(1).extended(4).extended(4).extended(30).extended(31)
+        (once,) = begun.extended(31)
+        assert_identical(chunks, once)
+        alone = sp.run(X, y, loss, sp.SCAD(0.2), algorithm, 31, intercept)
+        assert_identical(chunks, alone)
+        risks = [sp.estimate_risk(each, method="compressed", rng=0) for each in (chunks, alone)]
+        np.testing.assert_array_equal(*(risk.values for risk in risks))
+
+
 @everywhere
 def test_a_watch_sees_every_iteration_and_may_stop():
-    setting = prepare(*problem(), sp.LAD(), True)
-    start = start_side_by_side(setting, GRIDS["lasso"], sp.ChambollePock())
+    begun = started(GRIDS["lasso"], sp.LAD(), fit_intercept=True)
     seen = []
 
     def until(last):
@@ -130,14 +159,14 @@ def test_a_watch_sees_every_iteration_and_may_stop():
 
         return watch
 
-    paths = extend_side_by_side(extend_side_by_side(start, 10, until(6)), 13, until(None))
+    paths = list(begun.extended(10, until(6)).extended(13, until(None)))
     assert [t for t, _ in seen] == list(range(1, 14))
-    for path, expected in zip(paths, extend_side_by_side(start, 13), strict=True):
-        assert_same(path, expected, atol=1e-13)
+    for path, expected in zip(paths, begun.extended(13), strict=True):
+        assert_identical(path, expected)
     for t, block in seen:
         assert block.shape == (P + 1, len(paths))
         np.testing.assert_array_equal(block, np.stack([path.iterates[t] for path in paths], axis=1))
-    stopped = extend_side_by_side(start, 10, lambda t, block: t == 6)
+    stopped = begun.extended(10, lambda t, block: t == 6)
     assert [path.n_iter for path in stopped] == [6, 6, 6]
     for path, penalty in zip(stopped, GRIDS["lasso"], strict=True):
         assert_same(path, sp.run(*problem(), sp.LAD(), penalty, n_iter=6, fit_intercept=True))
@@ -154,7 +183,7 @@ def test_steps_are_those_of_the_strictest_penalty(algorithm, kind):
     assert alone[1.1] != alone[4.0]
     penalties = [sp.Lasso(0.1), make(4.0), make(1.1), sp.NoPenalty()]
     for path, penalty in zip(
-        side_by_side(penalties, sp.Huber(), algorithm, data=data), penalties, strict=True
+        together(penalties, sp.Huber(), algorithm, data=data), penalties, strict=True
     ):
         assert path.algorithm == alone[1.1]
         assert_same(path, sp.run(*data, sp.Huber(), penalty, alone[1.1], 15))
@@ -162,8 +191,10 @@ def test_steps_are_those_of_the_strictest_penalty(algorithm, kind):
 
 def test_steps_too_long_for_one_of_them_are_refused():
     steps = sp.ChambollePock(0.01, 2.0 * np.sqrt(14))
-    with pytest.raises(ValueError, match=r"MCP\(lam=0\.2, gamma=1\.5\) is single-valued only"):
-        side_by_side([sp.MCP(0.3, gamma=5), sp.MCP(0.2, gamma=1.5)], sp.LAD(), steps)
+    with pytest.raises(
+        ValueError, match=r"MCP\(lam=0\.2, gamma=1\.5\).* only for steps below 1\.5"
+    ):
+        together([sp.MCP(0.3, gamma=5), sp.MCP(0.2, gamma=1.5)], sp.LAD(), steps)
 
 
 @pytest.mark.filterwarnings("ignore:.*may diverge")
@@ -171,16 +202,16 @@ def test_divergence_is_seen_where_it_happens():
     steps = sp.ChambollePock(1e60, 1e60)
     with pytest.raises(sp.DivergenceError) as alone:
         sp.run(*problem(), sp.Squared(), sp.NoPenalty(), steps, 50)
-    with pytest.raises(sp.DivergenceError) as together:
-        side_by_side([sp.Lasso(1e200), sp.NoPenalty()], sp.Squared(), steps, 50)
-    assert 1 < together.value.iterate == alone.value.iterate < 50
+    with pytest.raises(sp.DivergenceError) as joint:
+        together([sp.Lasso(1e200), sp.NoPenalty()], sp.Squared(), steps, 50)
+    assert 1 < joint.value.iterate == alone.value.iterate < 50
 
 
 @everywhere
 @pytest.mark.parametrize("method", ["exact", "compressed", "loo", "folds"])
 @pytest.mark.parametrize("name", ["elastic_net", "mixture"])
 def test_risks_are_those_of_separate_runs(method, name):
-    paths = side_by_side(GRIDS[name], sp.Huber(), n_iter=6, fit_intercept=True)
+    paths = together(GRIDS[name], sp.Huber(), n_iter=6, fit_intercept=True)
     for path in paths:
         alone = sp.run(*problem(), sp.Huber(), path.penalty, path.algorithm, 6, fit_intercept=True)
         found, wanted = (sp.estimate_risk(each, method=method, rng=0) for each in (path, alone))
@@ -190,6 +221,12 @@ def test_risks_are_those_of_separate_runs(method, name):
 # ------------------------------------------------------------------------------------------------
 # Folds
 # ------------------------------------------------------------------------------------------------
+
+
+def in_folds(batch, criterion, **options):
+    """Cross-validate in four random folds, the same each time."""
+    splits = random_folds(batch, 4, np.random.default_rng(3))
+    return cross_validate(batch, criterion, splits, **options)
 
 
 @everywhere(every=13)
@@ -203,24 +240,21 @@ def test_folds_of_all_are_folds_of_each(name, intercept):
         (sp.SquareRoot(), sp.LinearizedADMM(), lambda y, z: (y - z) ** 2),
         (sp.Squared(), sp.FISTA(), resolve_test_loss("huber")),
     ):
-        paths = side_by_side(GRIDS[name], loss, algorithm, 8, fit_intercept=intercept)
-        found = cross_validate(paths, criterion, 4, np.random.default_rng(3))
-        assert len(found) == len(paths)
-        for path, together in zip(paths, found, strict=True):
+        paths = together(GRIDS[name], loss, algorithm, 8, fit_intercept=intercept)
+        found = in_folds(paths, criterion)
+        assert len(found) == len(GRIDS[name])
+        for path, each in zip(paths, found, strict=True):
             alone = sp.run(*problem(), loss, path.penalty, path.algorithm, 8, intercept)
-            (one,) = cross_validate([alone], criterion, 4, np.random.default_rng(3))
-            np.testing.assert_allclose(together.predictions, one.predictions, atol=1e-11)
-            np.testing.assert_allclose(together.optimism, one.optimism, atol=1e-11)
+            (one,) = in_folds(batch_of(alone), criterion)
+            np.testing.assert_allclose(each.predictions, one.predictions, atol=1e-11)
+            np.testing.assert_allclose(each.optimism, one.optimism, atol=1e-11)
             assert np.abs(one.optimism[5:]).min() > 0
 
 
 def test_folds_without_the_correction():
-    paths = side_by_side(GRIDS["lasso"], sp.LAD())
+    paths = together(GRIDS["lasso"], sp.LAD())
     criterion = resolve_test_loss("absolute")
-    with_it, without = (
-        cross_validate(paths, criterion, 4, np.random.default_rng(3), burman=flag)
-        for flag in (True, False)
-    )
+    with_it, without = (in_folds(paths, criterion, burman=flag) for flag in (True, False))
     for one, other in zip(with_it, without, strict=True):
         np.testing.assert_array_equal(one.predictions, other.predictions)
         assert (other.optimism == 0).all()
@@ -232,7 +266,120 @@ def test_folds_refuse_steps_too_long_for_fewer_rows(second, intercept):
     """As they do for one path alone."""
     steps = sp.ChambollePock(0.001, 2.45 * np.sqrt(14))
     penalties = [sp.MCP(0.3, gamma=2.5), sp.MCP(0.2, gamma=second)]
-    paths = side_by_side(penalties, sp.LAD(), steps, fit_intercept=intercept)
-    for several in (paths[:1], paths):
+    paths = together(penalties, sp.LAD(), steps, fit_intercept=intercept)
+    for several in (batch_of(paths[0]), paths.part([0]), paths):
         with pytest.raises(ValueError, match=r"single-valued only for steps below 2\.5"):
-            cross_validate(several, resolve_test_loss("absolute"), 4, np.random.default_rng(0))
+            in_folds(several, resolve_test_loss("absolute"))
+
+
+# ------------------------------------------------------------------------------------------------
+# Risks
+# ------------------------------------------------------------------------------------------------
+
+SEEDS = [5, 6, 7, 8]
+
+
+def assert_same_risk(found, expected, rtol=1e-8):
+    assert (found.method, found.n_probes) == (expected.method, expected.n_probes)
+    for name in ("values", "train", "stderr", "probe_stderr", "corrected"):
+        one, other = getattr(found, name), getattr(expected, name)
+        size = np.abs(other).max()
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * size, err_msg=name)
+
+
+@everywhere
+@INTERCEPT
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+@pytest.mark.parametrize("shape", [(60, 12), (20, 30)], ids=["tall", "wide"])
+def test_risks_of_many_lam_are_those_of_each_path(loss, intercept, shape):
+    """With the probes that each would have alone, however these are found."""
+    X, y, _ = draw(*shape)
+    X, lams = X + 0.5, np.array([0.8, 0.05, 0.3, 0.0])
+    batch = sp.run_batch(X, y + 2, loss, sp.Lasso(lams), n_iter=40, fit_intercept=intercept)
+    alone = [
+        sp.run(X, y + 2, loss, sp.Lasso(lam), batch[0].algorithm, 40, intercept) for lam in lams
+    ]
+    for path, expected in zip(batch, alone, strict=True):
+        assert_same(path, expected, atol=1e-11)
+    how = {"precision": "float64", "row_scale": "norm"}
+    found = sp.estimate_risk_batch(batch, rng=SEEDS, **how)
+    options = RiskOptions(method="compressed", **how)
+    rngs = [np.random.default_rng(seed) for seed in SEEDS]
+    also = estimate_together(batch, options, rngs)
+    for one, other, path, seed in zip(found, also, alone, SEEDS, strict=True):
+        expected = sp.estimate_risk(path, method="compressed", rng=seed, **how)
+        assert_same_risk(one, expected)
+        assert_same_risk(other, expected)
+
+
+@everywhere
+@INTERCEPT
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+def test_risks_of_many_responses_are_those_of_each_path(loss, intercept):
+    X, y, _ = draw(60, 12)
+    Y, lams = y + np.arange(4)[:, None] * X[:, :4].T, np.array([0.3, 0.05, 0.8, 0.3])
+    batch = sp.run_batch(X, Y, loss, sp.Lasso(lams), n_iter=40, fit_intercept=intercept)
+    found = sp.estimate_risk_batch(batch, rng=SEEDS, precision="float64")
+    for k, (risk, path) in enumerate(zip(found, batch, strict=True)):
+        alone = sp.run(X, Y[k], loss, sp.Lasso(lams[k]), path.algorithm, 40, intercept)
+        assert_same(path, alone, atol=1e-11)
+        how = {"method": "compressed", "precision": "float64", "rng": SEEDS[k]}
+        assert_same_risk(risk, sp.estimate_risk(alone, **how))
+
+
+@everywhere
+@INTERCEPT
+def test_a_batch_of_one_is_estimated_as_a_member_of_a_larger_one(intercept):
+    """Studies would else depend on how many replications fit into memory."""
+    X, y, _ = draw(60, 12)
+    X, y = np.stack([X, 2 * X - 1, X**2]), np.stack([y, y + 1, -y])
+    several, one = (
+        sp.run_batch(
+            X[:members],
+            y[:members],
+            sp.SquareRoot(),
+            sp.Lasso(0.3),
+            sp.ChambollePock(0.1, 0.1),
+            40,
+            intercept,
+        )
+        for members in (3, 1)
+    )
+    assert_same(one[0], several[0])
+    how = {"precision": "float64", "row_scale": "norm"}
+    first, *_ = sp.estimate_risk_batch(several, rng=[1, 2, 3], **how)
+    (only,) = sp.estimate_risk_batch(one, rng=[1], **how)
+    assert_same_risk(only, first)
+
+
+@everywhere
+@INTERCEPT
+def test_risks_by_the_cheapest_methods_are_those_of_each_path(intercept):
+    """Each by its own: some are estimated together, and others one by one."""
+    X, y, _ = draw(60, 12)
+    penalties = [sp.Ridge(0.5), sp.Lasso(0.3), sp.NoPenalty(), sp.MCP(0.2)]
+    how = {"fit_intercept": intercept, "data": (X, y + 2)}
+    batch = together(penalties, sp.SquareRoot(), n_iter=40, **how)
+    rngs = [np.random.default_rng(seed) for seed in SEEDS]
+    found = estimate_together(batch, RiskOptions(precision="float64"), rngs)
+    for risk, path, seed in zip(found, batch, SEEDS, strict=True):
+        assert_same_risk(risk, sp.estimate_risk(path, rng=seed, precision="float64"))
+
+
+@INTERCEPT
+@pytest.mark.parametrize("chosen", [[2], [0, 1], [0, 3], [3, 1, 0]], ids=str)
+def test_a_part_of_a_batch_has_the_paths_of_its_members(chosen, intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4, 14, P)) + 0.5
+    y = X[:, :, 0] + rng.standard_t(2, (4, 14)) + 2
+    for penalties in (GRIDS["mixture"][:4], sp.Lasso(np.array([0.1, 0.2, 0.3, 0.4]))):
+        for data in ((X, y), (X[0], y), (X[0], y[0])):
+            batch = sp.run_batch(*data, sp.LAD(), penalties, n_iter=9, fit_intercept=intercept)
+            part = batch.part(chosen)
+            assert len(part) == len(chosen)
+            for path, k in zip(part, chosen, strict=True):
+                assert_same(path, batch[k], atol=0)
+                found, expected = (
+                    sp.estimate_risk(each, method="exact").values for each in (path, batch[k])
+                )
+                np.testing.assert_allclose(found, expected, rtol=1e-10)

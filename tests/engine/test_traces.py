@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
-from formal import formal_matrices, jacobian_blocks
+from formal import formal_matrices, jacobian_blocks, vector_maps
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from steinpath.design import _designs as designs
+from steinpath.design import _dense, _transformed
 from steinpath.engine import _tangents as tangents
 from steinpath.engine import _traces as corrections
+from steinpath.engine._batch import Batch
 
-DenseDesign, InterceptDesign = map(on_backend, (designs.DenseDesign, designs.InterceptDesign))
-Linearization = on_backend(tangents.Linearization)
+DenseDesign, InterceptDesign = map(on_backend, (_dense.DenseDesign, _transformed.InterceptDesign))
+Linearization, batch_of = map(on_backend, (tangents.Linearization, Batch.of))
+compute_matrices = on_backend(corrections.compute_matrices)
 
 N, P, ITERATIONS = 11, 7, 5
 CASES = [
@@ -56,8 +58,16 @@ def history_dependent_recursion(n, p, seed=0):
     )
 
 
-def assert_formal(path, X, covariance):
+def assert_formal(path, X, covariance, width=corrections.WIDTH, **windows):
+    """The matrices, by so many tangent columns at a time in such windows, are the formal ones."""
     ours = sp.correction_matrices(path, covariance)
+    if windows:
+        linearization = Linearization(batch_of(path), keep=True, **windows)
+        rng = np.random.default_rng(0)
+        found = compute_matrices(
+            path, covariance, "exact", 1, None, rng, True, width, linearization
+        )
+        ours = [layers[0] for layers in (found.W, found.K, found.A)]
     formal = formal_matrices(jacobian_blocks(path), X, covariance, path.n_iter + 1)
     for name, mine, truth in zip("WKA", ours, formal, strict=True):
         np.testing.assert_allclose(mine, truth, atol=1e-10 * max(1, abs(truth).max()), err_msg=name)
@@ -91,16 +101,14 @@ def test_formal_definition_of_a_recursion_with_every_history_block(shape):
 
 @everywhere
 @pytest.mark.parametrize("window", [1, 3, 20])
-def test_formal_definition_with_more_columns_than_rows_and_many_chunks(window, monkeypatch):
+def test_formal_definition_with_more_columns_than_rows_and_many_chunks(window):
     """The other way of taking the trace in K, and several passes of the engine.
 
     Passes begin at each time: within a window, at its first iteration, and after many windows.
     """
-    monkeypatch.setattr("steinpath.engine._traces._WIDTH", 4)
-    monkeypatch.setattr("steinpath.engine._tangents._WINDOW", window)
     X, y, _ = draw(6, 9)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=6)
-    assert_formal(path, X, covariance_of(9))
+    assert_formal(path, X, covariance_of(9), width=4, window=window)
 
 
 @everywhere
@@ -111,20 +119,18 @@ def test_formal_definition_with_more_columns_than_rows_and_many_chunks(window, m
         pytest.param(sp.LAD(), 0.3, 0.53, [False, False, True], id="rows and columns"),
     ],
 )
-def test_formal_definition_where_windows_become_the_whole(loss, lam, share, expected, monkeypatch):
+def test_formal_definition_where_windows_become_the_whole(loss, lam, share, expected):
     """After windows that copy some columns of X, or rows and columns, comes one that uses all."""
-    monkeypatch.setattr("steinpath.engine._tangents._WINDOW", 2)
-    monkeypatch.setattr("steinpath.engine._tangents._WORTH_COPYING", share)
     X, y, _ = draw(N, P)
     path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=6)
-    assert [window.whole for window in Linearization(path).windows()] == expected
-    assert_formal(path, X, covariance_of(P))
+    how = {"window": 2, "worth_copying": share}
+    windows = Linearization(batch_of(path), **how).windows()
+    assert [window.whole for window in windows] == expected
+    assert_formal(path, X, covariance_of(P), **how)
 
 
 def test_derivatives_are_taken_once_for_all_passes(monkeypatch):
     """Each pass begins at another time; what an earlier one has found is not computed again."""
-    monkeypatch.setattr(corrections, "_WIDTH", 4)
-    monkeypatch.setattr(tangents, "_WINDOW", 3)
     differentiate, taken = tangents.Linearization._differentiate, []
 
     def counted(self, first, last):
@@ -133,25 +139,25 @@ def test_derivatives_are_taken_once_for_all_passes(monkeypatch):
 
     monkeypatch.setattr(tangents.Linearization, "_differentiate", counted)
     X, y, _ = draw(N, P)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=40)
     for method in corrections.METHODS:
-        sp.correction_matrices(path, covariance_of(P), method)
-        assert taken == list(range(1, 9))
+        sp.correction_matrices(path, covariance_of(P), method, n_probes=9)
+        assert taken == list(range(1, 41))
         taken.clear()
 
 
 def test_residuals_of_a_users_recursion_are_computed_once(monkeypatch):
-    """Its maps may look at all of them at every time, which would be many products with X."""
+    """Its maps may look at all of them at every time."""
     X, y, _ = draw(N, P)
     recursion = history_dependent_recursion(N, P)
     path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=ITERATIONS)
-    residual, computed = type(path).residual, []
+    residual, computed = Batch.residual, []
 
-    def counted(self, t):
-        computed.append(t)
-        return residual(self, t)
+    def counted(self, times):
+        computed.append(times.start)
+        return residual(self, times)
 
-    monkeypatch.setattr(type(path), "residual", counted)
+    monkeypatch.setattr(Batch, "residual", counted)
     sp.correction_matrices(path)
     assert computed == list(range(ITERATIONS))
 
@@ -165,6 +171,7 @@ def test_two_copy_identity(loss, penalty):
     penalty = PENALTY_EXAMPLES[penalty](5)
     algorithm = sp.ChambollePock(0.5, 0.4, 0.5)
     path = sp.run(X, y, loss, penalty, algorithm, n_iter=4)
+    dual, primal, _, _ = vector_maps(path.maps)
     noise = y - X @ model.coef
     covariance = covariance_of(5)
     n, p = X.shape
@@ -174,9 +181,9 @@ def test_two_copy_identity(loss, penalty):
         u, b, eta = [np.zeros(n)], [np.zeros(p)], [np.zeros(p)]
         v = [(noise + in_v @ model.coef) / np.sqrt(n)]
         for t in range(1, path.n_iter + 1):
-            u.append(path.maps.dual(t, u, v))
+            u.append(dual(t, u, v))
             eta.append(in_eta.T @ u[-1] / np.sqrt(n))
-            b.append(path.maps.primal(t, b, eta))
+            b.append(primal(t, b, eta))
             v.append((noise - in_v @ (b[-1] - model.coef)) / np.sqrt(n))
         return np.stack(b, axis=1) - model.coef[:, None]
 
@@ -233,9 +240,8 @@ def test_squared_loss_ties_K_to_A(penalty):
     step = sp.ProximalGradient()
     path = sp.run(X, y, sp.Squared(), PENALTY_EXAMPLES[penalty](P), step, n_iter=8)
     _, K, A = sp.correction_matrices(path)
-    np.testing.assert_allclose(
-        path.dual, -np.stack([path.residual(t) for t in range(path.n_iter)]), atol=1e-14
-    )
+    residuals = (path.y - path.fitted) / np.sqrt(N)
+    np.testing.assert_allclose(path.dual, -residuals[:-1], atol=1e-14)
     np.testing.assert_allclose(K, -np.sqrt(N) * (np.eye(9) - A / N), atol=1e-12)
 
 
@@ -247,21 +253,16 @@ def test_isotropic_reduction():
     values, vectors = np.linalg.eigh(S)
     root, inverse = (vectors * values**0.5) @ vectors.T, (vectors * values**-0.5) @ vectors.T
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(0.5, 0.3), n_iter=6)
+    dual, primal, dual_jvp, primal_jvp = vector_maps(path.maps)
 
-    def history(M, arrays):
-        return [M @ a for a in arrays]
-
-    def primal_jvp(t, b, eta, db, deta):
-        tangent = path.maps.primal_tangent(t, history(inverse, b), history(root, eta))
-        return root @ tangent(history(inverse, db), history(root, deta))
+    def turned(b, eta):
+        return [inverse @ each for each in b], [root @ each for each in eta]
 
     whitened = sp.Recursion(
-        dual=path.maps.dual,
-        primal=lambda t, b, eta: (
-            root @ path.maps.primal(t, history(inverse, b), history(root, eta))
-        ),
-        dual_jvp=lambda t, u, v, du, dv: path.maps.dual_tangent(t, u, v)(du, dv),
-        primal_jvp=primal_jvp,
+        dual,
+        lambda t, b, eta: root @ primal(t, *turned(b, eta)),
+        dual_jvp,
+        lambda t, b, eta, db, deta: root @ primal_jvp(t, *turned(b, eta), *turned(db, deta)),
     )
     other = sp.run(X @ inverse, y, sp.LAD(), sp.NoPenalty(), whitened, n_iter=6)
     np.testing.assert_allclose(other.coef @ inverse, path.coef, atol=1e-12)
@@ -528,8 +529,8 @@ def test_intercept_is_a_design_with_one_more_column():
     X = X + np.arange(P)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5, fit_intercept=True)
     centred = X - X.mean(axis=0)
-    height = np.sqrt(np.mean(centred**2))
-    explicit = np.column_stack([centred, np.full(N, height)])
+    scale = np.sqrt(np.mean(centred**2))
+    explicit = np.column_stack([centred, np.full(N, scale)])
     design = InterceptDesign(DenseDesign(X))
     block = np.random.default_rng(0).standard_normal((P + 1, 3))
     np.testing.assert_allclose(design.matmat(block), explicit @ block, atol=1e-12)
@@ -540,7 +541,7 @@ def test_intercept_is_a_design_with_one_more_column():
 
     moments = np.zeros((P + 1, P + 1))
     moments[:P, :P] = covariance_of(P)
-    moments[P, P] = height**2
+    moments[P, P] = scale**2
     truth = formal_matrices(jacobian_blocks(path), explicit, moments, 6)
     exact = sp.correction_matrices(path, covariance_of(P))
     random = sp.correction_matrices(path, covariance_of(P), "hutchinson", 20_000, rng=0)

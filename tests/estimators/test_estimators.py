@@ -25,7 +25,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
 
 import steinpath as sp
 
@@ -109,9 +113,18 @@ def test_check_estimator(name):
 
 @every_estimator
 @pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"n_iter": 60}], ids=["defaults", "60-iterations"])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # as above
-def test_check_estimator_with_default_settings(name):
-    run_checks(getattr(sp, name)())
+def test_check_estimator_with_default_settings(name, settings):
+    run_checks(getattr(sp, name)(**settings))
+
+
+@every_estimator
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_are_repetitions_also_long_before_convergence(name):
+    estimator = getattr(sp, name)(n_iter=60)
+    check_sample_weight_equivalence_on_dense_data(name, estimator)
+    check_sample_weight_equivalence_on_sparse_data(name, estimator)
 
 
 # ------------------------------------------------------------------------------------------------

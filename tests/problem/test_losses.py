@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from backends import everywhere, seen, sp
+from backends import everywhere, on_backend, seen, sp
 from problems import LOSS_EXAMPLES
-from steinpath.problem._losses import LOSSES, Loss, SeparableLoss
+from steinpath.problem import _rows
+from steinpath.problem._losses import LOSSES, SeparableLoss
 
+Rows = on_backend(_rows.Rows)
 SEPARABLE = {name: loss for name, loss in LOSS_EXAMPLES.items() if isinstance(loss, SeparableLoss)}
 STEPS = (0.05, 1.0, 20.0)
 
@@ -108,9 +110,9 @@ def test_lad_dual_map_is_the_clip_and_square_root_dual_map_the_projection():
     w = np.random.default_rng(4).standard_normal(9) * 0.5
     n, sigma = 9, 0.3
     algorithm = sp.ChambollePock(sigma, 1.0)
-    clip = algorithm.dual_map(sp.LAD(), n)
+    clip = algorithm.dual_map(sp.LAD(), Rows(n))
     np.testing.assert_allclose(clip(w), np.clip(w, -1 / 3, 1 / 3), atol=1e-15)
-    ball = algorithm.dual_map(sp.SquareRoot(), n)
+    ball = algorithm.dual_map(sp.SquareRoot(), Rows(n))
     np.testing.assert_allclose(ball(w), w / max(1, np.linalg.norm(w)), atol=1e-15)
     np.testing.assert_allclose(ball(w / 10), w / 10, atol=1e-15)
 
@@ -118,7 +120,7 @@ def test_lad_dual_map_is_the_clip_and_square_root_dual_map_the_projection():
 @everywhere
 def test_dual_of_lad_keeps_its_precision_at_huge_residuals():
     """Moreau's identity as a subtraction would lose eight digits here."""
-    dual = sp.ChambollePock(0.1, 0.1).dual_map(sp.LAD(), 4)
+    dual = sp.ChambollePock(0.1, 0.1).dual_map(sp.LAD(), Rows(4))
     np.testing.assert_allclose(dual(np.array([1e8, -1e8, 1e15, 0.1])), [0.5, -0.5, 0.5, 0.1])
 
 
@@ -204,7 +206,11 @@ def test_columns_are_independent(loss):
 # ------------------------------------------------------------------------------------------------
 
 COUNTS = np.array([2, 1, 4, 1, 3, 2, 1])
-ROWS = np.repeat(np.arange(7), COUNTS)  # as many copies of each
+COPIED = np.repeat(np.arange(7), COUNTS)  # as many copies of each row
+
+
+def weighted_rows():
+    return Rows(7, COUNTS / COUNTS.mean())
 
 
 @everywhere
@@ -212,33 +218,47 @@ ROWS = np.repeat(np.arange(7), COUNTS)  # as many copies of each
 @pytest.mark.parametrize("step", STEPS)
 def test_counts_are_copies(loss, step):
     """Of the sum over the copies, one is ``√mean`` of what the weighted sum is."""
-    loss = seen(loss)
+    loss, rows = seen(loss), weighted_rows()
     root = math.sqrt(COUNTS.mean())
-    weighted = loss.weighted(COUNTS / COUNTS.mean())
     small = 0.01 * np.arange(1.0, 8)  # a norm below 1
-    for r in (np.linspace(-2, 3, 7), small, np.random.default_rng(9).standard_normal((7, 3))):
-        np.testing.assert_allclose(root * weighted.value(r), loss.value(r[ROWS]), atol=1e-14)
-        found, copied = weighted.gradient(r, step), loss.gradient(r[ROWS], root * step)
-        np.testing.assert_allclose(found[ROWS], root * copied, atol=1e-15)
-        sharp = weighted.gradient(r)
-        np.testing.assert_allclose(sharp, weighted.gradient(r, 0.0), atol=1e-15)
-        np.testing.assert_allclose(sharp[ROWS], root * loss.gradient(r[ROWS]), atol=1e-15)
+    block = np.random.default_rng(9).standard_normal((7, 3, 2))
+    for r in (np.linspace(-2, 3, 7), small, block[:, 0, :], block):
+        np.testing.assert_allclose(root * loss.value(r, rows), loss.value(r[COPIED]))
+        found, copied = loss.gradient(r, step, rows), loss.gradient(r[COPIED], root * step)
+        np.testing.assert_allclose(found[COPIED], root * copied)
+        sharp = loss.gradient(r, rows=rows)
+        np.testing.assert_allclose(sharp, loss.gradient(r, 0.0, rows))
+        np.testing.assert_allclose(sharp[COPIED], root * loss.gradient(r[COPIED]))
+        np.testing.assert_allclose(
+            loss.prox(r, step, rows)[COPIED], loss.prox(r[COPIED], root * step), atol=1e-15
+        )
 
 
-@by_name(SEPARABLE)
-def test_hessian_of_a_weighted_sum_is_that_of_one_copy(loss):
-    weighted = loss.weighted(COUNTS / COUNTS.mean())
-    r = np.linspace(-2, 3, 7)
+@everywhere
+@by_name(LOSS_EXAMPLES)
+def test_weights_of_one_change_nothing(loss):
+    loss, r = seen(loss), np.linspace(-2, 3, 7)
+    for rows in (Rows(7), Rows(7, np.ones(7))):
+        np.testing.assert_allclose(loss.value(r, rows), loss.value(r))
+        for step in (0.0, 0.3):
+            np.testing.assert_allclose(loss.gradient(r, step, rows), loss.gradient(r, step))
+            found, expected = loss.hessian(r, step, rows), loss.hessian(r, step)
+            np.testing.assert_allclose(found(np.eye(7)), expected(np.eye(7)), atol=1e-15)
+
+
+@everywhere
+@by_name(LOSS_EXAMPLES)
+def test_weighted_hessians_are_those_of_one_copy(loss):
+    loss, rows, r = seen(loss), weighted_rows(), np.linspace(-2, 3, 7)
     for step in (0.3, 0.0):
-        dense = finite_differences(lambda x, step=step: weighted.gradient(x, step), r)
-        np.testing.assert_allclose(weighted.hessian(r, step)(np.eye(7)), dense, atol=1e-8)
-    np.testing.assert_array_equal(weighted.hessian(r)(r), weighted.hessian(r, 0.0)(r))
-
-
-def test_a_weighted_norm_has_no_hessian():
-    weighted = sp.SquareRoot().weighted(np.ones(7))
-    with pytest.raises(NotImplementedError, match=r"^there are no tangents for rows that count un"):
-        weighted.hessian(np.ones(7))
+        for function, jacobian in (
+            (lambda x, step=step: loss.gradient(x, step, rows), loss.hessian(r, step, rows)),
+            (lambda x, step=step: loss.prox(x, step, rows), loss.prox_jacobian(r, step, rows)),
+        ):
+            dense = finite_differences(function, r)
+            np.testing.assert_allclose(jacobian(np.eye(7)), dense, atol=1e-8)
+    sharp = loss.hessian(r, rows=rows)(r)
+    np.testing.assert_array_equal(sharp, loss.hessian(r, 0.0, rows)(r))
 
 
 @everywhere
@@ -247,11 +267,8 @@ def test_locations_of_counts_are_those_of_copies(loss):
     loss = seen(loss)
     y = np.random.default_rng(10).standard_t(2, size=7)
     counts = COUNTS.astype(float)
-    for same in (loss, loss.weighted(COUNTS / COUNTS.mean())):
-        np.testing.assert_allclose(same.location(y, counts), loss.location(y[ROWS]), atol=1e-12)
-        np.testing.assert_allclose(same.location(y), loss.location(y), atol=1e-15)
-    for same in (loss.on_part(3, 7), loss.shared(Share(7, 3))):
-        assert same.location(y, counts) == loss.location(y, counts)
+    np.testing.assert_allclose(loss.location(y, counts), loss.location(y[COPIED]), atol=1e-12)
+    np.testing.assert_allclose(loss.location(y, np.ones(7)), loss.location(y), atol=1e-15)
     # one row outweighs all others, from either end: no quantile looks away
     for heavy in (y.argmin(), y.argmax()):
         counts = 1 + 99 * (np.arange(7) == heavy)
@@ -259,21 +276,12 @@ def test_locations_of_counts_are_those_of_copies(loss):
         np.testing.assert_allclose(loss.location(y, counts * 1.0), copied, atol=1e-12)
 
 
-class Share:
-    """Rows of a design, where those that are elsewhere are so many copies of the same."""
-
-    def __init__(self, n, copies):
-        self.shape, self.n_rows, self.copies = (n, 4), n * copies, copies
-
-    def over_rows(self, partial):
-        return self.copies * partial
-
-
 @by_name(LOSS_EXAMPLES)
 @pytest.mark.parametrize("step", STEPS)
-def test_shares_are_parts_of_the_whole(loss, step):
+def test_blocks_of_rows_are_parts_of_the_whole(loss, step):
+    """Those that are elsewhere are so many copies of the same."""
     n, copies = 5, 3
-    shared = loss.shared(Share(n, copies))
+    rows = Rows(n * copies, complete=lambda partial: copies * partial)
     rng = np.random.default_rng(11)
 
     def everywhere_else(here):
@@ -281,55 +289,76 @@ def test_shares_are_parts_of_the_whole(loss, step):
 
     for r in (rng.standard_normal(n), rng.standard_normal(n) / 100, rng.standard_normal((n, 2))):
         whole = everywhere_else(r)
-        assert np.shape(shared.value(r)) == r.shape[1:]
-        np.testing.assert_allclose(shared.value(r), loss.value(whole), atol=1e-14)
-        for steps in ((step,), ()):
-            expected = loss.gradient(whole, *steps)[:n]
-            np.testing.assert_allclose(shared.gradient(r, *steps), expected, atol=1e-15)
+        assert np.shape(loss.value(r, rows)) == r.shape[1:]
+        np.testing.assert_allclose(loss.value(r, rows), loss.value(whole))
+        np.testing.assert_allclose(loss.gradient(r, step, rows), loss.gradient(whole, step)[:n])
+        np.testing.assert_allclose(loss.gradient(r, rows=rows), loss.gradient(whole)[:n])
     residuals, block = rng.standard_normal((2, n, 2))
-    for r, steps in itertools.product((residuals[:, 0], residuals[:, 1] / 100), ((step,), ())):
-        hessian = loss.hessian(everywhere_else(r), *steps)
+    for r, at in itertools.product((residuals[:, 0], residuals[:, 1] / 100), (step, 0.0)):
+        hessian = loss.hessian(everywhere_else(r), at)
         expected = hessian(everywhere_else(block))[:n]
-        np.testing.assert_allclose(shared.hessian(r, *steps)(block), expected, atol=1e-13)
-    for k, own in enumerate(shared.hessian(residuals, step).columns(2)):
-        expected = shared.hessian(residuals[:, k], step)(block)
-        np.testing.assert_allclose(own(block), expected, atol=1e-13)
+        np.testing.assert_allclose(loss.hessian(r, at, rows)(block), expected, atol=1e-15)
+    several = loss.hessian(residuals[:, None, :], step, rows).columns(2)
+    for k, own in enumerate(several):
+        expected = loss.hessian(residuals[:, k], step, rows)(block)
+        np.testing.assert_allclose(own(block[:, None, :])[:, 0, :], expected)
 
 
 @by_name(LOSS_EXAMPLES)
 @pytest.mark.parametrize("step", STEPS)
-def test_rows_left_out_are_zeros(loss, step):
+@pytest.mark.parametrize("count", [4, 9], ids=["of the kept", "of all"])
+def test_rows_left_out_do_not_matter(loss, step, count):
+    """As in folds, where ``count`` is that of the rows that are kept, or in leave-one-out."""
     kept, total = 4, 9
-    r = np.random.default_rng(12).standard_normal(kept)
-    padded, block = np.append(r, np.zeros(total - kept)), np.eye(total)[:, :kept]
-    part = loss.on_part(kept, total)
-    np.testing.assert_allclose(part.value(padded), loss.value(r))
-    for steps in ((step,), ()):
-        gradient, hessian = loss.gradient(r, *steps), loss.hessian(r, *steps)
-        np.testing.assert_allclose(part.gradient(padded, *steps)[:kept], gradient, atol=1e-15)
-        found = part.hessian(padded, *steps)(block)[:kept]
-        np.testing.assert_allclose(found, hessian(np.eye(kept)), atol=1e-13)
+    rng = np.random.default_rng(12)
+    residual, block = rng.standard_normal(total), rng.standard_normal((total, 3))
+    r, own, rows = residual[:kept], block[:kept], Rows(count, 1.0 * (np.arange(total) < kept))
+    np.testing.assert_allclose(loss.value(residual, rows), loss.value(r, Rows(count)))
+    for at in (step, 0.0):
+        gradient, hessian = (f(r, at, Rows(count)) for f in (loss.gradient, loss.hessian))
+        np.testing.assert_allclose(loss.gradient(residual, at, rows)[:kept], gradient)
+        found = loss.hessian(residual, at, rows)(block)[:kept]
+        np.testing.assert_allclose(found, hessian(own), atol=1e-15)
 
 
+@everywhere
 @by_name(LOSS_EXAMPLES)
-def test_stand_ins_speak_of_the_loss_that_was_chosen(loss):
-    for other in (loss.weighted(np.ones(3)), loss.shared(Share(3, 2))):
-        assert repr(other) == repr(loss)
-        assert other.smoothness == loss.smoothness
+@pytest.mark.parametrize("step", STEPS)
+def test_members_with_rows_and_steps_of_their_own(loss, step):
+    n, members, columns = 6, 3, 4
+    loss, rng = seen(loss), np.random.default_rng(13)
+    residual, block = (rng.standard_normal((n, members, k)) for k in (1, columns))
+    kept = np.ones((n, members))
+    kept[1, 0] = kept[2, 0] = kept[4, 1] = 0
+    counts, steps = kept.sum(axis=0), step * np.array([1.0, 0.4, 3.0])
+    rows = Rows(counts[:, None], kept[:, :, None])
+    value = loss.value(residual, rows)
+    gradient = loss.gradient(residual, steps[:, None], rows)
+    tangents = loss.hessian(residual, steps[:, None], rows)(block)
+    for k in range(members):
+        own, here = Rows(int(counts[k])), kept[:, k] > 0
+        alone, at = residual[here, k, 0], float(steps[k])
+        np.testing.assert_allclose(value[k, 0], loss.value(alone, own))
+        np.testing.assert_allclose(gradient[here, k, 0], loss.gradient(alone, at, own))
+        expected = loss.hessian(alone, at, own)(block[here, k, :])
+        np.testing.assert_allclose(tangents[here, k, :], expected, atol=1e-14)
 
 
-def test_other_losses_say_what_they_cannot_do():
-    class Zero(Loss):
-        value = gradient = hessian = location = None
-
-        def __repr__(self):
-            return "Zero()"
-
-    with pytest.raises(NotImplementedError, match=r"^Zero\(\) has no weights$"):
-        Zero().weighted(np.ones(3))
-    with pytest.raises(NotImplementedError, match=r"^Zero\(\) cannot be shared out$"):
-        Zero().shared(Share(3, 2))
-    assert isinstance(Zero().on_part(1, 2), Zero)
+def test_sums_over_rows():
+    rng = np.random.default_rng(14)
+    weights, other = np.array([0.0, 1.0, 2.0, 0.5]), np.array([1.0, 0.0, 1.0, 1.0])
+    v, block = rng.standard_normal(4), rng.standard_normal((4, 2, 3))
+    single = Rows(4, weights)
+    np.testing.assert_allclose(single.total(v), weights @ v)
+    np.testing.assert_allclose(single.inner(v, block[:, 0, :]), (weights * v) @ block[:, 0, :])
+    several = Rows(4, np.stack([weights, other], axis=1)[:, :, None])
+    total, inner = several.total(block), several.inner(block[:, :, :1], block)
+    for k, own in enumerate((weights, other)):
+        np.testing.assert_allclose(total[k], own @ block[:, k, :])
+        np.testing.assert_allclose(inner[k], (own * block[:, k, 0]) @ block[:, k, :])
+    assert Rows(9).root == 3
+    np.testing.assert_allclose(Rows(np.array([[4.0], [9.0]])).root, [[2.0], [3.0]])
+    assert several.total(block, keepdims=True).shape == (1, 2, 3)
 
 
 # ------------------------------------------------------------------------------------------------

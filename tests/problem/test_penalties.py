@@ -1,13 +1,14 @@
 """Penalties against brute force, finite differences and each other."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, seen, sp
 from problems import PENALTY_EXAMPLES
-from steinpath.problem._penalties import PENALTIES, FreeIntercept, Penalty, SideBySide
+from steinpath.problem._penalties import PENALTIES, FreeIntercept, Penalty, PerMemberPenalty
 
 SEPARABLE = {
     "lasso": (sp.Lasso(0.7), (0.1, 1.0, 5.0)),
@@ -208,7 +209,7 @@ def test_null_lam_without_weights_or_knots():
     assert sp.GroupLasso(1.0, [0, 0, 0], weights=[0]).null_lam(gradient) == 0
     assert FreeIntercept(sp.Lasso(1.0)).null_lam(gradient) == 0.8
     assert FreeIntercept(sp.Lasso(1.0)).null_lam(np.array([0.3, 9.0])) == 0.3
-    both = SideBySide((sp.Lasso(1.0), sp.ElasticNet(1.0, 0.25)))
+    both = PerMemberPenalty((sp.Lasso(1.0), sp.ElasticNet(1.0, 0.25)))
     assert both.null_lam(gradient) == pytest.approx(3.2)
 
 
@@ -221,7 +222,7 @@ def test_what_is_free():
         (FreeIntercept(sp.Lasso(1.0)), [False, False, True]),
         (FreeIntercept(sp.NoPenalty()), [True, True, True]),
         (FreeIntercept(sp.Lasso(1.0, weights=[0, 1])), [True, False, True]),
-        (SideBySide((sp.Lasso(1.0),)), [False, False, False]),
+        (PerMemberPenalty((sp.Lasso(1.0),)), [False, False, False]),
     ):
         found = penalty.free(3)
         assert found.dtype == bool
@@ -245,33 +246,142 @@ def test_sizes_are_checked():
             FreeIntercept(penalty).check_size(5)
 
 
-@pytest.mark.parametrize(
-    "penalties",
-    [
-        [PENALTY_EXAMPLES[name](6) for name in ("lasso", "ridge", "scad")],
-        [PENALTY_EXAMPLES[name](6) for name in ("lasso", "group_lasso", "none")],
-        [sp.Ridge(lam) for lam in (0.1, 2.0, 0.7)],
-        [sp.MCP(lam, weights=np.arange(6)) for lam in (0.1, 0.6, 0.3)],
-    ],
-    ids=["diagonal", "others", "ridges", "weighted"],
-)
-def test_columns_side_by_side_are_those_of_each(penalties):
+# ------------------------------------------------------------------------------------------------
+# Members
+# ------------------------------------------------------------------------------------------------
+
+SEVERAL = {
+    "diagonal": [PENALTY_EXAMPLES[name](6) for name in ("lasso", "ridge", "scad")],
+    "others": [PENALTY_EXAMPLES[name](6) for name in ("lasso", "group_lasso", "none")],
+    "lassos": [sp.Lasso(lam) for lam in (0.1, 0.0, 0.7)],
+    "ridges": [sp.Ridge(lam) for lam in (0.1, 2.0, 0.7)],
+    "nets": [sp.ElasticNet(lam, 0.3) for lam in (0.1, 2.0, 0.7)],
+    "weighted": [sp.MCP(lam, weights=np.arange(6)) for lam in (0.1, 0.6, 0.3)],
+    "scads": [sp.SCAD(lam) for lam in (0.1, 0.6, 0.3)],
+    "groups": [sp.GroupLasso(lam, [0, 0, 1, 1, 1, 2], [1, 2, 0]) for lam in (0.1, 0.6, 0.3)],
+    "same": [sp.Lasso(0.3)] * 3,
+    "intercepts": [FreeIntercept(sp.Lasso(lam)) for lam in (0.1, 0.6, 0.3)],
+    "kinds with intercepts": [FreeIntercept(each) for each in (sp.Lasso(0.2), sp.NoPenalty())],
+}
+MEMBERS = pytest.mark.parametrize("penalties", SEVERAL.values(), ids=SEVERAL)
+
+
+@everywhere
+@MEMBERS
+@pytest.mark.parametrize("own_steps", [False, True], ids=["one step", "own steps"])
+def test_members_are_those_of_each(penalties, own_steps):
     """With Jacobians that are all diagonal, with others among them, and of one kind."""
+    count, rng = len(penalties), np.random.default_rng(4)
+    both, each = seen(penalties[0].beside(penalties[1:])), [seen(own) for own in penalties]
+    b, tangents = (rng.standard_normal((6, count, columns)) for columns in (1, 4))
+    steps = np.linspace(0.4, 1.0, count) if own_steps else np.full(count, 0.7)
+    step = steps[:, None] if own_steps else 0.7
+    value, prox, jacobian = both.value(b), both.prox(b, step), both.jacobian(b, step)
+    found = jacobian(tangents)
+    for k, own in enumerate(each):
+        alone, at = b[:, k, 0], float(steps[k])
+        np.testing.assert_allclose(value[k, 0], own.value(alone))
+        np.testing.assert_allclose(prox[:, k, 0], own.prox(alone, at))
+        np.testing.assert_allclose(found[:, k], own.jacobian(alone, at)(tangents[:, k]))
+        if not own_steps:
+            assert both.member(k) == own
+    assert value.shape == (count, 1)
+    assert found.dtype == prox.dtype == float  # and not object, which compares equal
+    assert both.max_step == min(own.max_step for own in each)
+
+
+@MEMBERS
+def test_columns_of_members_are_iterations(penalties):
+    """The Jacobian at a block of several columns is one for each of them."""
+    count, times = len(penalties), 4
     both = penalties[0].beside(penalties[1:])
-    b = np.random.default_rng(4).standard_normal((6, 3))
-    for k, each in enumerate(penalties):
-        np.testing.assert_allclose(both.value(b)[k], each.value(b[:, k]))
-        np.testing.assert_allclose(both.prox(b, 0.7)[:, k], each.prox(b[:, k], 0.7), atol=1e-15)
-        found, expected = both.jacobian(b, 0.7)(b), each.jacobian(b[:, k], 0.7)(b[:, k])
-        np.testing.assert_allclose(found[:, k], expected, atol=1e-15)
-        assert found.dtype == float  # and not object, which compares equal
-        column = both.jacobian(b, 0.7).columns(3)[k]
-        expected = each.jacobian(b[:, k], 0.7)(np.eye(6))
-        np.testing.assert_allclose(column(np.eye(6)), expected, atol=1e-15)
-    alone = SideBySide((penalties[0],)).jacobian(b[:, :1], 0.7)
-    np.testing.assert_allclose(alone(b[:, :1]), penalties[0].jacobian(b[:, 0], 0.7)(b[:, :1]))
-    assert both.value(b).shape == (3,)
-    assert both.max_step == min(each.max_step for each in penalties)
+    b = np.random.default_rng(5).standard_normal((6, count, times))
+    tangents = np.random.default_rng(6).standard_normal((6, count, 3))
+    for t, at_once in enumerate(both.jacobian(b, 0.7).columns(times)):
+        expected = both.jacobian(b[:, :, t : t + 1], 0.7)
+        np.testing.assert_allclose(at_once(tangents), expected(tangents))
+
+
+@MEMBERS
+def test_supports_and_parts_of_members(penalties):
+    """The union of the members' supports is enough to go by."""
+    b = np.random.default_rng(7).standard_normal((6, len(penalties), 1))
+    tangents = np.random.default_rng(8).standard_normal((6, len(penalties), 3))
+    jacobian = penalties[0].beside(penalties[1:]).jacobian(b, 0.9)
+    found, support = jacobian(tangents), jacobian.support()
+    inside = np.arange(6) if support is None else np.flatnonzero(support)
+    assert not np.delete(found, inside, axis=0).any()
+    part = jacobian.part(None if support is None else inside, np.dtype(float))
+    np.testing.assert_allclose(part(tangents[inside]), found[inside])
+
+
+def test_a_penalty_per_member_of_one_is_that_penalty():
+    b = np.random.default_rng(4).standard_normal((6, 1, 1))
+    for name in ("lasso", "ridge", "scad", "group_lasso", "none"):
+        penalty = PENALTY_EXAMPLES[name](6)
+        alone = PerMemberPenalty((penalty,)).jacobian(b, 0.7)
+        expected = penalty.jacobian(b[:, 0, 0], 0.7)(b[:, 0, :])
+        np.testing.assert_allclose(alone(b)[:, 0, :], expected)
+
+
+def test_what_penalties_beside_each_other_are():
+    """An array of ``lam`` where that is all they differ in; one of them if they do not."""
+    lasso = sp.Lasso(0.5)
+    assert lasso.beside([]) is lasso
+    assert lasso.beside([sp.Lasso(0.5)] * 2) is lasso
+    joint = lasso.beside([sp.Lasso(0.25), sp.Lasso(2)])
+    assert isinstance(joint, sp.Lasso)
+    np.testing.assert_array_equal(joint.lam, [0.5, 0.25, 2.0])
+    assert [joint.member(k).lam for k in range(3)] == [0.5, 0.25, 2.0]
+    kinds = (lasso, sp.Ridge(0.5), sp.NoPenalty())
+    for penalties in (
+        kinds,
+        (sp.MCP(0.5, gamma=3), sp.MCP(0.5, gamma=4)),
+        (sp.Lasso(0.5), sp.Lasso(0.5, weights=[1, 2])),
+        (sp.GroupLasso(0.5, [0, 1]), sp.GroupLasso(0.5, [0, 0])),
+    ):
+        joint = penalties[0].beside(penalties[1:])
+        assert isinstance(joint, PerMemberPenalty)
+        assert joint.each == penalties
+        assert [joint.member(k) for k in range(len(penalties))] == list(penalties)
+    free = FreeIntercept(lasso).beside([FreeIntercept(sp.Lasso(1.0))])
+    assert isinstance(free, FreeIntercept)
+    np.testing.assert_array_equal(free.features.lam, [0.5, 1.0])
+    nothing = sp.NoPenalty()
+    assert nothing.beside([sp.NoPenalty()]) is nothing
+
+
+def test_a_penalty_of_ones_own_with_a_strength_is_not_asked_for_arrays_of_it():
+    """Its proximal map was written for numbers."""
+
+    @dataclass(frozen=True, eq=False)
+    class Positive(Penalty):
+        lam: float
+
+        value = jacobian = null_lam = None
+
+        def prox(self, b, step):
+            return np.maximum(b - step * self.lam, 0)
+
+    penalties = Positive(0.1), Positive(0.7)
+    both = penalties[0].beside(penalties[1:])
+    b = np.random.default_rng(9).standard_normal((6, 2, 1))
+    for k, own in enumerate(penalties):
+        assert both.member(k) == own
+        np.testing.assert_allclose(both.prox(b, 0.5)[:, k], own.prox(b[:, k], 0.5))
+
+
+def test_repeated_members():
+    lams = sp.Lasso(np.array([0.5, 0.25]))
+    np.testing.assert_array_equal(lams.repeated(2).lam, [0.5, 0.5, 0.25, 0.25])
+    np.testing.assert_array_equal(
+        FreeIntercept(lams).repeated(2).features.lam, [0.5] * 2 + [0.25] * 2
+    )
+    assert lams.repeated(1) is lams
+    one = sp.Lasso(0.5)
+    assert one.repeated(3) is one
+    kinds = PerMemberPenalty((sp.Lasso(0.5), sp.Ridge(0.5)))
+    assert kinds.repeated(2).each == (sp.Lasso(0.5),) * 2 + (sp.Ridge(0.5),) * 2
 
 
 def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
@@ -283,7 +393,11 @@ def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
     assert sp.NoPenalty().value(np.array([1.0, 2.0])) == 0
     assert not Zero().free(2).any()
     Zero().check_size(3)
-    assert isinstance(Zero().beside([Zero()]), SideBySide)
+    both = Zero().beside([sp.NoPenalty()])
+    assert isinstance(both, PerMemberPenalty)
+    assert isinstance(both.member(0), Zero)
+    same = Zero()
+    assert same.beside([Zero()]) is same.member(1) is same.repeated(2) is same
 
 
 @pytest.mark.parametrize(
@@ -292,6 +406,10 @@ def test_a_penalty_of_ones_own_needs_no_more_than_four_methods():
         (lambda: sp.Lasso(-1), "lam must be"),
         (lambda: sp.Lasso(math.inf), "lam must be"),
         (lambda: sp.Lasso("1"), "lam must be a real number"),
+        (lambda: sp.Lasso(np.array([0.5, -1.0])), "^lam must be nonnegative, got -1$"),
+        (lambda: sp.GroupLasso(np.array([0.5, -1.0]), [0]), "^lam must be nonnegative, got -1$"),
+        (lambda: sp.Ridge(np.array([0.5, math.nan])), "^lam has 1 value that is NaN"),
+        (lambda: sp.MCP(np.ones((2, 2))), "lam must have 1 dimension"),
         (lambda: sp.Lasso(1, weights=[1, -1]), "nonnegative"),
         (lambda: sp.Lasso(1, weights=[1, math.nan]), "^weights has 1 value that is NaN"),
         (lambda: sp.Lasso(1, weights=[[1.0]]), "1 dimension"),
@@ -320,7 +438,8 @@ def test_reprs_are_readable():
     assert repr(sp.MCP(0.5)) == "MCP(lam=0.5, gamma=3)"
     assert repr(sp.Lasso(0.5, weights=[1, 2])) == "Lasso(lam=0.5, weights=…)"
     assert repr(sp.GroupLasso(0.5, [0, 1, 1])) == "GroupLasso(lam=0.5, groups=2)"
-    assert repr(sp.Lasso(0.5).beside([sp.Lasso(0.25)])) == "Lasso(lam=0.5)"
+    assert repr(sp.Lasso(0.5).beside([sp.Lasso(0.25)])) == "Lasso(lam=…)"
+    assert repr(sp.GroupLasso(np.array([0.5, 1]), [0, 1, 1])) == "GroupLasso(lam=…, groups=2)"
     assert repr(FreeIntercept(sp.MCP(0.5))) == "MCP(lam=0.5, gamma=3)"
 
 

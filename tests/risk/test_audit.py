@@ -9,16 +9,21 @@ from scipy import stats
 
 from backends import everywhere, on_backend, seen, sp
 from problems import draw
+from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
 from steinpath.risk import _audit as auditing
+from steinpath.risk import _estimate as estimating
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk._audit import LeftOut
 from steinpath.risk._methods import METHODS, Problem
+from steinpath.risk._options import RiskOptions
 
 Audit, compare, leave_rows_out = map(
     on_backend, (auditing.Audit, auditing.compare, auditing.leave_rows_out)
 )
 leave_one_out, cross_validate = map(on_backend, (baselines.leave_one_out, baselines.cross_validate))
+batch_of, random_folds = map(on_backend, (Batch.of, baselines.random_folds))
+pose, assemble, options_of = map(on_backend, (estimating.pose, estimating.assemble, RiskOptions))
 
 
 def absolute(y, prediction):
@@ -41,10 +46,8 @@ def momentum():
     )
 
 
-@pytest.fixture
-def sensitive(monkeypatch):
-    """Take less for noise, so that repairs are seen in small problems."""
-    monkeypatch.setattr(auditing, "_NOISE", 0.3)
+# Takes less for noise than usual, so that repairs are seen in small problems.
+SENSITIVE = 0.3
 
 
 def ridge_path(n=40, p=15, **options):
@@ -58,13 +61,23 @@ def estimate(path, method="exact", **options):
     return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)
 
 
+def estimate_sensitively(path, method="exact", rng=0, **options):
+    """The same, with an audit that takes less for noise."""
+    options = {"method": method, "precision": "float64", **options}
+    risk = sp.estimate_risk(path, rng=rng, **options)
+    (problem,) = pose(batch_of(path), options_of(**options), [np.random.default_rng(0)])
+    found, left_out = risk.found, risk.left_out
+    audit = compare(problem, found, left_out, SENSITIVE)
+    return assemble(problem, risk.method, found, risk.row_scale, audit, risk.interactions, left_out)
+
+
 def problem_of(path, rng=0):
     """What to estimate: mean absolute errors."""
     return Problem(
         path=path,
+        options=RiskOptions(test_loss="absolute", precision="float64"),
         criterion=resolve_test_loss("absolute"),
         rng=np.random.default_rng(rng),
-        precision="float64",
     )
 
 
@@ -110,7 +123,7 @@ def assert_by_hand(path, risk, loss, left_out, optimism, shrink):
     differences = (loss(y, left_out) + optimism - losses - own)[:, rows]
     differences = np.where(np.abs(differences) > 1e-12, differences, 0.0)  # else it is rounding
     difference, stderr = differences.mean(axis=1), stderr_of(differences, shrink)
-    share = share_of(difference, stderr, auditing._NOISE)
+    share = share_of(difference, stderr, SENSITIVE)
     added = share[:, None] * differences
     error = error_of(added, differences - added, shrink)
     sampling = losses.std(axis=1, ddof=1) / np.sqrt(len(y))
@@ -147,11 +160,10 @@ def assert_rows_by_hand(path, risk, loss, m):
 
 @everywhere
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
-def test_some_rows_are_left_out_as_among_all(fit_intercept, monkeypatch):
-    monkeypatch.setattr(baselines, "_WIDTH", 3)  # several batches, the last one incomplete
+def test_some_rows_are_left_out_as_among_all(fit_intercept):
     path = ridge_path(fit_intercept=fit_intercept)
     rows = np.array([9, 2, 30, 5, 39, 0, 17])  # in any order
-    found = leave_one_out(path, rows)
+    found = leave_one_out(path, rows, width=3)  # several batches, the last one incomplete
     assert found.shape == (13, 7)
     np.testing.assert_allclose(found, leave_one_out(path)[:, rows], atol=1e-12)
 
@@ -184,28 +196,25 @@ def test_some_rows_are_left_out_as_by_runs_without_them():
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_by_hand(method, fit_intercept):
     path = ridge_path(fit_intercept=fit_intercept)
-    risk = estimate(path, method, test_loss="absolute", audit=14)
+    risk = estimate_sensitively(path, method, test_loss="absolute", audit=14)
     assert_rows_by_hand(path, risk, absolute, 14)
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("method", ["exact", "hutchinson", "compressed", "spectral"])
 def test_known_covariance_by_hand(method):
     path = ridge_path()
     covariance = sp.simulate.toeplitz(15)
-    risk = estimate(path, method, test_loss="absolute", covariance=covariance, audit=14)
+    risk = estimate_sensitively(path, method, test_loss="absolute", covariance=covariance, audit=14)
     assert risk.covariance_known
     assert_rows_by_hand(path, risk, absolute, 14)
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize(
     ("test_loss", "loss"),
     [
@@ -219,33 +228,32 @@ def test_known_covariance_by_hand(method):
 def test_test_losses_by_hand(test_loss, loss):
     X, y, _ = draw(40, 15)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=12)
-    assert_rows_by_hand(path, estimate(path, test_loss=test_loss, audit=14), loss, 14)
+    assert_rows_by_hand(path, estimate_sensitively(path, test_loss=test_loss, audit=14), loss, 14)
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 def test_row_scales_by_hand():
     path = ridge_path()
     for row_scale in ("norm", np.linspace(1, 2, 40)):
-        risk = estimate(path, test_loss="absolute", row_scale=row_scale, audit=14)
+        risk = estimate_sensitively(path, test_loss="absolute", row_scale=row_scale, audit=14)
         assert_rows_by_hand(path, risk, absolute, 14)
 
 
 @everywhere(every=3)
-@pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("method", ["exact", "compressed", "loo"])
 def test_recursions_by_hand(method):
     X, y, _ = draw(20, 7)
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
-    risk = estimate(path, method, test_loss="absolute", audit=6)
+    risk = estimate_sensitively(path, method, test_loss="absolute", audit=6)
     assert_rows_by_hand(path, risk, absolute, 6)
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 def test_centering_leaves_the_audit_alone():
     path = ridge_path()
-    plain, centered = (estimate(path, audit=14, centered=flag) for flag in (False, True))
+    plain, centered = (
+        estimate_sensitively(path, audit=14, centered=flag) for flag in (False, True)
+    )
     np.testing.assert_array_equal(centered.audit.differences, plain.audit.differences)
     np.testing.assert_allclose(centered.values, plain.values - (path.y**2).mean(), atol=1e-10)
     losses = (path.y - plain.corrected) ** 2 - path.y**2
@@ -324,21 +332,44 @@ def test_leave_one_out_is_not_run_twice(monkeypatch):
     path = ridge_path()
     expected = estimate(path, "loo").values
     runs = []
-    real = baselines.replay
-    monkeypatch.setattr(baselines, "replay", lambda *a, **k: runs.append(1) or real(*a, **k))
+    real = baselines.predictions_without
+    monkeypatch.setattr(
+        baselines, "predictions_without", lambda *a, **k: runs.append(1) or real(*a, **k)
+    )
     np.testing.assert_array_equal(estimate(path, "loo", audit=14).values, expected)
     assert len(runs) == 1
 
 
 @everywhere
-@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
-def test_equal_predictions_agree(fit_intercept):
+def test_equal_predictions_agree():
     X, y, _ = draw(20, 5)
-    path = sp.run(X, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=4, fit_intercept=fit_intercept)
+    path = sp.run(X, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=4)
     for method, audit in itertools.product(("exact", "compressed", "loo"), (6, "folds")):
         found = sp.estimate_risk(path, method=method, audit=audit, rng=0).audit
         assert (found.slope[0], found.correlation[0]) == (1, 1)
         assert found.difference[0] == pytest.approx(0, abs=1e-6)
+        assert np.isfinite(found.error).all()
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["exact", "compressed", "loo"])
+def test_where_the_intercept_starts_is_audited(method):
+    """At the median of the rows that are kept, which the estimates know nothing of."""
+    X, y, _ = draw(20, 5)
+    y = y + 3.0
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=4, fit_intercept=True)
+    medians = np.array([np.median(np.delete(y, i)) for i in range(20)])
+    found = estimate(path, method, audit=6).audit
+    if method == "loo":
+        assert (found.slope[0], found.correlation[0]) == pytest.approx((1, 1))
+        assert (found.differences == 0).all()
+    else:
+        assert (found.slope[0], found.correlation[0]) == (0, 0)  # fitted values are equal
+        expected = absolute(y, medians) - absolute(y, np.median(y))
+        np.testing.assert_allclose(found.differences[0], expected[found.rows], atol=1e-12)
+        assert found.difference[0] > 1e-3
+    for audit in (6, "folds"):
+        found = sp.estimate_risk(path, method=method, audit=audit, rng=0).audit
         assert np.isfinite(found.error).all()
 
 
@@ -382,20 +413,20 @@ def test_a_single_row_is_predicted_from_nothing():
 # ------------------------------------------------------------------------------------------------
 
 
-def audit_of(differences, shrink=None):
+def audit_of(differences, shrink=None, **options):
     """An audit of an estimate with these differences, row by row."""
     T, m = differences.shape
-    return Audit(np.arange(m), differences, np.ones(T), np.ones(T), shrink or 1 / math.sqrt(m))
+    shrink = shrink or 1 / math.sqrt(m)
+    return Audit(np.arange(m), differences, np.ones(T), np.ones(T), shrink, **options)
 
 
 @everywhere
 @pytest.mark.parametrize("T", [1, 2, 3, 30])
 @pytest.mark.parametrize("noise", [1.0, 1.75])
-def test_the_share_by_brute_force(T, noise, monkeypatch):
-    monkeypatch.setattr(auditing, "_NOISE", noise)
+def test_the_share_by_brute_force(T, noise):
     rng = np.random.default_rng(T)
     drift = np.cumsum(rng.standard_normal(T)) / 5
-    audit = audit_of(drift[:, None] + rng.standard_normal((T, 10)), 0.25)
+    audit = audit_of(drift[:, None] + rng.standard_normal((T, 10)), 0.25, noise=noise)
     difference = audit.differences.mean(axis=1)
     stderr = 0.25 * audit.differences.std(axis=1, ddof=1)
     expected = share_of(difference, stderr, noise)
@@ -454,7 +485,7 @@ def test_noise_is_left_alone_as_often_as_by_students_law():
     noises = rng.standard_normal((trials, rows))
     # the same noise at all iterates: pooling makes no difference
     repaired = [audit_of(np.stack([noise, noise])).repaired[0] for noise in noises]
-    chance = 2 * stats.t.sf(auditing._NOISE, rows - 1)
+    chance = 2 * stats.t.sf(1.75, rows - 1)
     assert sum(repaired) == pytest.approx(
         trials * chance, abs=4 * np.sqrt(trials * chance * (1 - chance))
     )
@@ -500,28 +531,29 @@ def test_all_samples_are_equally_likely():
 # ------------------------------------------------------------------------------------------------
 
 
-class InOrder(np.random.Generator):
-    """Randomness that assigns rows to folds in turn."""
+class SameFolds(np.random.Generator):
+    """Randomness that deals the same folds each time."""
 
     def __init__(self, bits=None):
         super().__init__(bits or np.random.PCG64(0))
 
     def permutation(self, n):
-        return np.arange(n)
+        return np.random.default_rng(1).permutation(n)
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("n", [7, 33], ids=["fewer rows than folds", "more"])
 @pytest.mark.parametrize("method", ["exact", "compressed"])
 def test_folds_audit_all_rows(method, n):
     path = ridge_path(n=n, p=5, fit_intercept=True)
     options = {"test_loss": "absolute", "precision": "float64"}
-    risk = sp.estimate_risk(path, method=method, audit="folds", rng=InOrder(), **options)
-    crossed = sp.estimate_risk(path, method="folds", rng=InOrder(), **options)
+    risk = estimate_sensitively(path, method, SameFolds(), audit="folds", **options)
+    crossed = sp.estimate_risk(path, method="folds", rng=SameFolds(), **options)
     np.testing.assert_array_equal(risk.audit.rows, np.arange(n))
     np.testing.assert_allclose(risk.audit.difference, crossed.values - risk.raw, atol=1e-10)
-    (burman,) = cross_validate([path], absolute, min(n, 10), InOrder())
+    splits = random_folds(batch_of(path), min(n, 10), SameFolds())
+    splits = splits._replace(test=splits.test.astype(int))  # not an array of the backend
+    (burman,) = cross_validate(batch_of(path), absolute, splits)
     optimism = burman.optimism[:, None]
     assert_by_hand(path, risk, absolute, burman.predictions, optimism, 1 / np.sqrt(n))
     assert (np.abs(optimism[3:]) > 1e-4).all()
@@ -620,11 +652,10 @@ def test_only_an_audit_can_choose():
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 @pytest.mark.parametrize("audit", [14, "folds"])
 def test_comparisons_by_hand(audit):
     path = path_with_a_heavy_column()
-    risk = estimate(path, test_loss="absolute", audit=audit)
+    risk = estimate_sensitively(path, test_loss="absolute", audit=audit)
     shrink = 1 / np.sqrt(40) if audit == "folds" else np.sqrt((1 - 14 / 40) / 14)
     losses, share = absolute(path.y, risk.corrected), risk.audit.share
     added = share[:, None] * risk.audit.differences
@@ -650,9 +681,8 @@ def test_an_iterate_is_no_better_than_itself(audit):
 
 
 @everywhere
-@pytest.mark.usefixtures("sensitive")
 def test_probe_noise_counts_in_comparisons():
-    risk = estimate(ridge_path(), "compressed", audit=14)
+    risk = estimate_sensitively(ridge_path(), "compressed", audit=14)
     first, second = risk.probe_stderr[[5, 12]]
     losses = (risk.predictions.path.y - risk.corrected[[5, 12]]) ** 2
     sampling = stderr_of(losses[0] - losses[1], 1 / np.sqrt(40))

@@ -14,8 +14,9 @@ from steinpath.problem._scoring import CRITERIA, observation_losses, resolve_tes
 from steinpath.risk import _interactions as pairing
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _methods as methods
-from steinpath.risk._interactions import disjoint_pairs
+from steinpath.risk._interactions import disjoint_pairs, n_columns
 from steinpath.risk._methods import METHODS, Problem
+from steinpath.risk._options import RiskOptions
 
 leave_one_out, leave_out = map(on_backend, (baselines.leave_one_out, baselines.leave_out))
 Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.interactions))
@@ -65,9 +66,9 @@ def problem_of(path, test_loss="absolute"):
     """What to estimate."""
     return Problem(
         path=path,
+        options=RiskOptions(test_loss=test_loss, precision="float64"),
         criterion=resolve_test_loss(test_loss),
         rng=np.random.default_rng(0),
-        precision="float64",
     )
 
 
@@ -75,23 +76,24 @@ def without(X, path, *rows):
     """What a run to which some rows are zero predicts for all rows."""
     keep = np.ones(len(X))
     keep[list(rows)] = 0
-    target = path.y - path.offset
+    y, penalty, start = path.y, path.penalty, 0.0
+    if path.fit_intercept:  # LAD and lasso, the intercept's column written out
+        kept = keep > 0
+        X = X - X[kept].mean(axis=0)
+        X = np.column_stack([X, np.full(len(X), np.sqrt(np.mean(X[kept] ** 2)))])
+        penalty = sp.Lasso(penalty.lam, weights=np.append(np.ones(X.shape[1] - 1), 0.0))
+        start = np.median(y[kept])
     run = sp.run(
-        X * keep[:, None], target * keep, path.loss, path.penalty, path.algorithm, path.n_iter
+        X * keep[:, None], (y - start) * keep, path.loss, penalty, path.algorithm, path.n_iter
     )
-    return path.offset + run.coef @ X.T
+    return start + run.coef @ X.T
 
 
-def with_and_without_the_column(n=9, p=5):
-    """The same run with an intercept and with its column written out, that column, and a shift."""
+def path_with_an_intercept(n=9, p=5):
+    """Columns, and a run of LAD and lasso with an intercept."""
     X, y, _ = draw(n, p)
-    path = sp.run(X + 1.0, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
-    centred = X - X.mean(axis=0)
-    Z = np.column_stack([centred, np.full(n, np.sqrt(np.mean(centred**2)))])
-    penalty = sp.Lasso(0.3, weights=np.append(np.ones(p), 0.0))
-    shift = np.median(path.y)
-    plain = sp.run(Z, path.y - shift, sp.LAD(), penalty, path.algorithm, n_iter=8)
-    return path, plain, Z, shift
+    X = X + 1.0
+    return X, sp.run(X, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
 
 
 def changes_by_hand(X, path, loss, pairs):
@@ -146,12 +148,11 @@ GROUPS = {
     ],
     ids=["squared", "lad", "square_root", "recursion"],
 )
-def test_groups_are_left_out_together(loss, penalty, algorithm, size, width, monkeypatch):
-    monkeypatch.setattr(baselines, "_WIDTH", width)
+def test_groups_are_left_out_together(loss, penalty, algorithm, size, width):
     X, y, _ = draw(9, 5)
     path = sp.run(X, y, loss, penalty, algorithm or momentum(), n_iter=8)
     groups = np.array(GROUPS[size])
-    found = leave_out(path, groups)
+    found = leave_out(path, groups, width=width)
     assert found.shape == (9, 5, size)
     for k, group in enumerate(groups):
         expected = without(X, path, *group)[:, group]
@@ -190,12 +191,12 @@ def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
 
 
 @everywhere
-def test_groups_are_left_out_with_the_intercepts_column():
-    path, plain, Z, shift = with_and_without_the_column()
+def test_columns_are_centred_without_the_groups():
+    X, path = path_with_an_intercept()
     groups = np.array(GROUPS[3])
     found = leave_out(path, groups)
     for k, group in enumerate(groups):
-        expected = shift + without(Z, plain, *group)[:, group]
+        expected = without(X, path, *group)[:, group]
         np.testing.assert_allclose(found[:, k, :], expected, atol=1e-10)
 
 
@@ -326,13 +327,13 @@ def test_changes_by_refitting(fitting, penalty, test_loss, loss):
 
 
 @everywhere
-def test_changes_by_refitting_with_the_intercepts_column():
-    path, plain, Z, shift = with_and_without_the_column()
+def test_changes_by_refitting_with_an_intercept():
+    X, path = path_with_an_intercept()
     rows = np.arange(9)
     predictions, found = leave_out_rows(problem_of(path), rows, path.design)
-    expected = changes_by_hand(Z, plain, absolute, [(0, 1), (2, 3), (4, 5), (6, 7)])
+    expected = changes_by_hand(X, path, absolute, [(0, 1), (2, 3), (4, 5), (6, 7)])
     np.testing.assert_allclose(found.changes, expected, atol=1e-11)
-    np.testing.assert_allclose(predictions[:, 3], shift + without(Z, plain, 3)[:, 3], atol=1e-11)
+    np.testing.assert_allclose(predictions[:, 3], without(X, path, 3)[:, 3], atol=1e-11)
     assert np.abs(expected[3:]).mean() > 1e-2
 
 
@@ -445,6 +446,9 @@ def test_no_row_is_in_two_pairs(m, q):
     pairs = disjoint_pairs(rows)
     assert pairs.shape == (q, 2)
     np.testing.assert_array_equal(pairs.ravel(), rows[: 2 * q])
+    np.testing.assert_array_equal(disjoint_pairs(rows, most=5), pairs[:5])
+    assert n_columns(m) == m + q
+    assert n_columns(m, most=5) == m + min(q, 5)
 
 
 def matchings(rows):
@@ -570,13 +574,13 @@ def test_row_scales_leave_the_changes_alone():
 
 def test_each_pair_is_one_more_column(monkeypatch):
     path, columns = ridge_path(n=80, p=5), []
-    replay = baselines.replay
+    predictions_without = baselines.predictions_without
 
-    def counting(path, left_out, *rest, **options):
+    def counting(batch, left_out, *rest, **options):
         columns.extend(left_out.sum(axis=0))
-        return replay(path, left_out, *rest, **options)
+        return predictions_without(batch, left_out, *rest, **options)
 
-    monkeypatch.setattr(baselines, "replay", counting)
+    monkeypatch.setattr(baselines, "predictions_without", counting)
     for method, audit, rows, pairs in (
         ("loo", 0, 80, 32),
         ("loo", 9, 80, 32),
@@ -592,15 +596,18 @@ def test_each_pair_is_one_more_column(monkeypatch):
 
 @everywhere
 @LOO_AND_AUDIT
-def test_the_pairs_change_nothing_else(options, monkeypatch):
+def test_the_pairs_change_nothing_else(options):
     path = ridge_path()
-    full = estimate(path, **options)
-    monkeypatch.setattr(pairing, "_PAIRS", 3)
-    few = estimate(path, **options)
-    for name in ("values", "raw", "corrected"):
-        np.testing.assert_allclose(getattr(few, name), getattr(full, name), rtol=1e-12, atol=1e-12)
-    expected = full.interactions.changes[:, :3]
-    np.testing.assert_allclose(few.interactions.changes, expected, atol=1e-12)
+    risk = estimate(path, test_loss="absolute", **options)
+    rows = np.ravel(risk.interactions.pairs)  # all that are left out
+    alone = leave_one_out(path, rows)  # without any pairs
+    found = risk.left_out.predictions if "audit" in options else risk.corrected[:, rows]
+    np.testing.assert_allclose(found, alone, rtol=1e-12, atol=1e-12)
+    pairs = disjoint_pairs(rows, most=3)
+    assert pairs.shape == (3, 2)
+    alone = alone[:, :6].reshape(13, 3, 2)
+    few = interactions(path, resolve_test_loss("absolute"), pairs, alone, leave_out(path, pairs))
+    np.testing.assert_allclose(few.changes, risk.interactions.changes[:, :3], atol=1e-12)
 
 
 @everywhere

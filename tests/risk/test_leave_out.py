@@ -1,4 +1,4 @@
-"""Leaving rows out: the replayed paths are those of runs on the other rows alone."""
+"""Leaving rows out: every path without some rows is that of a run on the others alone."""
 
 import contextlib
 
@@ -22,10 +22,12 @@ from problems import (
     handles,
     ridge_hat,
 )
+from steinpath.engine._batch import Batch
 from steinpath.problem import _scoring as scoring
 from steinpath.risk import _leave_out as baselines
 
 cross_validate, leave_one_out = map(on_backend, (baselines.cross_validate, baselines.leave_one_out))
+batch_of, random_folds = map(on_backend, (Batch.of, baselines.random_folds))
 resolve_test_loss = on_backend(scoring.resolve_test_loss)
 
 PROBLEMS = pytest.mark.parametrize(
@@ -52,10 +54,16 @@ def fits(X, path, rows, total):
     The loss is scaled by the number ``total`` of rows: beyond those given, they are zero.
     """
     missing = total - len(rows)
+    y, penalty, start = path.y, path.penalty, 0.0
+    if path.fit_intercept:  # LAD and lasso, the intercept's column written out
+        X = X - X[rows].mean(axis=0)
+        X = np.column_stack([X, np.full(len(X), np.sqrt(np.mean(X[rows] ** 2)))])
+        penalty = sp.Lasso(penalty.lam, weights=np.append(np.ones(X.shape[1] - 1), 0.0))
+        start = np.median(y[rows])
     X_rows = np.concatenate([X[rows], np.zeros((missing, X.shape[1]))])
-    y_rows = np.concatenate([path.y[rows], np.zeros(missing)])
-    run = sp.run(X_rows, y_rows, path.loss, path.penalty, path.algorithm, path.n_iter)
-    return run.coef @ X.T
+    y_rows = np.concatenate([y[rows] - start, np.zeros(missing)])
+    run = sp.run(X_rows, y_rows, path.loss, penalty, path.algorithm, path.n_iter)
+    return start + run.coef @ X.T
 
 
 def by_leaving_one_out(X, path):
@@ -63,31 +71,24 @@ def by_leaving_one_out(X, path):
     return np.stack([fits(X, path, np.delete(np.arange(n), i), n)[:, i] for i in range(n)], axis=1)
 
 
+def folds_of(path, n_folds, seed):
+    """Random folds of a path's rows."""
+    splits = random_folds(batch_of(path), n_folds, np.random.default_rng(seed))
+    return splits._replace(test=splits.test.astype(int))  # not an array of the backend
+
+
 def by_folds(X, path, n_folds, seed):
     """Rows of each fold, and the fits of the run that leaves them out."""
-    fold = np.random.default_rng(seed).permutation(len(X)) % n_folds
-    for k in range(n_folds):
-        rows = np.flatnonzero(fold != k)
-        yield fold == k, fits(X, path, rows, len(rows))
+    for left_out in folds_of(path, n_folds, seed).test.T > 0:
+        rows = np.flatnonzero(~left_out)
+        yield left_out, fits(X, path, rows, len(rows))
 
 
-def with_intercept_column(X, y, penalty):
-    """The problem that an intercept leads to, without one: LAD, penalty of lasso type."""
-    centred = X - X.mean(axis=0)
-    height = np.sqrt(np.mean(centred**2))
-    weights = np.append(np.ones(X.shape[1]), 0.0)
-    Z = np.column_stack([centred, np.full(len(X), height)])
-    return Z, y - np.median(y), sp.Lasso(penalty.lam, weights=weights)
-
-
-def with_and_without_the_column(n, p):
-    """The same run with an intercept and with its column written out, that column, and y."""
+def path_with_an_intercept(n, p):
+    """Columns, and a run of LAD and lasso with an intercept."""
     X, y, _ = draw(n, p)
-    X, y = X + 1.0, y + 3.0
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
-    Z, target, penalty = with_intercept_column(X, y, path.penalty)
-    plain = sp.run(Z, target, sp.LAD(), penalty, path.algorithm, n_iter=8)
-    return path, plain, Z, y
+    X = X + 1.0
+    return X, sp.run(X, y + 3.0, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
 
 
 def averaging():
@@ -108,11 +109,10 @@ def averaging():
 @everywhere(every=17)
 @PROBLEMS
 @pytest.mark.parametrize("shape", [(12, 7), (7, 12)], ids=["tall", "wide"])
-def test_leaving_a_row_out_is_a_run_whose_row_is_zero(loss, penalty, algorithm, shape, monkeypatch):
-    monkeypatch.setattr(baselines, "_WIDTH", 5)  # several batches, the last one incomplete
+def test_leaving_a_row_out_is_a_run_whose_row_is_zero(loss, penalty, algorithm, shape):
     X, y, _ = draw(*shape)
     path = sp.run(X, y, loss, penalty(shape[1]), algorithm, n_iter=8)
-    found = leave_one_out(path)
+    found = leave_one_out(path, width=5)  # several batches, the last one incomplete
     np.testing.assert_allclose(found, by_leaving_one_out(X, path), atol=1e-10)
     assert not np.allclose(found, path.fitted, atol=1e-3)
 
@@ -159,9 +159,8 @@ def test_ridge_has_a_closed_form(fit_intercept):
 
 @everywhere
 def test_an_intercept_is_one_more_column():
-    path, plain, Z, y = with_and_without_the_column(12, 7)
-    expected = np.median(y) + by_leaving_one_out(Z, plain)
-    np.testing.assert_allclose(leave_one_out(path), expected, atol=1e-10)
+    X, path = path_with_an_intercept(12, 7)
+    np.testing.assert_allclose(leave_one_out(path), by_leaving_one_out(X, path), atol=1e-10)
 
 
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.Huber(), sp.SquareRoot()], ids=repr)
@@ -191,7 +190,7 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
     X, y, _ = draw(17, 9)
     path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
     for criterion in (resolve_test_loss(None, loss), plain_losses):
-        (found,) = cross_validate([path], criterion, 5, np.random.default_rng(1))
+        (found,) = cross_validate(batch_of(path), criterion, folds_of(path, 5, seed=1))
         predictions, error = np.full((9, 17), np.nan), np.zeros(9)
         for left_out, fitted in by_folds(X, path, 5, seed=1):
             assert left_out.sum() in (3, 4)
@@ -205,11 +204,11 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
 
 @everywhere
 @SAME_STEPS
-def test_folds_keep_the_intercepts_column():
-    path, plain, Z, y = with_and_without_the_column(17, 9)
-    (found,) = cross_validate([path], plain_losses, 5, np.random.default_rng(1))
-    for left_out, fitted in by_folds(Z, plain, 5, seed=1):
-        expected = np.median(y) + fitted[:, left_out]
+def test_folds_have_an_intercepts_column_of_their_own():
+    X, path = path_with_an_intercept(17, 9)
+    (found,) = cross_validate(batch_of(path), plain_losses, folds_of(path, 5, seed=1))
+    for left_out, fitted in by_folds(X, path, 5, seed=1):
+        expected = fitted[:, left_out]
         np.testing.assert_allclose(found.predictions[:, left_out], expected, atol=1e-10)
 
 
@@ -220,13 +219,139 @@ def test_single_precision_is_close(fit_intercept):
     criterion = resolve_test_loss("absolute")
     results = []
     for design in (None, path.design.astype(np.float32)):
-        (folds,) = cross_validate([path], criterion, 6, np.random.default_rng(0), design)
+        (folds,) = cross_validate(batch_of(path), criterion, folds_of(path, 6, 0), design)
         left_out = leave_one_out(path, design=design)
         results.append((left_out, folds.predictions, folds.optimism))
     for expected, found in zip(*results, strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4)
         assert np.abs(found - expected).max() > 0
         assert found.dtype == np.float64
+
+
+# ------------------------------------------------------------------------------------------------
+# Refits
+# ------------------------------------------------------------------------------------------------
+
+REFITS = [
+    pytest.param(loss, penalty, sp.ChambollePock(), id=f"{name}-{penalty.name}")
+    for name, loss in LOSS_EXAMPLES.items()
+    for penalty in (sp.Lasso, sp.Ridge)
+] + [
+    pytest.param(LOSS_EXAMPLES["huber"], sp.Lasso, sp.FISTA(), id="huber-lasso-fista"),
+    *(
+        pytest.param(LOSS_EXAMPLES[name], sp.Lasso, sp.LinearizedADMM(), id=f"{name}-lasso-admm")
+        for name in ("lad", "square_root", "huber")
+    ),
+]
+refits = pytest.mark.parametrize(("loss", "penalty", "algorithm"), REFITS)
+INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+
+
+def far_from_zero(n=23, p=6):
+    """Columns of different sizes with large means, and a response with one."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p)) * np.linspace(0.5, 3, p) + 30 * rng.standard_normal(p)
+    return X, (X - X.mean(axis=0)) @ rng.standard_normal(p) + rng.standard_t(3, n) + 50
+
+
+def refit(X, path, rows, algorithm=None, penalty=None):
+    """What a user's own run on some rows alone, with a path's step sizes, predicts for all rows."""
+    algorithm, penalty = algorithm or path.algorithm, penalty or path.penalty
+    run = sp.run(
+        *(X[rows], path.y[rows], path.loss, penalty, algorithm, path.n_iter),
+        fit_intercept=path.fit_intercept,
+    )
+    return run.coef @ X.T + run.intercept[:, None]
+
+
+def of_fewer_rows(path, penalty, kept):
+    """Step sizes and a penalty that do to fewer rows what the path's do when rows are left out.
+
+    Leaving out changes no scale, while a run on ``kept`` rows divides ``X'u`` by their number, and
+    the losses but for the square root's, which is a norm, by its square root.
+    """
+    share, algorithm = kept / path.n_samples, path.algorithm
+    root = np.sqrt(share)
+    if path.loss.name == "square_root":
+        steps = {"sigma": root, "tau": root, "rho": share, "alpha": 1.0}
+        lam = path.penalty.lam
+    else:
+        steps = {"sigma": 1.0, "tau": share, "rho": root, "alpha": root, "step": share}
+        lam = path.penalty.lam / root
+    names = [name for name in steps if getattr(algorithm, name, None) is not None]
+    known = {name: steps[name] * getattr(algorithm, name) for name in names}
+    kind = type(getattr(algorithm, "inner", algorithm))
+    return kind(**known), penalty(lam)
+
+
+@everywhere(every=9)
+@SAME_STEPS
+@refits
+@INTERCEPT
+def test_folds_equal_refits(loss, penalty, algorithm, fit_intercept):
+    X, y = far_from_zero()
+    path = sp.run(X, y, loss, penalty(0.3), algorithm, n_iter=20, fit_intercept=fit_intercept)
+    expected = np.full((21, 23), np.nan)
+    for train, test in KFold(5).split(X):
+        expected[:, test] = refit(X, path, train)[:, test]
+    found = sp.cross_validate_path(path, KFold(5), "absolute")
+    np.testing.assert_allclose(found.values, np.abs(y - expected).mean(axis=1), atol=1e-9)
+    # the folds of the risk estimate are random
+    for left_out in folds_of(path, 10, seed=3).test.T > 0:
+        expected[:, left_out] = refit(X, path, ~left_out)[:, left_out]
+    risk = sp.estimate_risk(path, "absolute", method="folds", rng=3)
+    np.testing.assert_allclose(risk.corrected, expected, atol=1e-9)
+    assert not np.allclose(risk.corrected, path.fitted, atol=0.1)
+
+
+@everywhere(every=9)
+@SAME_STEPS
+@refits
+@INTERCEPT
+def test_leaving_one_out_equals_refits(loss, penalty, algorithm, fit_intercept):
+    X, y = far_from_zero()
+    path = sp.run(X, y, loss, penalty(0.3), algorithm, n_iter=20, fit_intercept=fit_intercept)
+    same = of_fewer_rows(path, penalty, 22)
+    rows = np.arange(23)
+    expected = np.stack([refit(X, path, rows != i, *same)[:, i] for i in rows], axis=1)
+    losses = np.abs(y - expected).mean(axis=1)
+    np.testing.assert_allclose(sp.leave_one_out_path(path, "absolute").values, losses, atol=1e-9)
+    risk = sp.estimate_risk(path, "absolute", method="loo")
+    np.testing.assert_allclose(risk.corrected, expected, atol=1e-9)
+    np.testing.assert_allclose(risk.values, losses, atol=1e-9)
+    assert not np.allclose(risk.corrected, path.fitted, atol=0.1)
+
+
+@everywhere
+@SAME_STEPS
+def test_no_fold_knows_the_quantile_of_the_rows_that_it_leaves_out():
+    """An intercept that starts at a high quantile of all rows makes tests on them too easy."""
+    X, y = far_from_zero(43)
+    path = sp.run(X, y, sp.Quantile(0.9), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
+    expected, criterion = np.full((21, 43), np.nan), resolve_test_loss(sp.Quantile(0.9))
+    for train, test in KFold(10).split(X):
+        fitted = refit(X, path, train)
+        np.testing.assert_allclose(fitted[0], np.full(43, fitted[0, 0]), atol=1e-9)
+        assert np.mean(y[train] <= fitted[0, 0] + 1e-9) >= 0.9
+        expected[:, test] = fitted[:, test]
+    losses = criterion(y, expected).mean(axis=1)
+    found = sp.cross_validate_path(path, KFold(10))
+    np.testing.assert_allclose(found.values, losses, atol=1e-9)
+    assert np.ptp(expected[0]) > 0.01
+    assert losses[0] > criterion(y, path.fitted[0]).mean()
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["loo", "folds"])
+def test_without_the_only_row_of_a_column_there_is_the_mean(method):
+    X, y = np.zeros((30, 1)), np.random.default_rng(0).standard_normal(30) + 3
+    X[5] = 1.0
+    path = sp.run(X, y, sp.Squared(), sp.Lasso(0.1), n_iter=200, fit_intercept=True)
+    risk = sp.estimate_risk(path, method=method, rng=0)
+    others = np.arange(30) != 5
+    if method == "folds":
+        (others,) = (train for train in folds_of(path, 10, seed=0).train.T if not train[5])
+    assert risk.corrected[-1, 5] == pytest.approx(y[others].mean(), abs=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -295,6 +420,25 @@ def test_folds_are_drawn_by_the_rng():
     )
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+def test_folds_do_not_depend_on_the_order_of_the_rows(fit_intercept):
+    X, y, _ = draw(23, 9)
+    X[3:6], y[3:6] = X[3], y[3]  # nor on that of equal ones
+    order = np.random.default_rng(0).permutation(23)
+    first, second = (
+        sp.estimate_risk(
+            sp.run(
+                *(X[rows], y[rows], sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(0.3, 0.3), 8),
+                fit_intercept=fit_intercept,
+            ),
+            method="folds",
+            rng=0,
+        )
+        for rows in (np.arange(23), order)
+    )
+    np.testing.assert_allclose(second.values, first.values, rtol=1e-9)
 
 
 def test_a_single_observation_is_predicted_from_nothing():
@@ -401,13 +545,10 @@ def test_every_way_to_split(name, burman):
 @everywhere
 @SAME_STEPS
 def test_validation_with_an_intercept():
-    path, plain, Z, _ = with_and_without_the_column(N, 9)
+    X, path = path_with_an_intercept(N, 9)
     found = sp.cross_validate_path(path, KFold(4), burman=True)
-
-    def criterion(target, fitted):
-        return np.abs(target - fitted)  # both less the median
-
-    values, stderr = validated(Z, plain, KFold(4).split(Z), criterion, burman=True)
+    criterion = resolve_test_loss("absolute")
+    values, stderr = validated(X, path, KFold(4).split(X), criterion, burman=True)
     np.testing.assert_allclose(found.values, values, atol=1e-10)
     np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
 

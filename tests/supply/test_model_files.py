@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from steinpath.app import models
 from steinpath.app.encoding import Column, Encoding
-from steinpath.app.models import Choice
+from steinpath.app.models import Choice, _read_json
 from steinpath.app.tables import DataError
 
 COLUMNS = (
@@ -163,34 +162,40 @@ def test_names_are_names(whole, tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json"]
 
 
-def test_more_than_any_model_is_not_read(tmp_path, monkeypatch, whole):
-    monkeypatch.setattr(models, "_MOST_BYTES", len(whole))
-    (tmp_path / "m.json").write_bytes(whole)
-    sp.load_model(tmp_path / "m.json")
-    monkeypatch.setattr(models, "_MOST_BYTES", len(whole) - 1)
+def test_more_than_any_model_is_not_read(tmp_path, whole):
+    file = tmp_path / "m.json"
+    file.write_bytes(whole)
+    assert _read_json(file, len(whole)) == json.loads(whole)
     with pytest.raises(DataError, match="too large for a model"):
-        sp.load_model(tmp_path / "m.json")
+        _read_json(file, len(whole) - 1)
+
+
+def test_the_largest_model(tmp_path):
+    """A file of nothing but its size is refused for that, under its name."""
+    file = tmp_path / "m.json"
+    file.touch()
+    os.truncate(file, 2**28 + 1)
+    with pytest.raises(DataError, match=r"m\.json is no model .* too large for a model"):
+        sp.load_model(file)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices")
-def test_a_device_has_no_end(monkeypatch):
-    monkeypatch.setattr(models, "_MOST_BYTES", 2**20)
+def test_a_device_has_no_end():
     with pytest.raises(DataError, match="too large for a model"):
-        sp.load_model("/dev/zero")
+        _read_json("/dev/zero", 2**20)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
-def test_a_pipe_is_read_to_the_limit(tmp_path, monkeypatch, whole):
+def test_a_pipe_is_read_to_the_limit(tmp_path, whole):
     os.mkfifo(tmp_path / "m.json")
     for limit, said in ((len(whole), None), (len(whole) - 1, "too large")):
-        monkeypatch.setattr(models, "_MOST_BYTES", limit)
         writer = threading.Thread(target=(tmp_path / "m.json").write_bytes, args=(whole,))
         writer.start()
         if said is None:
-            assert sp.load_model(tmp_path / "m.json").choice == CHOICE
+            assert _read_json(tmp_path / "m.json", limit) == json.loads(whole)
         else:
             with pytest.raises(DataError, match=said):
-                sp.load_model(tmp_path / "m.json")
+                _read_json(tmp_path / "m.json", limit)
         writer.join()
 
 

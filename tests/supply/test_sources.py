@@ -138,15 +138,12 @@ def test_every_dependency_has_a_lower_bound(group, text):
 
 
 def test_all_third_party_imports_are_dependencies():
-    """Those of the sources, or of what comes with a dependency."""
     names = {"scikit-learn": "sklearn"}
     known = {
         names.get(name, name).replace("-", "_")
         for _, text in requirements()
         for name in [re.match("[A-Za-z0-9-]+", text).group()]
     }
-    # of scikit-learn, and of dask
-    known |= {"joblib", "threadpoolctl", "cloudpickle"}
     found = {module.split(".")[0] for tree in TREES.values() for module in modules(tree)}
     assert found - set(sys.stdlib_module_names) - {"steinpath"} <= known
 

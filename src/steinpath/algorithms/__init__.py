@@ -1,6 +1,5 @@
 """Primal–dual and proximal gradient algorithms as pairs of maps that never see X."""
 
-from steinpath.algorithms._family import DualMap, ProximalAlgorithm
-from steinpath.algorithms._recursion import Algorithm
+from steinpath.algorithms._base import Algorithm, DualMap, PrimalDual, ProximalAlgorithm, before
 
-__all__ = ["Algorithm", "DualMap", "ProximalAlgorithm"]
+__all__ = ["Algorithm", "DualMap", "PrimalDual", "ProximalAlgorithm", "before"]

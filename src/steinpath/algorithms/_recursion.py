@@ -1,103 +1,22 @@
-r"""The general recursion: what an algorithm is to the engine, and the user's own.
-
-With :math:`v^t = (y - X b^t)/\sqrt n` and :math:`\eta^t = X^\top u^t/\sqrt n`, an algorithm is a
-pair of maps that never see X:
-
-.. math:: u^t = \phi^t(u^0, …, u^{t-1}, v^0, …, v^{t-1}), \qquad
-          b^t = \psi^t(b^0, …, b^{t-1}, \eta^0, …, \eta^t).
-"""
+"""History-dependent maps of the user's own: the paper's general recursion."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import array_api_compat
 
 from steinpath._support.arrays import Array, namespace
-from steinpath.design._designs import Design
+from steinpath.algorithms._base import Algorithm, History, Maps, Tangent
+from steinpath.design._base import Design
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import FreeIntercept, NoPenalty, Penalty
+from steinpath.problem._rows import Rows
 
-History = Sequence[Array]
-
-
-class Tangent(ABC):
-    """The derivative of a map at one time, as a map of the histories of tangents."""
-
-    @abstractmethod
-    def __call__(self, first: History, second: History) -> Array:
-        """Tangents of the map's value, from those of its two arguments' histories."""
-
-    def support(self) -> Array | None:
-        """Mask of the coordinates that can be nonzero; None for all of them."""
-        return None
-
-    def columns(self, times: Sequence[int]) -> list[Tangent]:
-        """Return the derivatives at each of several times, from one at blocks of columns."""
-        raise NotImplementedError(f"{type(self).__name__} is of one time alone")
-
-    def part(self, coordinates: Any, dtype: Any) -> Tangent:
-        """Return the same on tangents of some coordinates (None: of all), in another precision.
-
-        The coordinates are indices in increasing order, and contain the `support`.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no parts")
-
-
-class Maps(ABC):
-    """The two maps of one run and their derivatives: all that the engine knows of an algorithm."""
-
-    #: How many past states the maps look at; None for all.
-    memory: ClassVar[int | None]
-    #: Whether tangents have parts and supports: then the dual map looks at past ``u`` and ``v``,
-    #: the primal map at past ``b`` and at the newest ``eta`` alone, each row by itself but for
-    #: one structured Jacobian. Iterates may then be blocks of columns, too.
-    structured: ClassVar[bool]
-
-    @abstractmethod
-    def dual(self, t: int, u: History, v: History) -> Array:
-        """``u^t`` from ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
-
-    @abstractmethod
-    def primal(self, t: int, b: History, eta: History) -> Array:
-        """``b^t`` from ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
-
-    def on_part(self, kept: int, total: int) -> Maps:
-        """Return the maps for ``kept`` of ``total`` rows, the residuals of the others being 0."""
-        raise NotImplementedError(f"{type(self).__name__} is for all rows alone")
-
-    @abstractmethod
-    def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        """Return the derivative of `dual` at these histories: a map of tangents' histories."""
-
-    @abstractmethod
-    def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        """Return the derivative of `primal` at these histories: a map of tangents' histories."""
-
-
-class Algorithm(ABC):
-    """Something that can be bound to a problem, and then is a pair of maps."""
-
-    @abstractmethod
-    def bind(
-        self, design: Design, y: Array, loss: Loss, penalty: Penalty
-    ) -> tuple[Algorithm, Maps]:
-        """Check that the problem can be handled; fix all step sizes.
-
-        Returns
-        -------
-        algorithm : Algorithm
-            The same algorithm with the step sizes that it will use.
-        maps : Maps
-            Its maps for this problem.
-        """
-
-    @abstractmethod
-    def why_diverged(self, design: Design, loss: Loss) -> str:
-        """Say, once the step sizes are fixed, why an iterate may have become infinite."""
+# One vector at each time of the past, as the user's maps see it.
+Vectors = Sequence[Array]
 
 
 @dataclass(frozen=True)
@@ -139,10 +58,10 @@ class Recursion(Algorithm):
     (21,)
     """
 
-    dual: Callable[[int, History, History], Array]
-    primal: Callable[[int, History, History], Array]
-    dual_jvp: Callable[[int, History, History, History, History], Array]
-    primal_jvp: Callable[[int, History, History, History, History], Array]
+    dual: Callable[[int, Vectors, Vectors], Array]
+    primal: Callable[[int, Vectors, Vectors], Array]
+    dual_jvp: Callable[[int, Vectors, Vectors, Vectors, Vectors], Array]
+    primal_jvp: Callable[[int, Vectors, Vectors, Vectors, Vectors], Array]
 
     def __post_init__(self) -> None:
         for name in ("dual", "primal", "dual_jvp", "primal_jvp"):
@@ -161,7 +80,7 @@ class Recursion(Algorithm):
                 "Recursion has maps of its own and cannot use "
                 f"{penalty!r}; pass sp.NoPenalty() and put the penalty into `primal`"
             )
-        return self, RecursionMaps(self)
+        return self, RecursionMaps(self, design.rows)
 
     def why_diverged(self, design: Design, loss: Loss) -> str:
         return "the maps given to Recursion do not contract; smaller steps may help"
@@ -169,24 +88,39 @@ class Recursion(Algorithm):
 
 @dataclass(frozen=True)
 class RecursionMaps(Maps):
-    """The maps of a `Recursion`, which see the whole history."""
+    """The maps of a `Recursion`, which see the whole history of a single member."""
 
     recursion: Recursion
+    rows: Rows
 
     memory = None
     structured = False
 
     def dual(self, t: int, u: History, v: History) -> Array:
-        return _check_map("dual", self.recursion.dual(t, u, v), like=u[-1])
+        # a row that is left out is not to be seen: its residual and its dual are zero
+        v = History(map(self.rows.weighted, v))
+        value = _check_map("dual", self.recursion.dual(t, _vectors(u), _vectors(v)), u[-1])
+        return self.rows.weighted(value[:, None, None])
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        return _check_map("primal", self.recursion.primal(t, b, eta), like=b[-1])
+        value = self.recursion.primal(t, _vectors(b), _vectors(eta))
+        return _check_map("primal", value, b[-1])[:, None, None]
+
+    def on(self, rows: Rows, members: int) -> RecursionMaps:
+        if members > 1:
+            raise ValueError("the maps of a Recursion are for vectors, one member at a time")
+        return replace(self, rows=rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return RecursionTangent("dual_jvp", self.recursion.dual_jvp, t, u, v)
+        return RecursionTangent("dual_jvp", self.recursion.dual_jvp, t, _vectors(u), _vectors(v))
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return RecursionTangent("primal_jvp", self.recursion.primal_jvp, t, b, eta)
+        jvp = self.recursion.primal_jvp
+        return RecursionTangent("primal_jvp", jvp, t, _vectors(b), _vectors(eta))
+
+
+def _vectors(blocks: Sequence[Array]) -> list[Array]:
+    return [block[:, 0, 0] for block in blocks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,24 +128,26 @@ class RecursionTangent(Tangent):
     """A user's Jacobian–vector product at the realised histories."""
 
     name: str
-    jvp: Callable[[int, History, History, History, History], Array]
+    jvp: Callable[[int, Vectors, Vectors, Vectors, Vectors], Array]
     t: int
-    first: History
-    second: History
+    first: Vectors
+    second: Vectors
 
     def __call__(self, first: History, second: History) -> Array:
-        value = self.jvp(self.t, self.first, self.second, first, second)
-        if getattr(value, "shape", None) != first[-1].shape:
+        tangents = ([block[:, 0, :] for block in history] for history in (first, second))
+        value = self.jvp(self.t, self.first, self.second, *tangents)
+        size, _, width = first[-1].shape
+        if getattr(value, "shape", None) != (size, width):
             raise ValueError(
-                f"{self.name} must return a block of tangents of shape "
-                f"{tuple(first[-1].shape)}; it returned {type(value).__name__} of shape "
-                f"{getattr(value, 'shape', None)}"
+                f"{self.name} must return a block of tangents of shape {(size, width)}; it "
+                f"returned {type(value).__name__} of shape {getattr(value, 'shape', None)}"
             )
-        return value
+        return value[:, None, :]
 
 
-def _check_map(name: str, value: Any, like: Array) -> Array:
-    """Refuse what a user's own map should not return."""
+def _check_map(name: str, value: Any, block: Array) -> Array:
+    """Refuse what a user's own map should not return: anything but a vector like a block's."""
+    like = block[:, 0, 0]
     if (
         not array_api_compat.is_array_api_obj(value)
         or namespace(value) is not namespace(like)

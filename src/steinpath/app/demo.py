@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from steinpath.algorithms._family import ChambollePock
-from steinpath.engine._path import Path, run
+from steinpath.engine._path import Path
+from steinpath.engine._run import run
 from steinpath.problem._losses import LAD
 from steinpath.problem._penalties import Lasso
 from steinpath.risk._estimate import Risk, estimate_risk

@@ -18,7 +18,7 @@ from steinpath._tuning import Tuning, tune
 from steinpath.app.encoding import Encoded
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
-from steinpath.design._designs import Design
+from steinpath.design._base import Design
 from steinpath.estimators._rows import prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss

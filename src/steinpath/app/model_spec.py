@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath.engine._grid import PenaltyOf
+from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._registry import ParameterSpec, Registered

@@ -189,12 +189,20 @@ def load_model(file: str | os.PathLike[str]) -> Model:
         raise DataError(f"cannot read {str(file)!r}: {error}") from None
 
 
-def _read_json(file: str | os.PathLike[str]) -> Any:
-    """Read JSON of bounded size, strictly: what could be read in two ways is refused."""
+def _read_json(file: str | os.PathLike[str], most_bytes: int = _MOST_BYTES) -> Any:
+    """Read JSON of bounded size, strictly: what could be read in two ways is refused.
+
+    Parameters
+    ----------
+    file : str or path
+        Its name.
+    most_bytes : int
+        A larger file is refused.
+    """
     with open(file, "rb") as opened:
         # not by the size that the file says it has: a device says 0, and never ends
-        content = opened.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
+        content = opened.read(most_bytes + 1)
+    if len(content) > most_bytes:
         raise DataError("it is too large for a model")
     return json.loads(
         content.decode(),

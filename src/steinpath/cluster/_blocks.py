@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse, load_npz
 
-from steinpath.design._designs import SparseDesign, as_design
+from steinpath.design._reading import as_design
+from steinpath.design._sparse import SparseDesign
 
 #: Names of columns, or their numbers in files that have no names.
-Columns = Sequence[str] | Sequence[int]
+ColumnNames = Sequence[str] | Sequence[int]
 
 
 class Facts(NamedTuple):
@@ -115,7 +116,7 @@ def header_of(path: str, name: str) -> Header:
     return Header(list(range(shape[1])), [])
 
 
-def read_columns(path: str, columns: Columns) -> Any:
+def read_columns(path: str, columns: ColumnNames) -> Any:
     """Read some columns of a file."""
     suffix = PurePath(path).suffix
     if suffix in _PARQUET:
@@ -141,7 +142,7 @@ def read_response(path: str, name: str, column: Any) -> np.ndarray:
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
 
 
-def _read_parquet(path: str, columns: Columns) -> np.ndarray:
+def _read_parquet(path: str, columns: ColumnNames) -> np.ndarray:
     table = _parquet().read_table(path, columns=list(columns))
     arrays = {name: table.column(name) for name in columns}
     kinds = {name: np.asarray(array.slice(0, 1)).dtype for name, array in arrays.items()}

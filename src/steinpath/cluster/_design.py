@@ -13,7 +13,7 @@ from steinpath._support.arrays import Array
 from steinpath._support.validation import check_flag, check_instance
 from steinpath.algorithms._recursion import Recursion
 from steinpath.cluster._blocks import (
-    Columns,
+    ColumnNames,
     Header,
     checked,
     common,
@@ -26,7 +26,8 @@ from steinpath.cluster._blocks import (
 from steinpath.cluster._carrier import DaskCarrier
 from steinpath.cluster._conversation import Carrier
 from steinpath.cluster._path import DistributedPath
-from steinpath.design._designs import RemoteDesign, check_response, reads_designs
+from steinpath.design._reading import check_response, reads_designs
+from steinpath.design._remote import RemoteDesign
 from steinpath.problem._losses import Loss
 
 
@@ -173,7 +174,7 @@ def from_delayed(loaders: Sequence[Any], client: Any = None) -> DistributedDesig
 
 def from_files(
     paths: Sequence[Any],
-    columns: Columns | None = None,
+    columns: ColumnNames | None = None,
     response: Any = None,
     client: Any = None,
 ) -> Any:
@@ -216,7 +217,7 @@ def from_files(
 
 
 def _wanted(
-    known: Sequence[Header], names: Sequence[str], columns: Columns | None, response: Any
+    known: Sequence[Header], names: Sequence[str], columns: ColumnNames | None, response: Any
 ) -> list[Any]:
     """Return the columns to read from every file; refuse those that a file does not have."""
     if isinstance(columns, str):

@@ -12,18 +12,20 @@ import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.validation import check_rng
-from steinpath.algorithms._family import ProximalAlgorithm
-from steinpath.algorithms._recursion import Algorithm
+from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.cluster._conversation import Conversation
 from steinpath.cluster._sessions import Call, Share
-from steinpath.design._designs import Design, InterceptDesign
+from steinpath.design._base import Design
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._batch import Batch
 from steinpath.engine._compression import CompressedCorrections
-from steinpath.engine._path import Path, RemotePath, Setting, advance
+from steinpath.engine._data import RunData
+from steinpath.engine._path import Path, RemotePath
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
-from steinpath.problem._scoring import resolve_test_loss
-from steinpath.risk._estimate import Risk, estimate_risk
+from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._methods import Compressed
+from steinpath.risk._options import RiskOptions
 
 if TYPE_CHECKING:
     from steinpath.cluster._design import DistributedDesign
@@ -71,15 +73,15 @@ class DistributedPath(RemotePath):
         algorithm: Algorithm,
         iterates: Array,
         means: Array | None,
-        height: float,
+        intercept_scale: float,
         norm: tuple[float, float] | None,
     ):
         design: Design = features
         if means is not None:
-            design = InterceptDesign(features, means, height)
-        setting = Setting(y, loss, design, offset)
+            design = InterceptDesign(features, means, intercept_scale)
+        data = RunData(y[:, None], loss, design, np.array([offset]))
         assert isinstance(algorithm, ProximalAlgorithm)
-        maps = algorithm.maps(loss, setting.own(penalty), design.n_rows)
+        maps = algorithm.maps(loss, data.own(penalty), design.rows)
         # a frozen class, whose other attributes are fetched when asked for
         self.__dict__ |= {
             "y": y,
@@ -123,24 +125,24 @@ class DistributedPath(RemotePath):
             return self.fitted[t, :]
         return self._rows_of("products", t) + self.offset
 
-    def estimate_risk(
-        self, audit: int | str, rng: Any, *, method: str = "auto", **options: Any
-    ) -> Risk:
+    def estimate_risk(self, options: RiskOptions, rng: Any) -> Risk:
         """Do as `steinpath.estimate_risk`, whose options were checked."""
-        if audit:
+        if options.audit:
             raise ValueError("an audit is not available for rows on a cluster; use audit=0")
-        if method not in ("auto", "compressed"):
+        if options.method not in ("auto", "compressed"):
             raise ValueError(
-                f"method {method!r} is not available for rows on a cluster; use 'compressed'"
+                f"method {options.method!r} is not available for rows on a cluster; use "
+                "'compressed'"
             )
-        row_scale = options["row_scale"]
+        row_scale = options.row_scale
         if not (row_scale is None or (isinstance(row_scale, str) and row_scale == "norm")):
             raise ValueError(
                 f"row_scale must be None or 'norm' for rows on a cluster; got {row_scale!r:.60}"
             )
-        criterion = resolve_test_loss(options["test_loss"], self.loss)
+        criterion = options.criterion(self.loss)
         generator = check_rng(rng)
-        found = self._ask(_estimate, options | {"test_loss": criterion, "rng": generator})
+        settled = options.but(test_loss=criterion, method="compressed")
+        found = self._ask(_estimate, settled, generator)
         facts, coefficients, variances, state = found[0][1:]
         generator.bit_generator.state = state  # as if it had been used here
         directions = np.concatenate([each[0] for each in found])
@@ -187,28 +189,29 @@ def _run(
     design: Design = InterceptDesign(share.design) if fit_intercept else share.design
     if norm is not None:
         design._norm = norm
-    share.path = path = advance(Setting(y, loss, design, offset), penalty, algorithm, n_iter)
+    data = RunData(y[:, None], loss, design, np.array([offset], dtype=y.dtype))
+    share.path = path = Batch.start(data, penalty, algorithm).extended(n_iter)[0]
     if share.index:
         return None
     return {
         "algorithm": path.algorithm,
         "iterates": path.iterates,
         "means": design.means if isinstance(design, InterceptDesign) else None,
-        "height": design.height if isinstance(design, InterceptDesign) else 0.0,
+        "intercept_scale": design.intercept_scale if isinstance(design, InterceptDesign) else 0.0,
         "norm": design._norm,
     }
 
 
-def _estimate(share: Share, options: dict[str, Any]) -> Sequence[Any]:
+def _estimate(share: Share, options: RiskOptions, rng: np.random.Generator) -> Sequence[Any]:
     """Estimate the risk; return the directions of the corrections in these rows, and the rest."""
-    rng = deepcopy(options["rng"])  # which sessions in one process would share
-    risk = estimate_risk(_path_of(share), method="compressed", **options | {"rng": rng})
+    rng = deepcopy(rng)  # which sessions in one process would share
+    risk = estimate(_path_of(share), options, rng)
     predictions = risk.predictions
     assert isinstance(predictions, Compressed)
     corrections = predictions.corrections
     if share.index:
         return (corrections.directions,)
-    here = ("audit", "criterion", "predictions", "interactions")
+    here = ("audit", "criterion", "predictions", "interactions", "found", "left_out")
     facts = {each.name: getattr(risk, each.name) for each in fields(risk) if each.name not in here}
     state = rng.bit_generator.state
     return corrections.directions, facts, corrections.coefficients, corrections.variances, state
@@ -224,10 +227,10 @@ def _etas(share: Share) -> Array | None:
 
 def _objective(share: Share) -> Array:
     path = _path_of(share)
-    loss, values = path.setting.working_loss, []
+    rows, values = path.design.rows, []
     for start in range(0, path.n_iter + 1, _ITERATES):
         some = slice(start, start + _ITERATES)
-        losses = loss.value((path.y - path.fitted_at(some)).T)
+        losses = path.loss.value((path.y - path.fitted_at(some)).T, rows)
         values.append(losses + np.asarray([path.penalty.value(b) for b in path.coef[some, :]]))
     return np.concatenate(values)
 

@@ -12,7 +12,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from steinpath._support.arrays import Array
-from steinpath.design._designs import DenseDesign, Design, SparseDesign
+from steinpath.design._base import Design
+from steinpath.design._dense import DenseDesign
+from steinpath.design._sparse import SparseDesign
 
 
 class Exchange(Protocol):
@@ -60,8 +62,8 @@ class ShareDesign(Design):
     def rmatmat(self, block: Array) -> Array:
         return self.over_rows(self._rows.rmatmat(block))
 
-    def rmatmat_and_total(self, block: Array) -> tuple[Array, Array]:
-        own = [self._rows.rmatmat(block), np.sum(block, axis=0, keepdims=True)]
+    def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
+        own = [self._rows.adjoint(block), np.sum(block, axis=0, keepdims=True)]
         both = self.over_rows(np.concatenate(own))
         return both[:-1, ...], both[-1, ...]
 

@@ -15,31 +15,57 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
-from steinpath.design._designs import DenseDesign, ScalableDesign, reads_designs
-
-# Bytes of a block: two of them stay in the cache of a processor, and are read several times faster
-# than large ones, which go to memory that is new to the process each time.
-BLOCK = 2**23
-# Where rows are so long that a block has few of them, the sums of their products cost more than
-# the products: then blocks have this many rows, up to so many bytes.
-FEW_ROWS, LARGEST_BLOCK = 64, 2**26
-# A part of X up to this many bytes is copied into memory.
-LARGEST_PART = 2**28
+from steinpath.design._base import ScalableDesign
+from steinpath.design._dense import DenseDesign
 
 #: Fills a buffer with rows, from this one on.
 Read = Callable[[int, np.ndarray], None]
 
 
-def needs_blocks(X: Any) -> bool:
-    """Whether X is a `numpy.memmap`, or a view of one, and too large for a single block."""
+@dataclass(frozen=True)
+class BlockSizes:
+    """How much of a mapped file is in memory at a time.
+
+    Attributes
+    ----------
+    block : int
+        Bytes of a block: two of them stay in the cache of a processor, and are read several times
+        faster than large ones, which go to memory that is new to the process each time.
+    few_rows, largest_block : int
+        Where rows are so long that a block has few of them, the sums of their products cost more
+        than the products: then blocks have this many rows, up to so many bytes.
+    largest_part : int
+        A part of X up to this many bytes is copied into memory.
+    """
+
+    block: int = 2**23
+    few_rows: int = 64
+    largest_block: int = 2**26
+    largest_part: int = 2**28
+
+
+_SIZES = BlockSizes()
+
+
+def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
+    """Whether X is a `numpy.memmap`, or a view of one, and too large for a single block.
+
+    Parameters
+    ----------
+    X
+        What a user calls X.
+    largest : int
+        Bytes of the largest block.
+    """
     plain = type(X) in (np.ndarray, np.memmap)
-    return plain and X.nbytes > LARGEST_BLOCK and _map_of(X) is not None
+    return plain and X.nbytes > largest and _map_of(X) is not None
 
 
 class BlockDesign(ScalableDesign):
@@ -56,6 +82,8 @@ class BlockDesign(ScalableDesign):
         for as long as the design is used.
     any_size : bool, default=False
         Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
+    sizes : BlockSizes, optional
+        Of the blocks, and of the parts that are copied.
 
     Notes
     -----
@@ -63,13 +91,14 @@ class BlockDesign(ScalableDesign):
     what the other finds in the cache of the system.
     """
 
-    dear = True
+    out_of_core = True
 
-    def __init__(self, X: np.ndarray, any_size: bool = False):
+    def __init__(self, X: np.ndarray, any_size: bool = False, sizes: BlockSizes = _SIZES):
         check_shape("X", X.shape, ndim=2)
         dtype = check_array("X", np.zeros((1, 1), X.dtype), ndim=2).dtype
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.example = np.zeros(1, dtype)
+        self._sizes = sizes
         # X or its transpose, whichever has its rows in one piece
         self._by_rows = _has_rows_in_one_piece(X)
         self._stored = _stored(X if self._by_rows else X.T)
@@ -131,7 +160,7 @@ class BlockDesign(ScalableDesign):
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign | None:
         kept = zip((rows, columns), self.shape, strict=True)
         wanted = [np.arange(size) if which is None else which for which, size in kept]
-        if len(wanted[0]) * len(wanted[1]) * self.example.itemsize > LARGEST_PART:
+        if len(wanted[0]) * len(wanted[1]) * self.example.itemsize > self._sizes.largest_part:
             return None
         along, across = wanted if self._by_rows else wanted[::-1]
         values = np.empty((len(along), len(across)), self.example.dtype)
@@ -172,7 +201,9 @@ class BlockDesign(ScalableDesign):
         """
         (length, width), dtype = self._stored.shape, self.example.dtype
         row = width * max(dtype.itemsize, self._stored.dtype.itemsize)
-        rows = min(length, max(BLOCK // row, min(FEW_ROWS, LARGEST_BLOCK // row), 1))
+        sizes = self._sizes
+        few = min(sizes.few_rows, sizes.largest_block // row)
+        rows = min(length, max(sizes.block // row, few, 1))
         pieces = [slice(i, min(i + rows, length)) for i in range(0, length, rows)]
         if backward:
             pieces.reverse()
@@ -205,12 +236,6 @@ class BlockDesign(ScalableDesign):
         refuse_nonfinite("X", bad)
         if not any_size:
             check_size("X", size, self.example.dtype, self.shape)
-
-
-@reads_designs
-def read_memmap(X: Any) -> BlockDesign | None:
-    """Return the design of X in a mapped file; None if it is not in one."""
-    return BlockDesign(X) if needs_blocks(X) else None
 
 
 # ------------------------------------------------------------------------------------------------

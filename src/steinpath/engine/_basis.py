@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
-from steinpath.engine._path import Path
+from steinpath.engine._batch import Batch
 
 # Directions whose singular value is below this share of the largest are left out.
 RANK_TOL = 5e-2
@@ -49,43 +49,37 @@ class Trajectory:
         return self.directions if row_squares is None else row_squares[:, None] * self.directions
 
 
-def compress(path: Path, rng: np.random.Generator, tol: float = RANK_TOL) -> Trajectory:
-    """Find a basis of the (centred) duals, by a randomised range finder.
+def compress(
+    batch: Batch, rngs: Sequence[np.random.Generator], tol: float = RANK_TOL
+) -> list[Trajectory]:
+    """Find a basis of the (centred) duals of each member, by a randomised range finder.
 
     Each ``u^s`` counts with the weight ``1/s``, as in an integral over logarithmic time: the
     early iterates, where the risk has its minimum and the duals move most, are few.
 
     Parameters
     ----------
-    path : Path
-        The path.
-    rng : numpy.random.Generator
-        Randomness of the sketch.
+    batch : Batch
+        The paths.
+    rngs : sequence of numpy.random.Generator
+        Randomness of the sketches, one for each member.
     tol : float
         Smallest singular value that is kept, relative to the largest; 0 keeps a whole basis.
     """
-    (found,) = compress_all(path, [rng], tol)
-    return found
-
-
-def compress_all(
-    path: Path, rngs: Sequence[np.random.Generator], tol: float = RANK_TOL
-) -> list[Trajectory]:
-    """Do as `compress` for all members of a batch, each with its own randomness."""
-    xp, duals = namespace(path.y), path.dual
-    # members first: so that products, and the decompositions of small matrices, are theirs
-    duals = duals[None, ...] if duals.ndim == 2 else xp.permute_dims(duals, (2, 0, 1))
+    duals, means = batch.states.u[:, 1:, :], batch.dual_means()
     found: dict[int, Trajectory] = {}
     width = _SKETCH
     while left := [k for k in range(len(rngs)) if k not in found]:
-        part = duals if len(left) == len(rngs) else take(duals, np.asarray(left))
-        sketched = _Sketched(part, path)
-        if tol == 0 or 2 * width >= min(path.n_iter, path.n_samples):
+        parts = (duals, means)
+        if len(left) < len(rngs):
+            parts = tuple(take(each, np.asarray(left)) for each in parts)
+        sketched = _Sketched(*parts, batch)
+        if tol == 0 or 2 * width >= min(batch.n_iter, batch.n_samples):
             whole, bases = True, sketched.decompose()
         else:
-            whole = width >= path.n_iter
-            draws = np.stack([rngs[k].standard_normal((path.n_iter, width)) for k in left])
-            bases = sketched.approximate(like(draws, path.y))
+            whole = width >= batch.n_iter
+            draws = np.stack([rngs[k].standard_normal((batch.n_iter, width)) for k in left])
+            bases = sketched.approximate(like(draws, duals))
         for place, k in enumerate(left):
             directions, coordinates, sizes = (each[place, ...] for each in bases)
             if whole or sizes[width // 2] <= tol * sizes[0]:
@@ -97,14 +91,11 @@ def compress_all(
 class _Sketched:
     """Weighted, centred duals of shape (members, N, n), of which no copy is made."""
 
-    def __init__(self, duals: Array, path: Path):
-        xp = self._xp = namespace(duals)
-        self._design, self._duals = path.design, duals
-        self._weights = like(1 / np.sqrt(np.arange(1, path.n_iter + 1)), duals)[:, None]
-        self._means = 0 * self._weights
-        if path.fit_intercept:
-            sums = self._design.over_rows(xp.sum(duals, axis=2, keepdims=True))
-            self._means = sums / path.n_samples
+    def __init__(self, duals: Array, means: Array, batch: Batch):
+        self._xp = namespace(duals)
+        self._design, self._duals = batch.data.design, duals
+        self._weights = like(1 / np.sqrt(np.arange(1, batch.n_iter + 1)), duals)[:, None]
+        self._means = means
 
     def onto_times(self, block: Array) -> Array:
         sums = self._design.over_rows(self._xp.sum(block, axis=1, keepdims=True))

@@ -26,14 +26,16 @@ The noise of a direction is in proportion to its singular value, and so is its n
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, along_rows, cast, like, namespace, take, to_numpy
-from steinpath.design._designs import Design
+from steinpath.design._base import Design
 from steinpath.engine._basis import RANK_TOL, Trajectory, compress
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._precision import design_in
 from steinpath.engine._shortcuts import GramLinearization, SpectralLinearization, has_gram, spectrum
@@ -41,44 +43,44 @@ from steinpath.engine._tangents import Feed, Linearization, responses
 
 # Relative size of the smallest directions in the basis that holds those of rank-one Jacobians:
 # their effect on the traces is small in itself.
-_SPAN_TOL = 1e-4
+SPAN_TOL = 1e-4
 # Probes to begin with, if X has more columns than rows; a few more if not, and where products with
 # the Gram matrix make them cheap.
 _PROBES, _MORE_IF_TALL, _MORE_WITH_GRAM = 16, 4, 8
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class ProbeColumns:
     """What the columns of a compressed feed inject and read.
 
     With the covariance known nothing is fed back, and ``into_v`` is None.
     """
 
-    into_eta: Array  # (p, k)
-    into_v: Array | None  # (n, k)
-    reader: Array  # (p, k)
+    into_eta: Array  # (p, members, k)
+    into_v: Array | None  # (n, members, k)
+    reader: Array  # (p, members, k)
 
-    def astype(self, dtype: Any) -> Columns:
+    def astype(self, dtype: Any) -> ProbeColumns:
         """Return the columns in another precision."""
         into_v = self.into_v if self.into_v is None else cast(self.into_v, dtype)
-        return Columns(cast(self.into_eta, dtype), into_v, cast(self.reader, dtype))
+        return ProbeColumns(cast(self.into_eta, dtype), into_v, cast(self.reader, dtype))
 
 
-def follow(linearization: Linearization, coordinates: Array, columns: Columns) -> Array:
+def follow(linearization: Linearization, coordinates: Array, columns: ProbeColumns) -> Array:
     """Coefficients of the corrections, in one pass of the tangents.
 
     Parameters
     ----------
     linearization : Linearization
         The recursion of the tangents.
-    coordinates : Array of shape (N, k), or (N, members, k) for a batch
+    coordinates : Array of shape (N, members, k)
         Coordinates of the duals, in the direction of each column.
-    columns : Columns
+    columns : ProbeColumns
         What is injected and read.
 
     Returns
     -------
-    Array of shape (N + 1, k) or (N + 1, members, k)
+    Array of shape (N + 1, members, k)
     """
     dtype = columns.reader.dtype
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
@@ -108,7 +110,7 @@ def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
     return counts
 
 
-class Readings:
+class ProbeEstimates:
     """The probes of one path: the direction of each, and what was read of it.
 
     Parameters
@@ -171,99 +173,156 @@ class Readings:
 
 
 class Compression:
-    """A path prepared for compressed corrections, and the probes drawn so far.
+    """A batch prepared for compressed corrections, and the probes drawn so far.
 
     Parameters
     ----------
-    path : Path
-        The path.
-    moments : Array of shape (p, p), optional
-        Second moments of a row of its design, if they are known.
-    row_squares : Array of shape (n,), optional
+    batch : Batch
+        The paths.
+    moments : sequence of Array of shape (p, p), or of None
+        Second moments of a row of each member's design, if they are known.
+    row_squares : sequence of Array of shape (n,), or of None
         Squared sizes of the rows.
     n_probes : int, optional
-        Probes to begin with; between 16 and 28 by default.
-    rng : numpy.random.Generator
-        Randomness of the sketch and of the probes.
+        Probes of each member to begin with; between 16 and 28 by default.
+    rngs : sequence of numpy.random.Generator
+        Randomness of the sketch and of the probes of each member.
     dtype : dtype
         Precision of the tangents.
+    use_gram : bool, optional
+        Whether to follow tangents by the Gram matrix; where that pays by default.
+    span_tol : float, optional
+        Relative size of the smallest directions in the basis of rank-one Jacobians.
+
+    Attributes
+    ----------
+    estimates : list of ProbeEstimates
+        What the probes of each member found.
+    first : int
+        How many probes of each there are to be at first.
     """
 
     def __init__(
         self,
-        path: Path,
-        moments: Array | None,
-        row_squares: Array | None,
+        batch: Batch,
+        moments: Sequence[Array | None],
+        row_squares: Sequence[Array | None],
         n_probes: int | None,
-        rng: np.random.Generator,
+        rngs: Sequence[np.random.Generator],
         dtype: Any,
+        use_gram: bool | None = None,
+        span_tol: float = SPAN_TOL,
     ):
-        self.path, self.moments, self.row_squares = path, moments, row_squares
-        self._rng = rng
-        self._linearization = Linearization(path, design_in(path, dtype, rng))
-        usual = usual_probes(path)
-        reduce = self._gram_pays(n_probes or usual)
-        trajectory = compress(path, rng, _SPAN_TOL if reduce else RANK_TOL)
-        self._gram = self._linearization.design.gram() if reduce else None
-        if self._gram is not None:
-            self._linearization = Linearization(path)  # a copy of X in another precision can go
-            self._span = _with_constant(path, trajectory.directions)
-        self._readings = Readings(trajectory.leading(RANK_TOL), row_squares)
-        self.draw(n_probes or usual + _MORE_WITH_GRAM * reduce)
+        self.batch, self._moments, self._row_squares = batch, moments, row_squares
+        self._rngs = rngs
+        self._linearization = Linearization(batch, design_in(batch, dtype, rngs))
+        self.first = n_probes or usual_probes(batch)
+        if use_gram is None:
+            use_gram = gram_pays(batch, self.first)
+        self._gram = None
+        trajectories = compress(batch, rngs, span_tol if use_gram else RANK_TOL)
+        if use_gram:
+            self._gram = self._linearization.design.gram()
+            self._linearization = Linearization(batch)  # a copy of X in another precision can go
+            self._spans = [_with_constant(batch, each.directions) for each in trajectories]
+            self.first += _MORE_WITH_GRAM * (n_probes is None)
+        self.estimates = [
+            ProbeEstimates(trajectory.leading(RANK_TOL), squares)
+            for trajectory, squares in zip(trajectories, row_squares, strict=True)
+        ]
+        self._on_rows = [
+            known is None and rows_are_less_noisy(batch, squares)
+            for known, squares in zip(moments, row_squares, strict=True)
+        ]
 
-    @property
-    def n_probes(self) -> int:
-        """Number of probes, over all directions."""
-        return self._readings.n_probes
+    def draw(self, wanted: Mapping[int, int]) -> None:
+        """Draw more probes for some members, until these have about so many."""
+        labels = {k: self.estimates[k].missing(count) for k, count in wanted.items()}
+        for on_rows in (False, True):
+            members = [k for k, new in labels.items() if len(new) and self._on_rows[k] == on_rows]
+            if members:
+                self._draw(members, [labels[k] for k in members], on_rows)
 
-    def draw(self, n_probes: int) -> None:
-        """Draw more probes, until there are about ``n_probes``."""
-        labels = self._readings.missing(n_probes)
-        if not len(labels):
-            return
-        columns = self._columns(len(labels))
-        recursion: Linearization = self._linearization
+    def _draw(self, members: Sequence[int], labels: Sequence[np.ndarray], on_rows: bool) -> None:
+        linearization = self._linearization
+        if len(members) < len(self.batch):
+            part = self.batch.part(members)
+            precise = linearization.design.example.dtype
+            linearization = Linearization(part, part.data.design.astype(precise))
+        design = linearization.design
+        size = design.n_rows if on_rows else design.shape[1]
+        probes = _side_by_side(
+            [
+                design.signs(self._rngs[k], size, len(new))
+                for k, new in zip(members, labels, strict=True)
+            ]
+        )
+        if on_rows:
+            probes = design.here(probes)
+        coordinates = _side_by_side(
+            [self.estimates[k].coordinates(new) for k, new in zip(members, labels, strict=True)]
+        )
+        columns = self._columns(design, members, probes, on_rows)
         if self._gram is not None:
             columns = columns.astype(self._gram.dtype)
-            recursion = GramLinearization(self.path, self._gram, self._span, columns.into_v)
-            columns = replace(columns, into_v=recursion.injection())
-        found = follow(recursion, self._readings.coordinates(labels), columns)
-        self._readings.add(labels, to_numpy(found))
+            spans = _side_by_side([self._spans[k] for k in members])
+            part = linearization.batch
+            linearization = GramLinearization(part, self._gram, spans, columns.into_v)
+            columns = replace(columns, into_v=linearization.injection())
+        found = to_numpy(follow(linearization, coordinates, columns))
+        for place, (k, new) in enumerate(zip(members, labels, strict=True)):
+            self.estimates[k].add(new, found[:, place, : len(new)])
 
-    def corrections(self) -> CompressedCorrections:
-        """Return the corrections by all probes drawn so far."""
-        return self._readings.corrections()
-
-    def _gram_pays(self, n_probes: int) -> bool:
-        path = self.path
-        n, p = path.n_samples, path.design.shape[1]
-        saved = path.n_iter * n_probes * (2 * n - p)
-        return has_gram(path) and saved > n * p
-
-    def _columns(self, width: int) -> Columns:
-        design = self._linearization.design
-        on_rows = self.moments is None and rows_are_less_noisy(self.path, self.row_squares)
-        signs = design.signs(self._rng, design.n_rows if on_rows else design.shape[1], width)
-        if on_rows:
-            signs = design.here(signs)
-        return probe_columns(design, self.moments, self.row_squares, signs, on_rows)
+    def _columns(
+        self, design: Design, members: Sequence[int], probes: Array, on_rows: bool
+    ) -> ProbeColumns:
+        xp, known = namespace(probes), [self._moments[k] for k in members]
+        if known[0] is not None and any(each is not known[0] for each in known):
+            own = [cast(each, probes.dtype) @ probes[:, k, :] for k, each in enumerate(known)]
+            return ProbeColumns(probes, None, xp.stack(own, axis=1))
+        squares = [self._row_squares[k] for k in members]
+        scales = None
+        if any(each is not None for each in squares):
+            one = xp.ones_like(self.batch.data.y[:, 0])  # constant columns have no sizes
+            scales = xp.stack([one if each is None else each for each in squares], axis=1)
+        return probe_columns(design, known[0], scales, probes, on_rows)
 
 
-def usual_probes(path: Path) -> int:
+def _side_by_side(blocks: Sequence[Array]) -> Array:
+    """Return blocks of members as one (size, members, width), with zeros where one is narrower."""
+    xp, width = namespace(blocks[0]), max(block.shape[1] for block in blocks)
+    padded = [
+        xp.concat([x, xp.zeros_like(x[:, :1]) + like(np.zeros((1, width - x.shape[1])), x)], axis=1)
+        if x.shape[1] < width
+        else x
+        for x in blocks
+    ]
+    return xp.stack(padded, axis=1)
+
+
+def gram_pays(batch: Batch, n_probes: int) -> bool:
+    """Whether products with the Gram matrix are cheaper than those with X."""
+    n, p = batch.n_samples, batch.data.design.shape[1]
+    saved = batch.n_iter * n_probes * (2 * n - p)
+    return has_gram(batch) and saved > n * p
+
+
+def usual_probes(batch: Batch) -> int:
     """How many probes to begin with."""
-    return _PROBES + _MORE_IF_TALL * (path.n_samples >= path.n_features)
+    return _PROBES + _MORE_IF_TALL * (batch.n_samples >= batch.n_features)
 
 
-def rows_are_less_noisy(path: Path, row_squares: Array | None) -> bool:
+def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
     """Whether signs on the rows are less noisy than on the columns.
 
     They are on the shorter side, and where some rows weigh much more than others.
     """
-    if path.n_samples < path.design.shape[1]:
+    design = batch.data.design
+    if batch.n_samples < design.shape[1]:
         return True
     if row_squares is None:
         return False
-    return path.design.largest(float(namespace(row_squares).max(row_squares))) > 2
+    return design.largest(float(namespace(row_squares).max(row_squares))) > 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,38 +358,42 @@ class CompressedCorrections:
 
 def probe_columns(
     design: Design, moments: Array | None, row_squares: Array | None, probes: Array, on_rows: bool
-) -> Columns:
+) -> ProbeColumns:
     """Return the columns that estimate the traces by probes of coefficients, or of rows."""
     if moments is not None:
         weighed = namespace(probes).tensordot(cast(moments, probes.dtype), probes, axes=1)
-        return Columns(probes, None, weighed)
+        return ProbeColumns(probes, None, weighed)
     if on_rows:
-        reader = design.rmatmat(probes)
-        columns = Columns(reader, probes, reader)
+        reader = design.adjoint(probes)
+        columns = ProbeColumns(reader, probes, reader)
     else:
-        into_v = design.matmat(probes)
-        columns = Columns(design.rmatmat(into_v), into_v, probes)
+        into_v = design.forward(probes)
+        columns = ProbeColumns(design.adjoint(into_v), into_v, probes)
     if row_squares is None:
         return columns
     weights = along_rows(cast(row_squares, probes.dtype), columns.into_v)
     return replace(columns, into_v=weights * columns.into_v)
 
 
-def _with_constant(path: Path, directions: Array) -> Array:
+def _with_constant(batch: Batch, directions: Array) -> Array:
     """Return a basis of the duals themselves, from one of the centred duals."""
-    if not path.fit_intercept:
+    if not batch.data.fit_intercept:
         return directions
     xp = namespace(directions)
-    constant = xp.ones_like(directions[:, :1]) / math.sqrt(path.n_samples)
+    constant = xp.ones_like(directions[:, :1]) / math.sqrt(batch.n_samples)
     return xp.concat([directions, constant], axis=1)
 
 
 def spectral_corrections(
-    path: Path, moments: Array | None, row_squares: Array | None, rng: np.random.Generator
+    path: Path,
+    moments: Array | None,
+    row_squares: Array | None,
+    rng: np.random.Generator,
+    span_tol: float = SPAN_TOL,
 ) -> CompressedCorrections:
     """Corrections without random probes, where `steinpath.engine._shortcuts.has_spectrum`."""
     found = spectrum(path, moments, row_squares)
-    trajectory = compress(path, rng, _SPAN_TOL)
+    (trajectory,) = compress(Batch.of(path), [rng], span_tol)
     ones = namespace(found.values).ones_like(found.values)
     if found.moments is not None:
         feeds = [ones, None, found.moments]
@@ -338,9 +401,10 @@ def spectral_corrections(
         weights = ones if found.row_squares is None else found.row_squares
         feeds = [found.values**2, found.values * weights, ones]
     width = trajectory.rank
-    columns = Columns(
-        *(None if f is None else f[:, None] + path.design.zeros(1, width) for f in feeds)
+    columns = ProbeColumns(
+        *(None if f is None else f[:, None, None] + path.design.zeros(1, 1, width) for f in feeds)
     )
-    coefficients = follow(SpectralLinearization(path, found), trajectory.coordinates, columns)
+    coordinates = trajectory.coordinates[:, None, :]
+    coefficients = follow(SpectralLinearization(path, found), coordinates, columns)[:, 0, :]
     directions = trajectory.scaled(row_squares)
     return CompressedCorrections(directions, coefficients, 0 * coefficients)

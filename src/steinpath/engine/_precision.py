@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
-from steinpath.design._designs import Design
-from steinpath.engine._path import Path
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
 
 
-def design_in(path: Path, dtype: Any, *rngs: np.random.Generator) -> Design:
-    """Return the path's design in another precision, or as it is where that would not do.
+def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> Design:
+    """Return the batch's design in another precision, or as it is where that would not do.
 
     It would not if entries overflow, or if their means are so large that nothing is left of them
-    once they are centred; nor if the path itself is near the limits of the precision. A user's
-    own maps are called with what they expect: the path's precision. There is one generator, or
-    one for each member of a batch.
+    once they are centred; nor if a path itself is near the limits of the precision. A user's
+    own maps are called with what they expect: the path's precision. There is one generator for
+    each member.
     """
-    if not path.maps.structured:
-        return path.design
-    design = path.design.astype(dtype)
-    signs = [path.design.signs(rng, design.shape[1]) for rng in rngs]
-    probe = namespace(path.y).stack(signs, axis=1) if path.is_batch else signs[0]
-    product = path.design.matmat(probe)
-    copied = path.design.array(design.matmat(design.array(probe)))
-    xp = namespace(product)
+    whole = batch.data.design
+    if not batch.maps.structured:
+        return whole
+    design = whole.astype(dtype)
+    signs = [whole.signs(rng, design.shape[1]) for rng in rngs]
+    probe = namespace(batch.data.y).stack(signs, axis=1)[:, :, None]
+    product = whole.forward(probe)
+    copied = whole.array(design.forward(design.array(probe)))
+    states = batch.states
 
-    def size(array: Array) -> np.ndarray:  # of the largest entry of each member, without a copy
-        axes = tuple(range(array.ndim - 1)) if path.is_batch else None
+    def size(array: Array, member_axis: int) -> np.ndarray:
+        """Return the largest entry of each member, without a copy."""
+        xp, axes = namespace(array), tuple(k for k in range(3) if k != member_axis)
         high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
         largest = np.maximum(high, -low)
-        return largest if path.is_batch else np.asarray(path.design.largest(float(largest)))
+        return np.array([whole.largest(float(each)) for each in largest])
 
-    sizes = [size(array) for array in (product, path.iterates, path.duals)]
+    sizes = [size(product, 1), size(states.b, 0), size(states.u, 0)]
     moderate = all(np.all((each == 0) | ((each > 1e-10) & (each < 1e10))) for each in sizes)
-    faithful = np.all(size(copied - product) <= 1e-3 * sizes[0])
-    return design if moderate and faithful else path.design
+    faithful = np.all(size(copied - product, 1) <= 1e-3 * sizes[0])
+    return design if moderate and faithful else whole

@@ -19,10 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, like, namespace, take
-from steinpath.algorithms._family import ProximalTangent
-from steinpath.algorithms._recursion import Tangent
-from steinpath.design._designs import Design, InterceptDesign
+from steinpath._support.arrays import (
+    Array,
+    cast,
+    folded,
+    like,
+    members_product,
+    namespace,
+    rows_product,
+    take,
+)
+from steinpath.algorithms._base import ProximalTangent, Tangent
+from steinpath.design._base import Design
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._tangents import Coordinates, Linearization
 from steinpath.problem._jacobians import Diagonal, FreeLast, Jacobian, RankOne
@@ -32,49 +42,54 @@ from steinpath.problem._jacobians import Diagonal, FreeLast, Jacobian, RankOne
 # ------------------------------------------------------------------------------------------------
 
 
-def has_gram(path: Path) -> bool:
-    """Whether `GramLinearization` can follow the path."""
-    return path.maps.structured and path.loss.isotropic and path.design.has_gram
+def has_gram(path: Path | Batch) -> bool:
+    """Whether `GramLinearization` can follow the path, or all paths of a batch."""
+    data = path.data
+    return path.maps.structured and data.loss.isotropic and data.design.has_gram
 
 
 class GramLinearization(Linearization):
     """The linearised recursion with dual tangents ``X μ + Y ζ + D δ`` as blocks ``[μ; ζ; δ]``.
 
     Y is an orthonormal basis of the duals, which contains the directions of the rank-one parts.
-    Column ``j`` of D is what column ``j`` of the feed injects into ``dv``; δ is a single row.
+    Column ``j`` of D is what column ``j`` of the feed injects into ``dv``; δ is a single row. Each
+    member has its own Y and D.
 
     Parameters
     ----------
-    path : Path
-        The path.
+    batch : Batch
+        The paths, which share X.
     gram : Array of shape (p, p)
         ``Xᵀ X``, in the precision of the tangents.
-    basis : Array of shape (n, q)
-        The basis Y.
-    injected : Array of shape (n, k), optional
+    basis : Array of shape (n, members, q)
+        The bases Y.
+    injected : Array of shape (n, members, k), optional
         The columns D, if anything is injected into ``dv``.
     """
 
-    def __init__(self, path: Path, gram: Array, basis: Array, injected: Array | None):
-        super().__init__(path)
-        data, dtype = path.design, gram.dtype
+    def __init__(self, batch: Batch, gram: Array, basis: Array, injected: Array | None):
+        super().__init__(batch)
+        data, dtype = batch.data.design, gram.dtype
         self._injects = injected is not None
         if injected is None:
-            injected = data.zeros(data.shape[0], 1)
-        self._basis = cast(basis, dtype)
-        self._reach = cast(data.rmatmat(basis), dtype)  # XᵀY
-        self._across = data.over_rows(self._basis.T @ cast(injected, dtype))
-        image = cast(data.rmatmat(data.array(injected)), dtype)
-        self.design = GramDesign(gram, self._reach, image, None)
+            injected = data.zeros(data.shape[0], len(batch), 1)
+        # (members, q, n), and members first in what follows from it
+        self._basis = _members_first(cast(basis, dtype), transpose=True)
+        reach = _members_first(cast(data.adjoint(basis), dtype))  # XᵀY
+        self._reach = reach
+        across = members_product(self._basis, cast(injected, dtype))  # YᵀD
+        self._across = data.over_rows(across)
+        image = cast(data.adjoint(data.array(injected)), dtype)
+        self.design = GramDesign(gram, reach, image, None)
 
     def injection(self) -> Array | None:
         """Return what the feed injects into ``dv``, in these coordinates: ones in the last row."""
         if not self._injects:
             return None
         xp = namespace(self._across)
-        width = self._across.shape[1]
-        ones = xp.ones_like(self._across[:1, :])
-        return xp.concat([self.design.zeros(self.design.shape[0] - 1, width), ones], axis=0)
+        ones = xp.ones_like(self._across[:1, ...])
+        zeros = self.design.zeros(self.design.shape[0] - 1, *self._across.shape[1:])
+        return xp.concat([zeros, ones], axis=0)
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
         found: list[tuple[Tangent, Tangent]] = []
@@ -83,7 +98,7 @@ class GramLinearization(Linearization):
         inside = self._in_span(jacobians)
         for (dual, primal), jacobian in zip(both, inside, strict=True):
             assert isinstance(dual, ProximalTangent)
-            found.append((replace(dual, jacobian=jacobian), primal))
+            found.append((dual.by(jacobian), primal))
         return found
 
     def _in_span(self, jacobians: Sequence[Jacobian]) -> list[Jacobian]:
@@ -91,29 +106,37 @@ class GramLinearization(Linearization):
         if not rank_one:
             return [_isotropic(each) for each in jacobians]
         xp = namespace(self._basis)
-        directions = cast(xp.stack([each.direction for each in rank_one]), self._basis.dtype)
-        directions = self.path.design.over_rows(directions @ self._basis)
-        return [self._turned(each, directions[k, :]) for k, each in enumerate(rank_one)]
+        directions = xp.concat([each.direction for each in rank_one], axis=2)  # (n, members, T)
+        directions = members_product(self._basis, cast(directions, self._basis.dtype))
+        directions = self.batch.data.design.over_rows(directions)
+        inner = xp.concat([members_product(self._reach, directions), directions], axis=0)
+        injected = xp.matrix_transpose(_members_first(directions)) @ _members_first(self._across)
+        return [
+            _RankOneInSpan(
+                each.scale,
+                each.coefficient,
+                directions[:, :, k : k + 1],
+                inner[:, :, k : k + 1],
+                injected[:, k, :],
+            )
+            for k, each in enumerate(rank_one)
+        ]
 
-    def _turned(self, jacobian: RankOne, direction: Array) -> Jacobian:
-        xp = namespace(self._basis)
-        return _RankOneInSpan(
-            jacobian.scale,
-            jacobian.coefficient,
-            direction,
-            xp.concat([self._reach @ direction, direction]),
-            direction @ self._across,
-        )
+
+def _members_first(block: Array, transpose: bool = False) -> Array:
+    """Return a block (size, members, columns) as matrices (members, size, columns)."""
+    xp = namespace(block)
+    return xp.permute_dims(block, (1, 2, 0) if transpose else (1, 0, 2))
 
 
 class GramDesign(Design):
     """X between the coordinates of dual tangents and (some of) those of primal ones."""
 
     def __init__(self, gram: Array, reach: Array, injected: Array, columns: Coordinates):
-        # XᵀX, XᵀY and XᵀD; of the first two, the rows of the columns
+        # XᵀX, XᵀY of each member and XᵀD; of all, the rows of the columns
         self.example, self._reach, self._injected = gram, reach, injected
         p = int(gram.shape[0])
-        self.shape = (int(gram.shape[1] + reach.shape[1]) + 1, p)
+        self.shape = (int(gram.shape[1] + reach.shape[2]) + 1, p)
         self._place = np.full(self.shape[0], p)  # of each coordinate in a block with a row of 0
         self._place[slice(p) if columns is None else columns] = np.arange(p)
 
@@ -123,16 +146,19 @@ class GramDesign(Design):
         return take(padded, self._place)
 
     def rmatmat(self, block: Array) -> Array:
+        raise NotImplementedError("blocks of dual tangents have members")
+
+    def adjoint(self, block: Array) -> Array:
         p = self.example.shape[1]
-        result = self.example @ block[:p, :] + self._reach @ block[p:-1, :]
-        return result + self._injected * block[-1:, :]
+        result = folded(lambda mu: self.example @ mu, block[:p, ...])
+        result += members_product(self._reach, block[p:-1, ...])
+        return result + self._injected * block[-1:, ...]
 
     def part(self, rows: Coordinates, columns: Coordinates) -> GramDesign | None:
         if columns is None:
             return None
-        matrices = self.example, self._reach, self._injected
-        gram, reach, injected = (take(matrix, columns) for matrix in matrices)
-        return GramDesign(gram, reach, injected, columns)
+        gram, injected = (take(matrix, columns) for matrix in (self.example, self._injected))
+        return GramDesign(gram, take(self._reach, columns, axis=1), injected, columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,16 +167,15 @@ class _RankOneInSpan(Jacobian):
 
     scale: Array
     coefficient: Array
-    direction: Array  # its coordinates ζ; the others are zero
-    inner: Array  # products of the direction with the columns of X and Y
-    injected: Array  # and with those of D
+    direction: Array  # (q, members, 1): its coordinates ζ; the others are zero
+    inner: Array  # (p + q, members, 1): products of the direction with the columns of X and Y
+    injected: Array  # (members, k): and with those of D
 
     def __call__(self, block: Array) -> Array:
-        xp = namespace(block)
-        along = xp.tensordot(self.inner, block[:-1, :], axes=1) + self.injected * block[-1, :]
+        along = rows_product(self.inner, block[:-1, ...]) + self.injected * block[-1, ...]
         result = self.scale * block
         q = self.direction.shape[0]
-        result[-1 - q : -1, :] += self.direction[:, None] * (self.coefficient * along)
+        result[-1 - q : -1, ...] += self.direction * (self.coefficient * along)
         return result
 
     def affine(self, shift: float, factor: float) -> Jacobian:
@@ -165,6 +190,8 @@ class _RankOneInSpan(Jacobian):
         raise NotImplementedError("of one column alone")
 
     def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
+        if self.scale.dtype == dtype:
+            return self
         return replace(
             self, scale=cast(self.scale, dtype), coefficient=cast(self.coefficient, dtype)
         )
@@ -192,7 +219,7 @@ class SpectralLinearization(Linearization):
     """
 
     def __init__(self, path: Path, spectrum: Spectrum):
-        super().__init__(path)
+        super().__init__(Batch.of(path))
         self.design = DiagonalDesign(spectrum.values)
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
@@ -204,12 +231,14 @@ def _without_rank_one(tangent: Tangent) -> Tangent:
     assert isinstance(tangent, ProximalTangent)
     jacobian = tangent.jacobian
     if isinstance(jacobian, FreeLast):  # the last coordinate is the intercept's here, too
-        return replace(tangent, jacobian=replace(jacobian, head=_isotropic(jacobian.head)))
-    return replace(tangent, jacobian=_isotropic(jacobian))
+        return tangent.by(replace(jacobian, head=_isotropic(jacobian.head)))
+    return tangent.by(_isotropic(jacobian))
 
 
 def _isotropic(jacobian: Jacobian) -> Diagonal:
-    return Diagonal(jacobian.isotropic())
+    value = jacobian.isotropic()
+    shaped = hasattr(value, "ndim")
+    return Diagonal(namespace(value).reshape(value, (1, 1, 1)) if shaped else value)
 
 
 class DiagonalDesign(Design):
@@ -266,7 +295,7 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
     # whatever the precision of X: eigenvalues of its Gram matrix are squares
     gram = design.gram(of_rows, dtype=namespace(path.y).float64)
     xp = namespace(gram)
-    constant = design.height if isinstance(design, InterceptDesign) else None
+    constant = design.intercept_scale if isinstance(design, InterceptDesign) else None
     if constant is not None:  # orthogonal to the centred features, and treated apart
         gram = gram - constant**2 if of_rows else gram[:-1, :-1]
     vectors: Any = None
@@ -288,7 +317,7 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
         inner = cast(moments[features, features], gram.dtype)
         right = vectors
         if of_rows:
-            right = other_side(cast(design.rmatmat(design.array(vectors)), gram.dtype)[features, :])
+            right = other_side(cast(design.adjoint(design.array(vectors)), gram.dtype)[features, :])
         forms_right = xp.sum(right * (inner @ right), axis=0)
         unseen = xp.linalg.trace(inner) - xp.sum(forms_right)
         tails.append((0.0, float(unseen), 0.0))
@@ -297,7 +326,7 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
         if not of_rows:
             no_constant = [] if constant is None else [0 * vectors[:1, :]]
             padded = design.array(xp.concat([vectors, *no_constant], axis=0))
-            left = other_side(cast(design.matmat(padded), gram.dtype))
+            left = other_side(cast(design.forward(padded), gram.dtype))
         forms_left = xp.sum(cast(row_squares, gram.dtype)[:, None] * left**2, axis=0)
     if constant is not None:
         tails.append((constant * math.sqrt(n), constant**2, 1.0))

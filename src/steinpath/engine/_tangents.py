@@ -16,19 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, like, namespace, take, to_numpy
-from steinpath.algorithms._recursion import Tangent
-from steinpath.design._designs import Design
-from steinpath.engine._path import Path, rows
+from steinpath.algorithms._base import History, Tangent
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._loop import Histories, iterate
 
-# Iterations that share a copy of the active part of X: few enough for their active sets to be
-# alike, enough to pay for the copy.
-_WINDOW = 20
-# A part of X is copied if it is smaller than this share of the whole.
-_WORTH_COPYING = 0.8
+#: Iterations that share a copy of the active part of X: few enough for their active sets to be
+#: alike, enough to pay for the copy.
+WINDOW = 20
+#: A part of X is copied if it is smaller than this share of the whole.
+WORTH_COPYING = 0.8
 
 #: Coordinates as increasing indices on the host; None for all.
 Coordinates = np.ndarray | None
@@ -64,31 +66,45 @@ class Window:
 
 
 class Linearization:
-    """The derivatives of a path's maps at its own iterates.
+    """The derivatives of the maps of a batch at its own iterates.
 
     Parameters
     ----------
-    path : Path
+    batch : Batch
         Where to differentiate.
     design : Design, optional
-        The path's design in another precision, which is then that of the tangents.
+        The batch's design in another precision, which is then that of the tangents.
     keep : bool, default=False
         Keep the derivatives for another pass, at the memory of another path.
+    window : int, optional
+        Iterations that share a copy of the active part of X.
+    worth_copying : float, optional
+        A part of X is copied if it is smaller than this share of the whole.
     """
 
-    def __init__(self, path: Path, design: Design | None = None, keep: bool = False):
-        self.path = path
-        self.design = path.design if design is None else design
-        self.n_iter, self.n_samples = path.n_iter, path.n_samples
-        self.memory = path.maps.memory
+    def __init__(
+        self,
+        batch: Batch,
+        design: Design | None = None,
+        keep: bool = False,
+        window: int = WINDOW,
+        worth_copying: float = WORTH_COPYING,
+    ):
+        self.batch = batch
+        self.design = batch.data.design if design is None else design
+        self.n_iter, self.n_samples = batch.n_iter, batch.n_samples
+        self.memory = batch.maps.memory
+        self._length, self._worth_copying = window, worth_copying
         self._residuals: list[Array] | None = None  # of maps that look at all of them
+        # what updates carry can only be told by going through all iterations
+        keep = keep or batch.maps.carries
         self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
 
     def windows(self, start: int = 1) -> Iterator[Window]:
         """Windows from iteration ``start`` to the end."""
         recent: list[Tangent] = []  # the primal tangents that shaped the histories of db
-        for corner in range(1, self.n_iter + 1, _WINDOW):
-            first, last = max(start, corner), min(corner + _WINDOW, self.n_iter + 1)
+        for corner in range(1, self.n_iter + 1, self._length):
+            first, last = max(start, corner), min(corner + self._length, self.n_iter + 1)
             if first >= last:
                 continue
             dual, primal = (list(x) for x in zip(*self._tangents(first, last), strict=True))
@@ -100,60 +116,70 @@ class Linearization:
         if self._known is None:
             return self._differentiate(first, last)
         if not all(t in self._known for t in range(first, last)):
-            self._known |= dict(enumerate(self._differentiate(first, last), first))
+            low, high = (1, self.n_iter + 1) if self.batch.maps.carries else (first, last)
+            self._known |= dict(enumerate(self._differentiate(low, high), low))
         return [self._known[t] for t in range(first, last)]
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        if not self.path.maps.structured or self.path.is_batch:
-            return [self._at(t) for t in range(first, last)]
+        maps = self.batch.maps
+        if not maps.structured or maps.carries:
+            carried = [None, None]
+            return [self._at(t, carried) for t in range(first, last)]
         start = max(first, 2)  # the first iteration has a shorter history
-        alone = [self._at(t) for t in range(first, min(start, last))]
+        alone = [self._at(t, [None, None]) for t in range(first, min(start, last))]
         return alone if start >= last else [*alone, *self._at_once(start, last)]
 
     def _at_once(self, first: int, last: int) -> Iterator[tuple[Tangent, Tangent]]:
-        """Differentiate the maps of blocks of columns, of which each iteration is one."""
-        path = self.path
+        """Differentiate the maps of blocks whose columns are the iterations."""
+        batch = self.batch
         before = slice(first - 2, last - 2), slice(first - 1, last - 1)
         u, b, eta = (
-            [history[times, :].T for times in before]
-            for history in (path.duals, path.iterates, path.etas)
+            History(batch.block(name, times) for times in before) for name in ("u", "b", "eta")
         )
-        v = [path.residual(times).T for times in before]
-        times = like(np.arange(first, last), path.y)
-        dual = path.maps.dual_tangent(times, u, v)
-        primal = path.maps.primal_tangent(times, b, [*eta, path.etas[first:last, :].T])
+        v = History(batch.residual(times) for times in before)
+        eta.append(batch.block("eta", slice(first, last)))
+        times = like(np.arange(first, last), batch.data.y)
+        dual = batch.maps.dual_tangent(times, u, v)
+        primal = batch.maps.primal_tangent(times, b, eta)
         iterations = range(first, last)
         return zip(dual.columns(iterations), primal.columns(iterations), strict=True)
 
-    def _at(self, t: int) -> tuple[Tangent, Tangent]:
-        path, low = self.path, 0 if self.memory is None else max(0, t - self.memory)
+    def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
+        """Differentiate at one iteration; what the updates carry is read and renewed."""
+        batch, low = self.batch, 0 if self.memory is None else max(0, t - self.memory)
         u, b, eta = (
-            rows(history[low:t, ...]) for history in (path.duals, path.iterates, path.etas)
+            History(batch.block(name, slice(s, s + 1)) for s in range(low, t))
+            for name in ("u", "b", "eta")
         )
+        u.carried, b.carried = carried
         if self.memory is None and self._residuals is None:
-            self._residuals = [path.residual(s) for s in range(self.n_iter)]
-        v = self._residuals[:t] if self._residuals else [path.residual(s) for s in range(low, t)]
-        dual = path.maps.dual_tangent(t, u, v)
-        primal = path.maps.primal_tangent(t, b, [*eta, path.etas[t, ...]])
+            self._residuals = [batch.residual(slice(s, s + 1)) for s in range(self.n_iter)]
+        if self._residuals is None:
+            v = History(batch.residual(slice(s, s + 1)) for s in range(low, t))
+        else:
+            v = History(self._residuals[:t])
+        dual = batch.maps.dual_tangent(t, u, v)
+        eta.append(batch.block("eta", slice(t, t + 1)))
+        primal = batch.maps.primal_tangent(t, b, eta)
+        carried[:] = u.carried, b.carried
         return dual, primal
 
     def _window(
         self, first: int, dual: list[Tangent], primal: list[Tangent], recent: list[Tangent]
     ) -> Window:
-        if not self.path.maps.structured:
+        if not self.batch.maps.structured:
             return Window(first, self.design, None, None, dual, primal)
         n, p = self.design.shape
         dtype = self.design.example.dtype
-        if self.path.is_batch:  # each member has active rows and columns of its own
-            whole = [[tangent.part(None, dtype) for tangent in each] for each in (dual, primal)]
-            return Window(first, self.design, None, None, *whole)
-        active_rows = _union(dual)
-        # the residuals of the first iteration still see the columns of the last iterates
-        active_columns = _union([*recent, *primal])
-        part = None
-        count = float(self.design.over_rows(np.asarray(float(_size(active_rows, n)))))
-        if count * _size(active_columns, p) < _WORTH_COPYING * self.design.n_rows * p:
-            part = self.design.part(active_rows, active_columns)
+        part, active_rows, active_columns = None, None, None
+        if self.design.members == 1:  # else each has active rows and columns of its own
+            active_rows = _union(dual)
+            # the residuals of the first iteration still see the columns of the last iterates
+            active_columns = _union([*recent, *primal])
+            count = float(self.design.over_rows(np.asarray(float(_size(active_rows, n)))))
+            share = count * _size(active_columns, p) / (self.design.n_rows * p)
+            if share < self._worth_copying:
+                part = self.design.part(active_rows, active_columns)
         if part is None:
             part, active_rows, active_columns = self.design, None, None
         return Window(
@@ -185,18 +211,17 @@ def _size(coordinates: Coordinates, all_of_them: int) -> int:
 class Feed:
     """What is injected into a block of tangent columns, and what is read from it.
 
-    Column ``k`` of ``deta^t`` gets ``into_eta[:, k]`` times the weight ``eta_weights(t)[k]``, and
+    Column ``k`` of ``deta^t`` gets that of ``into_eta`` times its weight in ``eta_weights(t)``, and
     ``dv^t`` likewise, all divided by √n. A reading is the sum of a reader and ``db^t``,
     multiplied entry by entry, over each column.
 
     Attributes
     ----------
-    into_eta : Array of shape (p, k), optional
-    into_v : Array of shape (n, k), optional
-    readers : sequence of Array of shape (p, k)
-        For a batch, all these have the shape (p, members, k) or (n, members, k).
+    into_eta : Array of shape (p, members, k), optional
+    into_v : Array of shape (n, members, k), optional
+    readers : sequence of Array of shape (p, members, k)
     eta_weights, v_weights : callable
-        From an iteration to an array of shape (k,), or to None for no injection.
+        From an iteration to an array of shape (members, k), or to None for no injection.
         ``v_weights(t)`` is called after the readings of iteration ``t`` were handed out, so that
         it may depend on them.
     """
@@ -209,7 +234,7 @@ class Feed:
 
     @property
     def width(self) -> tuple[int, ...]:
-        """Number of columns, behind that of a batch's members."""
+        """Number of members, and of columns of each."""
         return tuple(self.readers[0].shape[1:])
 
     def read(self, db: Array) -> list[Array]:
@@ -241,55 +266,58 @@ def responses(
     ------
     t : int
         Iteration.
-    readings : list of Array of shape (k,)
+    readings : list of Array of shape (members, k)
         One per reader.
     """
     memory = linearization.memory
-    past = start if memory is None else min(start, memory)
+    length = start if memory is None else min(start, memory)
     n, p = linearization.design.shape
-    old: tuple[Coordinates, Coordinates] | None = None
+    past: Histories | None = None
+    old: tuple[Coordinates, Coordinates] = None, None
     for window in linearization.windows(start):
-        design, local = window.design, feed.part(window)
-        step = _Step(design, 1 / math.sqrt(linearization.n_samples), local)
-        if old is None:
-            rest_n, rest_p = (design.zeros(m, *feed.width) for m in design.shape)
-            du, dv = [rest_n] * past, [rest_n] * (past - 1)
-            db, deta = [rest_p] * past, [rest_p] * past
+        local = feed.part(window)
+        step = TangentStep(window, 1 / math.sqrt(linearization.n_samples), local)
+        if past is None:
+            rest_n, rest_p = (window.design.zeros(m, *feed.width) for m in window.design.shape)
+            past = Histories(
+                History([rest_n] * length),
+                History([rest_n] * (length - 1)),
+                History([rest_p] * length),
+                History([rest_p] * length),
+            )
         elif not window.whole or any(coordinates is not None for coordinates in old):
-            du = [_moved(block, old[0], window.rows, n) for block in du]
-            db = [_moved(block, old[1], window.columns, p) for block in db]
-            times = range(window.first - len(db), window.first - 1)
-            dv = [step.residual(t, block) for t, block in zip(times, db[:-1], strict=True)]
-        for t, (dual, primal) in enumerate(
-            zip(window.dual, window.primal, strict=True), window.first
-        ):
-            dv.append(step.residual(t - 1, db[-1]))
-            du.append(dual(du, dv))
-            deta.append(step.eta(t, du[-1]))
-            db.append(primal(db, deta))
-            yield t, local.read(db[-1])
-            if memory is not None:
-                for history in (du, dv, db, deta):
-                    del history[:-memory]
+            past.u[:] = [_moved(block, old[0], window.rows, n) for block in past.u]
+            past.b[:] = [_moved(block, old[1], window.columns, p) for block in past.b]
+            times = range(window.first - len(past.b), window.first - 1)
+            past.v[:] = [step.residual(t, b) for t, b in zip(times, past.b[:-1], strict=True)]
+        times = range(window.first, window.first + len(window.dual))
+        for t, newest in zip(times, iterate(step, past, times, memory), strict=True):
+            yield t, local.read(newest.b)
         old = window.rows, window.columns
-        del window, design, local, step  # before the next window copies its part of X
+        del window, local, step  # before the next window copies its part of X
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
-    """The two products with X, and the injections that follow them."""
+class TangentStep:
+    """A step of tangents: the algorithm's updates linearised, and what is injected; a `Step`."""
 
-    design: Design
+    window: Window
     scale: float
     feed: Feed
 
     def residual(self, t: int, db: Array) -> Array:
-        block = self.design.matmat(-self.scale * db)
+        block = self.window.design.forward(-self.scale * db)
         return self._inject(block, self.feed.into_v, self.feed.v_weights(t))
 
+    def dual(self, t: int, du: History, dv: History) -> Array:
+        return self.window.dual[t - self.window.first](du, dv)
+
     def eta(self, t: int, du: Array) -> Array:
-        block = self.design.rmatmat(self.scale * du)
+        block = self.window.design.adjoint(self.scale * du)
         return self._inject(block, self.feed.into_eta, self.feed.eta_weights(t))
+
+    def primal(self, t: int, db: History, deta: History) -> Array:
+        return self.window.primal[t - self.window.first](db, deta)
 
     def _inject(self, block: Array, probes: Array | None, weights: Array | None) -> Array:
         if probes is not None and weights is not None:

@@ -32,12 +32,13 @@ from steinpath._support.validation import (
     check_instance,
     check_rng,
 )
-from steinpath.design._designs import InterceptDesign
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._tangents import Feed, Linearization, responses
 
-# Tangent columns that advance together: wide enough for fast products, small enough for caches.
-_WIDTH = 256
+#: Tangent columns that advance together: wide enough for fast products, small enough for caches.
+WIDTH = 256
 
 METHODS = ("exact", "hutchinson")
 
@@ -69,7 +70,8 @@ class CorrectionMatrices:
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
         """Corrected fitted values, ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
-        shift = self.weights(skip)[:, : path.n_iter] @ path.centered_duals()
+        duals = path.dual - Batch.of(path).dual_means()[0, ...]
+        shift = self.weights(skip)[:, : path.n_iter] @ duals
         if self.row_squares is not None:
             shift = shift * self.row_squares
         return path.fitted - shift
@@ -138,10 +140,13 @@ def compute_matrices(
     rho_squared: Array | None,
     rng: np.random.Generator,
     always_K: bool = False,
+    width: int = WIDTH,
+    linearization: Linearization | None = None,
 ) -> CorrectionMatrices:
     """Return the matrices with one layer per random probe; see `correction_matrices`.
 
-    With the moments known, K is of no use to the corrections.
+    With the moments known, K is of no use to the corrections. So many tangent columns advance
+    together, of a linearization that keeps its derivatives.
     """
     if method == "exact":
         streams = _exact_streams(path, moments, rho_squared)
@@ -149,9 +154,9 @@ def compute_matrices(
         streams = _random_streams(path, moments, rho_squared, n_probes, rng)
     if moments is not None and not always_K:
         del streams["v"]
-    (*W, A), *rest = _responses(
-        Linearization(path, keep=True), streams, sum_layers=method == "exact"
-    )
+    if linearization is None:
+        linearization = Linearization(Batch.of(path), keep=True)
+    (*W, A), *rest = _responses(linearization, streams, method == "exact", width)
     root_n = math.sqrt(path.n_samples)
     K = None
     if rest:
@@ -179,8 +184,8 @@ def _exact_streams(path: Path, covariance: Array | None, rho_squared: Array | No
     design = path.design
     n, p = design.shape
     basis = design.array(np.eye(p))
-    columns = design.matmat(basis)
-    read_eta = [design.rmatmat(columns)]
+    columns = design.forward(basis)
+    read_eta = [design.adjoint(columns)]
     if covariance is not None:
         read_eta.insert(0, covariance)
     weighted = columns if rho_squared is None else rho_squared[:, None] * columns
@@ -203,11 +208,11 @@ def _random_streams(
     n, p = design.shape
 
     g, xi = design.signs(rng, p, n_probes), design.signs(rng, n, n_probes)
-    read_eta = [design.rmatmat(design.matmat(g))]
+    read_eta = [design.adjoint(design.forward(g))]
     if covariance is not None:
         read_eta.insert(0, covariance @ g)
     weighted = xi if rho_squared is None else rho_squared[:, None] * xi
-    return {"eta": _Stream(g, read_eta), "v": _Stream(xi, [design.rmatmat(weighted)])}
+    return {"eta": _Stream(g, read_eta), "v": _Stream(xi, [design.adjoint(weighted)])}
 
 
 def second_moments(path: Path, covariance: Any) -> Array:
@@ -222,12 +227,12 @@ def second_moments(path: Path, covariance: Any) -> Array:
     p = path.n_features
     moments = path.design.zeros(p + 1, p + 1)
     moments[:p, :p] = covariance
-    moments[p, p] = path.design.height**2
+    moments[p, p] = path.design.intercept_scale**2
     return moments
 
 
 def _responses(
-    linearization: Linearization, streams: _Streams, sum_layers: bool
+    linearization: Linearization, streams: _Streams, sum_layers: bool, width: int
 ) -> list[list[Array]]:
     """Read the responses to impulses at every time.
 
@@ -235,15 +240,15 @@ def _responses(
     after an impulse ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k``
     as a single layer. Streams, and impulse times, advance together as columns of one block.
     """
-    N = linearization.path.n_iter
-    zeros = linearization.path.design.zeros
+    N = linearization.n_iter
+    zeros = linearization.batch.data.design.zeros
     counts = [stream.probes.shape[1] for stream in streams.values()]
     results = [
         [zeros(1 if sum_layers else m, N + 1, N + 1) for _ in stream.readers]
         for m, stream in zip(counts, streams.values(), strict=True)
     ]
-    few = min(max(counts), _WIDTH)
-    times = max(1, _WIDTH // min(sum(counts), _WIDTH))
+    few = min(max(counts), width)
+    times = max(1, width // min(sum(counts), width))
     for k in range(0, max(counts), few):
         parts = {
             name: stream.part(slice(min(k, m), min(k + few, m)))
@@ -279,7 +284,7 @@ def _impulse_readings(
             xp.concat([block] * times, axis=1) if other == name else zeros(block.shape[0], width)
             for other, width in zip(streams, widths, strict=True)
         ]
-        return xp.concat(parts, axis=1)
+        return xp.concat(parts, axis=1)[:, None, :]
 
     def impulse(name: str, time: int) -> Array | None:
         if name not in streams or not first <= time < last:
@@ -288,7 +293,7 @@ def _impulse_readings(
         weights = [
             np.repeat(now * (other == name), counts[other]).astype(float) for other in streams
         ]
-        return array(np.concatenate(weights))
+        return array(np.concatenate(weights))[None, :]
 
     feed = Feed(
         placed("eta", streams["eta"].probes),
@@ -297,10 +302,10 @@ def _impulse_readings(
         lambda t: impulse("eta", t),
         lambda t: impulse("v", t + 1),
     )
-    results = [zeros(N + 1, *feed.width) for _ in feed.readers]
+    results = [zeros(N + 1, sum(widths)) for _ in feed.readers]
     for t, readings in responses(linearization, feed, start=first):
         for result, reading in zip(results, readings, strict=True):
-            result[t, ...] = reading
+            result[t, :] = reading[0, :]
 
     found, start = [], 0
     for (name, m), width in zip(counts.items(), widths, strict=True):

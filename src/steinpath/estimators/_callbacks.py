@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from steinpath._support.arrays import Array
-from steinpath.design._designs import InterceptDesign
-from steinpath.engine._path import Setting
-from steinpath.engine._side_by_side import Watch
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._data import RunData
+from steinpath.engine._loop import Watch
 
 __all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
 
@@ -47,7 +47,7 @@ class Progress:
             self._root.call_on_fit_task_begin(**self._facts)
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
-    def watch(self, setting: Setting, scale: Array, known: int) -> Watch | None:
+    def watch(self, data: RunData, scale: Array, known: int) -> Watch | None:
         """Return what is to be called after each iteration; None if nobody listens.
 
         So many iterations are ``known`` from a warm start. Callbacks are shown the model of the
@@ -58,8 +58,8 @@ class Progress:
 
         def model(b: Array) -> dict[str, Any]:
             intercept = 0.0
-            if isinstance(setting.design, InterceptDesign):
-                intercept = float(setting.design.intercepts(b.T)[0]) + setting.offset
+            if isinstance(data.design, InterceptDesign):
+                intercept = float(data.design.intercepts(b.T)[0] + data.offset[0])
             return {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
 
         def after(t: int, b: Array) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -24,24 +24,28 @@ from steinpath._support.validation import (
     check_number,
     warn,
 )
-from steinpath._tuning import Tuning, choose
-from steinpath.algorithms._family import ChambollePock, ProximalAlgorithm
-from steinpath.design._designs import Design, RemoteDesign
+from steinpath._tuning import Tuning, choose, start
+from steinpath.algorithms._base import ProximalAlgorithm
+from steinpath.algorithms._family import ChambollePock
+from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.engine._grid import (
-    MOST_STRENGTHS,
-    STRONGEST,
+from steinpath.design._remote import RemoteDesign
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData, prepare
+from steinpath.engine._null_model import lam_grid
+from steinpath.engine._path import Path
+from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath.estimators._rows import PreparedRows, prepare_rows
+from steinpath.problem._grid import (
+    LARGEST_LAM,
+    MOST_LAMS,
     PenaltyOf,
-    check_strengths,
-    lam_grid,
+    check_lam_values,
     make_penalty,
 )
-from steinpath.engine._path import Path, Setting, prepare
-from steinpath.engine._side_by_side import extend_side_by_side, start_side_by_side
-from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
-from steinpath.estimators._rows import Rows, prepare_rows
 from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
-from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Penalty, Ridge
+from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
+from steinpath.risk._options import RiskOptions
 
 # Attributes that only a fit with a risk estimate has.
 _OF_THE_RISK = (
@@ -57,9 +61,9 @@ _OF_THE_RISK = (
 class _Warm(NamedTuple):
     """What a warm start goes on from."""
 
-    rows: Rows
+    rows: PreparedRows
     algorithm: ProximalAlgorithm
-    paths: list[Path]
+    batch: Batch
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -124,9 +128,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         rows, design = prepare_rows(
             X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
         )
-        paths, self.alphas_ = self._run(rows, design, progress)
-        k, t = self._select(paths)
-        path = paths[k]
+        batch, self.alphas_ = self._run(rows, design, progress)
+        k, t = self._select(batch)
+        path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
@@ -166,7 +170,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
 
     def _check_parameters(self) -> None:
         """Check what nothing else does."""
-        check_count("n_alphas", self.n_alphas, high=MOST_STRENGTHS)
+        check_count("n_alphas", self.n_alphas, high=MOST_LAMS)
         check_count("n_iter", self.n_iter)
         for name in ("fit_intercept", "standardize", "warm_start"):
             check_flag(name, getattr(self, name))
@@ -189,84 +193,77 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             )
         return needed
 
-    def _select(self, paths: list[Path]) -> tuple[int, int]:
+    def _select(self, batch: Batch) -> tuple[int, int]:
         """Return which path and which iterate to take."""
-        last = paths[0].n_iter
+        last = batch.n_iter
         iterate = None
         if self.select != "risk":
             iterate = last if self.select == "last" else min(int(self.select), last)
-        if self.method is None or paths[0].design.weights is not None:
+        if self.method is None or batch.data.rows.weights is not None:
             assert iterate is not None  # or this had been refused
             return 0, iterate
-        tuning = choose(
-            paths,
-            self.alphas_ * math.sqrt(paths[0].n_samples),
-            rule=self.rule,
-            iterate=iterate,
+        options = RiskOptions(
             test_loss=self.test_loss,
             method=self.method,
             row_scale=self.row_scale,
             audit=self.audit,
-            rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
         )
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        lams = self.alphas_ * math.sqrt(batch.n_samples)
+        tuning = choose(batch, lams, options, seed, self.rule, iterate)
         self._keep_risk(tuning)
         return tuning.best
 
-    def _run(self, rows: Rows, design: Design, progress: Progress) -> tuple[list[Path], np.ndarray]:
+    def _run(
+        self, rows: PreparedRows, design: Design, progress: Progress
+    ) -> tuple[Batch, np.ndarray]:
         """Run all penalties side by side, or go on from where the last fit stopped."""
         loss, penalty_of = self._loss(), self._penalty()
         algorithm = ChambollePock() if self.algorithm is None else self.algorithm
         check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
-        setting = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
-        alphas, lams = self._strengths(setting, penalty_of)
-        penalties = [make_penalty(penalty_of, lam) for lam in lams]
-        paths = self._known(setting, penalties, algorithm, rows)
-        if paths is None:
-            paths = start_side_by_side(setting, penalties, algorithm)
-        paths = extend_side_by_side(
-            paths, self.n_iter, progress.watch(setting, rows.scale, paths[0].n_iter)
-        )
-        self._warm = _Warm(rows.copy(), algorithm, paths) if self.warm_start else None
-        return paths, alphas
+        data = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
+        alphas, lams = self._grid(data, penalty_of)
+        batch = start(data, penalty_of, lams, algorithm)
+        known = self._known(batch, algorithm, rows)
+        batch = batch if known is None else known
+        watch = progress.watch(data, rows.scale, batch.n_iter)
+        batch = batch.extended(self.n_iter, watch)
+        self._warm = _Warm(rows.copy(), algorithm, batch) if self.warm_start else None
+        return batch, alphas
 
-    def _strengths(self, setting: Setting, penalty: PenaltyOf) -> tuple[np.ndarray, np.ndarray]:
+    def _grid(self, data: RunData, penalty: PenaltyOf) -> tuple[np.ndarray, np.ndarray]:
         """Return the penalties to try, on the scale of scikit-learn and as ``lam``."""
-        root_n, example = math.sqrt(setting.design.shape[0]), make_penalty(penalty, 1.0)
+        root_n, example = math.sqrt(data.design.shape[0]), make_penalty(penalty, 1.0)
         if isinstance(example, NoPenalty):
             alphas = np.zeros(1)
         elif isinstance(self.alpha, Real):
-            alphas = np.array([check_number("alpha", self.alpha, low=0, high=STRONGEST)])
+            alphas = np.array([check_number("alpha", self.alpha, low=0, high=LARGEST_LAM)])
         elif isinstance(self.alpha, str) or self.alpha is None:
             if self.alpha != "auto":
                 raise ValueError(f"alpha must be 'auto', a number or several, got {self.alpha!r}")
-            lams = lam_grid(setting, example, self.n_alphas)
+            lams = lam_grid(data, example, self.n_alphas)
             return lams / root_n, lams
         else:
-            alphas = check_strengths("alpha", self.alpha)
+            alphas = check_lam_values("alpha", self.alpha)
         return alphas, alphas * root_n
 
-    def _known(
-        self,
-        setting: Setting,
-        penalties: list[Penalty],
-        algorithm: ProximalAlgorithm,
-        rows: Rows,
-    ) -> list[Path] | None:
-        """Return the paths of the last fit, if this one goes on from them."""
+    def _known(self, new: Batch, algorithm: ProximalAlgorithm, rows: PreparedRows) -> Batch | None:
+        """Return the runs of the last fit, if this one goes on from them."""
         warm = getattr(self, "_warm", None)
         if not self.warm_start or warm is None:
             return None
-        first = warm.paths[0]
+        old = warm.batch
         same = (
-            first.n_iter <= self.n_iter
-            and first.loss == setting.loss
-            and first.fit_intercept == self.fit_intercept
+            old.n_iter <= self.n_iter
+            and old.data.loss == new.data.loss
+            and old.data.fit_intercept == new.data.fit_intercept
             and warm.algorithm == algorithm
-            and [path.penalty for path in warm.paths] == penalties
+            and len(old) == len(new)
+            and old.penalty == new.penalty
             and warm.rows.equal(rows)
         )
         # the design of that fit may have been made of data that changed in place since
-        return [replace(path, design=setting.design) for path in warm.paths] if same else None
+        return old.on(new.data) if same else None
 
     def _keep_risk(self, tuning: Tuning) -> None:
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr

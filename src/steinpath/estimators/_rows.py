@@ -1,4 +1,4 @@
-"""Rows as the engine wants them: counts written out, columns of unit size."""
+"""PreparedRows as the engine wants them: counts written out, columns of unit size."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
 from steinpath._support.validation import check_array, check_size, warn
-from steinpath.design._designs import (
-    DenseDesign,
-    Design,
-    ScalableDesign,
-    ScaledDesign,
-    SparseDesign,
-)
+from steinpath.design._base import Design, ScalableDesign
+from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.design._sparse import SparseDesign
+from steinpath.design._transformed import ScaledDesign
 
 # Counts are written out as rows up to this many entries of X.
 _MOST_ENTRIES = 2**30
 
 
-class Rows(NamedTuple):
+class PreparedRows(NamedTuple):
     """The data of a fit.
 
     Attributes
@@ -45,13 +42,13 @@ class Rows(NamedTuple):
     scale: np.ndarray
     centre: np.ndarray | None = None
 
-    def copy(self) -> Rows:
+    def copy(self) -> PreparedRows:
         """Return a copy, which later changes of the data do not reach."""
         weights = None if self.weights is None else self.weights.copy()
         X = self.X if needs_blocks(self.X) else self.X.copy()
         return self._replace(X=X, y=self.y.copy(), weights=weights)
 
-    def equal(self, other: Rows) -> bool:
+    def equal(self, other: PreparedRows) -> bool:
         """Whether the data are the same; of files one does not know whether they have changed."""
         kinds = [(_is_sparse(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
         if kinds[0] != kinds[1] or needs_blocks(self.X) or needs_blocks(other.X):
@@ -74,7 +71,7 @@ def prepare_rows(
     about_mean: bool,
     centre: bool = False,
     dtype: Any = None,
-) -> tuple[Rows, Design]:
+) -> tuple[PreparedRows, Design]:
     """Return the rows, and a design of their standardised columns.
 
     An array is divided once and for all, which is faster, and everything else in each product,
@@ -121,7 +118,7 @@ def prepare_rows(
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
     y = check_array("y", y, ndim=1, reference=np.empty(0, dtype or own_dtype))
-    return Rows(X, y, weights, scale, means), design
+    return PreparedRows(X, y, weights, scale, means), design
 
 
 def _weighted(

@@ -59,7 +59,7 @@ def plot_coefficients(
     -------
     matplotlib.axes.Axes
     """
-    if path.is_batch:
+    if isinstance(path, Sequence):
         raise ValueError("this is a batch of paths; draw its members, one at a time")
     p, last = path.n_features, path.n_iter
     names = _check_names(names, p)

@@ -24,7 +24,7 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     rows : sequence of Ranked
-        What to draw, in any order; see `steinpath.app.fitting`.
+        What to draw, in any order; see ``steinpath.app.fitting``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
 

@@ -1,8 +1,10 @@
 """Structured Jacobians of proximal maps: what is stored is the structure, never a square matrix.
 
-A Jacobian is called on a vector or on a block of columns. All of them are symmetric, as
-Jacobians of proximal maps are, and all are closed under ``shift * I + factor * J``, which
-turns the Jacobian of a gradient into that of its proximal map and back (Moreau).
+A Jacobian is called on a vector or on a block of columns: of shape (size, columns) for the Jacobian
+of a map at a vector, (size, members, columns) for that of a map at a block of several members. All
+of them are symmetric, as Jacobians of proximal maps are, and all are closed under ``shift * I +
+factor * J``, which turns the Jacobian of a gradient into that of its proximal map and back
+(Moreau).
 
 Structure is also what makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`),
 tangents are zero and need not be computed; where it is a multiple of the identity
@@ -12,13 +14,13 @@ tangents are zero and need not be computed; where it is a multiple of the identi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, cast, like, namespace, rows_product, take
+from steinpath._support.arrays import Array, along_rows, cast, like, namespace, take
+from steinpath.problem._rows import Rows
 
 
 class Jacobian(ABC):
@@ -45,7 +47,7 @@ class Jacobian(ABC):
 
     @abstractmethod
     def columns(self, count: int) -> list[Jacobian]:
-        """Return the Jacobians of the columns of a block, from that of a map of the block."""
+        """Return the Jacobians at each column of a block (size, members, columns)."""
 
     def isotropic(self) -> Array | float | None:
         """Return the multiple of the identity that this is up to rank one; None if it is none."""
@@ -65,7 +67,7 @@ class Diagonal(Jacobian):
         return Diagonal(shift + factor * self.entries)
 
     def support(self) -> Array | None:
-        return self.entries != 0 if getattr(self.entries, "ndim", 0) == 1 else None
+        return None if _is_for_all(self.entries) else _any_member(self.entries != 0)
 
     def columns(self, count: int) -> list[Jacobian]:
         return [Diagonal(entries) for entries in _columns(self.entries, count)]
@@ -74,7 +76,7 @@ class Diagonal(Jacobian):
         return Diagonal(_part(self.entries, coordinates, dtype))
 
     def isotropic(self) -> Array | float | None:
-        if getattr(self.entries, "ndim", 0) == 0:
+        if not hasattr(self.entries, "ndim") or self.entries.ndim == 0:
             return self.entries
         xp = namespace(self.entries)
         low, high = xp.min(self.entries), xp.max(self.entries)
@@ -88,13 +90,11 @@ class RankOne(Jacobian):
     scale: Array
     coefficient: Array
     direction: Array
-    #: Completes a sum over coordinates of which some are elsewhere.
-    over_rows: Callable[[Array], Array] | None = None
+    #: How sums over the coordinates are taken, where these are rows.
+    rows: Rows
 
     def __call__(self, block: Array) -> Array:
-        along = rows_product(self.direction, block)
-        if self.over_rows is not None:
-            along = self.over_rows(along)
+        along = self.rows.inner(along_rows(self.direction, block), block)
         scale, coefficient, direction = (
             along_rows(field, block) for field in (self.scale, self.coefficient, self.direction)
         )
@@ -109,16 +109,13 @@ class RankOne(Jacobian):
         return None
 
     def columns(self, count: int) -> list[Jacobian]:
-        scales, coefficients = self.scale[0, :], self.coefficient[0, :]
-        return [
-            RankOne(scales[k], coefficients[k], direction, self.over_rows)
-            for k, direction in enumerate(_columns(self.direction, count))
-        ]
+        fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
+        return [RankOne(s, c, z, self.rows) for s, c, z in zip(*fields, strict=True)]
 
     def part(self, coordinates: Array | None, dtype: Any) -> RankOne:
         fields = (self.scale, self.coefficient, self.direction)
         scale, coefficient, direction = (_part(field, coordinates, dtype) for field in fields)
-        return RankOne(scale, coefficient, direction, self.over_rows)
+        return RankOne(scale, coefficient, direction, self.rows)
 
     def isotropic(self) -> Array | float | None:
         return self.scale
@@ -176,7 +173,7 @@ class GroupwiseRankOne(Jacobian):
         )
 
     def support(self) -> Array:
-        return self.groups.spread((self.scale != 0) | (self.coefficient != 0))
+        return _any_member(self.groups.spread((self.scale != 0) | (self.coefficient != 0)))
 
     def columns(self, count: int) -> list[Jacobian]:
         fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
@@ -227,40 +224,62 @@ class FreeLast(Jacobian):
 
 
 @dataclass(frozen=True, eq=False)
-class OfColumns(Jacobian):
-    """Jacobians of different kinds, one for each column of a block, or member of a batch."""
+class PerMember(Jacobian):
+    """Jacobians of different kinds, one for each member."""
 
     each: tuple[Jacobian, ...]
 
     def __call__(self, block: Array) -> Array:
-        found = [own(block[:, k, ...]) for k, own in enumerate(self.each)]
-        return namespace(block).stack(found, axis=1)
+        found = [own(block[:, k : k + 1, :]) for k, own in enumerate(self.each)]
+        return namespace(block).concat(found, axis=1)
 
-    def affine(self, shift: float, factor: float) -> OfColumns:
-        return OfColumns(tuple(own.affine(shift, factor) for own in self.each))
+    def affine(self, shift: float, factor: float) -> PerMember:
+        return PerMember(tuple(own.affine(shift, factor) for own in self.each))
 
-    def support(self) -> None:
-        return None
+    def support(self) -> Array | None:
+        union = None
+        for own in self.each:
+            mask = own.support()
+            if mask is None:
+                return None
+            union = mask if union is None else union | mask
+        return union
 
     def columns(self, count: int) -> list[Jacobian]:
-        return list(self.each)
+        split = zip(*(own.columns(count) for own in self.each), strict=True)
+        return [PerMember(tuple(each)) for each in split]
 
-    def part(self, coordinates: Array | None, dtype: Any) -> OfColumns:
-        return OfColumns(tuple(own.part(coordinates, dtype) for own in self.each))
+    def part(self, coordinates: Array | None, dtype: Any) -> PerMember:
+        return PerMember(tuple(own.part(coordinates, dtype) for own in self.each))
+
+
+def _is_for_all(values: Array) -> bool:
+    """Whether a number, or one for each member, stands for all coordinates."""
+    return not hasattr(values, "ndim") or values.ndim == 0 or values.shape[0] == 1
+
+
+def _any_member(mask: Array) -> Array:
+    """Return which coordinates are in the masks of any member."""
+    if mask.ndim == 1:
+        return mask
+    if mask.shape[1:] == (1, 1):
+        return mask[:, 0, 0]
+    return namespace(mask).any(mask, axis=tuple(range(1, mask.ndim)))
 
 
 def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
-    """Return some of a vector's entries in another precision; numbers stay as they are."""
+    """Return the values of some coordinates in another precision; numbers stay as they are."""
     if not hasattr(values, "ndim"):
         return values
-    if coordinates is not None and values.ndim == 1:
+    if coordinates is not None and not _is_for_all(values):
         values = take(values, coordinates)
     return cast(values, dtype)
 
 
 def _columns(values: Array, count: int) -> list[Array]:
-    """Columns of a matrix; what is the same for all of them as often as it is needed."""
-    if getattr(values, "ndim", 0) < 2:
+    """Columns of a block as blocks; what is the same for all of them as often as it is needed."""
+    if not hasattr(values, "ndim") or values.shape[-1] == 1:
         return [values] * count
-    rows = values.T + 0  # a copy, so that each is in one piece
-    return [rows[k, :] for k in range(count)]
+    xp = namespace(values)
+    pieces = xp.permute_dims(values, (values.ndim - 1, *range(values.ndim - 1))) + 0  # in one piece
+    return [pieces[k, ..., None] for k in range(count)]

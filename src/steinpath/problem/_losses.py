@@ -17,31 +17,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, clip, namespace, norm_of_columns, to_numpy
-from steinpath._support.validation import LARGEST, store_number
+from steinpath._support.arrays import Array, along_members, cast, clip, namespace, to_numpy
+from steinpath._support.validation import LARGEST
 from steinpath.problem._jacobians import Diagonal, Jacobian, RankOne
 from steinpath.problem._registry import ParameterSpec, Registered, Registry
+from steinpath.problem._rows import Rows
 
 # Where a minimum is not unique, rounding must not decide which one is taken.
 _ROUNDING = 16 * float(np.finfo(float).eps)
-
-
-class Share(Protocol):
-    """Some of the rows of a design; see `steinpath.design.Design`."""
-
-    shape: tuple[int, int]
-
-    @property
-    def n_rows(self) -> int:
-        """Number of all rows."""
-
-    def over_rows(self, partial: Array) -> Array:
-        """Return a sum over all rows, from the sum over those that are here."""
 
 
 #: All losses by name.
@@ -60,15 +48,22 @@ class Loss(Registered, ABC):
     isotropic: ClassVar[bool] = False
 
     @abstractmethod
-    def value(self, r: Array) -> Array:
-        """Loss of the residual ``r``: a vector, or each column of a block."""
+    def value(self, r: Array, rows: Rows | None = None) -> Array:
+        """Loss of the residual ``r``: a vector, or each column of a block.
+
+        ``rows`` says how many rows there are and how sums over them are taken; by default all of
+        them are here, and each counts once.
+        """
 
     @abstractmethod
-    def gradient(self, r: Array, step: float = 0.0) -> Array:
-        """Gradient of the loss smoothed by ``step``; a subgradient where there is no smoothing."""
+    def gradient(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Array:
+        """Gradient of the loss smoothed by ``step``; a subgradient where there is no smoothing.
+
+        Where rows have weights, it is that of one copy of each row.
+        """
 
     @abstractmethod
-    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
+    def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Jacobian:
         """Jacobian of `gradient`."""
 
     @abstractmethod
@@ -78,28 +73,13 @@ class Loss(Registered, ABC):
         The weights are best as they were given: integers are exact.
         """
 
-    def weighted(self, weights: Array) -> Loss:
-        """Return the loss of rows that count unequally, ``weights`` having the mean 1.
-
-        It is as if each row were there ``weights[i]`` times; gradients are those of one copy.
-        """
-        raise NotImplementedError(f"{self!r} has no weights")
-
-    def on_part(self, kept: int, total: int) -> Loss:
-        """Return the loss of ``kept`` of ``total`` rows, given zeros for the other residuals."""
-        return self
-
-    def shared(self, share: Share) -> Loss:
-        """Return the loss of all rows, for residuals of those in a share of them."""
-        raise NotImplementedError(f"{self!r} cannot be shared out")
-
-    def prox(self, r: Array, step: float) -> Array:
+    def prox(self, r: Array, step: Any, rows: Rows | None = None) -> Array:
         """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
-        return r - step * self.gradient(r, step)
+        return r - step * self.gradient(r, step, rows)
 
-    def prox_jacobian(self, r: Array, step: float) -> Jacobian:
+    def prox_jacobian(self, r: Array, step: Any, rows: Rows | None = None) -> Jacobian:
         """Jacobian of `prox`."""
-        return self.hessian(r, step).affine(1.0, -step)
+        return self.hessian(r, step, rows).affine(1.0, -step)
 
 
 class SeparableLoss(Loss):
@@ -114,32 +94,24 @@ class SeparableLoss(Loss):
         """Loss of each observation."""
 
     @abstractmethod
-    def score(self, r: Array, s: float) -> Array:
+    def score(self, r: Array, s: Any) -> Array:
         """First derivative of the smoothed ``rho``."""
 
     @abstractmethod
-    def slope(self, r: Array, s: float) -> Array:
+    def slope(self, r: Array, s: Any) -> Array:
         """Second derivative of the smoothed ``rho``."""
 
-    def value(self, r: Array) -> Array:
-        return namespace(r).sum(self.rho(r), axis=0) / math.sqrt(r.shape[0])
+    def value(self, r: Array, rows: Rows | None = None) -> Array:
+        rows = rows or Rows.of(r)
+        return rows.total(self.rho(r)) / rows.root
 
-    def gradient(self, r: Array, step: float = 0.0) -> Array:
-        scale = 1 / math.sqrt(r.shape[0])
-        return scale * self.score(r, scale * step)
+    def gradient(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Array:
+        scale = 1 / (rows or Rows.of(r)).root
+        return scale * self.score(r, _smoothing(scale, step))
 
-    def hessian(self, r: Array, step: float = 0.0) -> Diagonal:
-        scale = 1 / math.sqrt(r.shape[0])
-        return Diagonal(scale * self.slope(r, scale * step))
-
-    def on_part(self, kept: int, total: int) -> Loss:
-        return ScaledLoss(self, math.sqrt(total / kept))
-
-    def weighted(self, weights: Array) -> Loss:
-        return WeightedSum(self, weights)
-
-    def shared(self, share: Share) -> Loss:
-        return SharedSum(self, math.sqrt(share.shape[0] / share.n_rows), share)
+    def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Diagonal:
+        scale = 1 / (rows or Rows.of(r)).root
+        return Diagonal(along_members(scale * self.slope(r, _smoothing(scale, step)), r))
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
@@ -155,85 +127,28 @@ class SeparableLoss(Loss):
         return low / 2 + high / 2
 
 
-@dataclass(frozen=True)
-class ScaledLoss(Loss):
-    """Another loss times a factor."""
-
-    loss: Loss
-    factor: float
-
-    def value(self, r: Array) -> Array:
-        return self.factor * self.loss.value(r)
-
-    def gradient(self, r: Array, step: float = 0.0) -> Array:
-        return self.factor * self.loss.gradient(r, self.factor * step)
-
-    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
-        return self.loss.hessian(r, self.factor * step).affine(0.0, self.factor)
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return self.loss.location(y, weights)
+def _smoothing(scale: Any, step: Any) -> Any:
+    """``scale * step``; exactly the number 0 where there is no smoothing."""
+    return 0.0 if isinstance(step, float) and step == 0 else scale * step
 
 
-class StandIn(Loss):
-    """A loss in place of the one that the user chose, which step sizes and messages speak of."""
-
-    loss: Loss
-
-    @property
-    def smoothness(self) -> float | None:  # type: ignore[override]
-        """Of the loss that was chosen."""
-        return self.loss.smoothness
-
-    def __repr__(self) -> str:
-        return repr(self.loss)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SharedSum(StandIn, ScaledLoss):
-    """A separable loss of which some rows are here; the factor makes up for their number."""
-
-    share: Share
-
-    def value(self, r: Array) -> Array:
-        return self.share.over_rows(super().value(r))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WeightedSum(StandIn):
-    """A separable loss whose rows count unequally; its smoothness is that of one copy of a row."""
-
-    loss: SeparableLoss
-    weights: Array
-
-    def value(self, r: Array) -> Array:
-        total = namespace(r).sum(along_rows(self.weights, r) * self.loss.rho(r), axis=0)
-        return total / math.sqrt(r.shape[0])
-
-    def gradient(self, r: Array, step: float = 0.0) -> Array:
-        return self.loss.gradient(r, step)
-
-    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
-        return self.loss.hessian(r, step)
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return self.loss.location(y, weights)
-
-
-def _clipped_ratio(r: Array, s: float, low: float, high: float) -> Array:
+def _clipped_ratio(r: Array, s: Any, low: float, high: float) -> Array:
     """``r / s`` clipped to ``[low, high]``, also in the limit ``s = 0``."""
     xp = namespace(r)
-    if s == 0:
+    if isinstance(s, float) and s == 0:
         zero = xp.zeros_like(r)
         return xp.where(r > 0, zero + high, xp.where(r < 0, zero + low, zero))
     return clip(r / s, low, high)
 
 
-def _inside(r: Array, low: float, high: float, value: float) -> Array:
+def _inverse(s: Any) -> Any:
+    """``1 / s``; 0 in the limit ``s = 0``, where the slope is zero almost everywhere."""
+    return 0.0 if isinstance(s, float) and s == 0 else 1 / s
+
+
+def _inside(r: Array, low: Any, high: Any, value: Any) -> Array:
     """``value`` where ``low < r < high``, else 0."""
-    xp = namespace(r)
-    zero = xp.zeros_like(r)
-    return xp.where((r > low) & (r < high), zero + value, zero)
+    return value * cast((r > low) & (r < high), r.dtype)
 
 
 @dataclass(frozen=True)
@@ -255,11 +170,11 @@ class LAD(SeparableLoss):
     def rho(self, r: Array) -> Array:
         return namespace(r).abs(r)
 
-    def score(self, r: Array, s: float) -> Array:
+    def score(self, r: Array, s: Any) -> Array:
         return _clipped_ratio(r, s, -1.0, 1.0)
 
-    def slope(self, r: Array, s: float) -> Array:
-        return _inside(r, -s, s, 1 / s if s else 0.0)
+    def slope(self, r: Array, s: Any) -> Array:
+        return _inside(r, -s, s, _inverse(s))
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _quantile(y, 0.5, weights)
@@ -295,16 +210,16 @@ class Quantile(SeparableLoss):
     test_loss = "quantile"
 
     def __post_init__(self) -> None:
-        store_number(self, "q", low=0, high=1, open_low=True, open_high=True)
+        self.parameter_spec.store(self)
 
     def rho(self, r: Array) -> Array:
         return namespace(r).maximum(self.q * r, (self.q - 1) * r)
 
-    def score(self, r: Array, s: float) -> Array:
+    def score(self, r: Array, s: Any) -> Array:
         return _clipped_ratio(r, s, self.q - 1, self.q)
 
-    def slope(self, r: Array, s: float) -> Array:
-        return _inside(r, (self.q - 1) * s, self.q * s, 1 / s if s else 0.0)
+    def slope(self, r: Array, s: Any) -> Array:
+        return _inside(r, (self.q - 1) * s, self.q * s, _inverse(s))
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _quantile(y, self.q, weights)
@@ -340,16 +255,16 @@ class Huber(SeparableLoss):
     smoothness = 1.0
 
     def __post_init__(self) -> None:
-        store_number(self, "delta", low=0, high=LARGEST, open_low=True)
+        self.parameter_spec.store(self)
 
     def rho(self, r: Array) -> Array:
         inner = clip(r, -self.delta, self.delta)
         return inner * (r - inner / 2)
 
-    def score(self, r: Array, s: float) -> Array:
+    def score(self, r: Array, s: Any) -> Array:
         return clip(r / (1 + s), -self.delta, self.delta)
 
-    def slope(self, r: Array, s: float) -> Array:
+    def slope(self, r: Array, s: Any) -> Array:
         end = self.delta * (1 + s)
         return _inside(r, -end, end, 1 / (1 + s))
 
@@ -381,19 +296,19 @@ class EpsilonInsensitive(SeparableLoss):
     test_loss = "epsilon_insensitive"
 
     def __post_init__(self) -> None:
-        store_number(self, "eps", low=0, high=LARGEST)
+        self.parameter_spec.store(self)
 
     def rho(self, r: Array) -> Array:
         return namespace(r).abs(self._beyond(r))
 
-    def score(self, r: Array, s: float) -> Array:
+    def score(self, r: Array, s: Any) -> Array:
         return _clipped_ratio(self._beyond(r), s, -1.0, 1.0)
 
-    def slope(self, r: Array, s: float) -> Array:
+    def slope(self, r: Array, s: Any) -> Array:
         size = namespace(r).abs(r)
         # with eps = 0 the band is empty and the slope has no hole at r = 0
         low = self.eps if self.eps > 0 else -math.inf
-        return _inside(size, low, self.eps + s, 1 / s if s else 0.0)
+        return _inside(size, low, self.eps + s, _inverse(s))
 
     def _beyond(self, r: Array) -> Array:
         return r - clip(r, -self.eps, self.eps)
@@ -412,10 +327,10 @@ class Squared(SeparableLoss):
     def rho(self, r: Array) -> Array:
         return r * r / 2
 
-    def score(self, r: Array, s: float) -> Array:
+    def score(self, r: Array, s: Any) -> Array:
         return r / (1 + s)
 
-    def slope(self, r: Array, s: float) -> Array:
+    def slope(self, r: Array, s: Any) -> Array:
         return 1 / (1 + s)  # one number: the Hessian is a multiple of the identity
 
     def location(self, y: Array, weights: Array | None = None) -> float:
@@ -431,80 +346,35 @@ class SquareRoot(Loss):
     test_loss = "squared"
     isotropic = True
 
-    def value(self, r: Array) -> Array:
-        return namespace(r).linalg.vector_norm(r, axis=0)
+    def value(self, r: Array, rows: Rows | None = None) -> Array:
+        return namespace(r).squeeze(_norm(r, rows), axis=0)
 
-    def gradient(self, r: Array, step: float = 0.0) -> Array:
-        return r / _at_least(self._norm(r), step)
+    def gradient(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Array:
+        return r / _at_least(_norm(r, rows), step)
 
-    def hessian(self, r: Array, step: float = 0.0) -> RankOne:
-        xp, norm = namespace(r), self._norm(r)
+    def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> RankOne:
+        xp, norm = namespace(r), _norm(r, rows)
         scale = 1 / _at_least(norm, step)
         outside = xp.where(norm > step, scale, xp.zeros_like(scale))
-        return RankOne(scale, -outside, r / _at_least(norm, 0.0))
-
-    def weighted(self, weights: Array) -> Loss:
-        return WeightedNorm(namespace(weights).sqrt(weights))
-
-    def shared(self, share: Share) -> Loss:
-        return SharedNorm(share)
+        return RankOne(scale, -outside, r / _at_least(norm, 0.0), rows or Rows.of(r))
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _mean(y, weights)
 
-    def _norm(self, r: Array) -> Array:
-        return norm_of_columns(r)
+
+def _norm(r: Array, rows: Rows | None) -> Array:
+    """Euclidean norm over the rows of a vector, or of each column of a block; the axis stays."""
+    xp = namespace(r)
+    if rows is None or (rows.weights is None and rows.complete is None):
+        return xp.linalg.vector_norm(r, axis=0, keepdims=True)
+    return xp.sqrt(rows.total(r**2, keepdims=True))
 
 
-def _at_least(norm: Array, step: float) -> Array:
+def _at_least(norm: Array, step: Any) -> Array:
     # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
     xp = namespace(norm)
-    return xp.clip(norm, max(step, float(xp.finfo(norm.dtype).smallest_normal)))
-
-
-@dataclass(frozen=True, eq=False)
-class SharedNorm(SquareRoot):
-    """The square-root loss of which some rows are here."""
-
-    share: Share
-
-    def __repr__(self) -> str:
-        return repr(SquareRoot())
-
-    def value(self, r: Array) -> Array:
-        xp, norm = namespace(r), self._norm(r)
-        return xp.reshape(norm, tuple(r.shape[1:]))
-
-    def hessian(self, r: Array, step: float = 0.0) -> RankOne:
-        return replace(super().hessian(r, step), over_rows=self.share.over_rows)
-
-    def _norm(self, r: Array) -> Array:
-        xp = namespace(r)
-        squares = xp.sum(r**2, axis=0, keepdims=r.ndim == 2)
-        return xp.sqrt(self.share.over_rows(squares))
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedNorm(Loss):
-    """The square-root loss of rows that count unequally, from the roots of their weights."""
-
-    roots: Array
-
-    def __repr__(self) -> str:
-        return repr(SquareRoot())
-
-    def value(self, r: Array) -> Array:
-        return SquareRoot().value(along_rows(self.roots, r) * r)
-
-    def gradient(self, r: Array, step: float = 0.0) -> Array:
-        roots = along_rows(self.roots, r)
-        return SquareRoot().gradient(roots * r, step) / roots
-
-    def hessian(self, r: Array, step: float = 0.0) -> Jacobian:
-        raise NotImplementedError("there are no tangents for rows that count unequally")
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return _mean(y, weights)
+    tiny = float(xp.finfo(norm.dtype).smallest_normal)
+    return xp.maximum(norm, step) if hasattr(step, "ndim") else xp.clip(norm, max(step, tiny))
 
 
 def _mean(y: Array, weights: Array | None) -> float:

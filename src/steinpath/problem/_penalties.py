@@ -16,14 +16,21 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, clip, like, namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    along_members,
+    along_rows,
+    clip,
+    like,
+    namespace,
+    to_numpy,
+)
 from steinpath._support.validation import check_array, store_number
 from steinpath.problem._jacobians import (
     Diagonal,
@@ -31,7 +38,7 @@ from steinpath.problem._jacobians import (
     Groups,
     GroupwiseRankOne,
     Jacobian,
-    OfColumns,
+    PerMember,
 )
 from steinpath.problem._registry import ParameterSpec, Registered, Registry
 
@@ -43,17 +50,19 @@ class Penalty(Registered, ABC):
     """A function of the coefficients that is added to the loss."""
 
     registry: ClassVar[Registry[Penalty]] = PENALTIES
+    #: Whether ``lam`` may be an array with one for each member; else members have penalties each.
+    lam_of_members: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, b: Array) -> Array:
         """Penalty of the coefficients ``b``."""
 
     @abstractmethod
-    def prox(self, b: Array, step: float) -> Array:
+    def prox(self, b: Array, step: Any) -> Array:
         """Proximal map with the given step."""
 
     @abstractmethod
-    def jacobian(self, b: Array, step: float) -> Jacobian:
+    def jacobian(self, b: Array, step: Any) -> Jacobian:
         """Jacobian of `prox` at ``b``."""
 
     @abstractmethod
@@ -80,9 +89,26 @@ class Penalty(Registered, ABC):
         """Which of ``p`` coefficients are not penalised at all."""
         return np.zeros(p, dtype=bool)
 
+    def member(self, k: int) -> Penalty:
+        """Return the penalty of one member, if members have penalties of their own."""
+        lam = getattr(self, "lam", None)
+        return replace(self, lam=float(lam[k])) if isinstance(lam, np.ndarray) else self  # type: ignore[type-var]
+
+    def repeated(self, members: int) -> Penalty:
+        """Return the penalty of so many members for each of the present ones."""
+        lam = getattr(self, "lam", None)
+        if members == 1 or not isinstance(lam, np.ndarray):
+            return self
+        return replace(self, lam=np.repeat(lam, members))  # type: ignore[type-var]
+
     def beside(self, others: Sequence[Penalty]) -> Penalty:
-        """Return a penalty for blocks of columns: this one for the first, then the others."""
-        return SideBySide((self, *others))
+        """Return the penalty of several members: this one for the first, then the others."""
+        if all(other == self for other in others):
+            return self
+        if self.lam_of_members and all(_with_lam(other, self) == self for other in others):
+            lams = [getattr(each, "lam") for each in (self, *others)]  # noqa: B009
+            return replace(self, lam=np.array(lams))  # type: ignore[type-var]
+        return PerMemberPenalty((self, *others))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key() == other._key()
@@ -117,11 +143,10 @@ class SeparablePenalty(Penalty):
     lam: float
     weights: Any = field(default=None, kw_only=True)
 
-    #: One ``lam`` for each column of a block; see `beside`.
-    _lams: ClassVar[np.ndarray | None] = None
+    lam_of_members = True
 
     def __post_init__(self) -> None:
-        store_number(self, "lam", low=0)
+        _store_lam(self)
         if self.weights is not None:
             object.__setattr__(self, "weights", _check_weights(self.weights))
 
@@ -130,14 +155,14 @@ class SeparablePenalty(Penalty):
         """Penalty of coefficients of absolute value ``size``, each with its own ``lam``."""
 
     @abstractmethod
-    def pieces(self, lam: Array, step: float) -> Sequence[tuple[Array, Array]]:
+    def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
         """``(knot, slope)`` of each linear piece of the proximal map, from the first knot on."""
 
     def value(self, b: Array) -> Array:
         xp = namespace(b)
         return xp.sum(self.cost(xp.abs(b), like(self._lam(b), b)), axis=0)
 
-    def prox(self, b: Array, step: float) -> Array:
+    def prox(self, b: Array, step: Any) -> Array:
         # the sum over the knots of the change of slope times what lies beyond
         pieces = self.pieces(self._lam(b), step)
         before = [0.0, *(slope for _, slope in pieces)]
@@ -147,10 +172,11 @@ class SeparablePenalty(Penalty):
         ]
         return reduce(operator.add, bends)
 
-    def jacobian(self, b: Array, step: float) -> Diagonal:
-        if self.isotropic and self._lams is None:
-            ((_, slope),) = self.pieces(np.asarray(self.lam * self._weights(1)[0]), step)
-            return Diagonal(float(slope))
+    def jacobian(self, b: Array, step: Any) -> Diagonal:
+        if self.isotropic:
+            weight = float(self._weights(1)[0])
+            ((_, slope),) = self.pieces(weight * _of_members(self.lam, b), step)
+            return Diagonal(along_members(slope, b))
         # ">=" makes an unpenalised coefficient, whose knots are all 0, move freely from 0
         xp = namespace(b)
         size = xp.abs(b)
@@ -163,7 +189,7 @@ class SeparablePenalty(Penalty):
     def isotropic(self) -> bool:
         pieces = self.pieces(np.asarray(self.lam), 1.0)
         alike = self.weights is None or np.ptp(self.weights) == 0
-        return bool(alike and len(pieces) == 1 and pieces[0][0] == 0)
+        return bool(alike and len(pieces) == 1 and np.all(pieces[0][0] == 0))
 
     def null_lam(self, gradient: Array) -> float:
         # the proximal map is zero up to its first knot, which is proportional to lam
@@ -183,21 +209,13 @@ class SeparablePenalty(Penalty):
 
     def __repr__(self) -> str:
         shown = ((k, v) for k, v in vars(self).items() if k != "weights" and k[0] != "_")
-        rest = [f"{k}={v:g}" for k, v in shown]
+        rest = [f"{k}={v:g}" if isinstance(v, float) else f"{k}=…" for k, v in shown]
         return (
             f"{type(self).__name__}({', '.join(rest)}{', weights=…' * (self.weights is not None)})"
         )
 
-    def beside(self, others: Sequence[Penalty]) -> Penalty:
-        same = [other for other in others if isinstance(other, type(self))]
-        if len(same) < len(others) or any(replace(each, lam=self.lam) != self for each in same):
-            return super().beside(others)
-        columns = copy(self)
-        object.__setattr__(columns, "_lams", np.array([each.lam for each in (self, *same)]))
-        return columns
-
     def _lam(self, b: Array) -> Array:
-        lam = self.lam if self._lams is None else like(self._lams, b)
+        lam = _of_members(self.lam, b)
         return lam if self.weights is None else along_rows(like(self.weights, b), b) * lam
 
     def _weights(self, p: int) -> np.ndarray:
@@ -230,7 +248,7 @@ class Lasso(SeparablePenalty):
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * size
 
-    def pieces(self, lam: Array, step: float) -> Sequence[tuple[Array, Array]]:
+    def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
         return [(step * lam, 1.0)]
 
 
@@ -251,7 +269,7 @@ class Ridge(SeparablePenalty):
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * size**2 / 2
 
-    def pieces(self, lam: Array, step: float) -> Sequence[tuple[Array, Array]]:
+    def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
         return [(0 * lam, 1 / (1 + step * lam))]
 
 
@@ -277,12 +295,12 @@ class ElasticNet(SeparablePenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        store_number(self, "l1_ratio", low=0, high=1)
+        self.parameter_spec.store(self)
 
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * (self.l1_ratio * size + (1 - self.l1_ratio) * size**2 / 2)
 
-    def pieces(self, lam: Array, step: float) -> Sequence[tuple[Array, Array]]:
+    def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
         return [(step * lam * self.l1_ratio, 1 / (1 + step * lam * (1 - self.l1_ratio)))]
 
 
@@ -312,7 +330,7 @@ class MCP(SeparablePenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        store_number(self, "gamma", low=1, open_low=True)
+        self.parameter_spec.store(self)
 
     @property
     def max_step(self) -> float:
@@ -322,7 +340,7 @@ class MCP(SeparablePenalty):
         inner = namespace(size).minimum(size, self.gamma * lam)
         return lam * inner - inner**2 / (2 * self.gamma)
 
-    def pieces(self, lam: Array, step: float) -> Sequence[tuple[Array, Array]]:
+    def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
         return [(step * lam, self.gamma / (self.gamma - step)), (self.gamma * lam, 1.0)]
 
 
@@ -349,7 +367,7 @@ class SCAD(SeparablePenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        store_number(self, "a", low=2, open_low=True)
+        self.parameter_spec.store(self)
 
     @property
     def max_step(self) -> float:
@@ -361,7 +379,7 @@ class SCAD(SeparablePenalty):
         beyond = xp.maximum(inner - lam, xp.zeros_like(inner))
         return lam * inner - beyond**2 / (2 * (self.a - 1))
 
-    def pieces(self, lam: Array, step: float) -> Sequence[tuple[Array, Array]]:
+    def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
         bend = (self.a - 1) / (self.a - 1 - step)
         return [(step * lam, 1.0), ((1 + step) * lam, bend), (self.a * lam, 1.0)]
 
@@ -394,9 +412,10 @@ class GroupLasso(Penalty):
 
     name = "group_lasso"
     label = "group lasso"
+    lam_of_members = True
 
     def __post_init__(self) -> None:
-        store_number(self, "lam", low=0)
+        _store_lam(self)
         try:
             labels = np.array(self.groups)
             if labels.dtype == object and all(isinstance(name, str) for name in labels.flat):
@@ -421,13 +440,13 @@ class GroupLasso(Penalty):
 
     def value(self, b: Array) -> Array:
         norms = self._norms(b)
-        return namespace(b).sum(along_rows(self._lam(b), norms) * norms, axis=0)
+        return namespace(b).sum(self._lam(norms) * norms, axis=0)
 
-    def prox(self, b: Array, step: float) -> Array:
+    def prox(self, b: Array, step: Any) -> Array:
         keep, _ = self._shrinkage(b, step)
         return self._groups.spread(keep) * b
 
-    def jacobian(self, b: Array, step: float) -> GroupwiseRankOne:
+    def jacobian(self, b: Array, step: Any) -> GroupwiseRankOne:
         xp = namespace(b)
         keep, norms = self._shrinkage(b, step)
         # d(keep · b) = keep · (I - ẑẑᵀ) + ẑẑᵀ outside the dead zone, 0 inside
@@ -450,20 +469,21 @@ class GroupLasso(Penalty):
         return np.asarray(self.weights == 0)[self._groups.codes]
 
     def __repr__(self) -> str:
-        return f"GroupLasso(lam={self.lam:g}, groups={len(self._groups.names)})"
+        lam = f"{self.lam:g}" if isinstance(self.lam, float) else "…"
+        return f"GroupLasso(lam={lam}, groups={len(self._groups.names)})"
 
-    def _lam(self, b: Array) -> Array:
-        return like(self.lam * self.weights, b)
+    def _lam(self, norms: Array) -> Array:
+        return along_rows(like(self.weights, norms), norms) * _of_members(self.lam, norms)
 
     def _norms(self, b: Array) -> Array:
         xp = namespace(b)
         return xp.sqrt(self._groups.sum(b * b))
 
-    def _shrinkage(self, b: Array, step: float) -> tuple[Array, Array]:
+    def _shrinkage(self, b: Array, step: Any) -> tuple[Array, Array]:
         """Return the factor that each group keeps, and its norm (at least the tiniest number)."""
         xp = namespace(b)
         norms = xp.clip(self._norms(b), float(xp.finfo(b.dtype).smallest_normal))
-        dead_zone = along_rows(step * self._lam(b), norms)
+        dead_zone = step * self._lam(norms)
         return 1 - dead_zone / xp.maximum(norms, dead_zone), norms
 
 
@@ -477,10 +497,10 @@ class NoPenalty(Penalty):
     def value(self, b: Array) -> Array:
         return 0 * namespace(b).sum(b, axis=0)
 
-    def prox(self, b: Array, step: float) -> Array:
+    def prox(self, b: Array, step: Any) -> Array:
         return b
 
-    def jacobian(self, b: Array, step: float) -> Diagonal:
+    def jacobian(self, b: Array, step: Any) -> Diagonal:
         return Diagonal(1.0)
 
     @property
@@ -505,11 +525,11 @@ class FreeIntercept(Penalty):
     def value(self, b: Array) -> Array:
         return self.features.value(b[:-1, ...])
 
-    def prox(self, b: Array, step: float) -> Array:
+    def prox(self, b: Array, step: Any) -> Array:
         xp = namespace(b)
         return xp.concat([self.features.prox(b[:-1, ...], step), b[-1:, ...]], axis=0)
 
-    def jacobian(self, b: Array, step: float) -> FreeLast:
+    def jacobian(self, b: Array, step: Any) -> FreeLast:
         return FreeLast(self.features.jacobian(b[:-1, ...], step))
 
     def null_lam(self, gradient: Array) -> float:
@@ -525,6 +545,12 @@ class FreeIntercept(Penalty):
     def free(self, p: int) -> np.ndarray:
         return np.append(self.features.free(p - 1), True)
 
+    def member(self, k: int) -> Penalty:
+        return FreeIntercept(self.features.member(k))
+
+    def repeated(self, members: int) -> Penalty:
+        return FreeIntercept(self.features.repeated(members))
+
     def beside(self, others: Sequence[Penalty]) -> Penalty:
         features = [other.features for other in others if isinstance(other, FreeIntercept)]
         assert len(features) == len(others)
@@ -534,35 +560,77 @@ class FreeIntercept(Penalty):
         return repr(self.features)  # in messages, the penalty that the user chose
 
 
-@dataclass(frozen=True, eq=False)
-class SideBySide(Penalty):
-    """Several penalties, one for each column of a block."""
+@dataclass(frozen=True, eq=False, repr=False)
+class PerMemberPenalty(Penalty):
+    """Penalties of different kinds, one for each member."""
 
-    columns: tuple[Penalty, ...]
-
-    name = "side_by_side"
+    each: tuple[Penalty, ...]
 
     def value(self, b: Array) -> Array:
-        return namespace(b).stack([each.value(b[:, k]) for k, each in enumerate(self.columns)])
+        return namespace(b).concat([own.value(part) for own, part in self._parts(b)], axis=0)
 
-    def prox(self, b: Array, step: float) -> Array:
-        columns = [each.prox(b[:, k], step) for k, each in enumerate(self.columns)]
-        return namespace(b).stack(columns, axis=1)
+    def prox(self, b: Array, step: Any) -> Array:
+        found = [own.prox(part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
+        return namespace(b).concat(found, axis=1)
 
-    def jacobian(self, b: Array, step: float) -> Jacobian:
-        found = [each.jacobian(b[:, k], step) for k, each in enumerate(self.columns)]
+    def jacobian(self, b: Array, step: Any) -> Jacobian:
+        found = [own.jacobian(part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
         if not all(isinstance(each, Diagonal) for each in found):
-            return OfColumns(tuple(found))
-        one = namespace(b).ones_like(b[:, 0])
+            return PerMember(tuple(found))
+        one = namespace(b).ones_like(b[:, :1, :])
         entries = [one * each.entries for each in found if isinstance(each, Diagonal)]
-        return Diagonal(namespace(b).stack(entries, axis=1))
+        return Diagonal(namespace(b).concat(entries, axis=1))
 
     def null_lam(self, gradient: Array) -> float:
-        return max(each.null_lam(gradient) for each in self.columns)
+        return max(own.null_lam(gradient) for own in self.each)
 
     @property
     def max_step(self) -> float:
-        return min(each.max_step for each in self.columns)
+        return min(own.max_step for own in self.each)
+
+    def check_size(self, p: int) -> None:
+        for own in self.each:
+            own.check_size(p)
+
+    def member(self, k: int) -> Penalty:
+        return self.each[k]
+
+    def repeated(self, members: int) -> Penalty:
+        return PerMemberPenalty(tuple(own for own in self.each for _ in range(members)))
+
+    def __repr__(self) -> str:
+        return repr(min(self.each, key=lambda own: own.max_step))  # the one that limits the steps
+
+    def _parts(self, b: Array) -> list[tuple[Penalty, Array]]:
+        return [(own, b[:, k : k + 1, ...]) for k, own in enumerate(self.each)]
+
+
+def _own(step: Any, k: int) -> Any:
+    """Return a member's own step size."""
+    return step[k : k + 1, :] if hasattr(step, "ndim") else step
+
+
+def _with_lam(penalty: Penalty, other: Penalty) -> Penalty:
+    """Return a penalty with the ``lam`` of another one of its kind."""
+    if type(penalty) is not type(other) or not hasattr(other, "lam"):
+        return penalty
+    return replace(penalty, lam=other.lam)  # type: ignore[type-var]
+
+
+def _store_lam(penalty: Any) -> None:
+    """Check ``lam``: a number, or an array with one for each member."""
+    if not hasattr(penalty.lam, "ndim") or penalty.lam.ndim == 0:
+        store_number(penalty, "lam", low=0)
+        return
+    lams = np.array(to_numpy(check_array("lam", penalty.lam, ndim=1)), dtype=float)
+    if (lams < 0).any():
+        raise ValueError(f"lam must be nonnegative, got {lams.min():g}")
+    object.__setattr__(penalty, "lam", lams)
+
+
+def _of_members(lam: Any, block: Array) -> Array:
+    """Return ``lam`` as it multiplies a block: a number, or one for each member."""
+    return like(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
 
 
 def _check_weights(weights: Any) -> np.ndarray:

@@ -28,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import check_finite, losses_at
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._methods import Found, Problem, folds, leave_out_rows
+from steinpath.risk._methods import Estimate, Problem, folds, leave_out_rows
 
 # Differences up to this many standard errors are taken for noise. A smaller number repairs more
 # of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
@@ -64,7 +65,7 @@ class LeftOut(NamedTuple):
     interactions: Interactions | None = None
 
 
-def leave_rows_out(problem: Problem, how: int | str, exact: Found | None = None) -> LeftOut:
+def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = None) -> LeftOut:
     """Run the path again without some of the rows.
 
     Parameters
@@ -73,13 +74,14 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Found | None = None)
         The path, and in which precision to run it.
     how : int or "folds"
         Number of rows to leave out, one at a time; or ten folds.
-    exact : Found, optional
+    exact : Estimate, optional
         What leave-one-out of all rows found, if that was the method: there is nothing to check.
     """
     path, rng = problem.path, problem.rng
-    n, dtype = path.n_samples, getattr(namespace(path.y), problem.precision)
+    batch = Batch.of(path)
+    n, dtype = path.n_samples, getattr(namespace(path.y), problem.options.precision)
     if how == "folds" and exact is None:
-        (crossed,) = folds([problem], design_in(path, dtype, rng))
+        (crossed,) = folds(problem, batch, design_in(batch, dtype, [rng]))
         rows = np.arange(n)
         return LeftOut(rows, crossed.predictions, crossed.optimism, 1 / math.sqrt(n))
     m = n if how == "folds" else min(int(how), n)
@@ -87,7 +89,7 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Found | None = None)
     if exact is not None:
         predictions, pairs = exact.predictions.at(rows), exact.interactions
     else:
-        predictions, pairs = leave_out_rows(problem, rows, design_in(path, dtype, rng))
+        predictions, pairs = leave_out_rows(problem, rows, design_in(batch, dtype, [rng]))
     return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / n) / m), pairs)
 
 
@@ -119,6 +121,8 @@ class Audit:
         was added, and what is seen of the difference that was not.
     differences : Array of shape (n_iter + 1, m)
         `difference` row by row.
+    noise : float
+        A `difference` up to this many standard errors is taken for noise, and not added.
     """
 
     rows: np.ndarray
@@ -126,6 +130,7 @@ class Audit:
     slope: Array = field(repr=False)
     correlation: Array = field(repr=False)
     shrink: float = field(repr=False)
+    noise: float = field(default=_NOISE, repr=False)
 
     @cached_property
     def difference(self) -> Array:
@@ -140,8 +145,8 @@ class Audit:
     @cached_property
     def share(self) -> Array:
         """How much of `difference` was added to the estimate."""
-        seen = np.maximum(self.significance, _NOISE)
-        return like(1 - (_NOISE / seen) ** 2, self.difference)
+        seen = np.maximum(self.significance, self.noise)
+        return like(1 - (self.noise / seen) ** 2, self.difference)
 
     @cached_property
     def significance(self) -> np.ndarray:
@@ -194,8 +199,20 @@ class Audit:
         return xp.sqrt(self._stderr(added) ** 2 + xp.where(seen > 0, seen, 0 * seen))
 
 
-def compare(problem: Problem, found: Found, left_out: LeftOut) -> Audit:
-    """Compare an estimate with what runs without the rows predicted for them."""
+def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = _NOISE) -> Audit:
+    """Compare an estimate with what runs without the rows predicted for them.
+
+    Parameters
+    ----------
+    problem : Problem
+        The path, and how predictions are scored.
+    found : Estimate
+        What a method found.
+    left_out : LeftOut
+        What the runs predicted.
+    noise : float
+        Differences up to this many standard errors are taken for noise.
+    """
     path, rows = problem.path, left_out.rows
     xp, eps = namespace(path.y), namespace(path.y).finfo(path.y.dtype).eps
     predictions = found.predictions.at(rows)
@@ -210,7 +227,7 @@ def compare(problem: Problem, found: Found, left_out: LeftOut) -> Audit:
     rounding = _ROUNDING * eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     slope, correlation = _regression(predictions, left_out.predictions)
-    return Audit(rows, differences, slope, correlation, left_out.shrink)
+    return Audit(rows, differences, slope, correlation, left_out.shrink, noise)
 
 
 def _column(values: Array) -> Array:

@@ -19,8 +19,10 @@ import numpy as np
 from scipy.special import betainccinv
 
 from steinpath._support.arrays import Array, take, to_numpy
-from steinpath.algorithms._family import ProximalAlgorithm, ProximalMaps
-from steinpath.design._designs import Design, InterceptDesign
+from steinpath.algorithms._base import History, ProximalAlgorithm, ProximalMaps
+from steinpath.design._base import Design
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.problem._losses import SquareRoot
 from steinpath.problem._scoring import Criterion, lipschitz
@@ -112,8 +114,8 @@ class Evidence:
         chosen[rows, np.arange(len(rows))] = 1.0
         chosen[:, -1] = 1 / n
         # the rows, their mean, and the products of both with all rows, by the products there are
-        block = design.rmatmat(design.array(chosen))
-        products = to_numpy(design.matmat(block)).astype(float).T
+        block = design.adjoint(design.array(chosen))
+        products = to_numpy(design.forward(block)).astype(float).T
         products, with_mean = products[:-1], products[-1]
         products = products - with_mean - with_mean[rows, None] + with_mean.mean()
         center = None if self.path.fit_intercept else block[:, -1]  # an intercept centres anyway
@@ -232,9 +234,9 @@ def _blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[i
     whole = None
     if design.part(None, np.arange(1)) is None:  # by whichever product has the smaller identity
         whole = (
-            design.matmat(design.array(np.eye(p)))
+            design.forward(design.array(np.eye(p)))
             if p <= n
-            else design.rmatmat(design.array(np.eye(n))).T
+            else design.adjoint(design.array(np.eye(n))).T
         )
     start, width = 0, _BLOCK
     while start < p:
@@ -242,7 +244,7 @@ def _blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[i
         if whole is None:
             part = design.part(None, columns)
             assert part is not None
-            X = part.matmat(part.array(np.eye(len(columns))))
+            X = part.forward(part.array(np.eye(len(columns))))
         else:
             X = take(whole, columns, axis=1)
         X = np.array(to_numpy(X), float)
@@ -375,7 +377,7 @@ def projection_boundary(evidence: Evidence) -> Diagnostic | None:
     maps = evidence.path.maps
     if not evidence.corrected or not isinstance(maps, ProximalMaps):
         return None
-    if not isinstance(maps.dual_map.loss, SquareRoot):
+    if not isinstance(maps.dual_map.loss, SquareRoot) or maps.carries:
         return None
     share = float(np.mean(np.abs(_projected_norms(evidence.path, maps) - 1) < 1e-3))
     return Diagnostic(
@@ -396,11 +398,12 @@ def _projected_norms(path: Path, maps: ProximalMaps) -> np.ndarray:
         norms.append(float(np.linalg.norm(to_numpy(point))) * maps.dual_map.factor)
         return point
 
+    batch = Batch.of(path)
     for t in range(1, path.n_iter + 1):
-        low = max(0, t - maps.memory)
-        u = [path.duals[s, ...] for s in range(low, t)]
-        maps.algorithm.dual(look, t, u, [path.residual(s) for s in range(low, t)])
-    return np.asarray(norms) / maps.dual_map.step
+        times = [slice(s, s + 1) for s in range(max(0, t - maps.memory), t)]
+        u = History(batch.block("u", each) for each in times)
+        maps.algorithm.dual(look, t, u, History(batch.residual(each) for each in times))
+    return np.asarray(np.asarray(norms) / maps.dual_map.step)
 
 
 # ------------------------------------------------------------------------------------------------

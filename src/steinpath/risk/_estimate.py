@@ -11,28 +11,38 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace
+from steinpath._support.printing import with_error
 from steinpath._support.validation import (
     check_choice,
     check_count,
-    check_flag,
     check_instance,
-    check_number,
     check_rng,
     spawned,
 )
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path, RemotePath
-from steinpath.engine._traces import row_squares_of, second_moments
+from steinpath.engine._traces import row_squares_of
 from steinpath.problem._scoring import (
     Criterion,
     PerObservation,
     TestLoss,
     observation_losses,
-    resolve_test_loss,
 )
-from steinpath.risk._audit import Audit, compare, leave_rows_out
+from steinpath.risk._audit import Audit, LeftOut, compare, leave_rows_out
 from steinpath.risk._diagnostics import Diagnostic, diagnose
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._methods import METHODS, Fitted, Found, Problem, by_folds, cheapest, score
+from steinpath.risk._methods import (
+    METHODS,
+    Estimate,
+    Fitted,
+    Problem,
+    by_folds,
+    cheapest,
+    compressed,
+    pose,
+    score,
+)
+from steinpath.risk._options import RiskOptions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,6 +109,9 @@ class Risk:
     criterion: PerObservation = field(repr=False)
     predictions: Fitted = field(repr=False)
     interactions: Interactions | None = field(repr=False)
+    #: What it was made of, so that a closer look need not compute it again.
+    found: Estimate | None = field(default=None, repr=False)
+    left_out: LeftOut | None = field(default=None, repr=False)
 
     @cached_property
     def corrected(self) -> Array:
@@ -197,7 +210,7 @@ class Risk:
         best = self.best_iter
         return (
             f"<Risk ({self.test_loss}, {self.method}) of {self.values.shape[0]} iterates: best is "
-            f"{best} with {float(self.values[best]):.4g} ± {float(self.stderr[best]):.2g}>"
+            f"{best} with {with_error(float(self.values[best]), float(self.stderr[best]))}>"
         )
 
 
@@ -290,89 +303,182 @@ def estimate_risk(
     >>> bool(risk.values[risk.best_iter] < risk.values[-1])
     True
     """
-    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
-    path.refuse_weights()
-    check_choice("method", method, ("auto", *METHODS))
-    check_choice("precision", precision, ("float32", "float64"))
-    check_flag("centered", centered)
-    if n_probes is not None:
-        n_probes = check_count("n_probes", n_probes)
-    if probe_tol is not None:
-        check_number("probe_tol", probe_tol, low=0, open_low=True)
-    if near is not None:
-        near = check_count("near", near, low=0, high=path.n_iter)
-    audit = check_audit(audit, row_scale)
-    if isinstance(path, RemotePath):
-        remote: Risk = path.estimate_risk(
-            audit,
-            rng,
-            test_loss=test_loss,
-            covariance=covariance,
-            method=method,
-            row_scale=row_scale,
-            n_probes=n_probes,
-            probe_tol=probe_tol,
-            near=near,
-            precision=precision,
-            centered=centered,
-        )
-        return remote
-    automatic = is_automatic(row_scale)
-    problem = Problem(
-        path,
-        resolve_test_loss(test_loss, path.loss),
-        check_rng(rng),
-        centered=centered,
-        moments=None if covariance is None else second_moments(path, covariance),
-        row_squares=row_squares_of(path, None if automatic else row_scale),
+    options = RiskOptions(
+        test_loss=test_loss,
+        covariance=covariance,
+        method=method,
+        row_scale=row_scale,
+        audit=audit,
         n_probes=n_probes,
         probe_tol=probe_tol,
         near=near,
         precision=precision,
+        centered=centered,
     )
+    return estimate(path, options, rng)
+
+
+def estimate(
+    path: Path,
+    options: RiskOptions,
+    rng: Any,
+    known: Risk | None = None,
+    same_probes: bool = False,
+) -> Risk:
+    """Do as `estimate_risk`, with options that were checked.
+
+    What is known from an estimate of the same path with the same randomness is not computed again:
+    what its audit left out and, if it has the probes that are wanted, what its method found.
+    """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    path.refuse_weights()
+    if options.near is not None:
+        check_count("near", options.near, low=0, high=path.n_iter)
+    if isinstance(path, RemotePath):
+        remote: Risk = path.estimate_risk(options, rng)
+        return remote
+    (problem,) = pose(Batch.of(path), options, [check_rng(rng)])
+    method, audit = options.method, options.audit
     if method == "auto":
-        method = cheapest(problem, 0 if audit == "folds" else int(audit))
+        method = cheapest(problem, options.audited_rows)
     if method == audit == "folds":
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
     # what is left out does not depend on how many probes were drawn, nor the other way round
     aside = problem._replace(rng=spawned(problem.rng)) if audit else problem
-    problems = {name_of_scale(row_scale): problem}
+    problems = {options.scale_name: problem}
     if method in ("loo", "folds"):
         problems = {None: problem}
-    elif automatic:
+    elif options.scale_by_audit:
         problems = {
             None: problem,
             "norm": problem._replace(row_squares=row_squares_of(path, "norm")),
         }
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        results = {scale: METHODS[method](each) for scale, each in problems.items()}
+        results: dict[str | None, Estimate] = {}
+        for scale, each in problems.items():
+            before = _found_before(known, method, scale) if same_probes else None
+            results[scale] = METHODS[method](each) if before is None else before
         audits: dict[str | None, Audit | None] = dict.fromkeys(results)
+        left_out: LeftOut | None = None
         pairs = next(iter(results.values())).interactions
         if audit:
-            left_out = leave_rows_out(aside, audit, results[None] if method == "loo" else None)
-            audits |= {scale: compare(problem, found, left_out) for scale, found in results.items()}
+            left_out = None if known is None else known.left_out
+            if left_out is None:
+                left_out = leave_rows_out(aside, audit, results[None] if method == "loo" else None)
+            audits |= {scale: compare(problem, it, left_out) for scale, it in results.items()}
             pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
-        return assemble(problem, method, results[chosen], chosen, audits[chosen], pairs)
+        return assemble(problem, method, results[chosen], chosen, audits[chosen], pairs, left_out)
 
 
-def estimate_by_folds(paths: Sequence[Path], test_loss: TestLoss, rng: Any) -> list[Risk]:
-    """Do as `estimate_risk` by folds, for paths that differ in their penalties, all together."""
-    criterion, rng = resolve_test_loss(test_loss, paths[0].loss), check_rng(rng)
-    problems = [Problem(path, criterion, rng) for path in paths]
+def _found_before(known: Risk | None, method: str, scale: str | None) -> Estimate | None:
+    """Return what the same method found for the same row scale, if it did."""
+    if known is None or known.method != method or known.row_scale != scale:
+        return None
+    return known.found
+
+
+def estimate_risk_batch(
+    batch: Batch,
+    test_loss: TestLoss = None,
+    covariance: Any = None,
+    row_scale: Any = None,
+    rng: Any = None,
+    *,
+    n_probes: int | None = None,
+    precision: str = "float32",
+    centered: bool = False,
+) -> list[Risk]:
+    """Estimate the risk of every iterate of every member, their tangents advancing together.
+
+    Always by the method "compressed", and without an audit: for those, and for other methods,
+    call `steinpath.estimate_risk` with a member of the batch.
+
+    Parameters
+    ----------
+    batch : Batch
+        What `run_batch` returned.
+    test_loss, covariance, n_probes, precision, centered
+        As for `steinpath.estimate_risk`, the same for all members.
+    row_scale : None or "norm"
+        As for `steinpath.estimate_risk`.
+    rng : None, int, numpy.random.Generator, or a sequence of these
+        Randomness of the probes; a sequence has one for each member, which then has the probes
+        that it would have alone (more of them, alone, for the square-root and squared losses where
+        members have an X of their own).
+
+    Returns
+    -------
+    list of Risk
+        One for each member.
+    """
+    check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
+    if row_scale is not None:
+        check_choice("row_scale", row_scale, ("norm",))
+    options = RiskOptions(
+        test_loss=test_loss,
+        covariance=covariance,
+        method="compressed",
+        row_scale=row_scale,
+        n_probes=n_probes,
+        precision=precision,
+        centered=centered,
+    )
+    return estimate_together(batch, options, _generators(rng, batch))
+
+
+def estimate_together(
+    batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
+) -> list[Risk]:
+    """Estimate the risks of all paths of a batch without audits, all of them together.
+
+    By "compressed" as one stream of tangents, by "folds" (of paths that differ in their penalties
+    alone) as members of the same runs. By "auto", each path has the cheapest method, and those for
+    which that is "compressed" are one stream.
+    """
+    problems = pose(batch, options.but(audit=0), rngs)
+    methods = [options.method] * len(batch)
+    if options.method == "auto":
+        methods = [cheapest(problem) for problem in problems]
+    found: dict[int, Estimate] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        results = by_folds(problems)
-        both = zip(problems, results, strict=True)
-        return [assemble(problem, "folds", found) for problem, found in both]
+        for method, joint in (("compressed", compressed), ("folds", by_folds)):
+            members = [k for k, each in enumerate(methods) if each == method]
+            if members:
+                some = joint([problems[k] for k in members], batch.part(members))
+                found |= dict(zip(members, some, strict=True))
+        for k, method in enumerate(methods):
+            if k not in found:
+                found[k] = METHODS[method](problems[k])
+        return [
+            assemble(
+                problem,
+                method,
+                found[k],
+                None if method in ("loo", "folds") else options.scale_name,
+                pairs=found[k].interactions,
+            )
+            for k, (problem, method) in enumerate(zip(problems, methods, strict=True))
+        ]
+
+
+def _generators(rng: Any, batch: Batch) -> list[np.random.Generator]:
+    if isinstance(rng, Sequence | np.ndarray) and not isinstance(rng, str):
+        if len(rng) != len(batch):
+            raise ValueError(f"rng has {len(rng)} entries for a batch of {len(batch)}")
+        return [check_rng(each) for each in rng]
+    rng = check_rng(rng)
+    return [spawned(rng) for _ in batch]
 
 
 def assemble(
     problem: Problem,
     method: str,
-    found: Found,
+    found: Estimate,
     row_scale: str | None = None,
     audit: Audit | None = None,
     pairs: Interactions | None = None,
+    left_out: LeftOut | None = None,
 ) -> Risk:
     """Put together what was found out about a path."""
     values, variance = found.score.values, found.score.stderr**2
@@ -391,11 +497,13 @@ def assemble(
         n_probes=found.n_probes,
         covariance_known=problem.moments is not None,
         row_scale=row_scale,
-        centered=problem.centered,
+        centered=problem.options.centered,
         audit=audit,
         criterion=problem.criterion,
         predictions=found.predictions,
         interactions=pairs,
+        found=found,
+        left_out=left_out,
     )
 
 
@@ -424,30 +532,6 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             variances += [pairs.variance()[t] for t, pairs in known if pairs is not None]
         difference = float(first.values[sides[0][0]] - second.values[sides[1][0]])
     return difference, math.sqrt(sum(map(float, variances)))
-
-
-def check_audit(audit: int | str, row_scale: Any) -> int | str:
-    """Return a number of rows to audit, or "folds"; refuse what a row scale cannot do with."""
-    if is_automatic(row_scale) and not audit:
-        raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
-    if isinstance(audit, str):
-        if audit != "folds":
-            raise ValueError(f"audit must be a number of rows, or 'folds'; got {audit!r:.60}")
-        return audit
-    rows = check_count("audit", audit, low=0)
-    if rows == 1:
-        raise ValueError("audit must be two rows at least, for a standard error, or 0 for none")
-    return rows
-
-
-def is_automatic(row_scale: Any) -> bool:
-    """Whether the audit is to choose the row scale."""
-    return isinstance(row_scale, str) and row_scale == "auto"
-
-
-def name_of_scale(row_scale: Any) -> str | None:
-    """Name the sizes of rows that were used."""
-    return row_scale if row_scale is None or isinstance(row_scale, str) else "given"
 
 
 def _misfit(audit: Audit | None) -> float:

@@ -31,15 +31,31 @@ from steinpath.problem._scoring import PerObservation, losses_at
 _PAIRS = 32
 
 
-def disjoint_pairs(rows: np.ndarray) -> np.ndarray:
-    """Return pairs of the first rows, of shape (q, 2), no row in two of them."""
-    q = min(len(rows) // 2, _PAIRS)
+def disjoint_pairs(rows: np.ndarray, most: int = _PAIRS) -> np.ndarray:
+    """Return pairs of the first rows, of shape (q, 2), no row in two of them.
+
+    Parameters
+    ----------
+    rows : ndarray of int of shape (m,)
+        The rows.
+    most : int
+        Pairs that are returned, at most.
+    """
+    q = min(len(rows) // 2, most)
     return rows[: 2 * q].reshape(q, 2)
 
 
-def n_columns(n_rows: int) -> int:
-    """Return how many runs it takes to leave rows out, one at a time and in pairs."""
-    return n_rows + min(n_rows // 2, _PAIRS)
+def n_columns(n_rows: int, most: int = _PAIRS) -> int:
+    """Return how many runs it takes to leave rows out, one at a time and in pairs.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows that are left out.
+    most : int
+        Pairs of them, at most.
+    """
+    return n_rows + min(n_rows // 2, most)
 
 
 @dataclass(frozen=True, eq=False)

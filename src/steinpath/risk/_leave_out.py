@@ -1,26 +1,27 @@
-"""Leaving rows out: the same path again, once per column, in the same two products per step.
+"""Leaving rows out: the same path again, each run a member of the same two products per step.
 
-Leaving row ``i`` out of the recursion is one more column in which ``u_i`` is held at 0, so that
-exact leave-one-out, or K-fold cross-validation, of a whole path costs n or K columns, not n or K
-runs.
+A run that leaves rows out is one whose rows have the weight zero, so that exact leave-one-out, or
+K-fold cross-validation, of a whole path is n or K members, not n or K runs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, indices, namespace, take, to_numpy
+from steinpath._support.arrays import Array, cast, indices, like, namespace, to_numpy
+from steinpath._support.printing import with_error
 from steinpath._support.validation import check_count, check_flag, check_instance, check_rng
-from steinpath.algorithms._recursion import History
-from steinpath.design._designs import Design
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData
+from steinpath.engine._loop import fitted_values
 from steinpath.engine._path import Path
-from steinpath.engine._side_by_side import maps_side_by_side
 from steinpath.problem._scoring import (
     PerObservation,
     TestLoss,
@@ -29,74 +30,58 @@ from steinpath.problem._scoring import (
     resolve_test_loss,
 )
 
-# Columns that advance together.
-_WIDTH = 256
+#: Runs that advance together.
+WIDTH = 256
 
 
-def replay(
-    path: Path, left_out: np.ndarray, kept: int | None = None, design: Design | None = None
-) -> Iterator[tuple[int, Array]]:
-    """Run a path's algorithm again without some of the rows.
+def predictions_without(
+    batch: Batch, left_out: np.ndarray, count: Any = None, design: Design | None = None
+) -> Iterator[Array]:
+    """Run the algorithm of a batch again without some of the rows.
+
+    Each run keeps the step sizes, and is otherwise that of a user who never had the rows: columns
+    are centred by those that are kept, and so is the start of the intercept.
 
     Parameters
     ----------
-    path : Path
-        The path: its step sizes, its centring and the start of its intercept are kept.
+    batch : Batch
+        The paths, which differ in their penalties alone.
     left_out : ndarray of bool of shape (n, K)
-        Rows that each column leaves out.
-    kept : int, optional
-        Number of rows that the loss and the steps are scaled by; all rows by default.
+        Rows that the runs leave out.
+    count : int or ndarray of int of shape (K,), optional
+        Sample sizes that the loss and the steps are scaled by; that of all rows by default.
     design : Design, optional
-        The path's design in another precision.
+        The batch's design in another precision.
 
     Yields
     ------
-    t : int
-        Iteration, from 0.
-    fitted : Array of shape (n, K)
-        Fitted values of all rows, also those left out, less the path's ``offset``.
+    Array of shape (n, members * K)
+        Predictions of all rows, also those left out, by each iterate from 0 on: those of the
+        first path first.
     """
-    maps = path.maps if kept is None else path.maps.on_part(kept, path.n_samples)
-    dual, primal = (_for_columns(update, maps.structured) for update in (maps.dual, maps.primal))
-    design = path.design if design is None else design
-    n, p = design.shape
-    scale = 1 / math.sqrt(n if kept is None else kept)
-    keep = design.array(~left_out)
-    target = keep * design.array(scale * (path.y - path.offset))[:, None]
-    mask = scale * keep
-    fitted = design.zeros(*left_out.shape)
-    u, v, b = [fitted], [target], [design.zeros(p, left_out.shape[1])]
-    eta = [b[0]]
-    yield 0, fitted
-    for t in range(1, path.n_iter + 1):
-        u.append(keep * dual(t, u, v))
-        eta.append(design.rmatmat(u[-1]) * scale)
-        b.append(primal(t, b, eta))
-        fitted = design.matmat(b[-1])
-        yield t, fitted
-        v.append(target - mask * fitted)
-        if maps.memory is not None:
-            for history in (u, v, b, eta):
-                del history[: -maps.memory]
-
-
-Update = Callable[[int, History, History], Array]
-
-
-def _for_columns(update: Update, structured: bool) -> Update:
-    """Return a map of blocks of columns; a user's own is for vectors, that is, for one column."""
-    if structured:
-        return update
-
-    def of_one_column(t: int, first: History, second: History) -> Array:
-        value = update(t, [x[:, 0] for x in first], [x[:, 0] for x in second])
-        return value[:, None]
-
-    return of_one_column
+    data, members = batch.data, len(batch)
+    if design is not None:
+        data = RunData(data.y, data.loss, design, data.offset)
+    if isinstance(count, np.ndarray) and np.all(count == count[0]):
+        count = int(count[0])
+    # without any row there is nothing to learn from, nor to centre by: all stays as at the start
+    nothing = left_out.all(axis=0)
+    runs = data.without(left_out & ~nothing, count, members)
+    width, xp = left_out.shape[1], namespace(data.y)
+    maps = batch.maps.on(runs.rows, width)
+    unmoved = like(np.tile(nothing, members), data.y) > 0
+    for fitted in fitted_values(maps, runs, members * width, batch.n_iter):
+        predictions = cast(fitted, data.y.dtype)
+        if data.fit_intercept:
+            predictions = predictions + runs.offset
+        yield xp.where(unmoved, data.offset, predictions) if nothing.any() else predictions
 
 
 def leave_one_out(
-    path: Path, rows: np.ndarray | None = None, design: Design | None = None
+    path: Path,
+    rows: np.ndarray | None = None,
+    design: Design | None = None,
+    width: int = WIDTH,
 ) -> Array:
     """Predictions of some rows, each by the path that leaves it out.
 
@@ -108,16 +93,20 @@ def leave_one_out(
         The rows; all n of them by default.
     design : Design, optional
         The path's design in another precision.
+    width : int, optional
+        How many runs advance together.
 
     Returns
     -------
     Array of shape (N + 1, m)
     """
     rows = np.arange(path.n_samples) if rows is None else rows
-    return leave_out(path, rows[:, None], design)[:, :, 0]
+    return leave_out(path, rows[:, None], design, width)[:, :, 0]
 
 
-def leave_out(path: Path, groups: np.ndarray, design: Design | None = None) -> Array:
+def leave_out(
+    path: Path, groups: np.ndarray, design: Design | None = None, width: int = WIDTH
+) -> Array:
     """Predictions of groups of rows, each by the path that leaves the whole group out.
 
     Parameters
@@ -128,111 +117,140 @@ def leave_out(path: Path, groups: np.ndarray, design: Design | None = None) -> A
         The rows of each group; some may be the same.
     design : Design, optional
         The path's design in another precision.
+    width : int, optional
+        How many runs advance together.
 
     Returns
     -------
     Array of shape (N + 1, m, g)
     """
-    n, xp = path.n_samples, namespace(path.y)
+    n, xp, batch = path.n_samples, namespace(path.y), Batch.of(path)
     result = path.design.zeros(path.n_iter + 1, *groups.shape)
-    width = _WIDTH if path.maps.structured else 1
+    width = width if path.maps.structured else 1
     for start in range(0, len(groups), width):
         some = groups[start : start + width]
         columns = np.arange(len(some))[:, None]
         left_out = np.zeros((n, len(some)), dtype=bool)
         left_out[some, columns] = True
         wanted = indices((some * len(some) + columns).ravel(), path.y)
-        for t, fitted in replay(path, left_out, design=design):
+        for t, fitted in enumerate(predictions_without(batch, left_out, design=design)):
             values = xp.take(xp.reshape(fitted, (-1,)), wanted, axis=0)
-            values = path.offset + cast(xp.reshape(values, some.shape), result.dtype)
-            result[t, start : start + len(some), :] = values
+            result[t, start : start + len(some), :] = xp.reshape(values, some.shape)
     return result
+
+
+class Splits(NamedTuple):
+    """Which rows each run trains on, and how often it is tested on each.
+
+    Attributes
+    ----------
+    train : ndarray of bool of shape (n, K)
+    test : ndarray of shape (n, K)
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits:
+    """Return random folds of equal size, give or take a row.
+
+    They do not depend on the order of the rows: the same rows are together, wherever they are.
+    """
+    fold = (rng.permutation(batch.n_samples) % n_folds)[_ranks(batch)]
+    left_out = fold[:, None] == np.arange(n_folds)
+    return Splits(~left_out, left_out.astype(float))
+
+
+def _ranks(batch: Batch) -> np.ndarray:
+    """Return the place of each row in an order that depends on the rows alone."""
+    design, y = batch.data.design, to_numpy(batch.data.y[:, 0])
+    direction = design.array(np.random.default_rng(0).standard_normal(design.shape[1]))
+    along = to_numpy(design.member(0).forward(direction))
+    # rounding is not to tell rows apart: those that differ by no more are as good as the same
+    along = np.round(along / (np.abs(along).max() or 1.0), 6)
+    ranks = np.empty(len(y), dtype=int)
+    ranks[np.lexsort((along, y))] = np.arange(len(y))
+    return ranks
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidated:
-    """K-fold cross-validation of a whole path.
+    """Cross-validation of a whole path.
 
     Attributes
     ----------
-    predictions : Array of shape (N + 1, n)
-        Of each row, by the path of the fold that leaves it out.
+    predictions : Array of shape (N + 1, n) or None
+        Of each row, by the path of the split that tests it; the mean, if there are several.
+    losses : Array of shape (N + 1, n) or None
+        Of each row, summed over its tests, if they were asked for in place of the predictions.
     optimism : Array of shape (N + 1,)
         Burman's correction of the bias from training on fewer rows, to be added to the
-        cross-validated error: the training error of the full path less the mean, over folds, of
-        the error of the fold's path on all rows. Zero if it was not asked for.
+        cross-validated error: the training error of the full path less the mean, over splits, of
+        the error of the split's path on all rows. Zero if it was not asked for.
     """
 
-    predictions: Array
+    predictions: Any
+    losses: Any
     optimism: Array
 
 
 def cross_validate(
-    paths: Sequence[Path],
+    batch: Batch,
     criterion: PerObservation,
-    n_folds: int,
-    rng: np.random.Generator,
+    splits: Splits,
     design: Design | None = None,
     burman: bool = True,
+    with_losses: bool = False,
 ) -> list[CrossValidated]:
-    """Cross-validate whole paths in random folds of equal size, give or take a row.
+    """Cross-validate whole paths.
 
     Parameters
     ----------
-    paths : sequence of Path
+    batch : Batch
         The paths, which differ in their penalties alone. All run together.
     criterion : callable
-        Test loss, for Burman's correction.
-    n_folds : int
-        Number of folds.
-    rng : numpy.random.Generator
-        Randomness of the folds.
+        Test loss, for Burman's correction and the losses.
+    splits : Splits
+        What to train and to test on.
     design : Design, optional
         The paths' design in another precision.
     burman : bool, default=True
-        Whether to compute the correction, for which all rows are scored by all folds.
+        Whether to compute the correction, for which all rows are scored by all splits.
+    with_losses : bool, default=False
+        Whether to sum the losses of each row over its tests, in place of keeping the predictions.
     """
-    y, xp, design_of = paths[0].y, namespace(paths[0].y), paths[0].design
-    n, T, L = paths[0].n_samples, paths[0].n_iter + 1, len(paths)
-    fold = rng.permutation(n) % n_folds
-    left_out = fold[:, None] == np.arange(n_folds)
-    mask, shares = (design_of.array(x) for x in (left_out, left_out.mean(axis=0)))
-    predictions, optimism = design_of.zeros(L, T, n), design_of.zeros(L, T)
-    for columns, t, fitted in _replay_all(paths, left_out, design):
-        blocks = xp.reshape(fitted, (n, L, len(columns)))
-        tested = take(mask, columns, axis=1)[:, None, :]
-        predictions[:, t, :] += xp.sum(tested * blocks, axis=2).T
+    data, L, T, K = batch.data, len(batch), batch.n_iter + 1, splits.train.shape[1]
+    y, xp, n = data.y[:, 0], namespace(data.y), batch.n_samples
+    tests = splits.test.sum(axis=1)
+    mask = like(splits.test / np.maximum(tests, 1)[:, None], y)[:, None, :]
+    shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
+    counts = like(splits.test.T, y)[None, ...]
+    wanted, optimism = data.design.zeros(L, T, n), data.design.zeros(L, T)
+    runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
+    for t, fitted in enumerate(runs):
+        each = None
+        if with_losses or burman:
+            tested = check_finite(fitted) if with_losses else fitted
+            each = observation_losses(criterion, y, tested.T)
+        if with_losses:
+            wanted[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
+        else:
+            wanted[:, t, :] = xp.sum(mask * xp.reshape(fitted, (n, L, K)), axis=2).T
         if burman:
-            errors = xp.mean(observation_losses(criterion, y, fitted.T), axis=1)
-            errors = xp.reshape(errors, (L, len(columns)))
-            optimism[:, t] -= xp.sum(take(shares, columns) * errors, axis=1)
+            errors = xp.reshape(xp.mean(each, axis=1), (L, K))
+            optimism[:, t] = -xp.sum(shares * errors, axis=1)
     if burman:
-        optimism += xp.stack([_training_error(path, criterion) for path in paths])
-    return [CrossValidated(predictions[k, ...], optimism[k, :]) for k in range(L)]
-
-
-def _replay_all(
-    paths: Sequence[Path], left_out: np.ndarray, design: Design | None = None
-) -> Iterator[tuple[np.ndarray, int, Array]]:
-    """Run paths again without some rows, the loss of each run being scaled by those it keeps.
-
-    Yields
-    ------
-    columns : ndarray of int
-        Which of the columns of ``left_out`` these are.
-    t : int
-        Iteration.
-    fitted : Array of shape (n, len(paths) * len(columns))
-        Fitted values of all rows, those of the first path first.
-    """
-    sizes = np.sum(left_out, axis=0)
-    for size in np.unique(sizes):
-        columns, path = np.flatnonzero(sizes == size), paths[0]
-        if len(paths) > 1:
-            path = replace(path, maps=maps_side_by_side(paths, len(columns)))
-        without = np.tile(left_out[:, columns], len(paths))
-        for t, fitted in replay(path, without, path.n_samples - int(size), design):
-            yield columns, t, path.offset + cast(fitted, path.y.dtype)
+        optimism += xp.stack([_training_error(path, criterion) for path in batch])
+    predictions, losses = (None, wanted) if with_losses else (wanted, None)
+    return [
+        CrossValidated(
+            None if predictions is None else predictions[k, ...],
+            None if losses is None else losses[k, ...],
+            optimism[k, :],
+        )
+        for k in range(L)
+    ]
 
 
 def _training_error(path: Path, criterion: PerObservation) -> Array:
@@ -286,7 +304,7 @@ class Validation:
         best = self.best_iter
         return (
             f"<Validation of {self.shape[0]} iterates by {self.n_splits} runs: best is {best} with "
-            f"{float(self.values[best]):.4g} ± {float(self.stderr[best]):.2g}>"
+            f"{with_error(float(self.values[best]), float(self.stderr[best]))}>"
         )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -304,8 +322,8 @@ def cross_validate_path(
 ) -> Validation:
     """Cross-validate every iterate of a path, all splits being columns of the same products.
 
-    Each split runs the path's algorithm, with its step sizes, centring and start of the
-    intercept, on the rows it trains on.
+    Each split runs the path's algorithm, with its step sizes, on the rows it trains on: they alone
+    centre the columns, and say where the intercept starts.
 
     Parameters
     ----------
@@ -344,29 +362,12 @@ def cross_validate_path(
         raise ValueError("a Recursion cannot be cross-validated; leave_one_out_path can do it")
     criterion = resolve_test_loss(test_loss, path.loss)
     splits = _splits(path, cv, groups, rng)
-    n, xp = path.n_samples, namespace(path.y)
-    train, test = np.zeros((n, len(splits)), dtype=bool), np.zeros((n, len(splits)))
-    for k, (trained, tested) in enumerate(splits):
-        train[:, k] = _counts(trained, n) > 0
-        test[:, k] = _counts(tested, n)
-    if not splits or not train.any(axis=0).all() or not test.any(axis=0).all():
-        raise ValueError("cv must have splits, each with a row to train on, and one to test on")
-    if (train & (test > 0)).any():
-        raise ValueError("cv has a split that tests rows which it trains on")
-    counts, total = path.design.array(test), float(test.sum())
-    shares = path.design.array(test.sum(axis=0) / total)
-    losses = path.design.zeros(path.n_iter + 1, n)  # of each row, summed over its tests
-    optimism = path.design.zeros(path.n_iter + 1)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        for columns, t, fitted in _replay_all([path], ~train):
-            each = observation_losses(criterion, path.y, check_finite(fitted).T)
-            losses[t, :] += xp.sum(take(counts, columns, axis=1).T * each, axis=0)
-            if burman:
-                optimism[t] -= xp.sum(take(shares, columns) * xp.mean(each, axis=1))
-        values, stderr = _mean_and_error(losses, path.design.array(test.sum(axis=1)))
-        if burman:
-            values = values + optimism + _training_error(path, criterion)
-    return Validation(values, stderr, len(splits))
+        (found,) = cross_validate(
+            Batch.of(path), criterion, splits, burman=burman, with_losses=True
+        )
+        values, stderr = _mean_and_error(found.losses, path.design.array(splits.test.sum(axis=1)))
+    return Validation(values + found.optimism, stderr, splits.train.shape[1])
 
 
 def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
@@ -420,14 +421,24 @@ def hold_out_path(
     return cross_validate_path(path, split, test_loss)
 
 
-def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> Splits:
+    """Return the splits that a user asked for, checked."""
     from sklearn.model_selection import KFold, check_cv
 
     if isinstance(cv, Integral):
         cv = check_count("cv", cv, low=2, high=path.n_samples)
         cv = KFold(cv, shuffle=True, random_state=int(check_rng(rng).integers(2**31)))
-    y = to_numpy(path.y)
-    return list(check_cv(cv).split(np.zeros((len(y), 1)), y, groups))
+    y, n = to_numpy(path.y), path.n_samples
+    pairs = list(check_cv(cv).split(np.zeros((n, 1)), y, groups))
+    train, test = np.zeros((n, len(pairs)), dtype=bool), np.zeros((n, len(pairs)))
+    for k, (trained, tested) in enumerate(pairs):
+        train[:, k] = _counts(trained, n) > 0
+        test[:, k] = _counts(tested, n)
+    if not pairs or not train.any(axis=0).all() or not test.any(axis=0).all():
+        raise ValueError("cv must have splits, each with a row to train on, and one to test on")
+    if (train & (test > 0)).any():
+        raise ValueError("cv has a split that tests rows which it trains on")
+    return Splits(train, test)
 
 
 def _counts(rows: Any, n: int) -> np.ndarray:

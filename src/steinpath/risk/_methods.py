@@ -11,14 +11,21 @@ import numpy as np
 
 from steinpath._support.arrays import Array, namespace, take
 from steinpath._support.validation import warn
-from steinpath.design._designs import Design
-from steinpath.engine._compression import CompressedCorrections, Compression, spectral_corrections
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._compression import (
+    CompressedCorrections,
+    Compression,
+    spectral_corrections,
+    usual_probes,
+)
 from steinpath.engine._path import Path
 from steinpath.engine._shortcuts import has_spectrum
-from steinpath.engine._traces import compute_matrices
+from steinpath.engine._traces import compute_matrices, row_squares_of, second_moments
 from steinpath.problem._scoring import PerObservation, check_finite, observation_losses
 from steinpath.risk._interactions import Interactions, disjoint_pairs, interactions, n_columns
-from steinpath.risk._leave_out import CrossValidated, cross_validate, leave_out
+from steinpath.risk._leave_out import CrossValidated, cross_validate, leave_out, random_folds
+from steinpath.risk._options import RiskOptions
 
 # Probes are not added beyond this many times the first ones.
 _MOST_PROBES = 16
@@ -26,23 +33,39 @@ _MOST_PROBES = 16
 _HUTCHINSON, _FOLDS = 5, 10
 # Seconds that leaving out all rows may take where the correction is a large extrapolation.
 _PATIENCE = 2.0
+# Tangent columns of several paths that advance together on a processor.
+_STREAM = 128
 # Predictions that are scored at a time: what fits into caches, and on a device what fills it.
 _SCORED, _SCORED_ON_DEVICE = 2**15, 2**24
 
 
 class Problem(NamedTuple):
-    """What is to be estimated and how; see `steinpath.estimate_risk`."""
+    """What is to be estimated, and how: the options, made ready for a path."""
 
     path: Path
+    options: RiskOptions
     criterion: PerObservation
     rng: np.random.Generator
-    centered: bool = False
     moments: Array | None = None
     row_squares: Array | None = None
-    n_probes: int | None = None
-    probe_tol: float | None = None
-    near: int | None = None
-    precision: str = "float32"
+
+
+def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]) -> list[Problem]:
+    """Make the options ready for each path of a batch."""
+    scale = None if options.scale_by_audit else options.row_scale
+    criterion = options.criterion(batch.data.loss)
+    problems: list[Problem] = []
+    for path, rng in zip(batch, rngs, strict=True):
+        known = problems[0] if problems and path.design is problems[0].path.design else None
+        if known is not None:  # of the same design
+            moments, squares = known.moments, known.row_squares
+        else:
+            moments = (
+                None if options.covariance is None else second_moments(path, options.covariance)
+            )
+            squares = row_squares_of(path, scale)
+        problems.append(Problem(path, options, criterion, rng, moments, squares))
+    return problems
 
 
 # ------------------------------------------------------------------------------------------------
@@ -66,7 +89,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class Given(Fitted):
+class StoredPredictions(Fitted):
     """Predictions that were computed before."""
 
     predictions: Array
@@ -104,7 +127,7 @@ def score(problem: Problem, predictions: Fitted) -> Score:
     path, criterion = problem.path, problem.criterion
     y, n, xp = path.y, path.n_samples, namespace(path.y)
     baseline = 0.0
-    if problem.centered:
+    if problem.options.centered:
         baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
     T = path.n_iter + 1
     pieces = []
@@ -160,7 +183,7 @@ def noise_allowed(stderr: Array) -> float:
     return float(stderr) / 4
 
 
-class Found(NamedTuple):
+class Estimate(NamedTuple):
     """What a method found.
 
     Attributes
@@ -184,52 +207,87 @@ class Found(NamedTuple):
     interactions: Interactions | None = None
 
 
-def _compressed(problem: Problem) -> Found:
-    path, xp = problem.path, namespace(problem.path.y)
+def _compressed(problem: Problem) -> Estimate:
+    (found,) = compressed([problem], Batch.of(problem.path))
+    return found
+
+
+def compressed(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
+    """Correct all paths of a batch, their tangents being one stream of columns."""
+    found: list[Estimate] = []
+    for members in _streams(batch, problems[0].options.n_probes):
+        found += _compressed_together([problems[k] for k in members], batch.part(members))
+    return found
+
+
+def _compressed_together(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
+    options = problems[0].options
     compression = Compression(
-        path,
-        problem.moments,
-        problem.row_squares,
-        problem.n_probes,
-        problem.rng,
-        getattr(xp, problem.precision),
+        batch,
+        [problem.moments for problem in problems],
+        [problem.row_squares for problem in problems],
+        options.n_probes,
+        [problem.rng for problem in problems],
+        getattr(namespace(batch.data.y), options.precision),
     )
-    first = compression.n_probes
-    while True:
-        found = scored(problem, compression.corrections(), compression.n_probes)
-        wanted = probes_wanted(problem, found, first)
-        if wanted is None:
-            return found
+    wanted = dict.fromkeys(range(len(batch)), compression.first)
+    found: dict[int, Estimate] = {}
+    first: dict[int, int] = {}
+    while wanted:
         compression.draw(wanted)
+        for k in list(wanted):
+            estimates, problem = compression.estimates[k], problems[k]
+            found[k] = scored(problem, estimates.corrections(), estimates.n_probes)
+            more = probes_wanted(problem, found[k], first.setdefault(k, estimates.n_probes))
+            if more is None:
+                del wanted[k]
+            else:
+                wanted[k] = more
+    return [found[k] for k in range(len(batch))]
 
 
-def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Found:
+def _streams(batch: Batch, n_probes: int | None) -> list[list[int]]:
+    """Return which members' tangents advance together.
+
+    On a device all do, which fills it. Elsewhere neighbours, whose active sets are alike, up to
+    what fits into caches.
+    """
+    members, probes = list(range(len(batch))), n_probes or usual_probes(batch)
+    if not isinstance(batch.data.y, np.ndarray) or batch.data.design.members > 1:
+        return [members]
+    width = max(1, _STREAM // probes)
+    return [members[k : k + width] for k in range(0, len(members), width)]
+
+
+def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Estimate:
     """Score the corrections by so many probes."""
     predictions = Compressed(problem.path, corrections)
-    return Found(predictions, score(problem, predictions), n_probes)
+    return Estimate(predictions, score(problem, predictions), n_probes)
 
 
-def probes_wanted(problem: Problem, found: Found, first: int) -> int | None:
+def probes_wanted(problem: Problem, found: Estimate, first: int) -> int | None:
     """Return how many probes there should be, or None if there are enough.
 
     Parameters
     ----------
     problem : Problem
         What is to be estimated.
-    found : Found
+    found : Estimate
         With the probes that there are.
     first : int
         Number of probes at first.
     """
     score, n_probes, most = found.score, found.n_probes, _MOST_PROBES * first
-    near = problem.near
+    near = problem.options.near
     best = int(namespace(score.values).argmin(score.values)) if near is None else near
     noise = noise_near(best, score.probe_stderr)
-    tol = problem.probe_tol or noise_allowed(score.stderr[best])
+    tol = problem.options.probe_tol or noise_allowed(score.stderr[best])
     if noise > tol and n_probes < most:
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
         return min(math.ceil(1.2 * n_probes * missing**2), most)
-    if problem.probe_tol and noise > tol:  # its own aim it may miss; `diagnostics` says by how much
+    if (
+        problem.options.probe_tol and noise > tol
+    ):  # its own aim it may miss; `diagnostics` says by how much
         warn(
             f"the noise of {n_probes} random probes is {noise:.2g} near the minimum, "
             f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol"
@@ -237,7 +295,7 @@ def probes_wanted(problem: Problem, found: Found, first: int) -> int | None:
     return None
 
 
-def _spectral(problem: Problem) -> Found:
+def _spectral(problem: Problem) -> Estimate:
     path = problem.path
     if not has_spectrum(path):
         raise ValueError(
@@ -247,41 +305,41 @@ def _spectral(problem: Problem) -> Found:
         )
     corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
     predictions = Compressed(path, corrections)
-    return Found(predictions, score(problem, predictions))
+    return Estimate(predictions, score(problem, predictions))
 
 
-def _exact(problem: Problem) -> Found:
+def _exact(problem: Problem) -> Estimate:
     path = problem.path
     matrices = compute_matrices(path, problem.moments, "exact", 1, problem.row_squares, problem.rng)
-    predictions = Given(path, matrices.corrected(path))
-    return Found(predictions, score(problem, predictions))
+    predictions = StoredPredictions(path, matrices.corrected(path))
+    return Estimate(predictions, score(problem, predictions))
 
 
-def _hutchinson(problem: Problem) -> Found:
+def _hutchinson(problem: Problem) -> Estimate:
     path, xp = problem.path, namespace(problem.path.y)
-    m = problem.n_probes or _HUTCHINSON
+    m = problem.options.n_probes or _HUTCHINSON
     matrices = compute_matrices(
         path, problem.moments, "hutchinson", m, problem.row_squares, problem.rng
     )
-    predictions = Given(path, matrices.corrected(path))
+    predictions = StoredPredictions(path, matrices.corrected(path))
     found = score(problem, predictions)
     if m == 1:
         noise = 0 * found.values + math.inf
     else:  # the jackknife: how much the estimate moves when a probe is left out
-        without = [Given(path, matrices.corrected(path, skip=k)) for k in range(m)]
+        without = [StoredPredictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
         moved = [score(problem, predictions).values for predictions in without]
         noise = xp.std(xp.stack(moved), axis=0) * math.sqrt(m - 1)
-    return Found(predictions, found._replace(probe_stderr=noise), m)
+    return Estimate(predictions, found._replace(probe_stderr=noise), m)
 
 
-def _loo(problem: Problem) -> Found:
+def _loo(problem: Problem) -> Estimate:
     _refuse_covariance("loo", problem)
     path = problem.path
     # the pairs are those of the first rows: a fixed sample, for a method without randomness
     order = np.random.default_rng(0).permutation(path.n_samples)
     predictions, pairs = leave_out_rows(problem, order, path.design)
-    predictions = Given(path, take(predictions, np.argsort(order), axis=1))
-    return Found(predictions, score(problem, predictions), interactions=pairs)
+    predictions = StoredPredictions(path, take(predictions, np.argsort(order), axis=1))
+    return Estimate(predictions, score(problem, predictions), interactions=pairs)
 
 
 def leave_out_rows(
@@ -298,32 +356,32 @@ def leave_out_rows(
     return predictions, interactions(path, problem.criterion, pairs, alone, together)
 
 
-def _folds(problem: Problem) -> Found:
-    (found,) = by_folds([problem])
+def _folds(problem: Problem) -> Estimate:
+    (found,) = by_folds([problem], Batch.of(problem.path))
     return found
 
 
-def by_folds(problems: Sequence[Problem]) -> list[Found]:
+def by_folds(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
     """Cross-validate paths that differ in their penalties alone, all of them together."""
     _refuse_covariance("folds", problems[0])
     results = []
-    for problem, crossed in zip(problems, folds(problems), strict=True):
-        predictions = Given(problem.path, crossed.predictions)
+    for problem, crossed in zip(problems, folds(problems[0], batch), strict=True):
+        predictions = StoredPredictions(problem.path, crossed.predictions)
         found = score(problem, predictions)
         found = found._replace(values=found.values + crossed.optimism)
-        results.append(Found(predictions, found, optimism=crossed.optimism))
+        results.append(Estimate(predictions, found, optimism=crossed.optimism))
     return results
 
 
-def folds(problems: Sequence[Problem], design: Design | None = None) -> list[CrossValidated]:
-    """Cross-validate the problems' paths, with Burman's correction."""
-    first, paths = problems[0], [problem.path for problem in problems]
-    n = first.path.n_samples
+def folds(problem: Problem, batch: Batch, design: Design | None = None) -> list[CrossValidated]:
+    """Cross-validate paths in ten folds, with Burman's correction."""
+    n = batch.n_samples
     if n < 2:
         raise ValueError("folds need two observations at least")
-    if not first.path.maps.structured:
+    if not batch.maps.structured:
         raise ValueError("folds are not available for a Recursion; leave one out instead")
-    return cross_validate(paths, first.criterion, min(_FOLDS, n), first.rng, design)
+    splits = random_folds(batch, min(_FOLDS, n), problem.rng)
+    return cross_validate(batch, problem.criterion, splits, design)
 
 
 def _refuse_covariance(method: str, problem: Problem) -> None:
@@ -332,7 +390,7 @@ def _refuse_covariance(method: str, problem: Problem) -> None:
 
 
 #: Methods of `steinpath.estimate_risk` by name.
-METHODS: dict[str, Callable[[Problem], Found]] = {
+METHODS: dict[str, Callable[[Problem], Estimate]] = {
     "compressed": _compressed,
     "spectral": _spectral,
     "exact": _exact,
@@ -342,23 +400,30 @@ METHODS: dict[str, Callable[[Problem], Found]] = {
 }
 
 
-def folds_pay(path: Path, n_paths: int) -> bool:
-    """Whether folds of so many paths together are much cheaper than correcting one by one.
+def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
+    """Return which members to estimate at a time: all by folds, else those of a stream."""
+    if options.method == "folds":
+        return [list(range(len(batch)))]
+    return _streams(batch, options.n_probes)
+
+
+def folds_pay(batch: Batch) -> bool:
+    """Whether folds of all paths together are much cheaper than correcting one by one.
 
     That is where the time goes into calls rather than products. At rates measured on two cores.
     """
-    n, p = path.design.shape
+    (n, p), n_paths = batch.data.design.shape, len(batch)
     if n < 2:
         return False
     together = 2e-4 + _FOLDS * n_paths * (6e-11 * n * p + 8e-9 * (n + p))  # per step
     return 2 * together < n_paths * (2.5e-4 + 4e-10 * n * p)
 
 
-def should_leave_out(path: Path) -> bool:
+def should_leave_out(batch: Batch) -> bool:
     """Whether a choice is better made by leave-one-out: fewer rows than columns, and seconds."""
-    n, p = path.design.shape
-    seconds = path.n_iter * _seconds_without(n, p, n)
-    return 2 <= n < p and path.maps.structured and seconds < _PATIENCE
+    n, p = batch.data.design.shape
+    seconds = batch.n_iter * _seconds_without(n, p, n)
+    return 2 <= n < p and batch.maps.structured and seconds < _PATIENCE
 
 
 def _seconds_without(n: int, p: int, left_out: int) -> float:

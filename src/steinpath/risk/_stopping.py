@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steinpath._support.validation import check_choice, check_count, check_number
+from steinpath._support.validation import check_count, check_number
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import TestLoss
-from steinpath.risk._estimate import check_audit, estimate_risk
-from steinpath.risk._methods import METHODS
+from steinpath.risk._estimate import estimate
+from steinpath.risk._options import RiskOptions
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,7 @@ class StopOnRisk:
     def __post_init__(self) -> None:
         check_count("patience", self.patience)
         check_number("growth", self.growth, low=1, open_low=True)
-        check_choice("method", self.method, ("auto", *METHODS))
-        check_audit(self.audit, self.row_scale)
+        self._options()
 
     def horizons(self, n_iter: int) -> Iterator[int]:
         """Numbers of iterations after which to look, the last being ``n_iter``."""
@@ -68,15 +67,16 @@ class StopOnRisk:
 
     def judge(self, path: Path) -> tuple[Path, bool]:
         """Return the path with its estimated risk, and whether to stop."""
-        risk = estimate_risk(
-            path,
-            self.test_loss,
-            self.covariance,
-            self.method,
-            self.row_scale,
-            self.audit,
-            self.rng,
-        )
+        risk = estimate(path, self._options(), self.rng)
         last, best = path.n_iter, risk.best_iter
         rise, stderr = risk.compare(last, best)
         return replace(path, risk=risk), last - best >= self.patience and rise > stderr
+
+    def _options(self) -> RiskOptions:
+        return RiskOptions(
+            test_loss=self.test_loss,
+            covariance=self.covariance,
+            method=self.method,
+            row_scale=self.row_scale,
+            audit=self.audit,
+        )

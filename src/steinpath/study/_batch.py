@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steinpath._support.arrays import namespace, to_numpy
-from steinpath.engine._batches import Batch, run_batch
+from steinpath.engine._batch import Batch
+from steinpath.engine._run import run_batch
 from steinpath.problem._scoring import Criterion, resolve_test_loss
-from steinpath.risk._batch import estimate_risk_batch
+from steinpath.risk._estimate import estimate_risk_batch
 from steinpath.simulate import LinearModel
 from steinpath.study._replicate import CORRECTIONS, WAYS, Curves, curves_of, draw, unheard
 from steinpath.study._scenarios import BY_DESIGN, Drawn, Generator

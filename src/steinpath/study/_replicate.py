@@ -11,7 +11,8 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_choice
-from steinpath.engine._path import Path, run
+from steinpath.engine._path import Path
+from steinpath.engine._run import run
 from steinpath.risk._estimate import estimate_risk
 from steinpath.risk._leave_out import cross_validate_path, leave_one_out_path
 from steinpath.study._scenarios import SCENARIOS, Drawn, Generator

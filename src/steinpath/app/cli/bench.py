@@ -10,7 +10,8 @@ import click
 import numpy as np
 
 from steinpath._support.progress import Clock
-from steinpath.engine._path import Path, run
+from steinpath.engine._path import Path
+from steinpath.engine._run import run
 from steinpath.problem._losses import LAD
 from steinpath.problem._penalties import Lasso
 from steinpath.risk._estimate import estimate_risk

@@ -15,7 +15,7 @@ import click
 
 from steinpath._support.printing import printable
 from steinpath.app.tables import DataError
-from steinpath.engine._path import DivergenceError
+from steinpath.engine._loop import DivergenceError
 
 #: Something went wrong underway: a file could not be written, the algorithm diverged.
 FAILED = 1

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
-from steinpath.engine._grid import MOST_STRENGTHS
+from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import CRITERIA
 
@@ -115,7 +115,7 @@ _CHOICE = (
     click.option("--iters", type=click.IntRange(2, 10**9), help="Iterations; 300 by default."),
     click.option(
         "--strengths",
-        type=click.IntRange(1, MOST_STRENGTHS),
+        type=click.IntRange(1, MOST_LAMS),
         help="How many strengths of the penalty to try; 20 by default.",
     ),
     click.option(

@@ -1,27 +1,22 @@
-"""How strong penalties may be: the range worth trying, and the penalties of it."""
+"""The range of penalties worth trying: from the smallest ``lam`` with zero coefficients down."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
-from steinpath._support.validation import check_array, check_count, check_instance, check_number
-from steinpath.design._designs import InterceptDesign
-from steinpath.engine._path import Setting, prepare, run
+from steinpath._support.validation import check_count, check_instance, check_number
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._data import RunData, prepare
+from steinpath.engine._run import run
+from steinpath.problem._grid import MOST_LAMS, PenaltyOf, check_lam_values, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import NoPenalty, Penalty
 
-PenaltyOf = Callable[[float], Penalty]
-
-#: How many penalties there may be: each has a path of its own.
-MOST_STRENGTHS = 10**4
-#: What a penalty may be multiplied by, and remain a number when other factors come to it.
-STRONGEST = 1e300
 # Iterations for a null model with several unpenalised columns; they are few, so it is quick.
 _NULL_ITERATIONS = 5000
 # The smallest penalty of a grid, relative to the largest: by whether there are fewer rows than
@@ -68,20 +63,20 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     return _null_lam(prepare(X, y, loss, fit_intercept), penalty)
 
 
-def _null_lam(setting: Setting, penalty: Penalty) -> float:
-    p, penalty = setting.design.shape[1], setting.own(penalty)
+def _null_lam(data: RunData, penalty: Penalty) -> float:
+    p, penalty = data.design.shape[1], data.own(penalty)
     penalty.check_size(p)
-    return penalty.null_lam(setting.design.rmatmat(_null_gradient(setting, penalty.free(p))))
+    return penalty.null_lam(data.design.adjoint(_null_gradient(data, penalty.free(p))))
 
 
-def _null_gradient(setting: Setting, free: np.ndarray) -> Array:
+def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     """Gradient of the loss at the best fit by the unpenalised columns alone."""
-    y, loss, design, _ = setting
+    y, loss, design = data.y[:, 0], data.loss, data.design
     if not free.any() or free.all():
         return loss.gradient(y)
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, loss)
-    columns = design.matmat(design.array(np.eye(design.shape[1])[:, free]))
+    columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
     # Only their span matters, and orthogonal columns converge quickly whatever their units.
     columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.shape[0]))
     # At convergence the dual is minus the gradient, and right also where the loss has kinks.
@@ -98,53 +93,25 @@ def _balanced(y: Array, loss: Loss) -> Array:
     return like(values, y)
 
 
-def lam_grid(
-    setting: Setting, penalty: Penalty, count: int, ratio: float | None = None
-) -> np.ndarray:
+def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = None) -> np.ndarray:
     """Return penalties worth trying, from the largest down in equal ratios."""
-    n, p = setting.design.shape
-    largest, usual = _null_lam(setting, penalty), _RATIO_WIDE if n < p else _RATIO_TALL
+    n, p = data.design.shape
+    largest, usual = _null_lam(data, penalty), _RATIO_WIDE if n < p else _RATIO_TALL
     if math.isinf(largest):
         # the loss is about as curved as a parabola of the same slope at the same residuals
-        xp, target = namespace(setting.y), setting.target
-        force, size = (float(xp.sum(xp.abs(x))) for x in (setting.loss.gradient(target), target))
-        curvature = setting.design.norm() ** 2 * (force / size if size else 1.0)
+        xp, target = namespace(data.y), data.target[:, 0, 0]
+        force, size = (float(xp.sum(xp.abs(x))) for x in (data.loss.gradient(target), target))
+        curvature = data.design.norm() ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
     largest = largest or 1.0  # then every penalty gives zero coefficients
     return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
 
 
-def check_lams(setting: Setting, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:
+def check_lams(data: RunData, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:
     """Return the penalties to try, from their values or their number."""
     if ratio is not None:
         ratio = check_number("lam_ratio", ratio, low=0, high=1, open_low=True, open_high=True)
     if isinstance(lams, Integral):
-        count = check_count("lams", lams, high=MOST_STRENGTHS)
-        return lam_grid(setting, make_penalty(penalty, 1.0), count, ratio)
-    return check_strengths("lams", lams)
-
-
-def check_strengths(name: str, values: Any) -> np.ndarray:
-    """Return penalties that are not negative."""
-    strengths = to_numpy(check_array(name, values, ndim=1)).astype(float)
-    for extreme in (strengths.min(), strengths.max()):
-        check_number(name, float(extreme), low=0, high=STRONGEST)
-    return strengths
-
-
-def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
-    """Return the penalty of one ``lam``; refuse what is not a function of it."""
-    if isinstance(penalty, Penalty) or not callable(penalty):
-        raise TypeError(
-            "penalty must be a function of lam, such as sp.Lasso itself or "
-            f"functools.partial(sp.MCP, gamma=2.5); got {penalty!r:.60}"
-        )
-    try:
-        made = penalty(float(lam))
-    except TypeError as error:
-        raise TypeError(f"penalty must be a function of lam alone: {error}") from error
-    if not isinstance(made, Penalty):
-        raise TypeError(
-            f"penalty(lam) must return a Penalty such as sp.Lasso(lam), got {made!r:.60}"
-        )
-    return made
+        count = check_count("lams", lams, high=MOST_LAMS)
+        return lam_grid(data, make_penalty(penalty, 1.0), count, ratio)
+    return check_lam_values("lams", lams)

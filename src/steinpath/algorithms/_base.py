@@ -1,0 +1,461 @@
+r"""What an algorithm is to the engine, and the base of those that use proximal maps.
+
+With :math:`v^t = (y - X b^t)/\sqrt n` and :math:`\eta^t = X^\top u^t/\sqrt n`, an algorithm is a
+pair of maps that never see X:
+
+.. math:: u^t = \phi^t(u^0, …, u^{t-1}, v^0, …, v^{t-1}), \qquad
+          b^t = \psi^t(b^0, …, b^{t-1}, \eta^0, …, \eta^t).
+
+A proximal algorithm writes each of the two as a few lines that are linear in the histories, apart
+from one call of the proximal map they are handed. Handed the map, the lines advance the iterate;
+handed the map's Jacobian, the same lines advance a block of tangents.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from steinpath._support.arrays import Array, clip, namespace, take
+from steinpath._support.validation import store_number, warn
+from steinpath.design._base import Design
+from steinpath.problem._jacobians import Jacobian
+from steinpath.problem._losses import Loss
+from steinpath.problem._penalties import Penalty
+from steinpath.problem._rows import Rows
+
+
+class History(list[Array]):
+    """Past blocks of shape (size, members, columns), the newest last.
+
+    Attributes
+    ----------
+    carried : object
+        A linear state of an update's own, such as an anchor or an average: a block, or a tuple of
+        blocks. It is None before the first update, which may set it; tangents carry theirs by the
+        same lines. An algorithm that uses it says so: ``carries = True``.
+    """
+
+    carried: Any = None
+
+
+class Tangent(ABC):
+    """The derivative of a map at one time, as a map of the histories of tangents."""
+
+    @abstractmethod
+    def __call__(self, first: History, second: History) -> Array:
+        """Tangents of the map's value, from those of its two arguments' histories."""
+
+    def support(self) -> Array | None:
+        """Mask of the coordinates that can be nonzero; None for all of them."""
+        return None
+
+    def columns(self, times: Sequence[int]) -> list[Tangent]:
+        """Return the derivatives at each of several times, which are the columns of a block."""
+        raise NotImplementedError(f"{type(self).__name__} is of one time alone")
+
+    def part(self, coordinates: Any, dtype: Any) -> Tangent:
+        """Return the same on tangents of some coordinates (None: of all), in another precision.
+
+        The coordinates are indices in increasing order, and contain the `support`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no parts")
+
+
+class Maps(ABC):
+    """The two maps of one run and their derivatives: all that the engine knows of an algorithm."""
+
+    #: How many past states the maps look at; None for all.
+    memory: ClassVar[int | None]
+    #: Whether tangents have parts and supports: then the dual map looks at past ``u`` and ``v``,
+    #: the primal map at past ``b`` and at the newest ``eta`` alone, each row by itself but for
+    #: one structured Jacobian. There may then be several members.
+    structured: ClassVar[bool]
+    #: Whether updates carry a state of their own, which only a pass from the start can tell.
+    carries: bool = False
+
+    @abstractmethod
+    def dual(self, t: int, u: History, v: History) -> Array:
+        """``u^t`` from ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
+
+    @abstractmethod
+    def primal(self, t: int, b: History, eta: History) -> Array:
+        """``b^t`` from ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
+
+    @abstractmethod
+    def on(self, rows: Rows, members: int) -> Maps:
+        """Return the same maps for other rows, and so many members for each of the present ones.
+
+        Those of the first member come first.
+        """
+
+    @abstractmethod
+    def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
+        """Return the derivative of `dual` at these histories: a map of tangents' histories."""
+
+    @abstractmethod
+    def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
+        """Return the derivative of `primal` at these histories: a map of tangents' histories."""
+
+
+class Algorithm(ABC):
+    """Something that can be bound to a problem, and then is a pair of maps."""
+
+    @abstractmethod
+    def bind(
+        self, design: Design, y: Array, loss: Loss, penalty: Penalty
+    ) -> tuple[Algorithm, Maps]:
+        """Check that the problem can be handled; fix all step sizes.
+
+        Returns
+        -------
+        algorithm : Algorithm
+            The same algorithm with the step sizes that it will use.
+        maps : Maps
+            Its maps for this problem.
+        """
+
+    @abstractmethod
+    def why_diverged(self, design: Design, loss: Loss) -> str:
+        """Say, once the step sizes are fixed, why an iterate may have become infinite."""
+
+
+# ------------------------------------------------------------------------------------------------
+# Proximal algorithms
+# ------------------------------------------------------------------------------------------------
+
+
+class ProximalMap(Protocol):
+    """A map with a structured Jacobian."""
+
+    def __call__(self, point: Array) -> Array:
+        """Value at ``point``."""
+
+    def jacobian(self, point: Array) -> Jacobian:
+        """Jacobian at ``point``."""
+
+
+@dataclass(frozen=True)
+class DualMap:
+    """``w ↦ -scale · ∇h_step(-factor · w)`` for the loss ``h`` smoothed by ``step``."""
+
+    loss: Loss
+    rows: Rows
+    step: Any
+    factor: Any
+    scale: Any = 1.0
+
+    def __call__(self, point: Array) -> Array:
+        return -self.scale * self.loss.gradient(-self.factor * point, self.step, self.rows)
+
+    def jacobian(self, point: Array) -> Jacobian:
+        hessian = self.loss.hessian(-self.factor * point, self.step, self.rows)
+        return hessian.affine(0.0, self.scale * self.factor)
+
+
+@dataclass(frozen=True)
+class PrimalMap:
+    """The proximal map of ``step * penalty``."""
+
+    penalty: Penalty
+    step: Any
+
+    def __call__(self, point: Array) -> Array:
+        return self.penalty.prox(point, self.step)
+
+    def jacobian(self, point: Array) -> Jacobian:
+        return self.penalty.jacobian(point, self.step)
+
+
+Prox = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class ProximalMaps(Maps):
+    """The maps of a proximal algorithm bound to a problem."""
+
+    algorithm: ProximalAlgorithm
+    dual_map: DualMap
+    primal_map: PrimalMap
+
+    memory = 2
+    structured = True
+
+    @property
+    def carries(self) -> bool:  # type: ignore[override]
+        """Whether the algorithm's updates carry a state of their own."""
+        return self.algorithm.carries
+
+    def dual(self, t: int, u: History, v: History) -> Array:
+        return self.algorithm.dual(self.dual_map, t, u, v)
+
+    def primal(self, t: int, b: History, eta: History) -> Array:
+        return self.algorithm.primal(self.primal_map, t, b, eta)
+
+    def on(self, rows: Rows, members: int) -> ProximalMaps:
+        penalty = self.primal_map.penalty.repeated(members)
+        return self.algorithm.repeated(members).maps(self.dual_map.loss, penalty, rows)
+
+    def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
+        return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)
+
+    def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
+        return self._tangent(self.algorithm.primal, self.primal_map, t, b, eta)
+
+    def _tangent(
+        self, update: Update, prox: ProximalMap, t: int, first: History, second: History
+    ) -> Tangent:
+        """Differentiate an update: find the Jacobian of the map at the point that it is handed."""
+        found = []
+
+        def look(point: Array) -> Array:
+            found.append(prox.jacobian(point))
+            return prox(point) if self.carries else point  # what is carried depends on it
+
+        update(look, t, first, second)
+        (jacobian,) = found
+        return ProximalTangent(update, jacobian, t, self._vanish[update.__name__], self.carries)
+
+    @cached_property
+    def _vanish(self) -> dict[str, bool]:
+        """Whether an update is zero where its proximal map is; over-relaxation adds its own."""
+        alone = self.algorithm.member(0)
+        ones = [np.ones((1, 1, 1)), np.ones((1, 1, 1))]
+        return {
+            update.__name__: not self.carries
+            and not np.any(update(np.zeros_like, 2, History(ones), History(ones)))
+            for update in (alone.dual, alone.primal)
+        }
+
+
+Update = Callable[[Prox, int, History, History], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class ProximalTangent(Tangent):
+    """An algorithm's update, handed a Jacobian in place of the proximal map."""
+
+    update: Update
+    jacobian: Jacobian
+    t: int
+    #: Whether it is zero where the Jacobian is.
+    vanishes: bool
+    #: Whether the update carries a state of its own.
+    carries: bool
+
+    def __call__(self, first: History, second: History) -> Array:
+        if self.carries and self.t > 1 and first.carried is None:
+            # tangents that begin at this time were zero before: the first update sets their state
+            rest = History([0 * first[-1]])
+            self.update(self.jacobian, 1, rest, History([0 * second[-1]]))
+            first.carried = rest.carried
+        return self.update(self.jacobian, self.t, first, second)
+
+    def support(self) -> Array | None:
+        return self.jacobian.support() if self.vanishes else None
+
+    def columns(self, times: Sequence[int]) -> list[Tangent]:
+        found = zip(self.jacobian.columns(len(times)), times, strict=True)
+        rest = self.vanishes, self.carries
+        return [ProximalTangent(self.update, each, t, *rest) for each, t in found]
+
+    def part(self, coordinates: Any, dtype: Any) -> ProximalTangent:
+        return self.by(self.jacobian.part(coordinates, dtype))
+
+    def by(self, jacobian: Jacobian) -> ProximalTangent:
+        """Return the same update, handed another Jacobian."""
+        return ProximalTangent(self.update, jacobian, self.t, self.vanishes, self.carries)
+
+
+class ProximalAlgorithm(Algorithm):
+    """An algorithm whose two updates each call one proximal map."""
+
+    #: Names of its step sizes: numbers, or None until they are chosen from the data. Members may
+    #: have steps of their own, as arrays of shape (members, 1).
+    steps: ClassVar[tuple[str, ...]]
+    #: Whether its updates carry a linear state of their own; see `History`.
+    carries: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in self.steps:
+            value = getattr(self, name)
+            if value is not None and getattr(value, "ndim", 0) == 0:
+                # one over it is a number, too
+                store_number(self, name, low=sys.float_info.min)
+
+    @abstractmethod
+    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+        """Advance the dual iterate, or its tangents if ``prox`` is a Jacobian."""
+
+    @abstractmethod
+    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+        """Advance the primal iterate, or its tangents if ``prox`` is a Jacobian."""
+
+    @abstractmethod
+    def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalAlgorithm:
+        """Return the same algorithm with a number for each step size that was None."""
+
+    @abstractmethod
+    def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
+        """Map that `dual` calls."""
+
+    @abstractmethod
+    def prox_step(self, rows: Rows) -> Any:
+        """Step of the penalty's proximal map that `primal` calls."""
+
+    @abstractmethod
+    def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
+        """Return a formula of the step sizes, its value, and the most that it may be."""
+
+    def bind(
+        self, design: Design, y: Array, loss: Loss, penalty: Penalty
+    ) -> tuple[Algorithm, Maps]:
+        bound = self.resolve(design, y, loss, penalty)
+        if bound is self:  # the user's own step sizes: not safe by construction
+            excess = self.excess(design, loss)
+            if excess is not None:
+                formula, value, limit = excess
+                warn(
+                    f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
+                    f"{type(self).__name__} may diverge; leave the step sizes at None for safe "
+                    "ones"
+                )
+        return bound, bound.maps(loss, penalty, design.rows)
+
+    def maps(self, loss: Loss, penalty: Penalty, rows: Rows) -> ProximalMaps:
+        """Return the maps of a problem, all step sizes being fixed."""
+        step = self.prox_step(rows)
+        largest = largest_of(step)
+        if largest >= penalty.max_step:
+            raise ValueError(
+                f"the proximal map of {penalty!r} is single-valued only for steps below "
+                f"{penalty.max_step:g}, and {self!r} at n = {rows.count} takes the step "
+                f"{largest:.4g}; choose a smaller step size, or leave it at None"
+            )
+        return ProximalMaps(self, self.dual_map(loss, rows), PrimalMap(penalty, step))
+
+    def excess(self, design: Design, loss: Loss) -> tuple[str, float, float] | None:
+        """Return what `stability` does if the step sizes are too large; None if they are safe."""
+        formula, value, limit = self.stability(design, loss)
+        return (formula, value, limit) if value > limit * (1 + 1e-6) else None
+
+    def why_diverged(self, design: Design, loss: Loss) -> str:
+        excess = self.excess(design, loss)
+        if excess is not None:
+            formula, value, limit = excess
+            return f"the step sizes are too large ({formula} = {value:.4g}, at most {limit:g})"
+        return "X or y have entries too large to square; rescale them"
+
+    def member(self, k: int) -> ProximalAlgorithm:
+        """Return the algorithm of one member, if members have step sizes of their own."""
+        own = {name: float(x[k, 0]) for name, x in self._own_steps().items()}
+        return replace(self, **own) if own else self  # type: ignore[type-var]
+
+    def some(self, members: np.ndarray) -> ProximalAlgorithm:
+        """Return the algorithm of some members."""
+        own = {name: take(x, members) for name, x in self._own_steps().items()}
+        return replace(self, **own) if own else self  # type: ignore[type-var]
+
+    def repeated(self, members: int) -> ProximalAlgorithm:
+        """Return the algorithm of so many members for each of the present ones."""
+        own = {
+            name: namespace(x).repeat(x, members, axis=0) for name, x in self._own_steps().items()
+        }
+        return replace(self, **own) if own else self  # type: ignore[type-var]
+
+    def _own_steps(self) -> dict[str, Array]:
+        found = {name: getattr(self, name) for name in self.steps}
+        return {name: value for name, value in found.items() if getattr(value, "ndim", 0)}
+
+
+class PrimalDual(ProximalAlgorithm):
+    """An algorithm with a dual and a primal step, which are safe while their product is small.
+
+    It owns the choice of the steps, their safety and the proximal maps that go with them. A
+    subclass has its two updates, and fields for its two step sizes.
+    """
+
+    steps = ("sigma", "tau")
+
+    def dual_unit(self, rows: Rows) -> Any:
+        """How many times as large its duals are as those of Chambolle–Pock."""
+        return 1.0
+
+    def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalAlgorithm:
+        given = [getattr(self, name) for name in self.steps]
+        if all(step is not None for step in given):
+            return self
+        unit = self.dual_unit(design.rows)
+        sigma, tau = (
+            None if step is None else step * factor
+            for step, factor in zip(given, (1 / unit, unit), strict=True)
+        )
+        sigma, tau = _balanced_steps(design, y, loss, penalty, sigma, tau)
+        found = zip(self.steps, (sigma * unit, tau / unit), strict=True)
+        return replace(self, **dict(found))  # type: ignore[type-var]
+
+    def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
+        step, unit = getattr(self, self.steps[0]), self.dual_unit(rows)
+        inverse = rows.root * unit / step
+        return DualMap(loss, rows, step=inverse, factor=inverse / unit, scale=unit)
+
+    def prox_step(self, rows: Rows) -> Any:
+        return getattr(self, self.steps[1]) * self.dual_unit(rows) / rows.root
+
+    def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
+        product = getattr(self, self.steps[0]) * getattr(self, self.steps[1])
+        value = largest_of(product) * curvature(design)
+        return f"{' * '.join(self.steps)} * ‖X‖² / n", value, 1.0
+
+
+def largest_of(step: Any) -> float:
+    """Return a step size, or the largest of those of members."""
+    return float(namespace(step).max(step)) if hasattr(step, "ndim") else step
+
+
+def curvature(design: Design) -> float:
+    """``‖X‖² / n``, as closely as a warning needs it."""
+    return design.norm(tol=1e-3) ** 2 / design.n_rows
+
+
+def _balanced_steps(
+    design: Design,
+    y: Array,
+    loss: Loss,
+    penalty: Penalty,
+    sigma: Any,
+    tau: Any,
+) -> tuple[Any, Any]:
+    """Fill in the missing one of two steps, or both, so that ``sigma tau ‖X‖² / n`` is just safe.
+
+    The duals are as large as the loss's gradient and the residuals as large as y; moving the one
+    by the other's size in a step makes the path indifferent to the units of X and y.
+    """
+    n = design.n_rows
+    product = 0.99 * n / design.norm() ** 2 if design.norm() else 1.0
+    largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
+    if sigma is None and tau is None:
+        xp, rows = namespace(y), design.rows
+        size = float(rows.total(xp.abs(y)))
+        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
+        # not quite 1: the square root's first dual would lie on the very edge of its ball
+        sigma = 0.9 * force / size if force and size else 1.0
+        sigma = min(max(sigma, 1e-200), 1e200)  # a quantile of 1e-320 has no force to speak of
+    if sigma is None:
+        return product / tau, tau
+    if tau is None:
+        tau = product / sigma
+        tau = clip(tau, 0.0, largest_tau) if hasattr(tau, "ndim") else min(tau, largest_tau)
+    return sigma, tau
+
+
+def before(history: History) -> Array:
+    """Return the last but one entry; at the start, when there is none, the past repeats."""
+    return history[-2:][0]

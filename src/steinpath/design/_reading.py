@@ -1,0 +1,50 @@
+"""Designs from what users call X, and responses to go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scipy.sparse import issparse
+
+from steinpath._support.arrays import Array, namespace
+from steinpath._support.validation import check_array, check_magnitude
+from steinpath.design._base import Design
+from steinpath.design._dense import DenseDesign
+from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.design._sparse import SparseDesign
+
+#: Recognises what a user calls X, and makes a design of it; else returns None.
+Reader = Callable[[Any], Design | None]
+
+_readers: list[Reader] = []
+
+
+def reads_designs(reader: Reader) -> Reader:
+    """Register a function that makes designs of something which other modules know."""
+    _readers.append(reader)
+    return reader
+
+
+def as_design(X: Any) -> Design:
+    """Return a design from what a user calls X."""
+    if isinstance(X, Design):
+        return X
+    if issparse(X):
+        return SparseDesign(X)
+    if needs_blocks(X):
+        return BlockDesign(X)
+    for reader in _readers:
+        design = reader(X)
+        if design is not None:
+            return design
+    return DenseDesign(X)
+
+
+def check_response(y: Any, design: Design) -> Array:
+    """Return ``y`` as an array like the design, one entry per row."""
+    checked = check_array("y", y, ndim=1, reference=design.example)
+    if checked.shape[0] != design.n_rows:
+        raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
+    check_magnitude("y", checked)
+    return namespace(checked).asarray(checked, copy=True)

@@ -1,0 +1,294 @@
+"""Designs made of others: with an intercept, with weights of the rows, with scaled columns.
+
+What they change is changed in every product; X itself is never copied.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, along_rows, cast, namespace, rows_product, take
+from steinpath._support.validation import check_array
+from steinpath.design._base import Design, ScalableDesign, TransformedDesign
+from steinpath.problem._rows import Rows
+
+
+class InterceptDesign(TransformedDesign):
+    """Columns centred by their means, and one more column of equal entries: the intercept's.
+
+    The centring is a rank-one correction of each product, so X itself is never copied. The last
+    column holds ``intercept_scale``, the root mean square of the centred entries: 1 for
+    standardised features, and in other units what keeps the intercept's speed and the norm of the
+    whole in proportion.
+
+    Parameters
+    ----------
+    features : Design
+        The columns.
+    means : Array of shape (p,), or (p, members, 1) for members with means of their own, optional
+        Their means; computed by default.
+    intercept_scale : float, or Array of shape (members, 1), optional
+        Entry of the last column; computed by default.
+    """
+
+    def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
+        n, p = features.shape
+        self.features = features
+        self.shape = (n, p + 1)
+        self.example, self.weights = features.example, features.weights
+        self.out_of_core = features.out_of_core
+        if means is None:
+            ones = self.zeros(n) + 1.0
+            if features.members > 1:
+                ones = ones[:, None, None] + self.zeros(1, features.members, 1)
+            means = features.adjoint(ones) / self.n_rows
+        self.means = cast(means, self.example.dtype)
+        if intercept_scale is None:
+            mean_square = self.total(self.row_squares()) / (self.n_rows * p)
+            intercept_scale = _root_or_one(mean_square, self.means)
+        own = not isinstance(intercept_scale, float)
+        self.intercept_scale = cast(intercept_scale, self.example.dtype) if own else intercept_scale
+
+    @property
+    def n_rows(self) -> int:
+        return self.features.n_rows
+
+    def over_rows(self, partial: Array) -> Array:
+        return self.features.over_rows(partial)
+
+    def largest(self, value: float) -> float:
+        return self.features.largest(value)
+
+    def here(self, values: Array) -> Array:
+        return self.features.here(values)
+
+    @property
+    def rows(self) -> Rows:
+        return self.features.rows
+
+    @property
+    def members(self) -> int:
+        return max(self.features.members, self.means.shape[1] if self.means.ndim == 3 else 1)
+
+    def member(self, k: int) -> InterceptDesign:
+        features = self.features.member(k)
+        if self.means.ndim == 1:
+            return self if features is self.features else self._of(features)
+        return InterceptDesign(features, self.means[:, k, 0], float(self.intercept_scale[k, 0]))
+
+    def some(self, members: np.ndarray) -> InterceptDesign:
+        if self.means.ndim == 1:
+            return self
+        means, scales = take(self.means, members, axis=1), take(self.intercept_scale, members)
+        return InterceptDesign(self.features.some(members), means, scales)
+
+    def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
+        """Return the design of members that leave rows out, each centred by the rows it keeps.
+
+        Parameters
+        ----------
+        left_out : ndarray of bool of shape (n, K)
+            Rows that each member leaves out.
+        count : int or ndarray of int of shape (K,), optional
+            Their sample sizes in the scaling of the loss; all rows by default.
+        copies : int, default=1
+            How often there are all of these members, one set after the other.
+        """
+        features = WeightedDesign.without(self.features, left_out, count, copies)
+        removed = self.array(left_out)[:, :, None]
+        kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
+        # the sum of centred rows that are kept is that of the others, turned round
+        shift = -self._head(removed) / kept
+        xp = namespace(shift)
+        squares = cast(self.row_squares(), xp.float64)[:, None, None]
+        mean_square = xp.sum((1 - removed) * squares, axis=0) / kept
+        spread = mean_square - xp.sum(cast(shift, xp.float64) ** 2, axis=0)
+        # where nothing is left but rounding, the scale of all rows: the steps are safe for it
+        some = spread > 64 * float(xp.finfo(shift.dtype).eps) * mean_square
+        own = xp.sqrt(xp.where(some, spread, xp.ones_like(spread)) / self.features.shape[1])
+        intercept_scale = xp.where(some, own, 0 * own + self.intercept_scale)
+        means = _copied(self.means[:, None, None] + shift, copies, axis=1)
+        return InterceptDesign(features, means, _copied(intercept_scale, copies, axis=0))
+
+    def _head(self, block: Array) -> Array:
+        """Products of the centred features with a block."""
+        return self.adjoint(block)[:-1, ...]
+
+    def _of(self, features: Design) -> InterceptDesign:
+        return InterceptDesign(features, self.means, self.intercept_scale)
+
+    def astype(self, dtype: Any) -> InterceptDesign:
+        return self._of(self.features.astype(dtype))
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> InterceptDesign | None:
+        # the last column belongs to every part: nothing makes the intercept's tangents vanish
+        inner = None if columns is None else columns[:-1]
+        features = self.features.part(rows, inner)
+        if features is None:
+            return None
+        means = self.means if inner is None else take(self.means, inner)
+        return InterceptDesign(features, means, self.intercept_scale)
+
+    @property
+    def has_gram(self) -> bool:
+        return self.features.has_gram
+
+    def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
+        inner = self.features.gram(of_rows, dtype, self.means if center is None else center)
+        if of_rows:
+            return inner + self.intercept_scale**2
+        # the constant column is orthogonal to centred ones
+        xp = namespace(inner)
+        side = xp.zeros_like(inner[:, :1])
+        corner = side[:1, :] + self.n_rows * self.intercept_scale**2
+        top = xp.concat([inner, side], axis=1)
+        return xp.concat([top, xp.concat([side.T, corner], axis=1)], axis=0)
+
+    def forward(self, block: Array) -> Array:
+        head, last = block[:-1, ...], block[-1, ...]
+        own = self.intercept_scale * last - rows_product(self.means, head)
+        return self.features.forward(head) + own
+
+    def adjoint(self, block: Array) -> Array:
+        head, total = self.features.adjoint_and_total(block)
+        head = head - along_rows(self.means, head) * total
+        last = self.intercept_scale * total
+        return namespace(block).concat([head, last[None, ...]], axis=0)
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.features.row_squares(self.means if center is None else center)
+
+    def intercepts(self, b: Array) -> Array:
+        """Return the intercepts in the features' own coordinates, from rows of iterates."""
+        return self.intercept_scale * b[:, -1] - b[:, :-1] @ self.means
+
+
+def _root_or_one(mean_square: Array, means: Array) -> Any:
+    """Root mean square of centred entries, or 1 where they are nothing but rounding of their means.
+
+    For one design it is a float, for those of members an array of shape (members, 1).
+    """
+    xp = namespace(means)
+    rounding = (4 * float(xp.finfo(means.dtype).eps) * float(xp.max(xp.abs(means)))) ** 2
+    if mean_square.ndim == 0:
+        return math.sqrt(float(mean_square)) if float(mean_square) > rounding else 1.0
+    some = mean_square > rounding
+    return xp.sqrt(xp.where(some, mean_square, xp.ones_like(mean_square)))
+
+
+class WeightedDesign(TransformedDesign):
+    """Rows that count unequally: integer weights are as good as rows repeated so many times.
+
+    Fitted values and duals are those of one copy of each row, and ``adjoint`` adds up all copies.
+
+    Parameters
+    ----------
+    unweighted : Design
+        The rows.
+    weights : Array of shape (n,) or (n, members, 1)
+        How much each row counts.
+    count : int or Array of shape (members, 1), optional
+        The sample size; the number of rows by default.
+    """
+
+    def __init__(self, unweighted: Design, weights: Array, count: Any = None):
+        self.unweighted, self.weights = unweighted, weights
+        self.shape, self.example = unweighted.shape, unweighted.example
+        self.out_of_core = unweighted.out_of_core
+        self._count = self.n_rows if count is None else count
+
+    @classmethod
+    def without(
+        cls, unweighted: Design, left_out: np.ndarray, count: Any = None, copies: int = 1
+    ) -> WeightedDesign:
+        """Return a design of members that leave rows out; see `InterceptDesign.without`."""
+        weights = _copied(unweighted.array(~left_out)[:, :, None], copies, axis=1)
+        if isinstance(count, np.ndarray):
+            count = _copied(unweighted.array(count)[:, None], copies, axis=0)
+        return cls(unweighted, weights, count)
+
+    @property
+    def members(self) -> int:
+        assert self.weights is not None
+        own = self.weights.shape[1] if self.weights.ndim == 3 else 1
+        return max(self.unweighted.members, own)
+
+    @property
+    def rows(self) -> Rows:
+        return Rows(self._count, self.weights)
+
+    def member(self, k: int) -> WeightedDesign:
+        if self.weights is None or self.weights.ndim == 1:
+            return self
+        count: Any = self._count
+        count = int(count[k, 0]) if hasattr(count, "ndim") else count
+        return WeightedDesign(self.unweighted.member(k), self.weights[:, k, 0], count)
+
+    def forward(self, block: Array) -> Array:
+        return self.unweighted.forward(block)
+
+    def adjoint(self, block: Array) -> Array:
+        return self.unweighted.adjoint(self.rows.weighted(block))
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        return self.unweighted.row_squares(center)
+
+
+def _copied(values: Array, copies: int, axis: int) -> Array:
+    return values if copies == 1 else namespace(values).concat([values] * copies, axis=axis)
+
+
+def check_sample_weight(sample_weight: Any, design: Design) -> Array:
+    """Return positive weights of the rows of a design."""
+    weights = check_array("sample_weight", sample_weight, ndim=1, reference=design.example)
+    if weights.shape[0] != design.shape[0]:
+        raise ValueError(
+            f"X has {design.shape[0]} rows, but sample_weight has {weights.shape[0]} entries"
+        )
+    if not namespace(weights).all(weights > 0):
+        raise ValueError("sample_weight must be positive; leave out the rows that do not count")
+    return weights
+
+
+class ScaledDesign(TransformedDesign):
+    """Columns divided by a number each, in every product: X itself is never copied.
+
+    Parameters
+    ----------
+    features : ScalableDesign
+        The columns.
+    scale : Array of shape (p,)
+        What they are divided by; positive.
+    """
+
+    def __init__(self, features: ScalableDesign, scale: Array):
+        self.features, self.scale = features, scale
+        self.shape, self.example = features.shape, features.example
+        self.out_of_core = features.out_of_core
+
+    def forward(self, block: Array) -> Array:
+        return self.features.forward(block / along_rows(self.scale, block))
+
+    def adjoint(self, block: Array) -> Array:
+        product = self.features.adjoint(block)
+        return product / along_rows(self.scale, product)
+
+    def row_squares(self, center: Array | None = None) -> Array:
+        center = None if center is None else self.scale * center
+        return self.features.row_squares(center, self.scale)
+
+    def astype(self, dtype: Any) -> ScaledDesign:
+        xp, limits = namespace(self.scale), namespace(self.scale).finfo(dtype)
+        low, high = float(limits.smallest_normal), float(limits.max)
+        if not xp.all((self.scale > low) & (self.scale < high)):
+            return self
+        return ScaledDesign(self.features.astype(dtype), cast(self.scale, dtype))
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ScaledDesign | None:
+        features = self.features.part(rows, columns)
+        if features is None:
+            return None
+        return ScaledDesign(features, self.scale if columns is None else take(self.scale, columns))

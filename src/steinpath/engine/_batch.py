@@ -1,0 +1,257 @@
+"""Runs that advance together, as members of the same blocks: the one kind of many.
+
+Members may differ in X, in y, in their penalties and in their step sizes. A single run is a batch
+of one. Every step multiplies, clips or shrinks all members at once: their penalties read X once for
+all of them, and small problems fill a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
+
+from steinpath._support.arrays import Array, namespace, take
+from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
+from steinpath.engine._data import RunData
+from steinpath.engine._loop import FiniteCheck, Histories, Iteration, Watch, beginning, iterate
+from steinpath.engine._path import Path
+from steinpath.problem._penalties import Penalty
+
+
+class States(NamedTuple):
+    """All states of several runs: ``b^t``, ``X b^t``, ``u^t``, ``eta^t`` of (members, T, size)."""
+
+    b: Array
+    product: Array
+    u: Array
+    eta: Array
+
+
+class Batch(Sequence[Path]):
+    """Paths that advanced together. Made by `run_batch`.
+
+    A sequence of ordinary paths, each of which has its part of the arrays of all:
+
+    Attributes
+    ----------
+    coef : Array of shape (members, n_iter + 1, p)
+        Coefficients.
+    dual : Array of shape (members, n_iter, n)
+        Dual iterates.
+    fitted : Array of shape (members, n_iter + 1, n)
+        Fitted values.
+    intercept : Array of shape (members, n_iter + 1)
+        Intercepts.
+    """
+
+    def __init__(
+        self,
+        data: RunData,
+        penalty: Penalty,
+        algorithm: Algorithm,
+        maps: Maps,
+        states: States,
+        past: Histories | None = None,
+    ):
+        #: What was run, for all members together, and all their states.
+        self.data, self.penalty, self.algorithm, self.maps = data, penalty, algorithm, maps
+        self.states = states
+        self._past = past  # from which it goes on
+        self._paths: dict[int, Path] = {}
+
+    @classmethod
+    def start(
+        cls, data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1
+    ) -> Batch:
+        """Return runs that have not moved yet.
+
+        All take the same step sizes: those of the penalty that allows the least.
+        """
+        algorithm, maps = data.bind(algorithm, penalty)
+        n, p = data.design.shape
+        zeros = States(*(data.design.zeros(members, 1, size) for size in (p, n, n, p)))
+        return cls(data, penalty, algorithm, maps, zeros, beginning(data, members))
+
+    @classmethod
+    def of(cls, path: Path) -> Batch:
+        """Return a path as a batch of one."""
+        arrays = (path.iterates, path.products, path.duals, path.etas)
+        states = States(*(array[None, ...] for array in arrays))
+        batch = cls(path.data, path.penalty, path.algorithm, path.maps, states)
+        batch._paths[0] = path
+        return batch
+
+    def extended(self, n_iter: int, watch: Watch | None = None) -> Batch:
+        """Extend all runs to ``n_iter`` iterations; nothing is done again.
+
+        Parameters
+        ----------
+        n_iter : int
+            Number of iterations, those that are there included.
+        watch : callable, optional
+            Called after each iteration; the run ends if it returns True.
+        """
+        assert self._past is not None
+        data, past, first = self.data, self._past.copy(), self.n_iter + 1
+        members = len(self)
+        states = States(*(data.design.zeros(members, n_iter + 1, x.shape[2]) for x in self.states))
+        for array, known in zip(states, self.states, strict=True):
+            array[:, :first, :] = known
+        iteration = Iteration(self.maps, data)
+        check = FiniteCheck(self.algorithm, data, [n_iter])
+        reached = first - 1
+        with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
+            steps = iterate(iteration, past, range(first, n_iter + 1), self.maps.memory)
+            for reached, newest in enumerate(steps, first):
+                product = iteration.product(newest.b)
+                check(reached, newest.b, product)
+                blocks = (newest.b, product, newest.u, newest.eta)
+                for array, block in zip(states, blocks, strict=True):
+                    array[:, reached, :] = block[:, :, 0].T
+                if watch is not None and watch(reached, newest.b[:, :, 0]):
+                    break
+        if reached < n_iter:
+            states = States(*(array[:, : reached + 1, :] for array in states))
+        return Batch(data, self.penalty, self.algorithm, self.maps, states, past)
+
+    def on(self, data: RunData) -> Batch:
+        """Return the same runs, which go on with other arrays of the same data."""
+        _, maps = data.bind(self.algorithm, self.penalty)
+        return Batch(data, self.penalty, self.algorithm, maps, self.states, self._past)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations."""
+        return int(self.states.b.shape[1]) - 1
+
+    @property
+    def n_samples(self) -> int:
+        """Number of observations."""
+        return self.data.design.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of X, the intercept's not counted."""
+        return self.data.design.shape[1] - self.data.fit_intercept
+
+    def residual(self, times: slice) -> Array:
+        """``v^t`` of some iterations, as a block (n, members, times)."""
+        products = _as_block(self.states.product[:, times, :])
+        return (self.data.target - products) / self.data.rows.root
+
+    def block(self, name: str, times: slice) -> Array:
+        """Return some states by their name, as a block (size, members, times)."""
+        return _as_block(getattr(self.states, name)[:, times, :])
+
+    def dual_means(self) -> Array:
+        """Mean of each ``u^s`` from s = 1 on, of shape (members, N, 1); 0 without an intercept.
+
+        Centred columns of X never show the mean of a dual to the coefficients, so that corrections
+        use duals less their means.
+        """
+        duals = self.states.u[:, 1:, :]
+        if not self.data.fit_intercept:
+            return 0 * duals[:, :, :1]
+        sums = namespace(duals).sum(duals, axis=2, keepdims=True)
+        return self.data.design.over_rows(sums) / self.n_samples
+
+    def part(self, members: Sequence[int]) -> Batch:
+        """Return a batch of some members."""
+        if len(members) == len(self):
+            return self
+        chosen, data = np.asarray(members), self.data
+        y, offset, design = data.y, data.offset, data.design
+        if y.shape[1] > 1:
+            y, offset = take(y, chosen, axis=1), take(offset, chosen)
+        if design.members > 1:
+            design = design.some(chosen) if len(members) > 1 else design.member(members[0])
+        first, *others = (self.penalty.member(k) for k in members)
+        penalty = first.beside(others)
+        data = RunData(y, data.loss, design, offset)
+        algorithm = self.algorithm
+        if isinstance(algorithm, ProximalAlgorithm):
+            algorithm = algorithm.some(chosen)
+            maps: Maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
+        else:
+            maps = self.maps
+        states = States(*(_some(array, chosen) for array in self.states))
+        return Batch(data, penalty, algorithm, maps, states)
+
+    def _path(self, k: int) -> Path:
+        data, penalty, algorithm, maps = self.data, self.penalty, self.algorithm, self.maps
+        if len(self) > 1:
+            penalty = penalty.member(k)
+            assert isinstance(algorithm, ProximalAlgorithm)
+            algorithm = algorithm.member(k)
+            design = data.design.member(k)
+            maps = algorithm.maps(data.loss, data.own(penalty), design.rows)
+        else:
+            design = data.design
+        own = k if data.y.shape[1] > 1 else 0
+        return Path(
+            data.y[:, own],
+            data.loss,
+            penalty,
+            algorithm,
+            design,
+            maps,
+            float(data.offset[own]),
+            *(array[k, ...] for array in self.states),
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Path]: ...
+    def __getitem__(self, index: int | slice) -> Path | list[Path]:
+        if isinstance(index, slice):
+            return [self[k] for k in range(len(self))[index]]
+        k = range(len(self))[index]  # also from the end; beyond it, an IndexError
+        if k not in self._paths:
+            self._paths[k] = self._path(k)
+        return self._paths[k]
+
+    def __len__(self) -> int:
+        return int(self.states.b.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<Batch of {len(self)} paths like {self[0]!r}>"
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients of all iterates of all members."""
+        return self.states.b[:, :, : self.n_features]
+
+    @property
+    def dual(self) -> Array:
+        """Dual iterates of all members, the first being ``u^1``."""
+        return self.states.u[:, 1:, :]
+
+    @property
+    def fitted(self) -> Array:
+        """Fitted values of all iterates of all members."""
+        return self._stack("fitted")
+
+    @property
+    def intercept(self) -> Array:
+        """Intercepts of all iterates of all members."""
+        return self._stack("intercept")
+
+    def _stack(self, name: str) -> Array:
+        arrays = [getattr(path, name) for path in self]
+        return namespace(*arrays).stack(arrays)
+
+
+def _some(array: Array, members: np.ndarray) -> Array:
+    """Return some members' states, as a view of neighbours."""
+    first, last = int(members[0]), int(members[-1]) + 1
+    if np.array_equal(members, np.arange(first, last)):
+        return array[first:last, ...]
+    return take(array, members)
+
+
+def _as_block(states: Array) -> Array:
+    """Return states of shape (members, times, size) as a block (size, members, times)."""
+    return namespace(states).permute_dims(states, (2, 0, 1))

@@ -1,0 +1,288 @@
+"""What a user calls: `run` for one problem, `run_batch` for many that advance together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import array_api_compat
+import numpy as np
+
+from steinpath._support.arrays import like, namespace
+from steinpath._support.validation import (
+    as_numpy,
+    check_array,
+    check_count,
+    check_flag,
+    check_instance,
+    check_magnitude,
+)
+from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
+from steinpath.algorithms._family import ChambollePock
+from steinpath.design._dense import DenseDesign, StackedDesign
+from steinpath.design._reading import as_design
+from steinpath.design._remote import RemoteDesign
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData, prepare
+from steinpath.engine._path import Path
+from steinpath.problem._losses import Loss
+from steinpath.problem._penalties import Penalty
+
+
+class StoppingRule(Protocol):
+    """What may end a run early; see `steinpath.StopOnRisk`."""
+
+    def horizons(self, n_iter: int) -> Iterable[int]:
+        """Numbers of iterations after which to look, the last being ``n_iter``."""
+
+    def judge(self, path: Path) -> tuple[Path, bool]:
+        """Return the path with its estimated risk, and whether to stop."""
+
+
+def run(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalty: Penalty,
+    algorithm: Algorithm = ChambollePock(),
+    n_iter: int = 300,
+    fit_intercept: bool = False,
+    stop: StoppingRule | None = None,
+    sample_weight: Any = None,
+) -> Path:
+    """Run an algorithm from zero and keep every iterate.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, p), or a `steinpath.design.Design`
+        The design matrix. Its array namespace, dtype and device are those of the whole path. It
+        is not copied: the risk estimates read it again, so leave it as it is until then. A SciPy
+        sparse matrix stays sparse, and a `numpy.memmap` in its file: that is read in blocks, so
+        that X may be larger than memory, which then holds the path: ``2 * n_iter * (n + p)``
+        numbers.
+    y : array-like of shape (n,)
+        The responses.
+    loss : Loss
+        Such as ``sp.LAD()``.
+    penalty : Penalty
+        Such as ``sp.Lasso(0.5)``.
+    algorithm : Algorithm, default=ChambollePock()
+        What to run.
+    n_iter : int, default=300
+        Number of iterations.
+    fit_intercept : bool, default=False
+        Add an unpenalised intercept; off by default, unlike scikit-learn's. The columns of X are
+        then centred (by a rank-one correction of the products; X is not copied) and the
+        intercept starts at the best constant fit.
+    stop : StopOnRisk, optional
+        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate.
+    sample_weight : array-like of shape (n,), optional
+        How often each row counts; positive. Only their proportions matter: integers are as good as
+        rows repeated so many times, with a penalty that is larger by the root of their mean. There
+        is no risk estimate for rows that count unequally.
+
+    Returns
+    -------
+    Path
+        All iterates, with what the risk estimates need.
+
+    Raises
+    ------
+    DivergenceError
+        If an iterate is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 20))
+    >>> y = X[:, 0] + rng.standard_t(2, size=100)
+    >>> path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=50)
+    >>> path.coef.shape, path.dual.shape, path.fitted.shape
+    ((51, 20), (50, 100), (51, 100))
+    """
+    _check_penalty(penalty)
+    check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
+    n_iter = check_count("n_iter", n_iter)
+    if stop is not None and (isinstance(stop, type) or not hasattr(stop, "judge")):
+        raise TypeError(f"stop must be a rule such as sp.StopOnRisk(); got {stop!r:.60}")
+    design = as_design(X)
+    if isinstance(design, RemoteDesign):
+        path: Path = design.run(
+            y, loss, penalty, algorithm, n_iter, fit_intercept, stop, sample_weight
+        )
+        return path
+    data = prepare(design, y, loss, fit_intercept, sample_weight)
+    batch = Batch.start(data, penalty, algorithm)
+    if stop is None:
+        return batch.extended(n_iter)[0]
+    for horizon in stop.horizons(n_iter):
+        batch = batch.extended(horizon)
+        path, done = stop.judge(batch[0])
+        if done:
+            break
+    return path
+
+
+def _check_penalty(penalty: Any) -> None:
+    check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
+    if isinstance(getattr(penalty, "lam", None), np.ndarray):
+        raise ValueError(
+            f"{penalty!r} has several lam; use sp.run_batch, or sp.tune, for all of them"
+        )
+
+
+def run_batch(
+    X: Any,
+    y: Any,
+    loss: Loss,
+    penalty: Penalty | Sequence[Penalty],
+    algorithm: ProximalAlgorithm = ChambollePock(),
+    n_iter: int = 300,
+    fit_intercept: bool = False,
+) -> Batch:
+    """Run an algorithm on many problems of one shape, which take each step together.
+
+    Every member of the result is what `steinpath.run` would have returned with the same step
+    sizes. It pays where one problem does not fill the device, and for many penalties on one X,
+    which is then read once for all of them.
+
+    Parameters
+    ----------
+    X : array-like of shape (members, n, p) or (n, p), or a `steinpath.design.Design`
+        A design matrix for each member, or one for all.
+    y : array-like of shape (members, n) or (n,)
+        Responses for each member, or for all if these share X.
+    loss : Loss
+        Such as ``sp.LAD()``.
+    penalty : Penalty or sequence of Penalty
+        Such as ``sp.Lasso(0.5)``; one for all, or one for each member.
+    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA
+        What to run. Step sizes that are None are chosen for the first member's y, and so that
+        they are safe for all.
+    n_iter : int, default=300
+        Number of iterations.
+    fit_intercept : bool, default=False
+        As for `steinpath.run`.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    DivergenceError
+        If an iterate of any member is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((5, 100, 20))
+    >>> y = X[:, :, 0] + rng.standard_t(2, size=(5, 100))
+    >>> batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=30)
+    >>> batch.coef.shape, batch[0].coef.shape
+    ((5, 31, 20), (31, 20))
+    >>> risks = sp.estimate_risk_batch(batch, rng=0)
+    >>> len(risks), risks[0].values.shape
+    (5, (31,))
+    """
+    check_instance("loss", loss, Loss, "sp.LAD()")
+    check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
+    check_flag("fit_intercept", fit_intercept)
+    n_iter = check_count("n_iter", n_iter)
+    penalties = _penalties(penalty)
+    data = _data_of_members(X, y, loss, fit_intercept, len(penalties))
+    members = max(data.y.shape[1], len(penalties))
+    for each in penalties:
+        data.own(each).check_size(data.design.shape[1])
+    first, *others = penalties
+    return Batch.start(data, first.beside(others), algorithm, members).extended(n_iter)
+
+
+def _penalties(penalty: Any) -> list[Penalty]:
+    """Return one penalty for all members, or one for each."""
+    several = not isinstance(penalty, Penalty | type) and isinstance(penalty, Iterable)
+    penalties: list[Any] = [*penalty] if several else [penalty]
+    for each in penalties:
+        check_instance("penalty", each, Penalty, "sp.Lasso(0.5)")
+    lam = getattr(penalties[0], "lam", None) if len(penalties) == 1 else None
+    if isinstance(lam, np.ndarray):
+        return [penalties[0].member(k) for k in range(len(lam))]
+    return penalties
+
+
+def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
+    """Check the data of all members."""
+    X, y = (
+        as_numpy(name, data) if isinstance(data, list | tuple) else data
+        for name, data in (("X", X), ("y", y))
+    )
+    if getattr(X, "ndim", 2) == 3:
+        return _with_designs_of_their_own(X, y, loss, fit_intercept, n_penalties)
+    return _with_one_design(X, y, loss, fit_intercept, n_penalties)
+
+
+class _OnlyMember(DenseDesign):
+    """The matrix of a batch of one, which is estimated as it would be in a larger one."""
+
+    @property
+    def has_gram(self) -> bool:
+        return False
+
+
+def _with_designs_of_their_own(
+    X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
+) -> RunData:
+    X = check_array("X", X, ndim=3)
+    check_magnitude("X", X)
+    y = check_array("y", y, ndim=2, reference=X)
+    if tuple(y.shape) != tuple(X.shape[:2]):
+        raise ValueError(
+            f"X is a batch of shape {tuple(X.shape)}, and needs y of shape "
+            f"{tuple(X.shape[:2])}; got {tuple(y.shape)}"
+        )
+    if _same_count({"X": int(X.shape[0]), "penalty": n_penalties}) > X.shape[0]:
+        raise ValueError(f"one X for {n_penalties} penalties is given as X[0], of shape (n, p)")
+    design = StackedDesign(X) if X.shape[0] > 1 else _OnlyMember.of_checked(X[0, ...])
+    return _together(
+        [prepare(design.member(k), y[k, ...], loss, False) for k in range(X.shape[0])],
+        design,
+        fit_intercept,
+    )
+
+
+def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
+    y = y if array_api_compat.is_array_api_obj(y) else np.asarray(y)
+    responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
+    _same_count({"y": len(responses), "penalty": n_penalties})
+    design = as_design(X)
+    if design.weights is not None:
+        raise ValueError("the rows of a batch all count alike; use sp.run for weighted ones")
+    return _together(
+        [prepare(design, each, loss, False) for each in responses], design, fit_intercept
+    )
+
+
+def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
+    """Return the data of members that were checked one by one, as one."""
+    first, xp = members[0], namespace(members[0].y)
+    offsets = [each.loss.location(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
+    return RunData(
+        xp.concat([each.y for each in members], axis=1),
+        first.loss,
+        InterceptDesign(design) if fit_intercept else design,
+        like(np.array(offsets), first.y),
+    )
+
+
+def _same_count(counts: dict[str, int]) -> int:
+    """Return the number of members, of which each argument has one for all, or one for each."""
+    several = {name: count for name, count in counts.items() if count != 1}
+    if len(set(several.values())) > 1 or 0 in several.values():
+        found = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise ValueError(f"a batch needs one for all of its members, or one for each; got {found}")
+    return max(several.values(), default=1)
