@@ -310,16 +310,14 @@ def choose(
 
     # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
     # those that would be chosen: an estimate that is too small by chance does not survive that
-    efforts = [_ANY_NOISE, None] if audit else [None]
     by_folds = method == "folds" or (automatic and folds_pay(batch))
+    efforts = [_ANY_NOISE, None] if audit or by_folds else [None]
     first_look = options.but(
         method="folds" if by_folds else method,
         row_scale=None if options.scale_by_audit else options.row_scale,
         audit=0,
         probe_tol=_ANY_NOISE,
     )
-    if by_folds and not audit:
-        efforts = [_ANY_NOISE, None]
     risks = _first_look(batch, first_look, seed)
     lams = lams[: len(risks)]
     left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]

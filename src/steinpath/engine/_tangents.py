@@ -136,7 +136,8 @@ class Linearization:
         u, b, eta = (
             History(batch.block(name, times) for times in before) for name in ("u", "b", "eta")
         )
-        v = History(batch.residual(times) for times in before)
+        residuals = batch.residual(slice(first - 2, last - 1))
+        v = History([residuals[:, :, :-1], residuals[:, :, 1:]])
         eta.append(batch.block("eta", slice(first, last)))
         times = like(np.arange(first, last), batch.data.y)
         dual = batch.maps.dual_tangent(times, u, v)
