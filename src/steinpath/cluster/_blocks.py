@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse, load_npz
 
+from steinpath._support.files import import_pyarrow
 from steinpath.design._reading import as_design
 from steinpath.design._sparse import SparseDesign
 
@@ -157,8 +158,4 @@ def _read_parquet(path: str, columns: ColumnNames) -> np.ndarray:
 
 
 def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install 'steinpath[study]'") from None
-    return pyarrow.parquet
+    return import_pyarrow("Parquet files", "study").parquet
