@@ -36,7 +36,7 @@ def vector_maps(maps):
 def jacobian_blocks(path):
     """Blocks Φᵘ[t,s], Φᵛ[t,s], Ψᵇ[t,s], Ψᵑ[t,s] of the paper, as dictionaries of dense arrays."""
     n, p = path.design.shape
-    residuals = (path.y - path.offset - path.products) / np.sqrt(n)
+    residuals = (path.y - path.level - path.products) / np.sqrt(n)
     u, v, b, eta = map(as_blocks, (path.duals, residuals, path.iterates, path.etas))
     blocks = {name: {} for name in ("phi_u", "phi_v", "psi_b", "psi_eta")}
 

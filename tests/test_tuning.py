@@ -425,7 +425,7 @@ def test_comparing_audited_with_unaudited_paths():
     one, other = (np.abs(y - each.corrected[5]) for each in (risk, plain))
     variance = np.var(one - other, ddof=1) / len(y)
     variance += risk.probe_stderr[5] ** 2 + plain.probe_stderr[5] ** 2
-    variance += risk.audit.error[5] ** 2 + risk.interactions.variance()[5]
+    variance += risk.audit.error[5] ** 2 + (risk.interactions.stderr() ** 2)[5]
     assert tuning.compare((j, 5), (k, 5))[1] == pytest.approx(np.sqrt(variance), rel=1e-10)
 
 

@@ -17,6 +17,7 @@ from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import ChambollePock
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
+from steinpath.engine._deferred import DeferredBatch, run_all
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._path import Path
 from steinpath.problem._grid import PenaltyOf, make_penalty
@@ -29,6 +30,8 @@ from steinpath.risk._options import RiskOptions
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: How a penalty is chosen; see `tune`.
+RULES = ("min", "one_se")
 # How large the noise of the probes may be where the minimum is not: as it comes.
 _ANY_NOISE = float(np.finfo(float).max)
 
@@ -239,9 +242,10 @@ def tune(
 
     Notes
     -----
-    The paths of all penalties stay in memory, ``16 L N (n + p)`` bytes in double precision, and on
-    small problems the predictions of the folds. Rows that count unequally have no risk estimate,
-    so that there are no sample weights.
+    The paths of all penalties take ``16 L N (n + p)`` bytes in double precision. Up to half a
+    gigabyte they are kept; beyond that they are run a few at a time, and those that are looked at
+    closely once more. Rows that count unequally have no risk estimate, so that there are no sample
+    weights.
 
     Examples
     --------
@@ -266,7 +270,7 @@ def tune(
     lams = check_lams(data, penalty, lams, lam_ratio)
     batch = start(data, penalty, lams, algorithm)
     done = begin(f"running {len(lams)} penalties", n_iter)
-    batch = batch.extended(n_iter, lambda t, b: done())
+    batch = run_all(batch, n_iter, lambda t, b: done())
     return choose(batch, lams, options, rng, rule, iterate)
 
 
@@ -289,7 +293,7 @@ def choose(
     iterate: int | None = None,
 ) -> Tuning:
     """Estimate the risk of paths with different penalties, and choose; see `tune`."""
-    check_choice("rule", rule, ("min", "one_se"))
+    check_choice("rule", rule, RULES)
     N = batch.n_iter
     if iterate is not None:
         iterate = check_count("iterate", iterate, low=-N - 1, high=N) % (N + 1)
@@ -341,7 +345,11 @@ def _first_look(batch: Batch, options: RiskOptions, seed: int) -> list[Risk]:
     done, risks = begin("estimating their risks", len(batch)), []
     for members in portions(batch, options):
         rngs = [np.random.default_rng(seed) for _ in members]
-        risks += estimate_together(batch.part(members), options, rngs)
+        found = estimate_together(batch.part(members), options, rngs)
+        if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
+            pairs = zip(members, found, strict=True)
+            found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+        risks += found
         told = [done() for _ in members]
         if any(told):
             break

@@ -63,15 +63,25 @@ def test_paths_say_what_they_are():
         assert path.coef.dtype == path.dual.dtype == design.dtype
 
 
-def test_float32_stays_float32():
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("precision_of_y", [np.float32, np.float64])
+def test_float32_stays_float32(precision_of_y, fit_intercept):
+    """What is on the scale of y has its precision."""
     X, y, _ = draw(30, 20)
-    for intercept in (False, True):
-        path = sp.run(
-            X.astype(np.float32), y, sp.LAD(), sp.Lasso(0.4), n_iter=5, fit_intercept=intercept
-        )
-        risk = sp.estimate_risk(path)
-        for array in (path.coef, path.dual, path.fitted, path.intercept, risk.values, risk.stderr):
-            assert array.dtype == np.float32
+    path = sp.run(
+        X.astype(np.float32),
+        y.astype(precision_of_y),
+        sp.LAD(),
+        sp.Lasso(0.4),
+        n_iter=5,
+        fit_intercept=fit_intercept,
+    )
+    risk = sp.estimate_risk(path)
+    for array in (path.coef, path.dual, path.objective, risk.values, risk.stderr):
+        assert array.dtype == np.float32
+    for array in (path.y, path.fitted, risk.corrected):
+        assert array.dtype == precision_of_y
+    assert path.intercept.dtype == (precision_of_y if fit_intercept else np.float32)
 
 
 def test_array_likes_are_welcome():

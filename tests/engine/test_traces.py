@@ -438,7 +438,7 @@ def test_weights_are_those_of_the_mean_of_all_probes_but_one(known):
             np.testing.assert_allclose(matrices.weights(skip), weights, atol=1e-13)
             duals = path.dual - path.dual.mean(axis=1, keepdims=True)
             shift = weights[:, :4] @ duals * (1.0 if squares is None else squares)
-            np.testing.assert_allclose(matrices.corrected(path, skip), path.fitted - shift)
+            np.testing.assert_allclose(matrices.corrected(path, skip), path.products - shift)
         np.testing.assert_array_equal(matrices.weights(), matrices.weights(None))
 
 

@@ -96,8 +96,8 @@ def dependence(risk, *iterates):
     if risk.interactions is None:
         return 0.0
     if iterates:
-        return risk.interactions.variance_between(*iterates)
-    return risk.interactions.variance()
+        return risk.interactions.stderr_between(*iterates) ** 2
+    return risk.interactions.stderr() ** 2
 
 
 def share_of(difference, stderr, noise):
@@ -150,7 +150,7 @@ def assert_rows_by_hand(path, risk, loss, m):
     n, rows = path.n_samples, risk.audit.rows
     assert len(rows) == len(set(rows)) == m
     shrink = np.sqrt((1 - m / n) / m)
-    assert_by_hand(path, risk, loss, leave_one_out(path), 0.0, shrink)
+    assert_by_hand(path, risk, loss, path.above_level(leave_one_out(path)), 0.0, shrink)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def test_two_rows_will_do(audit, fit_intercept):
         for values in (risk.values, risk.stderr, risk.audit.slope, risk.audit.correlation):
             assert np.isfinite(values).all()
         if audit != "folds":
-            loo = np.abs(path.y - leave_one_out(path)).mean(axis=1)
+            loo = np.abs(path.response - leave_one_out(path)).mean(axis=1)
             np.testing.assert_allclose(risk.values, loo, rtol=1e-12)
 
 
@@ -555,7 +555,8 @@ def test_folds_audit_all_rows(method, n):
     splits = splits._replace(test=splits.test.astype(int))  # not an array of the backend
     (burman,) = cross_validate(batch_of(path), absolute, splits)
     optimism = burman.optimism[:, None]
-    assert_by_hand(path, risk, absolute, burman.predictions, optimism, 1 / np.sqrt(n))
+    predictions = path.above_level(burman.predictions)
+    assert_by_hand(path, risk, absolute, predictions, optimism, 1 / np.sqrt(n))
     assert (np.abs(optimism[3:]) > 1e-4).all()
 
 
@@ -762,7 +763,7 @@ def test_long_runs_are_repaired(seed):
     X, y = sp.simulate.paper_model(100, "t2").sample(200, rng=seed)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=800)
     risk = sp.estimate_risk(path, method="compressed", audit=32, rng=seed)
-    truth = absolute(y, leave_one_out(path)).mean(axis=1)
+    truth = absolute(path.response, leave_one_out(path)).mean(axis=1)
     raw, repaired = (np.sqrt(np.mean((x - truth) ** 2)) for x in (risk.raw, risk.values))
     assert raw > 0.1
     assert repaired < 0.08

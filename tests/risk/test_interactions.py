@@ -183,7 +183,7 @@ def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
     residuals = y - hat @ y
     for size in (1, 2, 3, 10):
         groups = np.random.default_rng(0).permutation(n)[: 4 * size].reshape(4, size)
-        found = leave_out(path, groups)[-1]
+        found = path.above_level(leave_out(path, groups)[-1])
         for k, group in enumerate(groups):
             rest = np.eye(size) - hat[np.ix_(group, group)]
             expected = y[group] - np.linalg.solve(rest, residuals[group])
@@ -194,7 +194,7 @@ def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
 def test_columns_are_centred_without_the_groups():
     X, path = path_with_an_intercept()
     groups = np.array(GROUPS[3])
-    found = leave_out(path, groups)
+    found = path.above_level(leave_out(path, groups))
     for k, group in enumerate(groups):
         expected = without(X, path, *group)[:, group]
         np.testing.assert_allclose(found[:, k, :], expected, atol=1e-10)
@@ -205,7 +205,7 @@ def test_columns_are_centred_without_the_groups():
 def test_without_all_rows_there_is_nothing_to_predict_from(fit_intercept):
     path = ridge_path(n=9, p=5, fit_intercept=fit_intercept)
     found = leave_out(path, np.arange(9)[None, :])
-    np.testing.assert_array_equal(found, np.full((13, 1, 9), path.offset))
+    np.testing.assert_array_equal(found, np.zeros((13, 1, 9)))
 
 
 @everywhere
@@ -322,7 +322,7 @@ def test_changes_by_refitting(fitting, penalty, test_loss, loss):
     alone = np.stack([without(X, path, i)[:, i] for i in rows], axis=1)
     np.testing.assert_allclose(predictions, alone, atol=1e-12)
     np.testing.assert_allclose(found.changes, expected, atol=1e-11)
-    np.testing.assert_allclose(found.variance(), variance_by_hand(expected), atol=1e-11)
+    np.testing.assert_allclose(found.stderr() ** 2, variance_by_hand(expected), atol=1e-11)
     assert np.abs(expected[3:]).mean() > 1e-2
 
 
@@ -333,7 +333,8 @@ def test_changes_by_refitting_with_an_intercept():
     predictions, found = leave_out_rows(problem_of(path), rows, path.design)
     expected = changes_by_hand(X, path, absolute, [(0, 1), (2, 3), (4, 5), (6, 7)])
     np.testing.assert_allclose(found.changes, expected, atol=1e-11)
-    np.testing.assert_allclose(predictions[:, 3], without(X, path, 3)[:, 3], atol=1e-11)
+    predicted = path.above_level(predictions[:, 3])
+    np.testing.assert_allclose(predicted, without(X, path, 3)[:, 3], atol=1e-11)
     assert np.abs(expected[3:]).mean() > 1e-2
 
 
@@ -362,7 +363,7 @@ def test_changes_of_least_squares_have_a_closed_form():
         np.testing.assert_allclose(found.changes[-1, k], alone**2 - both**2, atol=1e-6)
         products.append(np.prod(alone**2 - both**2))
     expected = np.mean(products) + np.std(products, ddof=1) / math.sqrt(15)
-    assert found.variance()[-1] == pytest.approx(expected, rel=1e-6)
+    assert found.stderr()[-1] ** 2 == pytest.approx(expected, rel=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -385,14 +386,14 @@ def test_variances_by_hand(q):
     changes = some_changes(q=q)
     found = Interactions(changes)
     expected = variance_by_hand(changes)
-    np.testing.assert_allclose(found.variance(), expected, rtol=1e-12, atol=1e-14)
-    assert (found.variance()[:-1] > 0).any()
-    assert (found.variance()[-1] > 0) == (q == 1)
+    np.testing.assert_allclose(found.stderr() ** 2, expected, rtol=1e-12, atol=1e-14)
+    assert ((found.stderr() ** 2)[:-1] > 0).any()
+    assert ((found.stderr() ** 2)[-1] > 0) == (q == 1)
     for t1, t2 in itertools.product(range(6), repeat=2):
         expected = variance_by_hand((changes[t1] - changes[t2])[None])[0]
-        between = found.variance_between(t1, t2)
+        between = found.stderr_between(t1, t2) ** 2
         assert between == pytest.approx(expected, rel=1e-12)
-        assert between == found.variance_between(t2, t1)
+        assert between == found.stderr_between(t2, t1) ** 2
         assert type(between) is float
         assert between >= 0
         assert t1 != t2 or between == 0
@@ -402,26 +403,26 @@ def test_variances_by_hand(q):
 def test_pairs_with_opposite_changes_count_as_such():
     changes = np.array([[[1.0, 4.0], [2.0, -1.0]], [[1.0, 1.0], [5.0, -1.0]]])
     # products 4 and -2, 1 and -5: means 1 and -2, standard errors 3 and 3
-    np.testing.assert_allclose(Interactions(changes).variance(), [4, 1], rtol=1e-12)
-    assert Interactions(changes).variance_between(1, 0) == 0  # 0 · -3 and 3 · 0
+    np.testing.assert_allclose(Interactions(changes).stderr() ** 2, [4, 1], rtol=1e-12)
+    assert Interactions(changes).stderr_between(1, 0) ** 2 == 0  # 0 · -3 and 3 · 0
     shifted = changes - np.array([[[0.0, 0.0], [0.0, 4.0]]])  # 4 and -10, 1 and -25
-    np.testing.assert_allclose(Interactions(shifted).variance(), [4, 1], rtol=1e-12)
+    np.testing.assert_allclose(Interactions(shifted).stderr() ** 2, [4, 1], rtol=1e-12)
     opposite = np.array([[[1.0, -4.0], [2.0, -1.0]]])  # -4 and -2: -3 and 1
-    np.testing.assert_array_equal(Interactions(opposite).variance(), [0])
+    np.testing.assert_array_equal(Interactions(opposite).stderr() ** 2, [0])
 
 
 @everywhere
 def test_equal_pairs_have_no_noise():
     changes = np.tile([2.0, 3.0], (4, 7, 1))
-    np.testing.assert_allclose(Interactions(changes).variance(), np.full(4, 6.0), rtol=1e-12)
-    np.testing.assert_allclose(Interactions(-changes).variance(), np.full(4, 6.0), rtol=1e-12)
+    np.testing.assert_allclose(Interactions(changes).stderr() ** 2, np.full(4, 6.0), rtol=1e-12)
+    np.testing.assert_allclose(Interactions(-changes).stderr() ** 2, np.full(4, 6.0), rtol=1e-12)
 
 
 @everywhere
 def test_no_pairs_no_variance():
     found = Interactions(np.zeros((3, 0, 2)))
-    np.testing.assert_array_equal(found.variance(), np.zeros(3))
-    assert found.variance_between(0, 2) == 0
+    np.testing.assert_array_equal(found.stderr() ** 2, np.zeros(3))
+    assert found.stderr_between(0, 2) ** 2 == 0
 
 
 def test_rows_that_are_predicted_alike_do_not_interact():
@@ -435,7 +436,7 @@ def test_rows_that_are_predicted_alike_do_not_interact():
     expected[4, 1, 0] = (path.y[7] - 1) ** 2 - (path.y[7] - 2.5) ** 2
     found = interactions(path, squared, pairs, alone, together)
     np.testing.assert_allclose(found.changes, expected, rtol=1e-12)
-    assert not found.variance().any()  # if only one of them minds the other, there is none
+    assert not found.stderr().any()  # if only one of them minds the other, there is none
 
 
 @pytest.mark.parametrize(
@@ -501,7 +502,7 @@ def test_standard_errors_of_leave_one_out_by_hand(fit_intercept):
     losses = absolute(path.y, risk.corrected)
     variance = losses.var(axis=1, ddof=1) / 40 + variance_by_hand(pairs.changes)
     np.testing.assert_allclose(risk.stderr, np.sqrt(variance), rtol=1e-10)
-    assert (pairs.variance()[3:] > 0.05 * variance[3:]).all()
+    assert ((pairs.stderr() ** 2)[3:] > 0.05 * variance[3:]).all()
     for t1, t2 in ((3, 12), (12, 3), (0, 7)):
         paired = (losses[t1] - losses[t2]).var(ddof=1) / 40
         between = variance_by_hand((pairs.changes[t1] - pairs.changes[t2])[None])[0]
@@ -523,14 +524,14 @@ def test_standard_errors_of_audits_by_hand(method):
         assert pairs.changes.shape == (13, 7, 2)
     np.testing.assert_allclose(risk.interactions.changes, pairs.changes, atol=1e-12)
     losses = absolute(path.y, risk.corrected)
-    variance = losses.var(axis=1, ddof=1) / 40 + risk.audit.error**2 + pairs.variance()
+    variance = losses.var(axis=1, ddof=1) / 40 + risk.audit.error**2 + (pairs.stderr() ** 2)
     np.testing.assert_allclose(risk.stderr, np.sqrt(variance), rtol=1e-8)
     spread = (losses[3] - losses[12]).var(ddof=1) / 40
-    variance = spread + risk.audit.error_between(3, 12) ** 2 + pairs.variance_between(3, 12)
+    variance = spread + risk.audit.error_between(3, 12) ** 2 + pairs.stderr_between(3, 12) ** 2
     variance += risk.probe_stderr[3] ** 2 + risk.probe_stderr[12] ** 2
     assert risk.compare(3, 12)[1] == pytest.approx(np.sqrt(variance), rel=1e-8)
-    assert pairs.variance()[12] > 0
-    assert pairs.variance_between(3, 12) > 0
+    assert (pairs.stderr() ** 2)[12] > 0
+    assert pairs.stderr_between(3, 12) ** 2 > 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -556,7 +557,7 @@ def test_centering_leaves_the_changes_alone():
     plain, centered = (estimate(path, centered=flag) for flag in (False, True))
     np.testing.assert_array_equal(centered.interactions.changes, plain.interactions.changes)
     losses = (path.y - plain.corrected) ** 2 - path.y**2
-    variance = losses.var(axis=1, ddof=1) / 40 + plain.interactions.variance()
+    variance = losses.var(axis=1, ddof=1) / 40 + (plain.interactions.stderr() ** 2)
     np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10, atol=1e-12)
 
 
@@ -601,7 +602,7 @@ def test_the_pairs_change_nothing_else(options):
     risk = estimate(path, test_loss="absolute", **options)
     rows = np.ravel(risk.interactions.pairs)  # all that are left out
     alone = leave_one_out(path, rows)  # without any pairs
-    found = risk.left_out.predictions if "audit" in options else risk.corrected[:, rows]
+    found = risk.left_out.predictions if "audit" in options else risk.predictions.at(rows)
     np.testing.assert_allclose(found, alone, rtol=1e-12, atol=1e-12)
     pairs = disjoint_pairs(rows, most=3)
     assert pairs.shape == (3, 2)
@@ -625,7 +626,9 @@ def test_the_rng_draws_the_pairs_of_an_audit():
         sp.estimate_risk(path, method="exact", audit=20, rng=s) for s in (3, 3, 4)
     )
     np.testing.assert_array_equal(first.interactions.changes, again.interactions.changes)
-    assert not np.allclose(first.interactions.variance()[1:], other.interactions.variance()[1:])
+    assert not np.allclose(
+        (first.interactions.stderr() ** 2)[1:], (other.interactions.stderr() ** 2)[1:]
+    )
 
 
 def test_the_pairs_are_a_fair_sample():
@@ -647,7 +650,7 @@ def test_the_pairs_are_a_fair_sample():
     every = interactions(path, criterion, pairs, alone, leave_out(path, pairs))
     distance = draws.mean(axis=0) - every.changes[[3, 10]].prod(axis=2).mean(axis=1)
     assert (np.abs(distance) < 3 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
-    assert (every.variance()[[3, 10]] > 2 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
+    assert ((every.stderr() ** 2)[[3, 10]] > 2 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
 
 
 def test_single_precision_is_close():
@@ -673,7 +676,7 @@ def test_single_precision_data(options, test_loss):
     )
     assert single.interactions.changes.dtype == single.stderr.dtype == np.float32
     np.testing.assert_allclose(
-        single.interactions.variance(), double.interactions.variance(), rtol=1e-3
+        (single.interactions.stderr() ** 2), (double.interactions.stderr() ** 2), rtol=1e-3
     )
 
 
@@ -777,7 +780,7 @@ def test_the_order_within_a_pair_does_not_matter():
     path = ridge_path()
     first, second = (pairs_of(path, np.array(rows)) for rows in ([3, 5, 8, 0], [5, 3, 0, 8]))
     np.testing.assert_allclose(second.changes, first.changes[:, :, ::-1], atol=1e-12)
-    np.testing.assert_allclose(second.variance(), first.variance(), rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(second.stderr() ** 2, (first.stderr() ** 2), rtol=1e-9, atol=1e-14)
 
 
 @everywhere
@@ -786,9 +789,9 @@ def test_the_units_do_not_matter():
     first, second = (
         estimate(sp.run(X, scale * y, sp.LAD(), sp.Lasso(0.3), n_iter=12)) for scale in (1, 1e3)
     )
-    expected = 1e6 * first.interactions.variance()
+    expected = 1e6 * (first.interactions.stderr() ** 2)
     np.testing.assert_allclose(
-        second.interactions.variance(), expected, rtol=1e-8, atol=1e-12 * expected.max()
+        (second.interactions.stderr() ** 2), expected, rtol=1e-8, atol=1e-12 * expected.max()
     )
 
 
@@ -809,8 +812,8 @@ def test_a_single_row_has_no_pairs(options, fit_intercept, loss, test_loss):
     path = sp.run([[1.0, 2.0]], [3.0], loss, sp.Ridge(0.1), n_iter=3, fit_intercept=fit_intercept)
     risk = estimate(path, test_loss=test_loss, **options)
     assert risk.interactions.changes.shape == (4, 0, 2)
-    np.testing.assert_array_equal(risk.interactions.variance(), np.zeros(4))
-    assert risk.interactions.variance_between(3, 1) == 0
+    np.testing.assert_array_equal(risk.interactions.stderr() ** 2, np.zeros(4))
+    assert risk.interactions.stderr_between(3, 1) ** 2 == 0
     assert np.isposinf(risk.stderr).all()
     difference, stderr = risk.compare(3, 1)
     assert math.isfinite(difference)
@@ -828,7 +831,7 @@ def test_two_or_three_rows_are_one_pair(options, fit_intercept, n):
     changes = risk.interactions.changes
     assert changes.shape == (4, 1, 2)
     product = changes[:, 0, 0] * changes[:, 0, 1]
-    np.testing.assert_allclose(risk.interactions.variance(), np.abs(product), rtol=1e-12)
+    np.testing.assert_allclose(risk.interactions.stderr() ** 2, np.abs(product), rtol=1e-12)
     assert np.isfinite(risk.stderr).all()
     assert np.isfinite(risk.compare(3, 1)).all()
     assert (changes[1:] != 0).all()
@@ -838,7 +841,7 @@ def test_two_or_three_rows_are_one_pair(options, fit_intercept, n):
         np.testing.assert_allclose(changes, expected, atol=1e-12)
     elif n == 2:  # without both there is the start of the intercept alone
         rows = np.random.default_rng(0).permutation(n) if not options else risk.audit.rows
-        alone = squared(y[rows], leave_one_out(path)[:, rows])
+        alone = squared(path.response[rows], leave_one_out(path)[:, rows])
         expected = alone - squared(y[rows], path.offset)
         np.testing.assert_allclose(changes[:, 0, :], expected, atol=1e-12)
 

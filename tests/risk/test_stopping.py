@@ -298,7 +298,7 @@ def test_differences_are_paired_over_observations(centered):
     losses = np.abs(y - risk.corrected)
     for t1, t2 in ((20, 5), (3, 4), (0, 20)):
         paired = losses[t1] - losses[t2]
-        variance = paired.var(ddof=1) / 60 + risk.interactions.variance_between(t1, t2)
+        variance = paired.var(ddof=1) / 60 + risk.interactions.stderr_between(t1, t2) ** 2
         expected = (paired.mean(), np.sqrt(variance))
         assert risk.compare(t1, t2) == pytest.approx(expected, rel=1e-9)
         difference, error = risk.compare(t2, t1)

@@ -35,6 +35,17 @@ def like(values: Any, reference: Array) -> Array:
     )
 
 
+def in_own_precision(values: Any, example: Array) -> Array:
+    """Return what values of the rows are to be like: X, but double unless they are in single.
+
+    What is subtracted from them, or divided by, comes before they are rounded.
+    """
+    xp = namespace(example)
+    if str(getattr(values, "dtype", "")).endswith("float32") or example.dtype == xp.float64:
+        return example
+    return xp.zeros(1, dtype=xp.float64, device=array_api_compat.device(example))
+
+
 def cast(array: Array, dtype: Any) -> Array:
     """Return an array in another precision; the array itself if it has it already."""
     return array if array.dtype == dtype else namespace(array).astype(array, dtype, copy=False)
@@ -112,6 +123,33 @@ def folded(product: Callable[[Array], Array], block: Array) -> Array:
     xp = namespace(block)
     found = product(xp.reshape(block, (size, math.prod(columns))))
     return xp.reshape(found, (found.shape[0], *columns))
+
+
+def unit_of(size: float) -> float:
+    """Return a power of two of about this size, or 1 for zero: what to divide by before squaring.
+
+    The squares of losses would overflow or vanish long before the losses do; those of losses in
+    units of the largest do not, and the division is exact.
+    """
+    return math.ldexp(1.0, math.frexp(size)[1] - 1) if size and math.isfinite(size) else 1.0
+
+
+def largest(values: Array) -> float:
+    """Return the largest absolute value."""
+    xp = namespace(values)
+    return float(xp.max(xp.abs(values)))
+
+
+def deviation(values: Array, axis: int | None = None) -> Array:
+    """Return the sample standard deviation, whatever the unit of the values."""
+    unit = unit_of(largest(values))
+    return unit * namespace(values).std(values / unit, axis=axis, correction=1.0)
+
+
+def root_mean_square(values: Array) -> float:
+    """Return the root mean square, whatever the unit of the values."""
+    unit = unit_of(largest(values))
+    return unit * math.sqrt(float(namespace(values).mean((values / unit) ** 2)))
 
 
 def clip(array: Array, low: Any, high: Any) -> Array:

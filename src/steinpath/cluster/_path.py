@@ -54,13 +54,13 @@ class DistributedPath(RemotePath):
         fit_intercept: bool,
     ) -> DistributedPath:
         """Do as `steinpath.run`, with arguments that were checked."""
-        offset = loss.location(y) if fit_intercept else 0.0
+        level = loss.location(y) if fit_intercept else 0.0
         conversation = Conversation(design.carrier())
         known = design.norms.get(fit_intercept)
-        settled = loss, penalty, algorithm, n_iter, fit_intercept, offset, known
+        settled = loss, penalty, algorithm, n_iter, fit_intercept, level, known
         calls = [Call(_run, (part, *settled)) for part in design.split(y)]
         found = conversation.ask(calls, remember=True)[0]
-        return cls(design, conversation, y, loss, penalty, offset, **found)
+        return cls(design, conversation, y, loss, penalty, level, **found)
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DistributedPath(RemotePath):
         y: Array,
         loss: Loss,
         penalty: Penalty,
-        offset: float,
+        level: float,
         algorithm: Algorithm,
         iterates: Array,
         means: Array | None,
@@ -79,7 +79,7 @@ class DistributedPath(RemotePath):
         design: Design = features
         if means is not None:
             design = InterceptDesign(features, means, intercept_scale)
-        data = RunData(y[:, None], loss, design, np.array([offset]))
+        data = RunData(y[:, None], loss, design, np.array([level]))
         assert isinstance(algorithm, ProximalAlgorithm)
         maps = algorithm.maps(loss, data.own(penalty), design.rows)
         # a frozen class, whose other attributes are fetched when asked for
@@ -90,7 +90,7 @@ class DistributedPath(RemotePath):
             "algorithm": algorithm,
             "design": design,
             "maps": maps,
-            "offset": offset,
+            "level": level,
             "iterates": iterates,
             "risk": None,
             "_blocks": len(features.blocks),
@@ -119,11 +119,11 @@ class DistributedPath(RemotePath):
         """Loss plus penalty of each iterate."""
         return self._ask(_objective)[0]
 
-    def fitted_at(self, t: slice) -> Array:
-        """Fitted values of some iterates."""
+    def products_at(self, t: slice) -> Array:
+        """``X b^t`` of some iterates: their fitted values less the level."""
         if "products" in self.__dict__:
-            return self.fitted[t, :]
-        return self._rows_of("products", t) + self.offset
+            return self.products[t, :]
+        return self._rows_of("products", t)
 
     def estimate_risk(self, options: RiskOptions, rng: Any) -> Risk:
         """Do as `steinpath.estimate_risk`, whose options were checked."""
@@ -182,14 +182,14 @@ def _run(
     algorithm: Algorithm,
     n_iter: int,
     fit_intercept: bool,
-    offset: float,
+    level: float,
     norm: tuple[float, float] | None,
 ) -> dict[str, Any] | None:
     """Run an algorithm, and keep its path; say what is the same at all blocks, but only once."""
     design: Design = InterceptDesign(share.design) if fit_intercept else share.design
     if norm is not None:
         design._norm = norm
-    data = RunData(y[:, None], loss, design, np.array([offset], dtype=y.dtype))
+    data = RunData(y[:, None], loss, design, np.array([level]))
     share.path = path = Batch.start(data, penalty, algorithm).extended(n_iter)[0]
     if share.index:
         return None
@@ -230,7 +230,7 @@ def _objective(share: Share) -> Array:
     rows, values = path.design.rows, []
     for start in range(0, path.n_iter + 1, _ITERATES):
         some = slice(start, start + _ITERATES)
-        losses = path.loss.value((path.y - path.fitted_at(some)).T, rows)
+        losses = path.loss.value((path.response - path.products_at(some)).T, rows)
         values.append(losses + np.asarray([path.penalty.value(b) for b in path.coef[some, :]]))
     return np.concatenate(values)
 

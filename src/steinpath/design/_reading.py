@@ -7,8 +7,8 @@ from typing import Any
 
 from scipy.sparse import issparse
 
-from steinpath._support.arrays import Array, namespace
-from steinpath._support.validation import check_array, check_magnitude
+from steinpath._support.arrays import Array, in_own_precision, namespace
+from steinpath._support.validation import check_array
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
@@ -42,9 +42,8 @@ def as_design(X: Any) -> Design:
 
 
 def check_response(y: Any, design: Design) -> Array:
-    """Return ``y`` as an array like the design, one entry per row."""
-    checked = check_array("y", y, ndim=1, reference=design.example)
+    """Return ``y`` as an array like the design, one entry per row, in a precision of its own."""
+    checked = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     if checked.shape[0] != design.n_rows:
         raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
-    check_magnitude("y", checked)
     return namespace(checked).asarray(checked, copy=True)

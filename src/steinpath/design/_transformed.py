@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, cast, namespace, rows_product, take
+from steinpath._support.arrays import (
+    Array,
+    along_rows,
+    cast,
+    in_own_precision,
+    largest,
+    namespace,
+    rows_product,
+    take,
+    unit_of,
+)
 from steinpath._support.validation import check_array
 from steinpath.design._base import Design, ScalableDesign, TransformedDesign
 from steinpath.problem._rows import Rows
@@ -243,14 +253,16 @@ def _copied(values: Array, copies: int, axis: int) -> Array:
 
 def check_sample_weight(sample_weight: Any, design: Design) -> Array:
     """Return positive weights of the rows of a design."""
-    weights = check_array("sample_weight", sample_weight, ndim=1, reference=design.example)
+    example = in_own_precision(sample_weight, design.example)
+    weights = check_array("sample_weight", sample_weight, ndim=1, reference=example)
     if weights.shape[0] != design.shape[0]:
         raise ValueError(
             f"X has {design.shape[0]} rows, but sample_weight has {weights.shape[0]} entries"
         )
     if not namespace(weights).all(weights > 0):
         raise ValueError("sample_weight must be positive; leave out the rows that do not count")
-    return weights
+    # only proportions matter, and sums of these are numbers; the division is exact
+    return cast(weights / unit_of(largest(weights)), design.example.dtype)
 
 
 class ScaledDesign(TransformedDesign):

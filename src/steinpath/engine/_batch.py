@@ -127,6 +127,11 @@ class Batch(Sequence[Path]):
         return int(self.states.b.shape[1]) - 1
 
     @property
+    def on_processor(self) -> bool:
+        """Whether its arrays are NumPy's, and not on a device."""
+        return isinstance(self.data.y, np.ndarray)
+
+    @property
     def n_samples(self) -> int:
         """Number of observations."""
         return self.data.design.n_rows
@@ -162,14 +167,14 @@ class Batch(Sequence[Path]):
         if len(members) == len(self):
             return self
         chosen, data = np.asarray(members), self.data
-        y, offset, design = data.y, data.offset, data.design
+        y, level, design = data.y, data.level, data.design
         if y.shape[1] > 1:
-            y, offset = take(y, chosen, axis=1), take(offset, chosen)
+            y, level = take(y, chosen, axis=1), level[chosen]
         if design.members > 1:
             design = design.some(chosen) if len(members) > 1 else design.member(members[0])
         first, *others = (self.penalty.member(k) for k in members)
         penalty = first.beside(others)
-        data = RunData(y, data.loss, design, offset)
+        data = RunData(y, data.loss, design, level)
         algorithm = self.algorithm
         if isinstance(algorithm, ProximalAlgorithm):
             algorithm = algorithm.some(chosen)
@@ -177,7 +182,8 @@ class Batch(Sequence[Path]):
         else:
             maps = self.maps
         states = States(*(_some(array, chosen) for array in self.states))
-        return Batch(data, penalty, algorithm, maps, states)
+        past = None if self.n_iter else beginning(data, len(members))
+        return Batch(data, penalty, algorithm, maps, states, past)
 
     def _path(self, k: int) -> Path:
         data, penalty, algorithm, maps = self.data, self.penalty, self.algorithm, self.maps
@@ -197,7 +203,7 @@ class Batch(Sequence[Path]):
             algorithm,
             design,
             maps,
-            float(data.offset[own]),
+            float(data.level[own]),
             *(array[k, ...] for array in self.states),
         )
 

@@ -283,7 +283,7 @@ class Compression:
         squares = [self._row_squares[k] for k in members]
         scales = None
         if any(each is not None for each in squares):
-            one = xp.ones_like(self.batch.data.y[:, 0])  # constant columns have no sizes
+            one = xp.ones_like(self.batch.data.response[:, 0])  # constant columns have no sizes
             scales = xp.stack([one if each is None else each for each in squares], axis=1)
         return probe_columns(design, known[0], scales, probes, on_rows)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
-from steinpath._support.validation import check_flag, check_instance
+from steinpath._support.arrays import Array, cast, largest, like, namespace, to_numpy
+from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._reading import as_design, check_response
@@ -26,24 +26,34 @@ class RunData:
     Attributes
     ----------
     y : Array of shape (n, 1) or (n, members)
-        The responses.
+        The responses, in their own precision.
     loss : Loss
         What is minimised.
     design : Design
         The design that the recursion sees: X, or X centred with the intercept's column.
-    offset : Array of shape (1,) or (members,)
-        Where intercepts start; the recursion works on ``y - offset``.
+    level : ndarray of shape (1,) or (members,)
+        Constant fits to the responses, where there is an intercept; else 0. They are subtracted in
+        the precision of y: responses far from 0 may be equal in the precision of X.
+    offset : Array of shape (1,) or (members,), optional
+        Where intercepts start, above the level; at the level by default.
     """
 
     y: Array
     loss: Loss
     design: Design
-    offset: Array
+    level: np.ndarray
+    offset: Array | None = None
+
+    @cached_property
+    def response(self) -> Array:
+        """Responses less their level, of shape (n, members or 1), in the design's precision."""
+        return cast(self.y - like(self.level, self.y), self.design.example.dtype)
 
     @cached_property
     def target(self) -> Array:
         """What the recursion fits, of shape (n, members or 1, 1), in the design's precision."""
-        return cast((self.y - self.offset)[:, :, None], self.design.example.dtype)
+        response = self.response if self.offset is None else self.response - self.offset
+        return response[:, :, None]
 
     @cached_property
     def rows(self) -> Rows:
@@ -61,6 +71,7 @@ class RunData:
 
     def bind(self, algorithm: Algorithm, penalty: Penalty) -> tuple[Algorithm, Maps]:
         """Fix the step sizes of an algorithm, for the first member's y; return its maps."""
+        _check_lam(penalty, self.design.example)
         penalty = self.own(penalty)
         penalty.check_size(self.design.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
@@ -83,11 +94,21 @@ class RunData:
         design = self.design
         if not isinstance(design, InterceptDesign):
             masked = WeightedDesign.without(design, left_out, count, copies)
-            return RunData(self.y, self.loss, masked, self.offset)
-        y = to_numpy(self.y[:, 0])
+            return replace(self, design=masked)
+        y = to_numpy(self.response[:, 0])
         offsets = [self.loss.location(y[~left_out[:, k]]) for k in range(left_out.shape[1])]
-        offset = like(np.tile(np.asarray(offsets), copies), self.y)
-        return RunData(self.y, self.loss, design.without(left_out, count, copies), offset)
+        offset = self.design.array(np.tile(np.asarray(offsets), copies))
+        return replace(self, design=design.without(left_out, count, copies), offset=offset)
+
+
+def _check_lam(penalty: Penalty, example: Array) -> None:
+    """Refuse a penalty that is infinite, or nearly so, in the precision of X."""
+    limit = 1e-8 * float(namespace(example).finfo(example.dtype).max)
+    if penalty.largest_lam > limit:
+        raise ValueError(
+            f"lam is too large for {example.dtype}: it is {penalty.largest_lam:.3g} with weights "
+            f"in {penalty!r}, and may be up to {limit:.1g}; use a smaller one, or float64"
+        )
 
 
 def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any = None) -> RunData:
@@ -104,7 +125,8 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             counts = None
         else:
             design = WeightedDesign(design, counts / xp.mean(counts))
-    offset = 0.0
+    level = 0.0
     if fit_intercept:
-        design, offset = InterceptDesign(design), loss.location(y, counts)
-    return RunData(design.here(y)[:, None], loss, design, like(np.array([offset]), y))
+        design, level = InterceptDesign(design), loss.location(y, counts)
+    check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
+    return RunData(design.here(y)[:, None], loss, design, np.array([level]))

@@ -22,6 +22,8 @@ _NULL_ITERATIONS = 5000
 # The smallest penalty of a grid, relative to the largest: by whether there are fewer rows than
 # columns, and where no penalty is large enough for zero coefficients.
 _RATIO_WIDE, _RATIO_TALL, _RATIO_RIDGE = 1e-2, 1e-3, 1e-4
+# The largest penalty is above the smallest with zero coefficients by this many units of rounding.
+_ROUNDING = 1e3
 # Where none is, the largest shrinks the direction of the largest singular value so many times.
 _RIDGE_SHRINKAGE = 10.0
 
@@ -71,7 +73,7 @@ def _null_lam(data: RunData, penalty: Penalty) -> float:
 
 def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     """Gradient of the loss at the best fit by the unpenalised columns alone."""
-    y, loss, design = data.y[:, 0], data.loss, data.design
+    y, loss, design = data.response[:, 0], data.loss, data.design
     if not free.any() or free.all():
         return loss.gradient(y)
     if isinstance(design, InterceptDesign) and free.sum() == 1:
@@ -97,13 +99,16 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
     """Return penalties worth trying, from the largest down in equal ratios."""
     n, p = data.design.shape
     largest, usual = _null_lam(data, penalty), _RATIO_WIDE if n < p else _RATIO_TALL
+    # at the smallest lam with zero coefficients itself, rounding would decide which ones may move
+    largest *= 1 + _ROUNDING * float(namespace(data.y).finfo(data.response.dtype).eps)
     if math.isinf(largest):
         # the loss is about as curved as a parabola of the same slope at the same residuals
         xp, target = namespace(data.y), data.target[:, 0, 0]
         force, size = (float(xp.sum(xp.abs(x))) for x in (data.loss.gradient(target), target))
         curvature = data.design.norm() ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
-    largest = largest or 1.0  # then every penalty gives zero coefficients
+    if largest < np.finfo(float).tiny / _RATIO_RIDGE:  # zero: every penalty gives zero coefficients
+        largest = 1.0
     return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
 
 

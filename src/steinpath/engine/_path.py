@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace
+from steinpath._support.arrays import Array, cast, namespace
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
@@ -42,7 +42,8 @@ class Path:
     objective : Array of shape (n_iter + 1,)
         Loss plus penalty.
     y : Array of shape (n,)
-        The responses.
+        The responses. Like `fitted` and `intercept`, they have the precision of y as it was given,
+        if that is higher than that of X.
     loss, penalty, algorithm
         What was minimised and how; the algorithm with the step sizes it used.
     risk : Risk or None
@@ -61,8 +62,8 @@ class Path:
     #: The design that the recursion saw: X, or X centred with the intercept's column.
     design: Design = field(repr=False)
     maps: Maps = field(repr=False)
-    #: Where the intercept started; the recursion worked on ``y - offset``.
-    offset: float
+    #: Where the intercept started; the recursion worked on ``y - level``.
+    level: float
     #: Rows ``b^0 … b^N``, ``X b^0 … X b^N``, ``u^0 … u^N``, ``eta^0 … eta^N`` of the recursion.
     iterates: Array = field(repr=False)
     products: Array = field(repr=False)
@@ -104,18 +105,22 @@ class Path:
     @cached_property
     def fitted(self) -> Array:
         """Fitted values of each iterate."""
-        return self.products + self.offset if self.offset else self.products
+        return self.above_level(self.products)
 
-    def fitted_at(self, t: slice) -> Array:
-        """Fitted values of some iterates."""
-        products = self.products[t, :]
-        return products + self.offset if self.offset else products
+    def products_at(self, t: slice) -> Array:
+        """``X b^t`` of some iterates: their fitted values less the level."""
+        return self.products[t, :]
+
+    def above_level(self, values: Array) -> Array:
+        """Add the level to predictions of ``y - level``."""
+        values = cast(values, self.y.dtype)
+        return values + self.level if self.level else values
 
     @cached_property
     def intercept(self) -> Array:
         """Intercept of each iterate."""
         if isinstance(self.design, InterceptDesign):
-            return self.design.intercepts(self.iterates) + self.offset
+            return self.above_level(self.design.intercepts(self.iterates))
         return self.design.zeros(self.n_iter + 1)
 
     @cached_property
@@ -123,16 +128,21 @@ class Path:
         """Loss plus penalty of each iterate."""
         rows = self.design.rows
         values = [
-            self.loss.value(self.y - self.fitted[t, :], rows) + self.penalty.value(self.coef[t, :])
+            self.loss.value(self.response - self.products[t, :], rows)
+            + self.penalty.value(self.coef[t, :])
             for t in range(self.n_iter + 1)
         ]
-        return namespace(self.y).stack(values)
+        return namespace(self.response).stack(values)
 
     @property
     def data(self) -> RunData:
         """What it has in common with other paths on the same data."""
-        offset = like(np.array([self.offset]), self.y)
-        return RunData(self.y[:, None], self.loss, self.design, offset)
+        return RunData(self.y[:, None], self.loss, self.design, np.array([self.level]))
+
+    @cached_property
+    def response(self) -> Array:
+        """``y - level``, in the precision of X."""
+        return self.data.response[:, 0]
 
     def refuse_weights(self) -> None:
         """Refuse a path whose rows count unequally, for what cannot be said of it."""
@@ -176,7 +186,7 @@ class Path:
 
     def _kind(self) -> str:
         """Say what its arrays are, unless they are NumPy's in double precision."""
-        kind = str(self.y.dtype)
+        kind = str(self.iterates.dtype)
         if not isinstance(self.y, np.ndarray):
             return f", {kind} on {array_api_compat.device(self.y)}"
         return "" if kind == "float64" else f", {kind}"

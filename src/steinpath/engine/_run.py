@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import like, namespace
+from steinpath._support.arrays import in_own_precision, namespace
 from steinpath._support.validation import (
     as_numpy,
     check_array,
@@ -239,7 +239,7 @@ def _with_designs_of_their_own(
 ) -> RunData:
     X = check_array("X", X, ndim=3)
     check_magnitude("X", X)
-    y = check_array("y", y, ndim=2, reference=X)
+    y = check_array("y", y, ndim=2, reference=in_own_precision(y, X))
     if tuple(y.shape) != tuple(X.shape[:2]):
         raise ValueError(
             f"X is a batch of shape {tuple(X.shape)}, and needs y of shape "
@@ -270,12 +270,12 @@ def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
 def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
     """Return the data of members that were checked one by one, as one."""
     first, xp = members[0], namespace(members[0].y)
-    offsets = [each.loss.location(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
+    levels = [each.loss.location(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
     return RunData(
         xp.concat([each.y for each in members], axis=1),
         first.loss,
         InterceptDesign(design) if fit_intercept else design,
-        like(np.array(offsets), first.y),
+        np.array(levels),
     )
 
 

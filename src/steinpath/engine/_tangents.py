@@ -139,7 +139,7 @@ class Linearization:
         residuals = batch.residual(slice(first - 2, last - 1))
         v = History([residuals[:, :, :-1], residuals[:, :, 1:]])
         eta.append(batch.block("eta", slice(first, last)))
-        times = like(np.arange(first, last), batch.data.y)
+        times = like(np.arange(first, last), batch.data.response)
         dual = batch.maps.dual_tangent(times, u, v)
         primal = batch.maps.primal_tangent(times, b, eta)
         iterations = range(first, last)

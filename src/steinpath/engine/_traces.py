@@ -69,12 +69,12 @@ class CorrectionMatrices:
         return _solve_lower(_mean_without(self.K, skip), _mean_without(self.A, skip))
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
-        """Corrected fitted values, ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
+        """Corrected ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
         duals = path.dual - Batch.of(path).dual_means()[0, ...]
         shift = self.weights(skip)[:, : path.n_iter] @ duals
         if self.row_squares is not None:
             shift = shift * self.row_squares
-        return path.fitted - shift
+        return path.products - shift
 
 
 def correction_matrices(
@@ -329,7 +329,7 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
         if not path.design.total(squares) > 0:  # constant columns: there is nothing to correct
             return None
     else:
-        sizes = check_array("row_scale", row_scale, ndim=1, reference=path.y)
+        sizes = check_array("row_scale", row_scale, ndim=1, reference=path.response)
         if sizes.shape != path.y.shape or xp.any(sizes < 0):
             raise ValueError(
                 f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"

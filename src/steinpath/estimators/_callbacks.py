@@ -59,7 +59,7 @@ class Progress:
         def model(b: Array) -> dict[str, Any]:
             intercept = 0.0
             if isinstance(data.design, InterceptDesign):
-                intercept = float(data.design.intercepts(b.T)[0] + data.offset[0])
+                intercept = float(data.design.intercepts(b.T)[0] + data.level[0])
             return {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
 
         def after(t: int, b: Array) -> bool:

@@ -24,7 +24,7 @@ from steinpath._support.validation import (
     check_number,
     warn,
 )
-from steinpath._tuning import Tuning, choose, start
+from steinpath._tuning import RULES, Tuning, choose, start
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import ChambollePock
 from steinpath.design._base import Design
@@ -32,6 +32,7 @@ from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
+from steinpath.engine._deferred import run_all
 from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
@@ -46,16 +47,6 @@ from steinpath.problem._grid import (
 from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
 from steinpath.risk._options import RiskOptions
-
-# Attributes that only a fit with a risk estimate has.
-_OF_THE_RISK = (
-    "risk_path_",
-    "risk_stderr_",
-    "train_path_",
-    "warnings_",
-    "best_risk_",
-    "best_risk_stderr_",
-)
 
 
 class _Warm(NamedTuple):
@@ -114,6 +105,20 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         -------
         self
         """
+        # what is fitted replaces an earlier fit as a whole, or not at all if anything goes wrong
+        fitted = object.__new__(type(self))
+        fitted.__dict__ = self._without_a_fit()
+        fitted._fit(X, y, sample_weight, self)
+        self.__dict__ = self._without_a_fit() | fitted.__dict__
+        return self
+
+    def _without_a_fit(self) -> dict[str, Any]:
+        """Return the parameters, and whatever else does not come from a fit."""
+        return {name: value for name, value in vars(self).items() if not _is_fitted(name)}
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, seen: PathEstimator) -> None:
+        """Do as `fit`; callbacks are shown another estimator, which has their contexts."""
+        self._check_parameters()
         if isinstance(X, RemoteDesign):
             raise TypeError(
                 f"{X!r} is not in this process, and estimators need X here; use sp.run and "
@@ -121,10 +126,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             )
         with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
-        self._check_parameters()
-        progress = Progress(self, X, y, sample_weight)
-        for name in _OF_THE_RISK:  # nothing of an earlier fit may stay
-            self.__dict__.pop(name, None)
+        progress = Progress(seen, X, y, sample_weight)
         rows, design = prepare_rows(
             X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
         )
@@ -142,7 +144,6 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 ConvergenceWarning,
             )
         progress.end()
-        return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the responses of rows.
@@ -160,8 +161,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         with np.errstate(invalid="ignore"):
             X = validate_data(self, X, reset=False, **_accepted(X))
         if needs_blocks(X):
-            return np.asarray(BlockDesign(X).matmat(self.coef_) + self.intercept_)
-        return np.asarray(safe_sparse_dot(X, self.coef_) + self.intercept_)
+            products = BlockDesign(X).matmat(self.coef_)
+        else:
+            products = safe_sparse_dot(X, self.coef_)
+        # responses far from 0 may all be equal in single precision
+        return np.asarray(np.add(products, self.intercept_, dtype=float))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -179,6 +183,12 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             check_count("select", self.select, low=0, high=self.n_iter)
         elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
             raise ValueError(f"select must be 'risk', 'last' or an iterate, got {self.select!r}")
+        check_choice("rule", self.rule, RULES)
+        check_instance("algorithm", self._algorithm(), ProximalAlgorithm, "sp.ChambollePock()")
+        self._loss()
+        if self.method is not None:
+            self._risk_options()
+        self._needs_risk()
 
     def _needs_risk(self) -> bool:
         """Whether anything is to be chosen by its risk; refuse that where none is estimated."""
@@ -202,32 +212,39 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         if self.method is None or batch.data.rows.weights is not None:
             assert iterate is not None  # or this had been refused
             return 0, iterate
-        options = RiskOptions(
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        lams = self.alphas_ * math.sqrt(batch.n_samples)
+        tuning = choose(batch, lams, self._risk_options(), seed, self.rule, iterate)
+        self._keep_risk(tuning)
+        return tuning.best
+
+    def _algorithm(self) -> ProximalAlgorithm:
+        return ChambollePock() if self.algorithm is None else self.algorithm
+
+    def _risk_options(self) -> RiskOptions:
+        assert self.method is not None
+        return RiskOptions(
             test_loss=self.test_loss,
             method=self.method,
             row_scale=self.row_scale,
             audit=self.audit,
         )
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        lams = self.alphas_ * math.sqrt(batch.n_samples)
-        tuning = choose(batch, lams, options, seed, self.rule, iterate)
-        self._keep_risk(tuning)
-        return tuning.best
 
     def _run(
         self, rows: PreparedRows, design: Design, progress: Progress
     ) -> tuple[Batch, np.ndarray]:
         """Run all penalties side by side, or go on from where the last fit stopped."""
-        loss, penalty_of = self._loss(), self._penalty()
-        algorithm = ChambollePock() if self.algorithm is None else self.algorithm
-        check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
+        loss, penalty_of, algorithm = self._loss(), self._penalty(), self._algorithm()
         data = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
         alphas, lams = self._grid(data, penalty_of)
         batch = start(data, penalty_of, lams, algorithm)
         known = self._known(batch, algorithm, rows)
         batch = batch if known is None else known
         watch = progress.watch(data, rows.scale, batch.n_iter)
-        batch = batch.extended(self.n_iter, watch)
+        if watch is None and not self.warm_start:
+            batch = run_all(batch, self.n_iter)
+        else:
+            batch = batch.extended(self.n_iter, watch)
         self._warm = _Warm(rows.copy(), algorithm, batch) if self.warm_start else None
         return batch, alphas
 
@@ -278,6 +295,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             )
         for message in self.warnings_:
             warn(message)
+
+
+def _is_fitted(name: str) -> bool:
+    """Whether an attribute comes from a fit, as scikit-learn spells those."""
+    return name.endswith("_") and not name.startswith("_")
 
 
 def _accepted(X: Any) -> dict[str, Any]:

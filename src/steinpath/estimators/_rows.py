@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
+from steinpath._support.arrays import in_own_precision, largest, unit_of
 from steinpath._support.validation import check_array, check_size, warn
 from steinpath.design._base import Design, ScalableDesign
 from steinpath.design._dense import DenseDesign
@@ -16,8 +17,8 @@ from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import ScaledDesign
 
-# Counts are written out as rows up to this many entries of X.
-_MOST_ENTRIES = 2**30
+# Counts are written out as rows up to this many entries of X, or four times those it has.
+_MOST_ENTRIES = 2**26
 
 
 class PreparedRows(NamedTuple):
@@ -92,8 +93,8 @@ def prepare_rows(
         an intercept is the same without, but for rounding: a date has many digits, and a date less
         the mean has few.
     dtype : dtype, optional
-        Precision of the design and of y, to which an array is rounded when it has been
-        standardised; that of X by default.
+        Precision of the design, to which an array is rounded when it has been standardised; that
+        of X by default.
     """
     X, y, weights = _weighted(X, y, sample_weight, needs_risk)
     lazy: ScalableDesign | None = None
@@ -117,7 +118,8 @@ def prepare_rows(
         design = DenseDesign(columns if dtype is None else columns.astype(dtype))
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
-    y = check_array("y", y, ndim=1, reference=np.empty(0, dtype or own_dtype))
+    example = np.empty(0, dtype or own_dtype)
+    y = check_array("y", y, ndim=1, reference=in_own_precision(y, example))
     return PreparedRows(X, y, weights, scale, means), design
 
 
@@ -126,8 +128,9 @@ def _weighted(
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
     if sample_weight is None:
         return X, y, None
-    dtype = np.result_type(X.dtype, np.float32)
-    weights = _check_sample_weight(sample_weight, X, dtype=dtype, ensure_non_negative=True)
+    if np.iscomplexobj(sample_weight):
+        raise TypeError("sample_weight must hold real numbers, got complex ones")
+    weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
     kept = np.flatnonzero(weights)
     if len(kept) < len(weights):
         X, y, weights = X[kept], y[kept], weights[kept]
@@ -135,17 +138,19 @@ def _weighted(
         raise ValueError(f"sample_weight leaves n_samples = {len(y)}; two at least must count")
     if np.all(weights == weights[0]):
         return X, y, None
-    if not needs_risk:
-        return X, y, weights
+    if not needs_risk:  # only proportions matter
+        return X, y, weights / unit_of(largest(weights))
     if np.any(weights % 1):
         raise ValueError(
             "the risk of a fit to rows that count unequally is not known, so that nothing can be "
             "chosen by it: use integers for sample_weight if they are counts of observations, or "
             "a number for alpha and select='last' or an iterate"
         )
-    if weights.sum() * X.shape[1] > _MOST_ENTRIES:
+    with np.errstate(over="ignore"):
+        count = weights.sum()
+    if count * X.shape[1] > max(_MOST_ENTRIES, 4 * X.shape[0] * X.shape[1]):
         raise ValueError(
-            f"sample_weight counts {weights.sum():.3g} rows, too many to be written out for the "
+            f"sample_weight counts {count:.3g} rows, too many to be written out for the "
             "risk estimate; use a number for alpha and select='last' or an iterate"
         )
     warn(

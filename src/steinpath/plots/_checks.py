@@ -55,10 +55,11 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
     """
     last = risk.path.n_iter
     t = risk.best_iter if t is None else check_count("t", t, low=0, high=last)
-    y, predictions = risk.path.y, (risk.path.fitted[t, ...], risk.predicted(t))
-    raw, corrected = (to_numpy(y - values) for values in predictions)
+    response, at = risk.path.response, slice(t, t + 1)
+    predictions = [risk.path.products_at(at), risk.predictions.of(at)]
+    raw, corrected = (to_numpy(response - values)[0] for values in predictions)
     losses = [
-        float(to_numpy(observation_losses(risk.criterion, y, values[None, ...])).mean())
+        float(to_numpy(observation_losses(risk.criterion, response, values)).mean())
         for values in predictions
     ]
     limit = _limit_of(np.concatenate([raw, corrected]))

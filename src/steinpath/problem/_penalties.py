@@ -78,6 +78,12 @@ class Penalty(Registered, ABC):
         return math.inf
 
     @property
+    def largest_lam(self) -> float:
+        """The largest ``lam`` of all coefficients, their weights included."""
+        lam, weights = getattr(self, "lam", 0.0), getattr(self, "weights", None)
+        return float(np.max(lam)) * (1.0 if weights is None else float(np.max(weights)))
+
+    @property
     def isotropic(self) -> bool:
         """Whether the proximal map is a multiple of the identity."""
         return False
@@ -587,6 +593,10 @@ class PerMemberPenalty(Penalty):
     @property
     def max_step(self) -> float:
         return min(own.max_step for own in self.each)
+
+    @property
+    def largest_lam(self) -> float:
+        return max(own.largest_lam for own in self.each)
 
     def check_size(self, p: int) -> None:
         for own in self.each:

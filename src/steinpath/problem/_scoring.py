@@ -205,6 +205,40 @@ def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
     return kind(getattr(loss, spec.name) if own and own.name == spec.name else spec.default)
 
 
+@dataclass(frozen=True, eq=False)
+class OnScaleOfY:
+    """A test loss of a user's own, which is told y and predictions of y: nothing is taken off them.
+
+    Parameters
+    ----------
+    function : callable
+        The test loss.
+    y : Array of shape (n,)
+        The responses.
+    level : float
+        What was subtracted from the responses and is missing in predictions.
+    """
+
+    function: PerObservation
+    y: Array
+    level: float
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def __call__(self, response: Array, prediction: Array) -> Array:
+        return self.function(self.y, cast(prediction, self.y.dtype) + self.level)
+
+
+def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
+    """Return a test loss to be called with responses and predictions less a level.
+
+    Named test losses depend on their difference alone.
+    """
+    return criterion if isinstance(criterion, Criterion) else OnScaleOfY(criterion, y, level)
+
+
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:
     """Loss of each observation, for each row of predictions.
 

@@ -27,7 +27,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    cast,
+    deviation,
+    largest,
+    like,
+    namespace,
+    to_numpy,
+    unit_of,
+)
 from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import check_finite, losses_at
@@ -152,8 +161,7 @@ class Audit:
     def significance(self) -> np.ndarray:
         """Root mean square of `difference` over that of its standard error, near each iterate."""
         difference, stderr = to_numpy(self.difference), to_numpy(self.stderr)
-        # in units of the largest, whose square might not be a number; by a power of two, exactly
-        unit = np.ldexp(1.0, np.frexp(np.abs(difference).max())[1])
+        unit = unit_of(largest(difference))
         seen, noise = (_pooled(x / unit) for x in (difference, stderr))
         some = seen > 0
         ratio = np.zeros(len(seen))
@@ -187,16 +195,17 @@ class Audit:
         return float(self._error(added, first - second - added)[0])
 
     def _stderr(self, values: Array) -> Array:
-        xp = namespace(values)
         if values.shape[1] == 1:  # the only row there is
             return 0 * values[:, 0]
-        return self.shrink * xp.std(values, axis=1, correction=1.0)
+        return self.shrink * deviation(values, axis=1)
 
     def _error(self, added: Array, left: Array) -> Array:
         xp = namespace(added)
+        unit = unit_of(largest(left))
+        left = left / unit
         # of the square of a mean, its own noise is not to be counted
         seen = xp.mean(left, axis=1) ** 2 - self._stderr(left) ** 2
-        return xp.sqrt(self._stderr(added) ** 2 + xp.where(seen > 0, seen, 0 * seen))
+        return xp.hypot(self._stderr(added), unit * xp.sqrt(xp.where(seen > 0, seen, 0 * seen)))
 
 
 def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = _NOISE) -> Audit:
@@ -214,10 +223,10 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
         Differences up to this many standard errors are taken for noise.
     """
     path, rows = problem.path, left_out.rows
-    xp, eps = namespace(path.y), namespace(path.y).finfo(path.y.dtype).eps
+    xp, eps = namespace(path.y), namespace(path.y).finfo(path.response.dtype).eps
     predictions = found.predictions.at(rows)
     estimated, real = (
-        losses_at(problem.criterion, path.y, rows, values, path.fitted) + optimism
+        losses_at(problem.criterion, path.response, rows, values, path.products) + optimism
         for values, optimism in (
             (predictions, _column(found.optimism)),
             (check_finite(left_out.predictions), _column(left_out.optimism)),

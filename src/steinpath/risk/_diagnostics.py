@@ -304,7 +304,7 @@ def serial_errors(evidence: Evidence) -> Diagnostic | None:
     pairs has standard error ``1 / √(n - 1)``, of which four are beyond chance.
     """
     risk = evidence.risk
-    residuals = to_numpy(evidence.path.y - risk.predicted(risk.best_iter)).astype(float)
+    residuals = to_numpy(risk.residuals(risk.best_iter)).astype(float)
     signs = np.sign(residuals - np.median(residuals))
     products = signs[1:] * signs[:-1]
     count = int(np.count_nonzero(products))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, namespace
+from steinpath._support.arrays import Array, deviation, namespace, root_mean_square
 from steinpath._support.printing import with_error
 from steinpath._support.validation import (
     check_choice,
@@ -116,15 +116,30 @@ class Risk:
     @cached_property
     def corrected(self) -> Array:
         """Corrected fitted values."""
-        return self.predictions.of(slice(0, self.values.shape[0]))
+        return self.path.above_level(self.predictions.of(slice(0, self.values.shape[0])))
 
     @property
     def path(self) -> Path:
         """The path whose risk this is."""
         return self.predictions.path
 
+    def on(self, path: Path) -> Risk:
+        """Return the same estimate of the same path, which is another object."""
+        assert self.found is not None
+        predictions = replace(self.predictions, path=path)
+        return replace(
+            self, predictions=predictions, found=self.found._replace(predictions=predictions)
+        )
+
     def predicted(self, t: int) -> Array:
         """Corrected fitted values of one iterate."""
+        return self.path.above_level(self._predictions_at(t))
+
+    def residuals(self, t: int) -> Array:
+        """``y`` less the corrected fitted values of one iterate."""
+        return self.path.response - self._predictions_at(t)
+
+    def _predictions_at(self, t: int) -> Array:
         return self.predictions.of(slice(t, t + 1))[0, ...]
 
     @cached_property
@@ -481,16 +496,17 @@ def assemble(
     left_out: LeftOut | None = None,
 ) -> Risk:
     """Put together what was found out about a path."""
-    values, variance = found.score.values, found.score.stderr**2
+    values, stderr = found.score.values, found.score.stderr
+    xp = namespace(values)
     if audit is not None:
-        values, variance = values + audit.repair, variance + audit.error**2
+        values, stderr = values + audit.repair, xp.hypot(stderr, audit.error)
     if pairs is not None:
-        variance = variance + pairs.variance()
+        stderr = xp.hypot(stderr, pairs.stderr())
     return Risk(
         values=values,
         raw=found.score.values,
         train=score(problem, Fitted(problem.path)).values,
-        stderr=namespace(variance).sqrt(variance),
+        stderr=stderr,
         probe_stderr=found.score.probe_stderr,
         test_loss=_name(problem.criterion),
         method=method,
@@ -512,31 +528,31 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
     sides = []
     for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
         sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
-    y = first.path.y
-    xp, n = namespace(y), y.shape[0]
+    y = first.path.response
+    n = y.shape[0]
     with np.errstate(over="ignore", invalid="ignore"):
         one, other = (
             observation_losses(risk.criterion, y, risk.predictions.of(slice(t, t + 1)))
             for t, risk in sides
         )
-        spread = xp.std(one - other, correction=1.0) if n > 1 else math.inf
-        variances = [spread**2 / n, *(risk.probe_stderr[t] ** 2 for t, risk in sides)]
+        spread = deviation(one - other) if n > 1 else math.inf
+        errors = [spread / math.sqrt(n), *(risk.probe_stderr[t] for t, risk in sides)]
         if first.audit is not None and second.audit is not None:
-            variances.append(first.audit.error_between(t1, t2, second.audit) ** 2)
+            errors.append(first.audit.error_between(t1, t2, second.audit))
         else:
-            variances += [risk.audit.error[t] ** 2 for t, risk in sides if risk.audit is not None]
+            errors += [risk.audit.error[t] for t, risk in sides if risk.audit is not None]
         if first.interactions is not None and second.interactions is not None:
-            variances.append(first.interactions.variance_between(t1, t2, second.interactions))
+            errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
         else:
             known = [(t, risk.interactions) for t, risk in sides]
-            variances += [pairs.variance()[t] for t, pairs in known if pairs is not None]
+            errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
         difference = float(first.values[sides[0][0]] - second.values[sides[1][0]])
-    return difference, math.sqrt(sum(map(float, variances)))
+    return difference, math.hypot(*map(float, errors))
 
 
 def _misfit(audit: Audit | None) -> float:
-    """Mean square difference between estimated and left-out losses, over rows and iterates."""
-    return 0.0 if audit is None else float(namespace(audit.share).mean(audit.differences**2))
+    """Root mean square difference between estimated and left-out losses, over rows and iterates."""
+    return 0.0 if audit is None else root_mean_square(audit.differences)
 
 
 def _name(criterion: Any) -> str:

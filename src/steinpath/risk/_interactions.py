@@ -74,31 +74,32 @@ class Interactions:
     changes: Array
     pairs: Any = None
 
-    def variance(self) -> Array:
-        """Covariance of two losses for each iterate, on the safe side."""
-        return _covariance(self.changes)
+    def stderr(self) -> Array:
+        """Root of the covariance of two losses for each iterate, on the safe side."""
+        return _root_covariance(self.changes)
 
-    def variance_between(self, t1: int, t2: int, other: Interactions | None = None) -> float:
+    def stderr_between(self, t1: int, t2: int, other: Interactions | None = None) -> float:
         """Return the same for the difference between two iterates, the second of another path."""
         other = self if other is None else other
         first, second = self.changes[t1 : t1 + 1, ...], other.changes[t2 : t2 + 1, ...]
         if np.array_equal(self.pairs, other.pairs):
-            return float(_covariance(first - second)[0])
-        return float(_covariance(first)[0] + _covariance(second)[0])
+            return float(_root_covariance(first - second)[0])
+        return math.hypot(float(_root_covariance(first)[0]), float(_root_covariance(second)[0]))
 
 
-def _covariance(changes: Array) -> Array:
+def _root_covariance(changes: Array) -> Array:
     xp = namespace(changes)
     q = changes.shape[1]
-    if q < 2:  # a single pair says nothing of its noise
-        return xp.sum(xp.abs(changes[:, :, 0] * changes[:, :, 1]), axis=1)
-    # in units of the largest, since fourth powers of losses may be beyond single precision
-    largest = xp.max(xp.abs(changes), axis=(1, 2))
+    # in units of the largest, since fourth powers of losses may be beyond the precision
+    largest = xp.max(xp.abs(changes), axis=(1, 2)) if q else xp.sum(changes, axis=(1, 2))
     unit = xp.where(largest > 0, largest, xp.ones_like(largest))
     scaled = changes / unit[:, None, None]
     products = scaled[:, :, 0] * scaled[:, :, 1]
-    bound = xp.mean(products, axis=1) + xp.std(products, axis=1, correction=1.0) / math.sqrt(q)
-    return xp.where(bound > 0, bound, 0 * bound) * unit**2
+    if q < 2:  # a single pair says nothing of its noise
+        bound = xp.sum(xp.abs(products), axis=1)
+    else:
+        bound = xp.mean(products, axis=1) + xp.std(products, axis=1, correction=1.0) / math.sqrt(q)
+    return xp.sqrt(xp.where(bound > 0, bound, 0 * bound)) * unit
 
 
 def interactions(
@@ -120,7 +121,9 @@ def interactions(
     """
     xp, rows = namespace(alone), np.reshape(pairs, (-1,))
     losses = [
-        losses_at(criterion, path.y, rows, xp.reshape(x, (x.shape[0], len(rows))), path.fitted)
+        losses_at(
+            criterion, path.response, rows, xp.reshape(x, (x.shape[0], len(rows))), path.products
+        )
         for x in (alone, together)
     ]
     return Interactions(xp.reshape(losses[0] - losses[1], alone.shape), pairs)

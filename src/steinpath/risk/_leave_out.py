@@ -8,30 +8,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, indices, like, namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    cast,
+    indices,
+    largest,
+    like,
+    namespace,
+    to_numpy,
+    unit_of,
+)
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_count, check_flag, check_instance, check_rng
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
-from steinpath.engine._data import RunData
+from steinpath.engine._deferred import at_a_time
 from steinpath.engine._loop import fitted_values
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import (
     PerObservation,
     TestLoss,
+    about_level,
     check_finite,
     observation_losses,
     resolve_test_loss,
 )
 
-#: Runs that advance together.
+#: Runs that advance together, at most.
 WIDTH = 256
+#: States that a step of a run has at a time.
+BLOCKS = 12
 
 
 def predictions_without(
@@ -56,12 +68,12 @@ def predictions_without(
     Yields
     ------
     Array of shape (n, members * K)
-        Predictions of all rows, also those left out, by each iterate from 0 on: those of the
-        first path first.
+        Predictions, less the level of y, of all rows, also those left out, by each iterate from 0
+        on: those of the first path first.
     """
     data, members = batch.data, len(batch)
     if design is not None:
-        data = RunData(data.y, data.loss, design, data.offset)
+        data = replace(data, design=design)
     if isinstance(count, np.ndarray) and np.all(count == count[0]):
         count = int(count[0])
     # without any row there is nothing to learn from, nor to centre by: all stays as at the start
@@ -69,12 +81,11 @@ def predictions_without(
     runs = data.without(left_out & ~nothing, count, members)
     width, xp = left_out.shape[1], namespace(data.y)
     maps = batch.maps.on(runs.rows, width)
-    unmoved = like(np.tile(nothing, members), data.y) > 0
+    unmoved = like(np.tile(nothing, members), batch.data.response) > 0
     for fitted in fitted_values(maps, runs, members * width, batch.n_iter):
-        predictions = cast(fitted, data.y.dtype)
-        if data.fit_intercept:
-            predictions = predictions + runs.offset
-        yield xp.where(unmoved, data.offset, predictions) if nothing.any() else predictions
+        predictions = fitted if runs.offset is None else fitted + runs.offset
+        predictions = cast(predictions, batch.data.response.dtype)
+        yield xp.where(unmoved, 0 * predictions, predictions) if nothing.any() else predictions
 
 
 def leave_one_out(
@@ -99,6 +110,7 @@ def leave_one_out(
     Returns
     -------
     Array of shape (N + 1, m)
+        Less the level of y.
     """
     rows = np.arange(path.n_samples) if rows is None else rows
     return leave_out(path, rows[:, None], design, width)[:, :, 0]
@@ -123,10 +135,11 @@ def leave_out(
     Returns
     -------
     Array of shape (N + 1, m, g)
+        Less the level of y.
     """
     n, xp, batch = path.n_samples, namespace(path.y), Batch.of(path)
     result = path.design.zeros(path.n_iter + 1, *groups.shape)
-    width = width if path.maps.structured else 1
+    width = min(width, at_a_time(batch, BLOCKS)) if path.maps.structured else 1
     for start in range(0, len(groups), width):
         some = groups[start : start + width]
         columns = np.arange(len(some))[:, None]
@@ -164,7 +177,7 @@ def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits
 
 def _ranks(batch: Batch) -> np.ndarray:
     """Return the place of each row in an order that depends on the rows alone."""
-    design, y = batch.data.design, to_numpy(batch.data.y[:, 0])
+    design, y = batch.data.design, to_numpy(batch.data.response[:, 0])
     direction = design.array(np.random.default_rng(0).standard_normal(design.shape[1]))
     along = to_numpy(design.member(0).forward(direction))
     # rounding is not to tell rows apart: those that differ by no more are as good as the same
@@ -221,7 +234,7 @@ def cross_validate(
         Whether to sum the losses of each row over its tests, in place of keeping the predictions.
     """
     data, L, T, K = batch.data, len(batch), batch.n_iter + 1, splits.train.shape[1]
-    y, xp, n = data.y[:, 0], namespace(data.y), batch.n_samples
+    y, xp, n = data.response[:, 0], namespace(data.y), batch.n_samples
     tests = splits.test.sum(axis=1)
     mask = like(splits.test / np.maximum(tests, 1)[:, None], y)[:, None, :]
     shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
@@ -257,7 +270,10 @@ def _training_error(path: Path, criterion: PerObservation) -> Array:
     xp = namespace(path.y)
     rows = range(path.n_iter + 1)
     return xp.stack(
-        [xp.mean(observation_losses(criterion, path.y, path.fitted[t : t + 1, :])) for t in rows]
+        [
+            xp.mean(observation_losses(criterion, path.response, path.products[t : t + 1, :]))
+            for t in rows
+        ]
     )
 
 
@@ -360,7 +376,7 @@ def cross_validate_path(
     path.refuse_weights()
     if not path.maps.structured:
         raise ValueError("a Recursion cannot be cross-validated; leave_one_out_path can do it")
-    criterion = resolve_test_loss(test_loss, path.loss)
+    criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     splits = _splits(path, cv, groups, rng)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         (found,) = cross_validate(
@@ -387,10 +403,10 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     path.refuse_weights()
-    criterion = resolve_test_loss(test_loss, path.loss)
+    criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        losses = observation_losses(criterion, path.y, check_finite(leave_one_out(path)))
-        values, stderr = _mean_and_error(losses, namespace(losses).ones_like(path.y))
+        losses = observation_losses(criterion, path.response, check_finite(leave_one_out(path)))
+        values, stderr = _mean_and_error(losses, namespace(losses).ones_like(path.response))
     return Validation(values, stderr, path.n_samples)
 
 
@@ -461,7 +477,8 @@ def _mean_and_error(losses: Array, counts: Array) -> tuple[Array, Array]:
     xp = namespace(losses)
     total = xp.sum(counts)
     means = xp.sum(losses, axis=1) / total
-    scatter = xp.sum((losses - means[:, None] * counts) ** 2, axis=1)
+    unit = unit_of(largest(losses))
+    scatter = xp.sum(((losses - means[:, None] * counts) / unit) ** 2, axis=1)
     rows = float(xp.sum(cast(counts > 0, losses.dtype)))
     spread = scatter * (rows / (rows - 1)) if rows > 1 else 0 * scatter + math.inf
-    return means, xp.sqrt(spread) / total
+    return means, unit * xp.sqrt(spread) / total

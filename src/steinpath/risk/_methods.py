@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import Array, namespace, take
+from steinpath._support.arrays import (
+    Array,
+    deviation,
+    largest,
+    namespace,
+    root_mean_square,
+    take,
+    unit_of,
+)
 from steinpath._support.validation import warn
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
@@ -19,12 +27,24 @@ from steinpath.engine._compression import (
     spectral_corrections,
     usual_probes,
 )
+from steinpath.engine._deferred import at_a_time, members_at_a_time
 from steinpath.engine._path import Path
 from steinpath.engine._shortcuts import has_spectrum
 from steinpath.engine._traces import compute_matrices, row_squares_of, second_moments
-from steinpath.problem._scoring import PerObservation, check_finite, observation_losses
+from steinpath.problem._scoring import (
+    PerObservation,
+    about_level,
+    check_finite,
+    observation_losses,
+)
 from steinpath.risk._interactions import Interactions, disjoint_pairs, interactions, n_columns
-from steinpath.risk._leave_out import CrossValidated, cross_validate, leave_out, random_folds
+from steinpath.risk._leave_out import (
+    BLOCKS,
+    CrossValidated,
+    cross_validate,
+    leave_out,
+    random_folds,
+)
 from steinpath.risk._options import RiskOptions
 
 # Probes are not added beyond this many times the first ones.
@@ -53,7 +73,7 @@ class Problem(NamedTuple):
 def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]) -> list[Problem]:
     """Make the options ready for each path of a batch."""
     scale = None if options.scale_by_audit else options.row_scale
-    criterion = options.criterion(batch.data.loss)
+    test_loss = options.criterion(batch.data.loss)
     problems: list[Problem] = []
     for path, rng in zip(batch, rngs, strict=True):
         known = problems[0] if problems and path.design is problems[0].path.design else None
@@ -64,6 +84,7 @@ def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
                 None if options.covariance is None else second_moments(path, options.covariance)
             )
             squares = row_squares_of(path, scale)
+        criterion = about_level(test_loss, path.y, path.level)
         problems.append(Problem(path, options, criterion, rng, moments, squares))
     return problems
 
@@ -75,17 +96,20 @@ def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Fitted values as they are: predictions whose score is the training error."""
+    """Fitted values as they are: predictions whose score is the training error.
+
+    All predictions are of ``path.response``, from which the level of y has been subtracted.
+    """
 
     path: Path
 
     def of(self, t: slice) -> Array:
         """Predictions of some iterates, of shape (iterates, n)."""
-        return self.path.fitted_at(t)
+        return self.path.products_at(t)
 
     def at(self, rows: np.ndarray) -> Array:
         """Predictions of some rows by all iterates, of shape (n_iter + 1, rows)."""
-        return take(self.path.fitted, rows, axis=1)
+        return take(self.path.products, rows, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +132,7 @@ class Compressed(Fitted):
     corrections: CompressedCorrections
 
     def of(self, t: slice) -> Array:
-        return self.path.fitted_at(t) - self.corrections.shift(t)
+        return self.path.products_at(t) - self.corrections.shift(t)
 
     def at(self, rows: np.ndarray) -> Array:
         return super().at(rows) - self.corrections.part(rows).shift(slice(None))
@@ -125,10 +149,10 @@ class Score(NamedTuple):
 def score(problem: Problem, predictions: Fitted) -> Score:
     """Score the predictions of every iterate."""
     path, criterion = problem.path, problem.criterion
-    y, n, xp = path.y, path.n_samples, namespace(path.y)
+    y, n, xp = path.response, path.n_samples, namespace(path.y)
     baseline = 0.0
     if problem.options.centered:
-        baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]))
+        baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]) - path.level)
     T = path.n_iter + 1
     pieces = []
     most = _SCORED if isinstance(y, np.ndarray) else _SCORED_ON_DEVICE
@@ -138,14 +162,16 @@ def score(problem: Problem, predictions: Fitted) -> Score:
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
         means = path.design.over_rows(xp.sum(losses, axis=1)) / n
-        squares = path.design.over_rows(xp.sum((losses - means[:, None]) ** 2, axis=1))
-        spread = xp.sqrt(squares / (n - 1)) if n > 1 else 0 * means + math.inf
+        unit = unit_of(path.design.largest(largest(losses)))
+        squares = path.design.over_rows(xp.sum(((losses - means[:, None]) / unit) ** 2, axis=1))
+        spread = unit * xp.sqrt(squares / (n - 1)) if n > 1 else 0 * means + math.inf
         noise = 0 * means
         if isinstance(predictions, Compressed):
             slopes = _slopes(criterion, y, values, predictions.corrections, block)
             slopes = path.design.over_rows(slopes) / n
-            variances = predictions.corrections.variances[block, :]
-            noise = xp.sqrt(xp.sum(slopes**2 * variances, axis=1))
+            errors = slopes * xp.sqrt(predictions.corrections.variances[block, :])
+            unit = unit_of(largest(errors))
+            noise = unit * xp.sqrt(xp.sum((errors / unit) ** 2, axis=1))
         pieces.append((means, spread / math.sqrt(n), noise))
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
 
@@ -175,7 +201,7 @@ def _slopes(
 def noise_near(best: int, probe_stderr: Array) -> float:
     """Root mean square noise of the probes over the iterates from half to twice the best one."""
     near = probe_stderr[best // 2 : min(2 * best + 1, probe_stderr.shape[0])]
-    return math.sqrt(float(namespace(near).mean(near**2)))
+    return root_mean_square(near)
 
 
 def noise_allowed(stderr: Array) -> float:
@@ -252,11 +278,14 @@ def _streams(batch: Batch, n_probes: int | None) -> list[list[int]]:
     On a device all do, which fills it. Elsewhere neighbours, whose active sets are alike, up to
     what fits into caches.
     """
-    members, probes = list(range(len(batch))), n_probes or usual_probes(batch)
-    if not isinstance(batch.data.y, np.ndarray) or batch.data.design.members > 1:
-        return [members]
-    width = max(1, _STREAM // probes)
-    return [members[k : k + width] for k in range(0, len(members), width)]
+    width = members_at_a_time(batch, batch.n_iter)
+    if batch.on_processor and batch.data.design.members == 1:
+        width = min(width, max(1, _STREAM // (n_probes or usual_probes(batch))))
+    return _in_portions(len(batch), width)
+
+
+def _in_portions(count: int, width: int) -> list[list[int]]:
+    return [list(range(k, min(k + width, count))) for k in range(0, count, width)]
 
 
 def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Estimate:
@@ -328,7 +357,7 @@ def _hutchinson(problem: Problem) -> Estimate:
     else:  # the jackknife: how much the estimate moves when a probe is left out
         without = [StoredPredictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
         moved = [score(problem, predictions).values for predictions in without]
-        noise = xp.std(xp.stack(moved), axis=0) * math.sqrt(m - 1)
+        noise = deviation(xp.stack(moved), axis=0) * (m - 1) / math.sqrt(m)
     return Estimate(predictions, found._replace(probe_stderr=noise), m)
 
 
@@ -403,7 +432,7 @@ METHODS: dict[str, Callable[[Problem], Estimate]] = {
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     """Return which members to estimate at a time: all by folds, else those of a stream."""
     if options.method == "folds":
-        return [list(range(len(batch)))]
+        return _in_portions(len(batch), at_a_time(batch, _FOLDS * BLOCKS))
     return _streams(batch, options.n_probes)
 
 

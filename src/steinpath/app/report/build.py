@@ -177,9 +177,8 @@ def _residuals(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     rows = np.arange(path.n_samples)
     if len(rows) > _MOST_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
-    y = to_numpy(path.y)[rows]
-    fitted = to_numpy(path.fitted_at(slice(t, t + 1)))[0, rows]
-    return y - fitted, y - to_numpy(fit.risk.predicted(t))[rows]
+    raw = path.response - path.products_at(slice(t, t + 1))[0, ...]
+    return to_numpy(raw)[rows], to_numpy(fit.risk.residuals(t))[rows]
 
 
 def _nested(array: Any) -> tuple[tuple[float, ...], ...]:

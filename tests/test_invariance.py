@@ -1,0 +1,201 @@
+"""Units and origin of y: results are the same to rounding, or refused; never wrong in silence."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from problems import draw
+from steinpath.estimators._estimators import PathEstimator
+
+N, P = 60, 8
+#: Estimators of one loss whose penalty has no units of its own: a change of the units of y changes
+#: alpha at most. (The two parts of an elastic net are in different units.)
+HOMOGENEOUS = {
+    "LADLasso": {},
+    "LADRidge": {},
+    "SqrtLasso": {},
+    "SqrtRidge": {},
+    "QuantileLasso": {"q": 0.7},
+    "QuantileRidge": {"q": 0.2},
+    "HuberLasso": {"delta": 1.0},
+}
+#: Powers of the unit of y in which test losses are measured, as far as they have parameters in it.
+DEGREES = {
+    "absolute": 1,
+    "quantile": 1,
+    "epsilon_insensitive": 1,
+    "squared": 2,
+    "huber": 2,
+    "pseudo_huber": 2,
+}
+OWN_TEST_LOSS = {"Sqrt": "squared", "Huber": "huber", "Quantile": "quantile", "LAD": "absolute"}
+
+
+def data(dtype=np.float64):
+    X, y, _ = draw(N, P)
+    return (X + 1).astype(dtype), y / np.std(y)
+
+
+def absolute_error(y, prediction):
+    return np.abs(y - prediction)
+
+
+def test_losses(unit):
+    """All test losses, with parameters in units of y."""
+    return {
+        "absolute": "absolute",
+        "squared": "squared",
+        "quantile": "quantile",
+        "huber": sp.Huber(1.35 * unit),
+        "epsilon_insensitive": sp.EpsilonInsensitive(0.1 * unit),
+        "own": absolute_error,
+        None: None,
+    }
+
+
+test_losses.__test__ = False
+
+
+def fitted(name, x, y, unit, test_loss=None, **options):
+    parameters = dict(HOMOGENEOUS.get(name, {}))
+    if "delta" in parameters:
+        parameters["delta"] *= unit
+    options = {"n_iter": 30, "n_alphas": 3, "random_state": 0} | parameters | options
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return getattr(sp, name)(test_loss=test_losses(unit)[test_loss], **options).fit(x, y)
+
+
+def degree(name, test_loss):
+    if test_loss == "own":
+        return 1
+    if test_loss is None:
+        test_loss = next(own for start, own in OWN_TEST_LOSS.items() if name.startswith(start))
+    return DEGREES[test_loss]
+
+
+def assert_the_same(name, test_loss, dtype, exponent, shift, **options):
+    """Compare the fits to y and to y in other units, with another origin."""
+    x, y = data(dtype)
+    unit = 10.0**exponent
+    expected = fitted(name, x, y, 1.0, test_loss, **options)
+    changed = y * unit + shift * unit
+    if dtype == np.float32 and abs(exponent) > 15:
+        with pytest.raises(ValueError, match="y has entries up to"):
+            fitted(name, x, changed, unit, test_loss, **options)
+        return
+    found = fitted(name, x, changed, unit, test_loss, **options)
+    rtol = 2e-3 if dtype == np.float32 else 1e-5
+    size = np.abs(expected.coef_).max()
+    np.testing.assert_allclose(found.coef_ / unit, expected.coef_, rtol=rtol, atol=rtol * size)
+    intercept = (found.intercept_ - shift * unit) / unit
+    assert intercept == pytest.approx(expected.intercept_, rel=rtol, abs=rtol)
+    scale = unit ** degree(name, test_loss)
+    for values in ("risk_path_", "risk_stderr_"):
+        mine = getattr(found, values).astype(float) / scale
+        np.testing.assert_allclose(mine, getattr(expected, values), rtol=rtol, err_msg=values)
+    assert (found.best_index_, found.best_iter_) == (expected.best_index_, expected.best_iter_)
+    moved = (found.predict(x) - shift * unit) / unit
+    np.testing.assert_allclose(moved, expected.predict(x), rtol=rtol, atol=10 * rtol)
+
+
+def test_all_estimators_are_here():
+    named = {name for name in sp.__all__ if _is_estimator(getattr(sp, name))}
+    assert named - {"PathRegressor"} == {*HOMOGENEOUS, "LADElasticNet", "HuberRidge"} & named
+    assert set(HOMOGENEOUS) <= named
+
+
+def _is_estimator(thing):
+    return isinstance(thing, type) and issubclass(thing, PathEstimator)
+
+
+CHANGES = [(0, 1e3), (0, 1e9), (10, 0), (-12, 0), (12, 1e9), (-30, 0), (30, 1e9)]
+BOTH = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+
+
+@BOTH
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize("name", HOMOGENEOUS)
+def test_estimators(name, change, dtype):
+    assert_the_same(name, None, dtype, *change, method="compressed", rule="one_se")
+
+
+@BOTH
+@pytest.mark.parametrize("change", [(0, 1e9), (-12, 0), (10, 1e6)], ids=str)
+@pytest.mark.parametrize("test_loss", [loss for loss in test_losses(1.0) if loss])
+def test_test_losses(test_loss, change, dtype):
+    assert_the_same("LADLasso", test_loss, dtype, *change)
+
+
+@BOTH
+@pytest.mark.parametrize("method", ["auto", "compressed", "loo", "folds", "hutchinson"])
+def test_methods(method, dtype):
+    assert_the_same("SqrtLasso", None, dtype, 9, 1e9, method=method, audit=8)
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e9])
+def test_the_elastic_net_has_no_origin(shift):
+    assert_the_same("LADElasticNet", None, np.float64, 0, shift)
+
+
+@pytest.mark.parametrize("exponent", [-140, -85, 80, 140])
+def test_double_precision_reaches_far(exponent):
+    for name in ("LADLasso", "SqrtLasso", "HuberLasso"):
+        x, y = data()
+        one, other = (fitted(name, x, y * unit, unit) for unit in (1.0, 10.0**exponent))
+        assert (other.best_index_, other.best_iter_) == (one.best_index_, one.best_iter_)
+        assert np.isfinite(other.risk_stderr_).all()
+        assert (other.risk_stderr_ > 0).all()
+        relative = [model.best_risk_stderr_ / model.best_risk_ for model in (one, other)]
+        assert relative[0] == pytest.approx(relative[1], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_every_estimator_and_test_loss_in_all_units():
+    exponents, shifts = range(-30, 31, 5), (0, 1e3, 1e6, 1e9)
+    tried = itertools.product(HOMOGENEOUS, test_losses(1.0), (np.float32, np.float64))
+    for name, test_loss, dtype in tried:
+        for exponent, shift in itertools.product(exponents, shifts):
+            assert_the_same(name, test_loss, dtype, exponent, shift, n_iter=15, n_alphas=2)
+
+
+# ------------------------------------------------------------------------------------------------
+# Functions
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e9])
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Quantile(0.8), sp.Huber()], ids=str)
+def test_paths_in_single_precision_have_no_origin(loss, shift):
+    x, y = data(np.float32)
+    here, there = (
+        sp.run(x, y + at, loss, sp.Lasso(0.2), n_iter=20, fit_intercept=True) for at in (0, shift)
+    )
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(there.coef, here.coef, **close)
+    np.testing.assert_allclose(there.fitted - shift, here.fitted, **close)
+    np.testing.assert_allclose(there.intercept - shift, here.intercept, **close)
+    np.testing.assert_allclose(there.objective, here.objective, rtol=1e-4)
+    np.testing.assert_array_equal(there.y, y + shift)
+    for options in ({"method": "loo"}, {"audit": 8}, {"test_loss": absolute_error}):
+        one, other = (sp.estimate_risk(path, rng=0, **options) for path in (here, there))
+        np.testing.assert_allclose(other.values, one.values, rtol=1e-4)
+        np.testing.assert_allclose(other.stderr, one.stderr, rtol=1e-3)
+        np.testing.assert_allclose(other.corrected - shift, one.corrected, **close)
+    for validate in (sp.leave_one_out_path, lambda path: sp.cross_validate_path(path, rng=0)):
+        one, other = (validate(path).values for path in (here, there))
+        np.testing.assert_allclose(other, one, rtol=1e-4)
+
+
+def test_a_batch_has_a_level_for_each_member():
+    X, y, _ = draw(30, 5)
+    levels = np.array([0.0, 1e6, -1e9])
+    batch = sp.run_batch(
+        X.astype(np.float32), y + levels[:, None], sp.LAD(), sp.Lasso(0.1), fit_intercept=True
+    )
+    for path, level in zip(batch, levels, strict=True):
+        np.testing.assert_allclose(path.coef, batch[0].coef, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(path.fitted - level, batch[0].fitted, rtol=1e-4, atol=1e-4)
