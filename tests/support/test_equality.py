@@ -32,7 +32,7 @@ class Shrink(Penalty):
         return 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fields(Shrink):
     _factor: float
     lam: float = 1.0
@@ -45,6 +45,17 @@ class Fields(Shrink):
 @dataclass(frozen=True, eq=False)
 class NotCompared(Shrink):
     factor: np.ndarray = field(compare=False)
+
+
+@dataclass(frozen=True)
+class OwnEquality(Shrink):
+    """The equality of dataclasses, which arrays of several entries do not have."""
+
+    factor: np.ndarray
+
+    @classmethod
+    def of(cls, factor):
+        return cls(np.full((6, 1, 1), factor))
 
 
 class Attributes(Shrink):
@@ -113,7 +124,17 @@ class OtherArguments(SeparablePenalty):
         return [(0 * lam, self.factor)]
 
 
-KINDS = [Fields, NotCompared, Attributes, Slots, Function, Listed, Scaled.of, OtherArguments]
+KINDS = [
+    Fields,
+    NotCompared,
+    OwnEquality.of,
+    Attributes,
+    Slots,
+    Function,
+    Listed,
+    Scaled.of,
+    OtherArguments,
+]
 
 
 @pytest.mark.parametrize("make", KINDS)
