@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace
+from steinpath._support.arrays import Array, copied, like, namespace
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
@@ -133,6 +133,11 @@ class Path:
         """What it has in common with other paths on the same data."""
         offset = like(np.array([self.offset]), self.y)
         return RunData(self.y[:, None], self.loss, self.design, offset)
+
+    def copy(self) -> Path:
+        """Return a path with arrays of its own, which may be changed."""
+        names = ("y", "iterates", "products", "duals", "etas")
+        return replace(self, **{name: copied(getattr(self, name)) for name in names})
 
     def refuse_weights(self) -> None:
         """Refuse a path whose rows count unequally, for what cannot be said of it."""
