@@ -18,12 +18,12 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import Array, clip, namespace, take
+from steinpath._support.arrays import Array, clip, copied, namespace, take
 from steinpath._support.validation import store_number, warn
 from steinpath.design._base import Design
 from steinpath.problem._jacobians import Jacobian
@@ -44,6 +44,18 @@ class History(list[Array]):
     """
 
     carried: Any = None
+
+    def copied(self) -> History:
+        """Return a history with arrays of its own."""
+        own = History(map(copied, self))
+        carried = self.carried
+        several = isinstance(carried, tuple)
+        own.carried = tuple(map(_copied, carried)) if several else _copied(carried)
+        return own
+
+
+def _copied(state: Any) -> Any:
+    return copied(state) if hasattr(state, "ndim") else state
 
 
 class Tangent(ABC):
@@ -162,16 +174,21 @@ class DualMap:
 
 @dataclass(frozen=True)
 class PrimalMap:
-    """The proximal map of ``step * penalty``."""
+    """The proximal map of ``step * penalty``.
+
+    A penalty of the user's own may work in place, and return the same array each time: it is
+    handed copies, and what it returns is copied. A loss cannot do harm: what it is handed and what
+    is made of its gradient are new arrays.
+    """
 
     penalty: Penalty
     step: Any
 
     def __call__(self, point: Array) -> Array:
-        return self.penalty.prox(point, self.step)
+        return copied(self.penalty.prox(copied(point), self.step))
 
     def jacobian(self, point: Array) -> Jacobian:
-        return self.penalty.jacobian(point, self.step)
+        return self.penalty.jacobian(copied(point), self.step).copy()
 
 
 Prox = Callable[[Array], Array]
@@ -194,20 +211,30 @@ class ProximalMaps(Maps):
         return self.algorithm.carries
 
     def dual(self, t: int, u: History, v: History) -> Array:
-        return self.algorithm.dual(self.dual_map, t, u, v)
+        return self.dual_update(self.dual_map, t, u, v)
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        return self.algorithm.primal(self.primal_map, t, b, eta)
+        return self.primal_update(self.primal_map, t, b, eta)
 
     def on(self, rows: Rows, members: int) -> ProximalMaps:
         penalty = self.primal_map.penalty.repeated(members)
         return self.algorithm.repeated(members).maps(self.dual_map.loss, penalty, rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)
+        return self._tangent(self.dual_update, self.dual_map, t, u, v)
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return self._tangent(self.algorithm.primal, self.primal_map, t, b, eta)
+        return self._tangent(self.primal_update, self.primal_map, t, b, eta)
+
+    @cached_property
+    def dual_update(self) -> Update:
+        """The algorithm's update of the dual; see `_guarded`."""
+        return _guarded(self.algorithm, self.algorithm.dual)
+
+    @cached_property
+    def primal_update(self) -> Update:
+        """The algorithm's update of the coefficients; see `_guarded`."""
+        return _guarded(self.algorithm, self.algorithm.primal)
 
     def _tangent(
         self, update: Update, prox: ProximalMap, t: int, first: History, second: History
@@ -236,6 +263,21 @@ class ProximalMaps(Maps):
 
 
 Update = Callable[[Prox, int, History, History], Array]
+
+
+def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
+    """Return an update that may work in place, if it is of the user's own: on copies."""
+    if type(algorithm).__module__.startswith("steinpath."):
+        return update
+
+    @wraps(update)
+    def on_copies(prox: Prox, t: int, first: History, second: History) -> Array:
+        own = first.copied()
+        value = copied(update(prox, t, own, second.copied()))
+        first.carried = own.carried
+        return value
+
+    return on_copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,7 +486,7 @@ def _balanced_steps(
     if sigma is None and tau is None:
         xp, rows = namespace(y), design.rows
         size = float(rows.total(xp.abs(y)))
-        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
+        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(copied(y), 0.0, rows))))
         # not quite 1: the square root's first dual would lie on the very edge of its ball
         sigma = 0.9 * force / size if force and size else 1.0
         sigma = min(max(sigma, 1e-200), 1e200)  # a quantile of 1e-320 has no force to speak of

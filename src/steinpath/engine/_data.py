@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath._support.arrays import Array, cast, copied, like, namespace, to_numpy
 from steinpath._support.validation import check_flag, check_instance
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
@@ -106,5 +106,5 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             design = WeightedDesign(design, counts / xp.mean(counts))
     offset = 0.0
     if fit_intercept:
-        design, offset = InterceptDesign(design), loss.location(y, counts)
+        design, offset = InterceptDesign(design), loss.location(copied(y), counts)
     return RunData(design.here(y)[:, None], loss, design, like(np.array([offset]), y))

@@ -123,7 +123,8 @@ class Path:
         """Loss plus penalty of each iterate."""
         rows = self.design.rows
         values = [
-            self.loss.value(self.y - self.fitted[t, :], rows) + self.penalty.value(self.coef[t, :])
+            self.loss.value(self.y - self.fitted[t, :], rows)
+            + self.penalty.value(copied(self.coef[t, :]))
             for t in range(self.n_iter + 1)
         ]
         return namespace(self.y).stack(values)

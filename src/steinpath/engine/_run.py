@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import like, namespace
+from steinpath._support.arrays import copied, like, namespace
 from steinpath._support.validation import (
     as_numpy,
     check_array,
@@ -308,7 +308,9 @@ def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
 def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
     """Return the data of members that were checked one by one, as one."""
     first, xp = members[0], namespace(members[0].y)
-    offsets = [each.loss.location(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
+    offsets = [
+        each.loss.location(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members
+    ]
     return RunData(
         xp.concat([each.y for each in members], axis=1),
         first.loss,

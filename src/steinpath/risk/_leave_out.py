@@ -403,7 +403,7 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
 
 
 def hold_out_path(
-    path: Path, test_size: float | int = 0.25, test_loss: TestLoss = None, *, rng: Any = None
+    path: Path, test_size: Any = 0.25, test_loss: TestLoss = None, *, rng: Any = None
 ) -> Validation:
     """Hold out some rows at random, and test every iterate of a path without them.
 
