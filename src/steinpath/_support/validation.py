@@ -196,6 +196,11 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
         )
 
 
+def is_own(instance: Any) -> bool:
+    """Whether an object's class is the package's: its methods change no arrays but their own."""
+    return type(instance).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return ``value`` if it is a truth value."""
     if not isinstance(value, bool | np.bool_):

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from steinpath._support.arrays import Array, clip, copied, namespace, take
-from steinpath._support.validation import store_number, warn
+from steinpath._support.validation import is_own, store_number, warn
 from steinpath.design._base import Design
 from steinpath.problem._jacobians import Jacobian
 from steinpath.problem._losses import Loss
@@ -267,7 +267,7 @@ Update = Callable[[Prox, int, History, History], Array]
 
 def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
     """Return an update that may work in place, if it is of the user's own: on copies."""
-    if type(algorithm).__module__.startswith("steinpath."):
+    if is_own(algorithm):
         return update
 
     @wraps(update)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steinpath._support.arrays import Array, copied, namespace, take
-from steinpath._support.validation import check_array, check_choice
+from steinpath._support.validation import check_array, check_choice, is_own
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.problem._registry import Registered, Registry
 
@@ -211,7 +211,7 @@ def observation_losses(criterion: PerObservation, y: Array, predictions: Array) 
     A user's own test loss is handed copies, so that it may work in place, and what it returns is
     checked and copied: it may be one of its arguments, or the same array each time.
     """
-    if type(criterion).__module__ == __name__:  # those of this module work on blocks
+    if is_own(criterion):  # a `Criterion`, which works on blocks
         return criterion(y, predictions)
     losses = namespace(y).empty_like(predictions, dtype=y.dtype)
     for t in range(predictions.shape[0]):
