@@ -1,4 +1,4 @@
-"""Losses, penalties and algorithms of the user's own that work in place change nothing else."""
+"""Losses, penalties and algorithms of the user's own: they may work in place, and are checked."""
 
 import functools
 from dataclasses import dataclass, field
@@ -229,3 +229,69 @@ def test_what_an_algorithm_carries_is_each_runs_own():
     np.testing.assert_array_equal(model._warm.batch.extended(9).coef, first)
     fresh = sp.PathRegressor(algorithm=Averaged(), n_iter=9, **options).fit(X, y)
     np.testing.assert_allclose(model.set_params(n_iter=9).fit(X, y).coef_, fresh.coef_)
+
+
+WRONG = {
+    "nothing": lambda x: None,
+    "a number": lambda x: 0.0,
+    "a list": lambda x: x.tolist(),
+    "too few": lambda x: x[:-1],
+    "a vector": lambda x: x.ravel(),
+    "more members": lambda x: x + np.zeros((1, 3, 1)),
+    "complex": lambda x: x + 0j,
+    "masked": lambda x: np.ma.masked_less(x, 0),
+    "objects": lambda x: x.astype(object),
+    "dates": lambda x: (100 * x).astype("datetime64[s]"),
+    "tensors": lambda x: torch.tensor(x),
+}
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no intercept", "intercept"])
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_what_is_no_iterate_is_refused(wrong, fit_intercept):
+    class Prox(sp.Lasso):
+        def prox(self, b, step):
+            return wrong(super().prox(b, step))
+
+    class Gradient(sp.Huber):
+        def gradient(self, r, step=0.0, rows=None):
+            return wrong(super().gradient(r, step, rows))
+
+    class Dual(sp.ChambollePock):
+        def dual(self, prox, t, u, v):
+            return wrong(super().dual(prox, t, u, v))
+
+    X, y, _ = draw(30, 6)
+    steps = sp.ChambollePock(0.1, 0.1)
+    options = {"n_iter": 3, "fit_intercept": fit_intercept}
+    with pytest.raises(ValueError, match=r"^Prox.prox must return an array of shape \(6, 1, 1\)"):
+        sp.run(X, y, sp.LAD(), Prox(0.2), steps, **options)
+    with pytest.raises(ValueError, match=r"^Prox.prox must return an array of shape \(6, 1, 1\)"):
+        sp.run_batch(X, y, sp.LAD(), [Prox(0.2), sp.Ridge(0.1)], steps, **options)
+    with pytest.raises(ValueError, match=r"^Gradient.gradient must return an array of shape \(30"):
+        sp.run(X, y, Gradient(), sp.Lasso(0.2), steps, **options)
+    with pytest.raises(ValueError, match=r"^Dual.dual must return an array of shape \(30, 1, 1\)"):
+        sp.run(X, y, sp.LAD(), sp.Lasso(0.2), Dual(0.1, 0.1), **options)
+
+
+def test_other_precisions_are_cast():
+    class Single(sp.Lasso):
+        def prox(self, b, step):
+            return super().prox(b, step).astype(np.float32)
+
+    X, y, _ = draw(30, 6)
+    found = sp.run(X, y, sp.LAD(), Single(0.2), n_iter=9)
+    assert found.coef.dtype == float
+    expected = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=9)
+    np.testing.assert_allclose(found.coef, expected.coef, atol=1e-5)
+
+
+def test_what_is_no_jacobian_is_refused():
+    class Mine(sp.Lasso):
+        def jacobian(self, b, step):
+            return abs(b) > step
+
+    X, y, _ = draw(30, 6)
+    path = sp.run(X, y, sp.LAD(), Mine(0.2), n_iter=9)
+    with pytest.raises(TypeError, match=r"Mine.jacobian must return a Jacobian such as"):
+        sp.estimate_risk(path, method="exact")

@@ -13,7 +13,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace
+from steinpath._support.arrays import Array, cast, copied, like, namespace
 
 #: Numbers that are measured in units of y may be as large as this: their squares are numbers, too.
 LARGEST = 1e150
@@ -199,6 +199,33 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
 def is_own(instance: Any) -> bool:
     """Whether an object's class is the package's: its methods change no arrays but their own."""
     return type(instance).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def check_returned(name: str, value: Any, like: Array, what: str = "an array") -> Array:
+    """Return a copy of what a user's own function returned, if it is an array like another one.
+
+    It may be an argument of the function, or the same array each time; products with a user's own
+    numbers may have another precision.
+    """
+    fits = (
+        array_api_compat.is_array_api_obj(value)
+        and not isinstance(value, np.ma.MaskedArray)
+        and not getattr(value, "requires_grad", False)
+        and namespace(value) is namespace(like)
+        and tuple(value.shape) == tuple(like.shape)
+        and array_api_compat.device(value) == array_api_compat.device(like)
+        and namespace(like).isdtype(value.dtype, ("real floating", "integral", "bool"))
+    )
+    if not fits:
+        parts = "shape", "dtype", "device", "requires_grad"
+        found = ", ".join(
+            f"{part} {getattr(value, part)}" for part in parts if hasattr(value, part)
+        )
+        raise ValueError(
+            f"{name} must return {what} of shape {tuple(like.shape)} and dtype {like.dtype}; it "
+            f"returned {type(value).__name__}" + f" ({found})" * bool(found)
+        )
+    return copied(cast(value, like.dtype))
 
 
 def check_flag(name: str, value: Any) -> bool:

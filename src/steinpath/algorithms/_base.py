@@ -24,11 +24,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from steinpath._support.arrays import Array, clip, copied, namespace, take
-from steinpath._support.validation import is_own, store_number, warn
+from steinpath._support.validation import check_returned, is_own, store_number, warn
 from steinpath.design._base import Design
 from steinpath.problem._jacobians import Jacobian
 from steinpath.problem._losses import Loss
-from steinpath.problem._penalties import Penalty
+from steinpath.problem._penalties import Penalty, jacobian_of, prox_of
 from steinpath.problem._rows import Rows
 
 
@@ -165,7 +165,10 @@ class DualMap:
     scale: Any = 1.0
 
     def __call__(self, point: Array) -> Array:
-        return -self.scale * self.loss.gradient(-self.factor * point, self.step, self.rows)
+        gradient = self.loss.gradient(-self.factor * point, self.step, self.rows)
+        if not is_own(self.loss):
+            gradient = check_returned(f"{type(self.loss).__name__}.gradient", gradient, point)
+        return -self.scale * gradient
 
     def jacobian(self, point: Array) -> Jacobian:
         hessian = self.loss.hessian(-self.factor * point, self.step, self.rows)
@@ -174,21 +177,16 @@ class DualMap:
 
 @dataclass(frozen=True)
 class PrimalMap:
-    """The proximal map of ``step * penalty``.
-
-    A penalty of the user's own may work in place, and return the same array each time: it is
-    handed copies, and what it returns is copied. A loss cannot do harm: what it is handed and what
-    is made of its gradient are new arrays.
-    """
+    """The proximal map of ``step * penalty``."""
 
     penalty: Penalty
     step: Any
 
     def __call__(self, point: Array) -> Array:
-        return copied(self.penalty.prox(copied(point), self.step))
+        return prox_of(self.penalty, point, self.step)
 
     def jacobian(self, point: Array) -> Jacobian:
-        return self.penalty.jacobian(copied(point), self.step).copy()
+        return jacobian_of(self.penalty, point, self.step)
 
 
 Prox = Callable[[Array], Array]
@@ -273,9 +271,10 @@ def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
     @wraps(update)
     def on_copies(prox: Prox, t: int, first: History, second: History) -> Array:
         own = first.copied()
-        value = copied(update(prox, t, own, second.copied()))
+        value = update(prox, t, own, second.copied())
         first.carried = own.carried
-        return value
+        name = f"{type(algorithm).__name__}.{update.__name__}"
+        return check_returned(name, value, first[-1])
 
     return on_copies
 

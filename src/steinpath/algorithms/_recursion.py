@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import array_api_compat
-import numpy as np
-
-from steinpath._support.arrays import Array, cast, copied, namespace
+from steinpath._support.arrays import Array, copied
+from steinpath._support.validation import check_returned
 from steinpath.algorithms._base import Algorithm, History, Maps, Tangent
 from steinpath.design._base import Design
 from steinpath.problem._losses import Loss
@@ -175,40 +173,10 @@ class RecursionTangent(Tangent):
         tangents = ([block[:, 0, :] for block in history] for history in (first, second))
         value = self.jvp(self.t, *map(Copies, (self.first, self.second, *tangents)))
         like = first[-1][:, 0, :]
-        # products of tangents and iterates may have the precision of these
-        kinds = "real floating", "integral", "bool"
-        if not _is_like(value, like) or not namespace(like).isdtype(value.dtype, kinds):
-            raise ValueError(_refusal(self.name, "a block of tangents", value, like))
-        return copied(cast(value, like.dtype))[:, None, :]
+        return check_returned(self.name, value, like, "a block of tangents")[:, None, :]
 
 
 def _check_map(name: str, value: Any, block: Array) -> Array:
-    """Return what a user's own map returned as a block, if it is a vector like another block's.
-
-    It is copied: it may be one of the map's arguments, or the same array each time.
-    """
-    like = block[:, 0, 0]
-    if not _is_like(value, like) or value.dtype != like.dtype:
-        raise ValueError(_refusal(f"the {name} map", "an array like X", value, like))
-    return copied(value)[:, None, None]
-
-
-def _is_like(value: Any, like: Array) -> bool:
-    """Whether a value is an array of the same library, shape and device as another one."""
-    return (
-        array_api_compat.is_array_api_obj(value)
-        and not isinstance(value, np.ma.MaskedArray)
-        and not getattr(value, "requires_grad", False)
-        and namespace(value) is namespace(like)
-        and tuple(value.shape) == tuple(like.shape)
-        and array_api_compat.device(value) == array_api_compat.device(like)
-    )
-
-
-def _refusal(name: str, what: str, value: Any, like: Array) -> str:
-    parts = "shape", "dtype", "device", "requires_grad"
-    found = ", ".join(f"{part} {getattr(value, part)}" for part in parts if hasattr(value, part))
-    return (
-        f"{name} must return {what} of shape {tuple(like.shape)} and dtype {like.dtype}; it "
-        f"returned {type(value).__name__}" + f" ({found})" * bool(found)
-    )
+    """Return what a user's own map returned as a block, if it is a vector like another block's."""
+    found = check_returned(f"the {name} map", value, block[:, 0, 0], "an array like X")
+    return found[:, None, None]

@@ -27,12 +27,19 @@ from steinpath._support.arrays import (
     along_members,
     along_rows,
     clip,
+    copied,
     like,
     namespace,
     to_numpy,
 )
 from steinpath._support.equality import key, same
-from steinpath._support.validation import check_array, store_number
+from steinpath._support.validation import (
+    check_array,
+    check_returned,
+    is_own,
+    shown,
+    store_number,
+)
 from steinpath.problem._jacobians import (
     Diagonal,
     FreeLast,
@@ -119,6 +126,26 @@ class Penalty(Registered, ABC):
             return hash(key(self))
         except TypeError:  # a field that has no hash
             return hash(type(self))
+
+
+def prox_of(penalty: Penalty, b: Array, step: Any) -> Array:
+    """Proximal map of a penalty; one of the user's own may work in place, and is checked."""
+    if is_own(penalty):
+        return penalty.prox(b, step)
+    return check_returned(f"{type(penalty).__name__}.prox", penalty.prox(copied(b), step), b)
+
+
+def jacobian_of(penalty: Penalty, b: Array, step: Any) -> Jacobian:
+    """Jacobian of the proximal map of a penalty, which may be one of the user's own."""
+    if is_own(penalty):
+        return penalty.jacobian(b, step)
+    found: Any = penalty.jacobian(copied(b), step)
+    if not isinstance(found, Jacobian):
+        raise TypeError(
+            f"{type(penalty).__name__}.jacobian must return a Jacobian such as "
+            f"steinpath.problem.Diagonal(entries), got {shown(found)}"
+        )
+    return found.copy()
 
 
 # ------------------------------------------------------------------------------------------------
@@ -528,10 +555,10 @@ class FreeIntercept(Penalty):
 
     def prox(self, b: Array, step: Any) -> Array:
         xp = namespace(b)
-        return xp.concat([self.features.prox(b[:-1, ...], step), b[-1:, ...]], axis=0)
+        return xp.concat([prox_of(self.features, b[:-1, ...], step), b[-1:, ...]], axis=0)
 
     def jacobian(self, b: Array, step: Any) -> FreeLast:
-        return FreeLast(self.features.jacobian(b[:-1, ...], step))
+        return FreeLast(jacobian_of(self.features, b[:-1, ...], step))
 
     def null_lam(self, gradient: Array) -> float:
         return self.features.null_lam(gradient[:-1, ...])
@@ -571,11 +598,13 @@ class PerMemberPenalty(Penalty):
         return namespace(b).concat([own.value(part) for own, part in self._parts(b)], axis=0)
 
     def prox(self, b: Array, step: Any) -> Array:
-        found = [own.prox(part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
+        found = [prox_of(own, part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
         return namespace(b).concat(found, axis=1)
 
     def jacobian(self, b: Array, step: Any) -> Jacobian:
-        found = [own.jacobian(part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
+        found = [
+            jacobian_of(own, part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))
+        ]
         if not all(isinstance(each, Diagonal) for each in found):
             return PerMember(tuple(found))
         one = namespace(b).ones_like(b[:, :1, :])
