@@ -45,18 +45,6 @@ class History(list[Array]):
 
     carried: Any = None
 
-    def copied(self) -> History:
-        """Return a history with arrays of its own."""
-        own = History(map(copied, self))
-        carried = self.carried
-        several = isinstance(carried, tuple)
-        own.carried = tuple(map(_copied, carried)) if several else _copied(carried)
-        return own
-
-
-def _copied(state: Any) -> Any:
-    return copied(state) if hasattr(state, "ndim") else state
-
 
 class Tangent(ABC):
     """The derivative of a map at one time, as a map of the histories of tangents."""
@@ -263,6 +251,15 @@ class ProximalMaps(Maps):
 Update = Callable[[Prox, int, History, History], Array]
 
 
+def _copy(history: Sequence[Array]) -> History:
+    """Return a history with arrays of its own, those that it carries included."""
+    own, carried = History(map(copied, history)), getattr(history, "carried", None)
+    blocks = carried if isinstance(carried, tuple) else (carried,)
+    blocks = tuple(copied(each) if hasattr(each, "ndim") else each for each in blocks)
+    own.carried = blocks if isinstance(carried, tuple) else blocks[0]
+    return own
+
+
 def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
     """Return an update that may work in place, if it is of the user's own: on copies."""
     if is_own(algorithm):
@@ -270,9 +267,10 @@ def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
 
     @wraps(update)
     def on_copies(prox: Prox, t: int, first: History, second: History) -> Array:
-        own = first.copied()
-        value = update(prox, t, own, second.copied())
-        first.carried = own.carried
+        own = _copy(first)
+        value = update(prox, t, own, _copy(second))
+        if own.carried is not None:
+            first.carried = own.carried
         name = f"{type(algorithm).__name__}.{update.__name__}"
         return check_returned(name, value, first[-1])
 

@@ -77,7 +77,8 @@ def run(
         then centred (by a rank-one correction of the products; X is not copied) and the
         intercept starts at the best constant fit.
     stop : StopOnRisk, optional
-        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate.
+        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate. A rule of
+        your own has the same two methods, `horizons` and `judge`.
     sample_weight : array-like of shape (n,), optional
         How often each row counts; positive. Only their proportions matter: integers are as good as
         rows repeated so many times, with a penalty that is larger by the root of their mean. There
