@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace
+from steinpath._support.equality import key
 from steinpath._support.printing import with_error
 from steinpath._support.progress import begin
 from steinpath._support.validation import check_choice, check_count, check_instance, check_rng
@@ -278,7 +279,16 @@ def start(
     data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
 ) -> Batch:
     """Return runs of all penalties that have not moved yet."""
-    first, *others = penalties = [make_penalty(penalty, lam) for lam in lams]
+    penalties, keys = [], []
+    for lam in lams:
+        penalties.append(make_penalty(penalty, lam))
+        keys.append(key(penalties[-1]))
+    if list(map(key, penalties)) != keys:
+        raise ValueError(
+            "penalty(lam) must return a new Penalty each time; it changed one that it had returned "
+            "for another lam"
+        )
+    first, *others = penalties
     for each in penalties:
         data.own(each).check_size(data.design.shape[1])
     return Batch.start(data, first.beside(others), algorithm, len(lams))

@@ -3,7 +3,9 @@
 import contextlib
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -712,3 +714,98 @@ def test_other_arguments_that_are_refused():
     for validate in (sp.cross_validate_path, sp.hold_out_path):
         with pytest.raises(TypeError, match="rng must be None"):
             validate(path, rng="seed")
+
+
+class Bootstrap:
+    """A splitter of the user's own, which draws rows with replacement."""
+
+    def split(self, X, y=None, groups=None):
+        rng = np.random.default_rng(0)
+        for _ in range(3):
+            trained = rng.integers(0, len(X), len(X))
+            yield trained, np.setdiff1d(np.arange(len(X)), trained)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        return 3
+
+
+def used_up():
+    """A generator that has given its splits before."""
+    splits = iter([(np.arange(12), np.arange(12, N))])
+    next(splits)
+    return splits
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        (Bootstrap(), "split 0 of cv trains on row 10 more than once"),
+        ([([1, 2], [3]), ([4, 5, 4], [6])], "split 1 of cv trains on row 4 more than once"),
+        ([([1, 2], [2])], "tests rows which it trains on"),
+        (used_up(), "cv must have splits"),
+        (Bootstrap, "cv is the class Bootstrap; pass an instance"),
+        ([(np.arange(3), np.arange(3, 6), [7])], "cv must give pairs of arrays"),
+        ([np.arange(12)], "cv must give pairs of arrays"),
+        ([1, 2], "cv must give pairs of arrays"),
+        ({0: 1}, "cv must give pairs of arrays"),
+        (np.arange(4).reshape(2, 2), "cv must give indices"),
+        ([(np.arange(12.0), [13])], "cv must give indices"),
+        ([(np.ones(5, dtype=bool), [13])], "cv must give indices"),
+        ([(np.ma.masked_less(np.arange(12), 3), [13])], "cv must give indices"),
+        ([([[1], [2]], [3])], "cv must give indices"),
+        ([(["a"], ["b"])], "cv must give indices"),
+        ([([2**63], [1])], "cv must give indices"),
+        ([(None, None)], "cv must give indices"),
+        ([([[1, 2], [3]], [4])], "cv cannot be read as an array"),
+    ],
+)
+def test_splits_that_mean_something_else_are_refused(cv, message):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
+    with pytest.raises((TypeError, ValueError), match=message):
+        sp.cross_validate_path(path, cv)
+
+
+def test_splits_of_every_kind_of_index():
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    train, test = np.arange(12), np.arange(12, N)
+    expected = sp.cross_validate_path(path, [(train, test)]).values
+    mask = np.arange(N) < 12
+    for pair in (
+        [train.tolist(), test.tolist()],
+        (range(12), range(12, N)),
+        (train[::-1], test[::-1]),
+        (train.astype(np.uint64), test.astype(np.int8)),
+        (mask, ~mask),
+        (mask.tolist(), test),
+        (pd.Series(train), pd.Series(test)),
+        (torch.tensor(train), torch.tensor(test)),
+    ):
+        for cv in ([pair], (pair,), iter([pair])):
+            np.testing.assert_allclose(sp.cross_validate_path(path, cv).values, expected)
+    # a row that is tested twice counts twice
+    doubled = sp.cross_validate_path(path, [(train, np.tile(test, 2))])
+    np.testing.assert_allclose(doubled.values, expected)
+
+
+def test_a_splitter_that_changes_y_changes_no_path():
+    class Changes(Bootstrap):
+        def split(self, X, y=None, groups=None):
+            y[:] = 0
+            yield np.arange(12), np.arange(12, N)
+
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
+    found = sp.cross_validate_path(path, Changes())
+    np.testing.assert_array_equal(path.y, y)
+    expected = sp.cross_validate_path(path, [(np.arange(12), np.arange(12, N))])
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
+@pytest.mark.parametrize("size", [np.nan, None, [1], np.inf, 1e308, "half", True])
+def test_shares_of_the_rows_that_are_none(size):
+    X, y, _ = draw(N, 9)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
+    with pytest.raises(ValueError, match="test_size"):
+        sp.hold_out_path(path, size)

@@ -301,3 +301,15 @@ def test_integrals_that_do_not_converge_say_so():
 def test_signal_follows_the_covariance():
     model = paper_model(50, covariance=np.eye(50))
     assert model.coef @ model.coef == pytest.approx(2)
+
+
+def test_models_keep_copies_of_what_they_are_given():
+    coef, covariance, mean = np.ones(3), np.eye(3), np.ones(3)
+    model = sp.simulate.LinearModel(coef=coef, covariance=covariance, mean=mean)
+    risk = model.risk(np.zeros(3))
+    for array in (coef, covariance, mean):
+        array[...] = 0
+    np.testing.assert_array_equal(model.coef, np.ones(3))
+    np.testing.assert_array_equal(model.covariance, np.eye(3))
+    np.testing.assert_array_equal(model.mean, np.ones(3))
+    assert model.risk(np.zeros(3)) == risk

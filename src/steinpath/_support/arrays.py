@@ -51,6 +51,13 @@ def cast(array: Array, dtype: Any) -> Array:
     return array if array.dtype == dtype else namespace(array).astype(array, dtype, copy=False)
 
 
+def copied(array: Array) -> Array:
+    """Return a copy, which others may change."""
+    if type(array) is np.ndarray:  # often, and several times faster than the standard's function
+        return array.copy()
+    return namespace(array).asarray(array, copy=True)
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """Return an array of any namespace, or an array-like, as a NumPy array on the host."""
     if array_api_compat.is_torch_array(array) or array_api_compat.is_cupy_array(array):

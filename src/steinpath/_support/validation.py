@@ -13,7 +13,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace
+from steinpath._support.arrays import Array, cast, copied, like, namespace
 
 #: Numbers that are measured in units of y may be as large as this: their squares are numbers, too.
 LARGEST = 1e150
@@ -84,12 +84,19 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
     return value
 
 
-def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = None) -> Array:
+def check_array(
+    name: str,
+    values: Any,
+    *,
+    ndim: int,
+    reference: Array | None = None,
+    remedy: str = "remove or impute them first",
+) -> Array:
     """Return a finite, real, floating array of ``ndim`` dimensions.
 
     Arrays of a known namespace stay in it; everything else (lists, data frames) becomes a NumPy
     array. Integers become float64. With ``reference`` the result has its namespace, dtype and
-    device.
+    device. The ``remedy`` is what to do about values that are not finite.
     """
     if not array_api_compat.is_array_api_obj(values):
         values = as_numpy(name, values)
@@ -106,7 +113,7 @@ def check_array(name: str, values: Any, *, ndim: int, reference: Array | None = 
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
     if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
-    _check_finite(name, values)
+    _check_finite(name, values, remedy)
     if reference is not None:
         if isinstance(values, np.ndarray):
             with np.errstate(over="ignore"):
@@ -142,21 +149,21 @@ def check_shape(name: str, shape: tuple[int, ...], ndim: int) -> None:
         raise ValueError(f"{name} is empty: its shape is {shape}")
 
 
-def _check_finite(name: str, values: Array) -> None:
+def _check_finite(name: str, values: Array, remedy: str) -> None:
     xp = namespace(values)
     if not xp.isdtype(values.dtype, "real floating"):
         return
     finite = xp.isfinite(values)
     if not xp.all(finite):
-        refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))))
+        refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))), remedy)
 
 
-def refuse_nonfinite(name: str, bad: int) -> None:
+def refuse_nonfinite(name: str, bad: int, remedy: str = "remove or impute them first") -> None:
     """Refuse an array with so many ``bad`` values; none are fine."""
     if bad:
         raise ValueError(
             f"{name} has {bad} value{'s' * (bad > 1)} that "
-            f"{'are' if bad > 1 else 'is'} NaN or infinite; remove or impute them first"
+            f"{'are' if bad > 1 else 'is'} NaN or infinite; {remedy}"
         )
 
 
@@ -187,6 +194,38 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
         raise TypeError(
             f"{name} must be {article} {kind.__name__} such as {example}, got {shown(value)}"
         )
+
+
+def is_own(instance: Any) -> bool:
+    """Whether an object's class is the package's: its methods change no arrays but their own."""
+    return type(instance).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def check_returned(name: str, value: Any, like: Array, what: str = "an array") -> Array:
+    """Return a copy of what a user's own function returned, if it is an array like another one.
+
+    It may be an argument of the function, or the same array each time; products with a user's own
+    numbers may have another precision.
+    """
+    fits = (
+        array_api_compat.is_array_api_obj(value)
+        and not isinstance(value, np.ma.MaskedArray)
+        and not getattr(value, "requires_grad", False)
+        and namespace(value) is namespace(like)
+        and tuple(value.shape) == tuple(like.shape)
+        and array_api_compat.device(value) == array_api_compat.device(like)
+        and namespace(like).isdtype(value.dtype, ("real floating", "integral", "bool"))
+    )
+    if not fits:
+        parts = "shape", "dtype", "device", "requires_grad"
+        found = ", ".join(
+            f"{part} {getattr(value, part)}" for part in parts if hasattr(value, part)
+        )
+        raise ValueError(
+            f"{name} must return {what} of shape {tuple(like.shape)} and dtype {like.dtype}; it "
+            f"returned {type(value).__name__}" + f" ({found})" * bool(found)
+        )
+    return copied(cast(value, like.dtype))
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -18,17 +18,17 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import Array, clip, namespace, take
-from steinpath._support.validation import store_number, warn
+from steinpath._support.arrays import Array, clip, copied, namespace, take
+from steinpath._support.validation import check_returned, is_own, store_number, warn
 from steinpath.design._base import Design
 from steinpath.problem._jacobians import Jacobian
 from steinpath.problem._losses import Loss
-from steinpath.problem._penalties import Penalty
+from steinpath.problem._penalties import Penalty, jacobian_of, prox_of
 from steinpath.problem._rows import Rows
 
 
@@ -153,7 +153,10 @@ class DualMap:
     scale: Any = 1.0
 
     def __call__(self, point: Array) -> Array:
-        return -self.scale * self.loss.gradient(-self.factor * point, self.step, self.rows)
+        gradient = self.loss.gradient(-self.factor * point, self.step, self.rows)
+        if not is_own(self.loss):
+            gradient = check_returned(f"{type(self.loss).__name__}.gradient", gradient, point)
+        return -self.scale * gradient
 
     def jacobian(self, point: Array) -> Jacobian:
         hessian = self.loss.hessian(-self.factor * point, self.step, self.rows)
@@ -168,10 +171,10 @@ class PrimalMap:
     step: Any
 
     def __call__(self, point: Array) -> Array:
-        return self.penalty.prox(point, self.step)
+        return prox_of(self.penalty, point, self.step)
 
     def jacobian(self, point: Array) -> Jacobian:
-        return self.penalty.jacobian(point, self.step)
+        return jacobian_of(self.penalty, point, self.step)
 
 
 Prox = Callable[[Array], Array]
@@ -194,20 +197,30 @@ class ProximalMaps(Maps):
         return self.algorithm.carries
 
     def dual(self, t: int, u: History, v: History) -> Array:
-        return self.algorithm.dual(self.dual_map, t, u, v)
+        return self.dual_update(self.dual_map, t, u, v)
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        return self.algorithm.primal(self.primal_map, t, b, eta)
+        return self.primal_update(self.primal_map, t, b, eta)
 
     def on(self, rows: Rows, members: int) -> ProximalMaps:
         penalty = self.primal_map.penalty.repeated(members)
         return self.algorithm.repeated(members).maps(self.dual_map.loss, penalty, rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)
+        return self._tangent(self.dual_update, self.dual_map, t, u, v)
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return self._tangent(self.algorithm.primal, self.primal_map, t, b, eta)
+        return self._tangent(self.primal_update, self.primal_map, t, b, eta)
+
+    @cached_property
+    def dual_update(self) -> Update:
+        """The algorithm's update of the dual; see `_guarded`."""
+        return _guarded(self.algorithm, self.algorithm.dual)
+
+    @cached_property
+    def primal_update(self) -> Update:
+        """The algorithm's update of the coefficients; see `_guarded`."""
+        return _guarded(self.algorithm, self.algorithm.primal)
 
     def _tangent(
         self, update: Update, prox: ProximalMap, t: int, first: History, second: History
@@ -236,6 +249,32 @@ class ProximalMaps(Maps):
 
 
 Update = Callable[[Prox, int, History, History], Array]
+
+
+def _copy(history: Sequence[Array]) -> History:
+    """Return a history with arrays of its own, those that it carries included."""
+    own, carried = History(map(copied, history)), getattr(history, "carried", None)
+    blocks = carried if isinstance(carried, tuple) else (carried,)
+    blocks = tuple(copied(each) if hasattr(each, "ndim") else each for each in blocks)
+    own.carried = blocks if isinstance(carried, tuple) else blocks[0]
+    return own
+
+
+def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
+    """Return an update that may work in place, if it is of the user's own: on copies."""
+    if is_own(algorithm):
+        return update
+
+    @wraps(update)
+    def on_copies(prox: Prox, t: int, first: History, second: History) -> Array:
+        own = _copy(first)
+        value = update(prox, t, own, _copy(second))
+        if own.carried is not None:
+            first.carried = own.carried
+        name = f"{type(algorithm).__name__}.{update.__name__}"
+        return check_returned(name, value, first[-1])
+
+    return on_copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -444,7 +483,7 @@ def _balanced_steps(
     if sigma is None and tau is None:
         xp, rows = namespace(y), design.rows
         size = float(rows.total(xp.abs(y)))
-        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
+        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(copied(y), 0.0, rows))))
         # not quite 1: the square root's first dual would lie on the very edge of its ball
         sigma = 0.9 * force / size if force and size else 1.0
         sigma = min(max(sigma, 1e-200), 1e200)  # a quantile of 1e-320 has no force to speak of

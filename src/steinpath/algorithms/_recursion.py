@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import array_api_compat
-
-from steinpath._support.arrays import Array, namespace
+from steinpath._support.arrays import Array, copied
+from steinpath._support.validation import check_returned
 from steinpath.algorithms._base import Algorithm, History, Maps, Tangent
 from steinpath.design._base import Design
 from steinpath.problem._losses import Loss
@@ -37,6 +36,11 @@ class Recursion(Algorithm):
         ``dual_jvp(t, u, v, du, dv)`` and ``primal_jvp(t, b, eta, db, deta)``: the derivatives of
         the two maps in the direction of the tangents. While ``u[s]`` is a vector, ``du[s]`` is a
         block of columns of shape ``(n, k)``, and ``db[s]`` one of shape ``(p, k)``.
+
+    Notes
+    -----
+    The maps may work in place: an array that they take from a list is a copy, and what they
+    return is copied.
 
     Examples
     --------
@@ -99,12 +103,12 @@ class RecursionMaps(Maps):
     def dual(self, t: int, u: History, v: History) -> Array:
         # a row that is left out is not to be seen: its residual and its dual are zero
         v = History(map(self.rows.weighted, v))
-        value = _check_map("dual", self.recursion.dual(t, _vectors(u), _vectors(v)), u[-1])
-        return self.rows.weighted(value[:, None, None])
+        value = self.recursion.dual(t, Copies(_vectors(u)), Copies(_vectors(v)))
+        return self.rows.weighted(_check_map("dual", value, u[-1]))
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        value = self.recursion.primal(t, _vectors(b), _vectors(eta))
-        return _check_map("primal", value, b[-1])[:, None, None]
+        value = self.recursion.primal(t, Copies(_vectors(b)), Copies(_vectors(eta)))
+        return _check_map("primal", value, b[-1])
 
     def on(self, rows: Rows, members: int) -> RecursionMaps:
         if members > 1:
@@ -117,6 +121,38 @@ class RecursionMaps(Maps):
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
         jvp = self.recursion.primal_jvp
         return RecursionTangent("primal_jvp", jvp, t, _vectors(b), _vectors(eta))
+
+
+class Copies(list[Array]):
+    """A list whose arrays are copied when they are taken from it.
+
+    Histories are long, and most maps look at the newest arrays alone: copies of all of them would
+    take longer than the products with X.
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return list(map(copied, found)) if isinstance(index, slice) else copied(found)
+
+    def __iter__(self) -> Iterator[Array]:
+        return map(copied, super().__iter__())
+
+    def __reversed__(self) -> Iterator[Array]:
+        return map(copied, super().__reversed__())
+
+    def __add__(self, other: Any) -> Any:
+        return self[:] + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self[:]
+
+    def copy(self) -> list[Array]:
+        """Return a list of copies."""
+        return self[:]  # type: ignore[no-any-return]
+
+    def pop(self, index: Any = -1) -> Array:
+        """Remove an array, and return a copy of it."""
+        return copied(super().pop(index))
 
 
 def _vectors(blocks: Sequence[Array]) -> list[Array]:
@@ -135,29 +171,12 @@ class RecursionTangent(Tangent):
 
     def __call__(self, first: History, second: History) -> Array:
         tangents = ([block[:, 0, :] for block in history] for history in (first, second))
-        value = self.jvp(self.t, self.first, self.second, *tangents)
-        size, _, width = first[-1].shape
-        if getattr(value, "shape", None) != (size, width):
-            raise ValueError(
-                f"{self.name} must return a block of tangents of shape {(size, width)}; it "
-                f"returned {type(value).__name__} of shape {getattr(value, 'shape', None)}"
-            )
-        return value[:, None, :]
+        value = self.jvp(self.t, *map(Copies, (self.first, self.second, *tangents)))
+        like = first[-1][:, 0, :]
+        return check_returned(self.name, value, like, "a block of tangents")[:, None, :]
 
 
 def _check_map(name: str, value: Any, block: Array) -> Array:
-    """Refuse what a user's own map should not return: anything but a vector like a block's."""
-    like = block[:, 0, 0]
-    if (
-        not array_api_compat.is_array_api_obj(value)
-        or namespace(value) is not namespace(like)
-        or value.shape != like.shape
-        or value.dtype != like.dtype
-    ):
-        shape = getattr(value, "shape", None)
-        raise ValueError(
-            f"the {name} map must return an array like X of shape {tuple(like.shape)} and dtype "
-            f"{like.dtype}; it returned {type(value).__name__} of shape {shape} and dtype "
-            f"{getattr(value, 'dtype', None)}"
-        )
-    return value
+    """Return what a user's own map returned as a block, if it is a vector like another block's."""
+    found = check_returned(f"the {name} map", value, block[:, 0, 0], "an array like X")
+    return found[:, None, None]

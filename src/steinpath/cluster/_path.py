@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array
+from steinpath._support.arrays import Array, copied
 from steinpath._support.validation import check_rng
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.cluster._conversation import Conversation
@@ -54,7 +54,7 @@ class DistributedPath(RemotePath):
         fit_intercept: bool,
     ) -> DistributedPath:
         """Do as `steinpath.run`, with arguments that were checked."""
-        level = loss.location(y) if fit_intercept else 0.0
+        level = loss.location(copied(y)) if fit_intercept else 0.0
         conversation = Conversation(design.carrier())
         known = design.norms.get(fit_intercept)
         settled = loss, penalty, algorithm, n_iter, fit_intercept, level, known
@@ -231,7 +231,9 @@ def _objective(share: Share) -> Array:
     for start in range(0, path.n_iter + 1, _ITERATES):
         some = slice(start, start + _ITERATES)
         losses = path.loss.value((path.response - path.products_at(some)).T, rows)
-        values.append(losses + np.asarray([path.penalty.value(b) for b in path.coef[some, :]]))
+        values.append(
+            losses + np.asarray([path.penalty.value(copied(b)) for b in path.coef[some, :]])
+        )
     return np.concatenate(values)
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, svds
 
-from steinpath._support.arrays import Array, folded, like, namespace, to_numpy
+from steinpath._support.arrays import Array, copied, folded, like, namespace, to_numpy
+from steinpath._support.validation import is_own
 from steinpath.design._norm import near_the_largest, norm_in_few_passes
 from steinpath.problem._rows import Rows
 
@@ -53,11 +55,17 @@ class Design(ABC):
 
     def forward(self, block: Array) -> Array:
         """``X @ block`` for a block of any number of axes, of which the first is multiplied."""
-        return folded(self.matmat, block)
+        return self._product(self.matmat, block)
 
     def adjoint(self, block: Array) -> Array:
         """``Xᵀ @ block``, each row as often as it counts, for a block of any number of axes."""
-        return folded(self.rmatmat, block)
+        return self._product(self.rmatmat, block)
+
+    def _product(self, product: Callable[[Array], Array], block: Array) -> Array:
+        if is_own(self):
+            return folded(product, block)
+        # a user's own may work in place, and return the same array each time
+        return copied(folded(product, copied(block)))
 
     @property
     def members(self) -> int:

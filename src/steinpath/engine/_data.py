@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, largest, like, namespace, to_numpy
+from steinpath._support.arrays import Array, cast, copied, largest, like, namespace, to_numpy
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
@@ -127,6 +127,6 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             design = WeightedDesign(design, counts / xp.mean(counts))
     level = 0.0
     if fit_intercept:
-        design, level = InterceptDesign(design), loss.location(y, counts)
+        design, level = InterceptDesign(design), loss.location(copied(y), counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
     return RunData(design.here(y)[:, None], loss, design, np.array([level]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.arrays import Array, copied, like, namespace, to_numpy
 from steinpath._support.validation import check_count, check_instance, check_number
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData, prepare
@@ -75,7 +75,7 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     """Gradient of the loss at the best fit by the unpenalised columns alone."""
     y, loss, design = data.response[:, 0], data.loss, data.design
     if not free.any() or free.all():
-        return loss.gradient(y)
+        return loss.gradient(copied(y))
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, loss)
     columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
@@ -87,7 +87,7 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
 
 def _balanced(y: Array, loss: Loss) -> Array:
     """Gradient at the best constant; its sum is zero, shared out over residuals at a kink."""
-    gradient = loss.gradient(y - loss.location(y))
+    gradient = loss.gradient(y - loss.location(copied(y)))
     values = to_numpy(gradient)
     at_kink = values == 0
     if at_kink.any():
@@ -104,7 +104,9 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
     if math.isinf(largest):
         # the loss is about as curved as a parabola of the same slope at the same residuals
         xp, target = namespace(data.y), data.target[:, 0, 0]
-        force, size = (float(xp.sum(xp.abs(x))) for x in (data.loss.gradient(target), target))
+        force, size = (
+            float(xp.sum(xp.abs(x))) for x in (data.loss.gradient(copied(target)), target)
+        )
         curvature = data.design.norm() ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
     if largest < np.finfo(float).tiny / _RATIO_RIDGE:  # zero: every penalty gives zero coefficients

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, namespace
+from steinpath._support.arrays import Array, cast, copied, namespace
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
@@ -129,7 +129,7 @@ class Path:
         rows = self.design.rows
         values = [
             self.loss.value(self.response - self.products[t, :], rows)
-            + self.penalty.value(self.coef[t, :])
+            + self.penalty.value(copied(self.coef[t, :]))
             for t in range(self.n_iter + 1)
         ]
         return namespace(self.response).stack(values)
@@ -143,6 +143,11 @@ class Path:
     def response(self) -> Array:
         """``y - level``, in the precision of X."""
         return self.data.response[:, 0]
+
+    def copy(self) -> Path:
+        """Return a path with arrays of its own, which may be changed."""
+        names = ("y", "iterates", "products", "duals", "etas")
+        return replace(self, **{name: copied(getattr(self, name)) for name in names})
 
     def refuse_weights(self) -> None:
         """Refuse a path whose rows count unequally, for what cannot be said of it."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import in_own_precision, namespace
+from steinpath._support.arrays import copied, in_own_precision, namespace
 from steinpath._support.validation import (
     as_numpy,
     check_array,
@@ -16,6 +16,7 @@ from steinpath._support.validation import (
     check_flag,
     check_instance,
     check_magnitude,
+    shown,
 )
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.algorithms._family import ChambollePock
@@ -34,7 +35,7 @@ class StoppingRule(Protocol):
     """What may end a run early; see `steinpath.StopOnRisk`."""
 
     def horizons(self, n_iter: int) -> Iterable[int]:
-        """Numbers of iterations after which to look, the last being ``n_iter``."""
+        """Numbers of iterations after which to look: increasing, the last being ``n_iter``."""
 
     def judge(self, path: Path) -> tuple[Path, bool]:
         """Return the path with its estimated risk, and whether to stop."""
@@ -76,7 +77,8 @@ def run(
         then centred (by a rank-one correction of the products; X is not copied) and the
         intercept starts at the best constant fit.
     stop : StopOnRisk, optional
-        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate.
+        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate. A rule of
+        your own has the same two methods, `horizons` and `judge`.
     sample_weight : array-like of shape (n,), optional
         How often each row counts; positive. Only their proportions matter: integers are as good as
         rows repeated so many times, with a penalty that is larger by the root of their mean. There
@@ -106,8 +108,8 @@ def run(
     _check_penalty(penalty)
     check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
-    if stop is not None and (isinstance(stop, type) or not hasattr(stop, "judge")):
-        raise TypeError(f"stop must be a rule such as sp.StopOnRisk(); got {stop!r:.60}")
+    if stop is not None:
+        _check_rule(stop)
     design = as_design(X)
     if isinstance(design, RemoteDesign):
         path: Path = design.run(
@@ -118,12 +120,49 @@ def run(
     batch = Batch.start(data, penalty, algorithm)
     if stop is None:
         return batch.extended(n_iter)[0]
-    for horizon in stop.horizons(n_iter):
+    for horizon in _horizons(stop, n_iter):
         batch = batch.extended(horizon)
-        path, done = stop.judge(batch[0])
+        # a copy, as long as the run may go on: a rule of the user's own may change what it sees
+        path, done = _verdict(stop, batch[0] if horizon == n_iter else batch[0].copy())
         if done:
             break
     return path
+
+
+def _check_rule(stop: Any) -> None:
+    methods = (getattr(stop, name, None) for name in ("horizons", "judge"))
+    if isinstance(stop, type) or not all(map(callable, methods)):
+        raise TypeError(
+            f"stop must be a rule such as sp.StopOnRisk(); got {shown(stop)}, and a rule is an "
+            "object with the methods horizons and judge"
+        )
+
+
+def _horizons(stop: StoppingRule, n_iter: int) -> Iterator[int]:
+    """Numbers of iterations at which a rule wants to look, checked one by one."""
+    horizons, last = stop.horizons(n_iter), 0
+    if not isinstance(horizons, Iterable):
+        raise TypeError(
+            f"stop.horizons(n_iter) must give numbers of iterations, got {shown(horizons)}"
+        )
+    for horizon in horizons:
+        last = check_count("the next of stop.horizons(n_iter)", horizon, low=last + 1, high=n_iter)
+        yield last
+    if last < n_iter:
+        raise ValueError(
+            f"the last of stop.horizons(n_iter) must be n_iter = {n_iter}; "
+            + (f"it was {last}" if last else "there was none")
+        )
+
+
+def _verdict(stop: StoppingRule, path: Path) -> tuple[Path, bool]:
+    """Return what a rule says of a path, checked."""
+    found: Any = stop.judge(path)
+    if not isinstance(found, tuple | list) or len(found) != 2 or not isinstance(found[0], Path):
+        raise TypeError(
+            f"stop.judge(path) must return a pair, the path and whether to stop; got {shown(found)}"
+        )
+    return found[0], check_flag("the second value of stop.judge(path)", found[1])
 
 
 def _check_penalty(penalty: Any) -> None:
@@ -270,7 +309,9 @@ def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
 def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
     """Return the data of members that were checked one by one, as one."""
     first, xp = members[0], namespace(members[0].y)
-    levels = [each.loss.location(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
+    levels = [
+        each.loss.location(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members
+    ]
     return RunData(
         xp.concat([each.y for each in members], axis=1),
         first.loss,

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from steinpath._support.equality import same, snapshot
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -53,7 +54,8 @@ class _Warm(NamedTuple):
     """What a warm start goes on from."""
 
     rows: PreparedRows
-    algorithm: ProximalAlgorithm
+    #: The loss, the penalty and the algorithm as they were: the user's own may have changed since.
+    problem: tuple[Any, ...]
     batch: Batch
 
 
@@ -238,14 +240,16 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         data = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
         alphas, lams = self._grid(data, penalty_of)
         batch = start(data, penalty_of, lams, algorithm)
-        known = self._known(batch, algorithm, rows)
+        problem = loss, batch.penalty, algorithm
+        known = self._known(batch, problem, rows)
+        problem = tuple(map(snapshot, problem)) if self.warm_start else problem
         batch = batch if known is None else known
         watch = progress.watch(data, rows.scale, batch.n_iter)
         if watch is None and not self.warm_start:
             batch = run_all(batch, self.n_iter)
         else:
             batch = batch.extended(self.n_iter, watch)
-        self._warm = _Warm(rows.copy(), algorithm, batch) if self.warm_start else None
+        self._warm = _Warm(rows.copy(), problem, batch) if self.warm_start else None
         return batch, alphas
 
     def _grid(self, data: RunData, penalty: PenaltyOf) -> tuple[np.ndarray, np.ndarray]:
@@ -264,23 +268,21 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             alphas = check_lam_values("alpha", self.alpha)
         return alphas, alphas * root_n
 
-    def _known(self, new: Batch, algorithm: ProximalAlgorithm, rows: PreparedRows) -> Batch | None:
+    def _known(self, new: Batch, problem: tuple[Any, ...], rows: PreparedRows) -> Batch | None:
         """Return the runs of the last fit, if this one goes on from them."""
         warm = getattr(self, "_warm", None)
         if not self.warm_start or warm is None:
             return None
         old = warm.batch
-        same = (
+        goes_on = (
             old.n_iter <= self.n_iter
-            and old.data.loss == new.data.loss
+            and all(map(same, warm.problem, problem))
             and old.data.fit_intercept == new.data.fit_intercept
-            and warm.algorithm == algorithm
             and len(old) == len(new)
-            and old.penalty == new.penalty
             and warm.rows.equal(rows)
         )
         # the design of that fit may have been made of data that changed in place since
-        return old.on(new.data) if same else None
+        return old.on(new.data) if goes_on else None
 
     def _keep_risk(self, tuning: Tuning) -> None:
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr

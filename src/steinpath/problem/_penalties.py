@@ -17,7 +17,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,11 +27,19 @@ from steinpath._support.arrays import (
     along_members,
     along_rows,
     clip,
+    copied,
     like,
     namespace,
     to_numpy,
 )
-from steinpath._support.validation import check_array, store_number
+from steinpath._support.equality import key, same
+from steinpath._support.validation import (
+    check_array,
+    check_returned,
+    is_own,
+    shown,
+    store_number,
+)
 from steinpath.problem._jacobians import (
     Diagonal,
     FreeLast,
@@ -109,23 +117,41 @@ class Penalty(Registered, ABC):
 
     def beside(self, others: Sequence[Penalty]) -> Penalty:
         """Return the penalty of several members: this one for the first, then the others."""
-        if all(other == self for other in others):
+        if all(same(other, self) for other in others):
             return self
-        if self.lam_of_members and all(_with_lam(other, self) == self for other in others):
+        if self.lam_of_members and all(_differ_in_lam_alone(self, other) for other in others):
             lams = [getattr(each, "lam") for each in (self, *others)]  # noqa: B009
             return replace(self, lam=np.array(lams))  # type: ignore[type-var]
         return PerMemberPenalty((self, *others))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key() == other._key()
+        return same(self, other)
 
     def __hash__(self) -> int:
-        return hash((type(self), self._key()))
+        try:
+            return hash(key(self))
+        except TypeError:  # a field that has no hash
+            return hash(type(self))
 
-    def _key(self) -> tuple[Any, ...]:
-        """Parameters as something hashable, arrays included."""
-        values = (value for name, value in vars(self).items() if not name.startswith("_"))
-        return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in values)
+
+def prox_of(penalty: Penalty, b: Array, step: Any) -> Array:
+    """Proximal map of a penalty; one of the user's own may work in place, and is checked."""
+    if is_own(penalty):
+        return penalty.prox(b, step)
+    return check_returned(f"{type(penalty).__name__}.prox", penalty.prox(copied(b), step), b)
+
+
+def jacobian_of(penalty: Penalty, b: Array, step: Any) -> Jacobian:
+    """Jacobian of the proximal map of a penalty, which may be one of the user's own."""
+    if is_own(penalty):
+        return penalty.jacobian(b, step)
+    found: Any = penalty.jacobian(copied(b), step)
+    if not isinstance(found, Jacobian):
+        raise TypeError(
+            f"{type(penalty).__name__}.jacobian must return a Jacobian such as "
+            f"steinpath.problem.Diagonal(entries), got {shown(found)}"
+        )
+    return found.copy()
 
 
 # ------------------------------------------------------------------------------------------------
@@ -414,7 +440,6 @@ class GroupLasso(Penalty):
     lam: float
     groups: Any
     weights: Any = None
-    _groups: Groups = field(init=False, repr=False)
 
     name = "group_lasso"
     label = "group lasso"
@@ -434,7 +459,6 @@ class GroupLasso(Penalty):
                 f"got {self.groups!r:.60}"
             )
         object.__setattr__(self, "groups", labels)
-        object.__setattr__(self, "_groups", Groups(labels))
         weights = np.ones(len(self._groups.names))
         if self.weights is not None:
             weights = _check_weights(self.weights)
@@ -443,6 +467,10 @@ class GroupLasso(Penalty):
                     f"GroupLasso has {len(weights)} weights for {len(self._groups.names)} groups"
                 )
         object.__setattr__(self, "weights", weights)
+
+    @cached_property
+    def _groups(self) -> Groups:
+        return Groups(self.groups)
 
     def value(self, b: Array) -> Array:
         norms = self._norms(b)
@@ -533,10 +561,10 @@ class FreeIntercept(Penalty):
 
     def prox(self, b: Array, step: Any) -> Array:
         xp = namespace(b)
-        return xp.concat([self.features.prox(b[:-1, ...], step), b[-1:, ...]], axis=0)
+        return xp.concat([prox_of(self.features, b[:-1, ...], step), b[-1:, ...]], axis=0)
 
     def jacobian(self, b: Array, step: Any) -> FreeLast:
-        return FreeLast(self.features.jacobian(b[:-1, ...], step))
+        return FreeLast(jacobian_of(self.features, b[:-1, ...], step))
 
     def null_lam(self, gradient: Array) -> float:
         return self.features.null_lam(gradient[:-1, ...])
@@ -576,11 +604,13 @@ class PerMemberPenalty(Penalty):
         return namespace(b).concat([own.value(part) for own, part in self._parts(b)], axis=0)
 
     def prox(self, b: Array, step: Any) -> Array:
-        found = [own.prox(part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
+        found = [prox_of(own, part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
         return namespace(b).concat(found, axis=1)
 
     def jacobian(self, b: Array, step: Any) -> Jacobian:
-        found = [own.jacobian(part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
+        found = [
+            jacobian_of(own, part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))
+        ]
         if not all(isinstance(each, Diagonal) for each in found):
             return PerMember(tuple(found))
         one = namespace(b).ones_like(b[:, :1, :])
@@ -620,11 +650,16 @@ def _own(step: Any, k: int) -> Any:
     return step[k : k + 1, :] if hasattr(step, "ndim") else step
 
 
-def _with_lam(penalty: Penalty, other: Penalty) -> Penalty:
-    """Return a penalty with the ``lam`` of another one of its kind."""
-    if type(penalty) is not type(other) or not hasattr(other, "lam"):
-        return penalty
-    return replace(penalty, lam=other.lam)  # type: ignore[type-var]
+def _differ_in_lam_alone(first: Any, second: Any) -> bool:
+    """Whether each of two penalties is the other with another ``lam``."""
+    if type(first) is not type(second):
+        return False
+    try:
+        return same(replace(first, lam=second.lam), second) and same(
+            replace(second, lam=first.lam), first
+        )
+    except (AttributeError, TypeError, ValueError):  # it has none, or cannot be made again
+        return False
 
 
 def _store_lam(penalty: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, namespace, take
-from steinpath._support.validation import check_choice
+from steinpath._support.arrays import Array, cast, copied, namespace, take
+from steinpath._support.validation import check_array, check_choice, is_own
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.problem._registry import Registered, Registry
 
@@ -228,7 +228,7 @@ class OnScaleOfY:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def __call__(self, response: Array, prediction: Array) -> Array:
-        return self.function(self.y, cast(prediction, self.y.dtype) + self.level)
+        return self.function(copied(self.y), cast(prediction, self.y.dtype) + self.level)
 
 
 def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
@@ -242,13 +242,15 @@ def about_level(criterion: PerObservation, y: Array, level: float) -> PerObserva
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:
     """Loss of each observation, for each row of predictions.
 
-    Refuses callables that return anything else.
+    A user's own test loss is handed copies, so that it may work in place, and what it returns is
+    checked and copied: it may be one of its arguments, or the same array each time.
     """
-    if isinstance(criterion, Criterion):
+    if isinstance(criterion, Criterion) and is_own(criterion):  # which works on blocks
         return criterion(y, predictions)
-    xp = namespace(y)
-    rows = range(predictions.shape[0])
-    return xp.stack([_checked(criterion(y, predictions[t, ...]), y) for t in rows])
+    losses = namespace(y).empty_like(predictions, dtype=y.dtype)
+    for t in range(predictions.shape[0]):
+        losses[t, ...] = _checked(criterion(copied(y), copied(predictions[t, ...])), y)
+    return losses
 
 
 def losses_at(
@@ -270,7 +272,7 @@ def losses_at(
         What a user's own test loss, which expects all observations, sees of the others.
     """
     if isinstance(criterion, Criterion):
-        return criterion(take(y, rows), predictions)
+        return observation_losses(criterion, take(y, rows), predictions)
     place = np.arange(y.shape[0])
     place[rows] = len(place) + np.arange(len(rows))
     everything = namespace(y).concat([others, predictions], axis=1)
@@ -289,14 +291,14 @@ def check_finite(predictions: Array) -> Array:
 
 
 def _checked(values: Any, y: Array) -> Array:
-    xp = namespace(y)
+    """Return what a test loss returned, if it is one real number per observation."""
     shape = getattr(values, "shape", None)
-    if shape != y.shape:
+    if not isinstance(shape, tuple) or shape != tuple(y.shape):
         raise ValueError(
-            f"test_loss must return one number per observation, an array of shape {y.shape}; it "
-            f"returned {type(values).__name__} of shape {shape}"
+            f"test_loss must return one number per observation, an array of shape "
+            f"{tuple(y.shape)}; it returned {type(values).__name__} of shape {shape}"
         )
-    values = cast(xp.asarray(values), y.dtype)
-    if not xp.all(xp.isfinite(values)):
-        raise ValueError("test_loss returned NaN or infinite values for finite predictions")
-    return values
+    if type(values) is np.ndarray and values.dtype == y.dtype and np.isfinite(values).all():
+        return values  # often, and worth not looking further
+    remedy = "a test loss must be finite for finite predictions"
+    return check_array("the result of test_loss", values, ndim=1, reference=y, remedy=remedy)

@@ -402,7 +402,7 @@ def _projected_norms(path: Path, maps: ProximalMaps) -> np.ndarray:
     for t in range(1, path.n_iter + 1):
         times = [slice(s, s + 1) for s in range(max(0, t - maps.memory), t)]
         u = History(batch.block("u", each) for each in times)
-        maps.algorithm.dual(look, t, u, History(batch.residual(each) for each in times))
+        maps.dual_update(look, t, u, History(batch.residual(each) for each in times))
     return np.asarray(np.asarray(norms) / maps.dual_map.step)
 
 

@@ -259,8 +259,8 @@ def estimate_risk(
         root and squared losses, and so on. A name: "absolute", "squared", "huber",
         "pseudo_huber", "epsilon_insensitive", "quantile", with the parameter of the path's loss
         if that is of the same kind and the loss class's default otherwise. A loss such as
-        ``sp.Quantile(0.8)`` brings its own. A callable gets ``(y, prediction)`` of all
-        observations and returns one number for each.
+        ``sp.Quantile(0.8)`` brings its own. A callable gets copies of ``(y, prediction)`` of all
+        observations and returns one finite real number for each.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. Given, the estimate is the paper's R̃; otherwise R̂.
     method : str, default="auto"

@@ -7,9 +7,9 @@ K-fold cross-validation, of a whole path is n or K members, not n or K runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,14 @@ from steinpath._support.arrays import (
     unit_of,
 )
 from steinpath._support.printing import with_error
-from steinpath._support.validation import check_count, check_flag, check_instance, check_rng
+from steinpath._support.validation import (
+    as_numpy,
+    check_count,
+    check_flag,
+    check_instance,
+    check_rng,
+    shown,
+)
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._deferred import at_a_time
@@ -347,7 +354,8 @@ def cross_validate_path(
         What `steinpath.run` returned.
     cv : int, splitter or iterable, default=5
         A number of random folds; a splitter of scikit-learn, such as ``GroupKFold(5)``; or pairs
-        of arrays of indices, of the rows to train and to test on.
+        of arrays of indices, of the rows to train and to test on. A split trains on each row at
+        most once.
     test_loss : None, str, Loss or callable, default=None
         As for `steinpath.estimate_risk`.
     groups : array-like of shape (n,), optional
@@ -411,7 +419,7 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
 
 
 def hold_out_path(
-    path: Path, test_size: float | int = 0.25, test_loss: TestLoss = None, *, rng: Any = None
+    path: Path, test_size: Any = 0.25, test_loss: TestLoss = None, *, rng: Any = None
 ) -> Validation:
     """Hold out some rows at random, and test every iterate of a path without them.
 
@@ -432,6 +440,11 @@ def hold_out_path(
     """
     from sklearn.model_selection import ShuffleSplit
 
+    if not isinstance(test_size, Real) or math.isnan(test_size):
+        raise ValueError(
+            "test_size must be a share of the rows, between 0 and 1, or a number of them; got "
+            f"{shown(test_size)}"
+        )
     seed = int(check_rng(rng).integers(2**31))
     split = ShuffleSplit(1, test_size=test_size, random_state=seed)
     return cross_validate_path(path, split, test_loss)
@@ -444,12 +457,27 @@ def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> Splits:
     if isinstance(cv, Integral):
         cv = check_count("cv", cv, low=2, high=path.n_samples)
         cv = KFold(cv, shuffle=True, random_state=int(check_rng(rng).integers(2**31)))
+    if isinstance(cv, type):
+        raise TypeError(f"cv is the class {cv.__name__}; pass an instance")
     y, n = to_numpy(path.y), path.n_samples
-    pairs = list(check_cv(cv).split(np.zeros((n, 1)), y, groups))
+    if isinstance(cv, Iterable) and not isinstance(cv, str) and not hasattr(cv, "split"):
+        pairs = list(cv)
+    else:  # y is copied: a splitter of the user's own may change it
+        pairs = list(check_cv(cv).split(np.zeros((n, 1)), y.copy(), groups))
     train, test = np.zeros((n, len(pairs)), dtype=bool), np.zeros((n, len(pairs)))
-    for k, (trained, tested) in enumerate(pairs):
-        train[:, k] = _counts(trained, n) > 0
-        test[:, k] = _counts(tested, n)
+    for k, pair in enumerate(pairs):
+        if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+            raise ValueError(
+                "cv must give pairs of arrays, of the rows to train and to test on; got "
+                f"{shown(pair)}"
+            )
+        trained = _counts(pair[0], n)
+        if (trained > 1).any():
+            raise ValueError(
+                f"split {k} of cv trains on row {trained.argmax()} more than once; give each row "
+                "once: resampling with replacement (a bootstrap) is not supported"
+            )
+        train[:, k], test[:, k] = trained > 0, _counts(pair[1], n)
     if not pairs or not train.any(axis=0).all() or not test.any(axis=0).all():
         raise ValueError("cv must have splits, each with a row to train on, and one to test on")
     if (train & (test > 0)).any():
@@ -459,17 +487,18 @@ def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> Splits:
 
 def _counts(rows: Any, n: int) -> np.ndarray:
     """How often each of n rows is among some, given by their indices or a mask."""
-    rows = np.asarray(rows)
+    masked = isinstance(rows, np.ma.MaskedArray)
+    rows = as_numpy("cv", rows if isinstance(rows, Sequence) else to_numpy(rows))
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
-    if not rows.size:
+    if rows.shape == (0,):
         return np.zeros(n)
-    integers = rows.ndim == 1 and rows.dtype.kind in "iu"
+    integers = rows.ndim == 1 and rows.dtype.kind in "iu" and not masked
     if not integers or np.any(rows < 0) or np.any(rows >= n):
         raise ValueError(
-            f"cv must give indices from 0 to {n - 1}, or masks of {n} rows; got {rows!r:.60}"
+            f"cv must give indices from 0 to {n - 1}, or masks of {n} rows; got {shown(rows)}"
         )
-    return np.bincount(rows, minlength=n)
+    return np.bincount(rows.astype(np.intp), minlength=n)
 
 
 def _mean_and_error(losses: Array, counts: Array) -> tuple[Array, Array]:

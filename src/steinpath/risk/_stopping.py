@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steinpath._support.validation import check_count, check_number
+from steinpath._support.validation import check_count, check_rng, store_number
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import TestLoss
 from steinpath.risk._estimate import estimate
@@ -53,8 +53,9 @@ class StopOnRisk:
     rng: Any = None
 
     def __post_init__(self) -> None:
-        check_count("patience", self.patience)
-        check_number("growth", self.growth, low=1, open_low=True)
+        object.__setattr__(self, "patience", check_count("patience", self.patience))
+        store_number(self, "growth", low=1, open_low=True)
+        check_rng(self.rng)
         self._options()
 
     def horizons(self, n_iter: int) -> Iterator[int]:
@@ -62,7 +63,7 @@ class StopOnRisk:
         horizon = 2 * self.patience
         while horizon < n_iter:
             yield horizon
-            horizon = math.ceil(self.growth * horizon)
+            horizon = math.ceil(min(self.growth * horizon, n_iter))
         yield n_iter
 
     def judge(self, path: Path) -> tuple[Path, bool]:

@@ -255,7 +255,8 @@ class LinearModel:
     intercept: float = 0.0
 
     def __post_init__(self) -> None:
-        coef = np.asarray(check_array("coef", self.coef, ndim=1), dtype=float)
+        # copies: the caller's arrays may change
+        coef = np.array(to_numpy(check_array("coef", self.coef, ndim=1)), dtype=float)
         p = len(coef)
         covariance = np.eye(p) if self.covariance is None else self.covariance
         if np.shape(self.mean) not in ((), (p,)):
@@ -265,8 +266,8 @@ class LinearModel:
         check_number("intercept", self.intercept)
         noise = self.noise if isinstance(self.noise, Noise) else Noise(self.noise)
         object.__setattr__(self, "coef", coef)
-        object.__setattr__(self, "covariance", check_covariance(covariance, p, coef))
-        object.__setattr__(self, "mean", np.asarray(mean, dtype=float))
+        object.__setattr__(self, "covariance", np.array(check_covariance(covariance, p, coef)))
+        object.__setattr__(self, "mean", np.array(mean, dtype=float))
         object.__setattr__(self, "noise", noise)
 
     @cached_property
