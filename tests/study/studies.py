@@ -110,3 +110,13 @@ def note_threads(folder, job):
 def other_code(job):
     """Do a replication as a worker would where another version is installed."""
     return _really(job)._replace(code="0" * 16)
+
+
+def other_versions(job):
+    """Do a replication as a worker would where another NumPy is installed."""
+    return _really(job)._replace(versions='{"numpy": "1.0"}')
+
+
+def fail(job):
+    """Fail in a way that is no result."""
+    raise ValueError("not today")
