@@ -414,7 +414,10 @@ def test_replications_by_other_code_are_kept_and_not_used(tmp_path, monkeypatch)
     old = TINY.plan(SIZES)[0]
     (tmp_path / "parts" / f"{old.key}-0.parquet").write_bytes(b"of a version that named them so")
     (tmp_path / "parts" / "else.parquet").write_bytes(b"none of ours")
-    told = f"5 replications in {tmp_path / 'parts'} were computed with other code"
+    told = (
+        f"Replications in {tmp_path / 'parts'} that were computed with other code are kept, and "
+        "not used: 5\n"
+    )
     with monkeypatch.context() as patch:
         change_code(patch, "0" * 16)
         report, said = said_by(TINY, tmp_path, SIZES, redraw=True)
@@ -439,7 +442,7 @@ def test_studies_do_not_share_replications_by_other_code(tmp_path, monkeypatch):
     calls = Calls(monkeypatch)
     _, said = said_by(UNIVERSALITY, tmp_path, SIZES)
     assert len(calls.jobs) == 32
-    assert "16 replications in " in said
+    assert "other code are kept, and not used: 16" in said
 
 
 def test_the_manifest_and_the_parts_say_which_code_it_was(tmp_path):

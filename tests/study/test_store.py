@@ -1,6 +1,7 @@
 """Replications on disk: whole or not there, and no trouble that is not explained."""
 
 import errno
+import io
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from functools import partial
 import numpy as np
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 
 from steinpath.study import (
     Setting,
@@ -458,6 +460,18 @@ def test_what_is_no_folder_is_named_and_not_waited_for(tmp_path, kind, name):
     KINDS[kind](tmp_path / name)
     with pytest.raises(StudyError, match=f"cannot write .*{tmp_path}"):
         run_study(TINY, tmp_path, SIZES)
+
+
+def test_notes_that_are_no_text_stop_nothing(tmp_path, finished):
+    folder = tmp_path / "folder"
+    shutil.copytree(finished, folder)
+    file = Store(folder).part(SETTING, 0)
+    table = pyarrow.parquet.read_table(file)
+    notes = {**table.schema.metadata, b"versions": b"\xff\xfe"}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(notes), file)
+    output = io.StringIO()
+    run_study(TINY, folder, SIZES, console=Console(file=output, width=500))
+    assert "computed with different versions" in output.getvalue()
 
 
 def test_a_lock_that_is_a_link_leaves_the_file_as_it_is(tmp_path):

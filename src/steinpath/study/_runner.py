@@ -110,8 +110,8 @@ def run_study(
         missing = [job for job in todo if not notes[job]]
         if missing and (others := store.by_other_code(plan)):
             _say(
-                f"{others} replications in {store.parts} were computed with other code; they are "
-                "kept there, and not used",
+                f"Replications in {store.parts} that were computed with other code are kept, and "
+                f"not used: {others}",
                 console,
             )
         manifest = Manifest.of(out, study, sizes, seed, plan)
@@ -147,7 +147,11 @@ def _say(text: str, console: Console) -> None:
 
 def _versions_in(notes: Mapping[Job, Mapping[bytes, bytes]]) -> set[str]:
     """Return the versions that replications were computed with."""
-    return {found.get(b"versions", b"unknown").decode() for found in notes.values() if found}
+    return {
+        found.get(b"versions", b"unknown").decode(errors="replace")
+        for found in notes.values()
+        if found
+    }
 
 
 def _say_if_mixed(versions: set[str], console: Console) -> None:

@@ -77,10 +77,11 @@ class Store:
     def notes(self, setting: Setting, seed: int) -> dict[bytes, bytes]:
         """Return what a replication notes of itself; nothing if it is missing, or another one."""
         file = self.part(setting, seed)
-        if not file.exists():
-            return {}
-        if not file.is_file():  # opening a pipe would wait for its other end
-            raise StudyError(f"{file} is not a file; delete it and run the same command again")
+        with _explained(f"cannot read {file}"):
+            if not file.exists():
+                return {}
+            if not file.is_file():  # opening a pipe would wait for its other end
+                raise StudyError(f"{file} is not a file; delete it and run the same command again")
         try:
             found: dict[bytes, bytes] = _pyarrow().parquet.read_schema(file).metadata or {}
         except _unreadable():  # a copy that broke off, say: as good as not there
