@@ -754,6 +754,15 @@ def test_a_block_that_is_another_when_it_is_loaded_again(client, monkeypatch, tm
         sp.run(design, Y_ALL[:40], **PROBLEM)
 
 
+@pytest.mark.parametrize("ending", ["npy", "npz", "parquet"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
+def test_what_is_no_file_is_named_and_not_waited_for(client, tmp_path, make, ending):
+    place = tmp_path / f"block.{ending}"
+    make(place)
+    with pytest.raises(ValueError, match=rf"block\.{ending} is not a file"):
+        sp.distributed.from_files([place])
+
+
 def test_the_facts_of_a_block_do_not_depend_on_its_place_in_memory():
     for block in (X_ALL, np.ones((300_000, 3), np.float32), np.ones((2, 10**6)), X_ALL[:, :0]):
         wide = np.zeros((2 * len(block), block.shape[1]), block.dtype)

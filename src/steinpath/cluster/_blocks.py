@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -117,6 +118,8 @@ def header_of(path: str, name: str) -> Header:
     suffix = PurePath(path).suffix
     if suffix not in (*_PARQUET, ".npz", ".npy"):
         raise ValueError(f"{path} is not a file that can be read here: {_KINDS}")
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+        raise ValueError(f"{path} is not a file")
     if suffix in _PARQUET:
         _parquet()  # if it is missing, that is not for want of the file
     try:
