@@ -30,10 +30,9 @@ for k in range(4):
 # Workers load the files where they are to stay, and check them there. An iteration sends sums of p
 # numbers; residuals never travel.
 
+local = {"host": "tcp://127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # for this machine alone
 with (
-    LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster,
+    LocalCluster(n_workers=2, threads_per_worker=1, processes=False, **local) as cluster,
     Client(cluster),
 ):
     design = sp.distributed.from_files(files)

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from functools import partial
 
 import numpy as np
@@ -13,8 +14,10 @@ from scipy.sparse import csr_array, random_array, save_npz
 
 import steinpath as sp
 from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
+from steinpath._support.validation import warn
 from steinpath.cluster import DistributedDesign, DistributedPath
 from steinpath.cluster import _conversation as conversations
+from steinpath.cluster._blocks import facts_of
 from steinpath.cluster._conversation import Conversation, OutOfStep, WorkerLost
 from steinpath.cluster._sessions import Call, Done, Lost, Partial, Session
 
@@ -288,6 +291,20 @@ def test_an_error_at_one_block_ends_the_others():
     assert caught.value.__notes__ == ["(at block 1)"]
     assert_threads_end()
     assert talk.ask([Call(lambda share: share.index)] * 3) == [0, 1, 2]
+
+
+def test_a_warning_of_any_block_arrives_and_one_of_all_of_them_once():
+    def warn_at(share, where):
+        warn("of all")
+        if share.index == where:
+            warn("of one")
+
+    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
+    for where in range(3):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            talk.ask([Call(warn_at, (where,))] * 3)
+        assert [str(each.message) for each in caught] == ["of all", "of one"]
 
 
 def test_blocks_out_of_step_are_noticed():
@@ -720,6 +737,60 @@ def test_a_block_that_cannot_be_loaded_again(client, monkeypatch, tmp_path):
     AtRound(monkeypatch, 12, lambda: (file.unlink(), kill_worker_of(client, design, 0)))
     with pytest.raises(RuntimeError, match=r"block 0 \(block.npy\) could not be loaded"):
         sp.run(design, Y_ALL[:40], **PROBLEM)
+
+
+@pytest.mark.parametrize("change", ["a value", "rows", "order"])
+def test_a_block_that_is_another_when_it_is_loaded_again(client, monkeypatch, tmp_path, change):
+    file = tmp_path / "block.npy"
+    np.save(file, BLOCKS[0])
+    design = sp.distributed.from_files([file])
+    other = BLOCKS[0].copy()
+    if change == "a value":
+        other[3, 4] += 1e-9
+    else:
+        other = other[:-1] if change == "rows" else other[::-1]
+    AtRound(monkeypatch, 12, lambda: (np.save(file, other), kill_worker_of(client, design, 0)))
+    with pytest.raises(RuntimeError, match=r"block 0 \(block.npy\) was loaded again, and is not"):
+        sp.run(design, Y_ALL[:40], **PROBLEM)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "parquet"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
+def test_what_is_no_file_is_named_and_not_waited_for(client, tmp_path, make, ending):
+    place = tmp_path / f"block.{ending}"
+    make(place)
+    with pytest.raises(ValueError, match=rf"block\.{ending} is not a file"):
+        sp.distributed.from_files([place])
+
+
+def test_the_facts_of_a_block_do_not_depend_on_its_place_in_memory():
+    for block in (X_ALL, np.ones((300_000, 3), np.float32), np.ones((2, 10**6)), X_ALL[:, :0]):
+        wide = np.zeros((2 * len(block), block.shape[1]), block.dtype)
+        wide[::2] = block
+        forms = [block, np.asfortranarray(block), wide[::2], block[::-1].copy()[::-1]]
+        assert len({facts_of(each) for each in forms}) == 1
+    for change in (X_ALL[::-1], X_ALL[:, ::-1], np.nextafter(X_ALL, 1), X_ALL.astype(np.float32)):
+        assert facts_of(change) != facts_of(X_ALL)
+        assert facts_of(csr_array(change)) != facts_of(csr_array(X_ALL))
+    assert facts_of(csr_array(X_ALL)) == facts_of(csr_array(X_ALL.copy())) != facts_of(X_ALL)
+
+
+def test_a_worker_with_other_code_is_refused(client):
+    def pretend(code=None):
+        from steinpath.cluster import _carrier as carrier
+
+        really = getattr(carrier, "_really", carrier._code)
+        carrier._really, carrier._code = really, (lambda: code) if code else really
+
+    design = sp.distributed.from_delayed(loaders())
+    [address, *_] = client.nthreads()
+    client.run(pretend, "0" * 16, workers=[address])
+    try:
+        with pytest.raises(OutOfStep, match=f"the worker {address} has other code"):
+            sp.run(design, Y_ALL, **PROBLEM)
+    finally:
+        client.run(pretend, workers=[address])
+    sp.run(design, Y_ALL, **PROBLEM)
 
 
 def test_what_makes_no_design(client, tmp_path):

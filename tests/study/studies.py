@@ -105,3 +105,18 @@ def note_threads(folder, job):
     counts = {library["num_threads"] for library in threadpool_info()}
     Path(folder, f"{job.setting.key}-{job.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
     return result
+
+
+def other_code(job):
+    """Do a replication as a worker would where another version is installed."""
+    return _really(job)._replace(code="0" * 16)
+
+
+def other_versions(job):
+    """Do a replication as a worker would where another NumPy is installed."""
+    return _really(job)._replace(versions='{"numpy": "1.0"}')
+
+
+def fail(job):
+    """Fail in a way that is no result."""
+    raise ValueError("not today")

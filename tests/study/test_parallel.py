@@ -1,17 +1,21 @@
 """Whoever does the replications, and whatever becomes of them: the same bits."""
 
+import io
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
 import warnings
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+from rich.console import Console
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import studies
@@ -190,6 +194,42 @@ def test_a_connection_that_breaks_while_a_result_is_fetched(tmp_path, monkeypatc
     assert (report.finished, report.failures) == (4, [])
 
 
+def test_a_connection_that_breaks_while_an_error_is_fetched(tmp_path, monkeypatch, cluster):
+    from distributed import Future
+    from distributed.comm import CommClosedError
+
+    really, broken = Future.exception, []
+
+    def exception(self, *args, **options):
+        if not broken:
+            broken.append(self.key)
+            raise CommClosedError("in <TCP (closed)>: Stream is closed")
+        return really(self, *args, **options)
+
+    monkeypatch.setattr(parallel, "in_worker", studies.fail)
+    monkeypatch.setattr(Future, "exception", exception)
+    report = run_study(TINY, tmp_path, SIZES, cluster=cluster)
+    assert broken
+    assert (report.finished, report.failures) == (0, ["4 × ValueError: not today"])
+
+
+def test_a_worker_with_other_code_ends_the_study(tmp_path, monkeypatch, cluster):
+    monkeypatch.setattr(parallel, "in_worker", studies.other_code)
+    with pytest.raises(StudyError, match="other code than this process: install the same version"):
+        run_study(TINY, tmp_path, SIZES, cluster=cluster)
+    assert part_files(tmp_path) == []
+
+
+def test_workers_with_other_versions_are_pointed_out(tmp_path, monkeypatch, cluster):
+    output = io.StringIO()
+    console = Console(file=output, width=500)
+    run_study(TINY, tmp_path, SIZES, cluster=cluster, console=console)
+    assert "different versions" not in output.getvalue()
+    monkeypatch.setattr(parallel, "in_worker", studies.other_versions)
+    run_study(TINY, tmp_path, replace(SIZES, reps=3), cluster=cluster, console=console)
+    assert output.getvalue().count("computed with different versions") == 1
+
+
 # ------------------------------------------------------------------------------------------------
 # Clusters on this machine, and none at all
 # ------------------------------------------------------------------------------------------------
@@ -206,6 +246,31 @@ def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, reference)
     assert report.finished == report.total == 8
     assert_same_study(tmp_path, reference, TINY, range(4))
     assert [str(each.message) for each in caught if "8787" in str(each.message)] == []
+
+
+def listening(process):
+    """Return the addresses that a process and its children listen on."""
+    return [
+        connection.laddr.ip
+        for each in (process, *process.children(recursive=True))
+        for connection in each.net_connections("inet")
+        if connection.status == "LISTEN"
+    ]
+
+
+def test_a_cluster_on_this_machine_listens_to_this_machine_alone():
+    psutil = pytest.importorskip("psutil")
+    pytest.importorskip("distributed")
+    before = Counter(listening(psutil.Process()))
+    with parallel.connected("2") as client:
+        client.wait_for_workers(2, timeout=30)
+        found = Counter(listening(psutil.Process())) - before
+        info = client.scheduler_info()
+    assert found.keys() == {"127.0.0.1"}
+    assert found.total() >= 6  # scheduler and its dashboard, two workers, two nannies
+    addresses = [info["address"], *info["workers"], *(w["nanny"] for w in info["workers"].values())]
+    assert len(addresses) == 5
+    assert all(address.startswith("tcp://127.0.0.1:") for address in addresses)
 
 
 def test_a_cluster_on_this_machine_that_loses_its_only_worker_goes_on(tmp_path):
@@ -239,10 +304,48 @@ def test_a_cluster_that_is_not_there(tmp_path, address):
     assert part_files(tmp_path) == []
 
 
-def test_a_cluster_of_no_workers_is_refused(tmp_path):
+@pytest.mark.parametrize("cluster", ["0", "00", "", " "])
+def test_a_cluster_of_no_workers_is_refused(tmp_path, monkeypatch, cluster):
     pytest.importorskip("distributed")
+    calls = Calls(monkeypatch)
     with pytest.raises(StudyError, match="one worker at least"):
-        run_study(TINY, tmp_path, SIZES, cluster="0")
+        run_study(TINY, tmp_path, SIZES, cluster=cluster)
+    assert not calls.jobs
+
+
+def test_digits_that_are_no_number_are_refused(tmp_path):
+    dask = pytest.importorskip("dask")
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "500ms"}),
+        pytest.raises(StudyError, match="no workers at ²: "),
+    ):
+        run_study(TINY, tmp_path, SIZES, cluster="²")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "null", "[]", "3", '"text"', "{}", '{"id": 1}', "[" * 100_000, b"\xff"]
+)
+def test_a_file_that_is_no_schedulers_is_refused(tmp_path, content):
+    pytest.importorskip("distributed")
+    file = tmp_path / "scheduler.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(StudyError, match=r"no workers at .*scheduler\.json: there is no address"):
+        run_study(TINY, tmp_path, SIZES, cluster=str(file))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_scheduler_file_that_is_no_file_is_not_waited_for(tmp_path, make):
+    pytest.importorskip("distributed")
+    make(tmp_path / "scheduler.json")
+    with pytest.raises(StudyError, match="there is no such scheduler file yet"):
+        run_study(TINY, tmp_path, SIZES, cluster=str(tmp_path / "scheduler.json"))
+
+
+def test_a_scheduler_file_leads_to_its_cluster(tmp_path, cluster):
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"type": "Scheduler", "address": cluster}))
+    report = run_study(TINY, tmp_path / "out", SIZES, cluster=str(file))
+    assert report.finished == report.total == 4
 
 
 def test_a_missing_library_is_named(tmp_path, monkeypatch):

@@ -2,17 +2,23 @@
 
 import io
 import json
+import os
+import shutil
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from steinpath.study import STUDIES, Sizes, run_study
-from steinpath.study import _manifest as manifest
+from steinpath.study import STUDIES, Sizes, StudyError, run_study
+from steinpath.study import _parallel as parallel
 from steinpath.study import _runner as runner
+from steinpath.study import _store as store
+from steinpath.study import _versions as versions
+from steinpath.study._manifest import Manifest
 from steinpath.study._store import Store
-from studies import SIZES, TINY, Calls, assert_same_parts, part_files, tables
+from steinpath.study._versions import CODE
+from studies import SIZES, TINY, Calls, assert_same_parts, other_code, part_files, tables
 
 RISK, UNIVERSALITY = STUDIES["risk"], STUDIES["universality"]
 
@@ -252,21 +258,249 @@ def test_the_manifest_describes_the_tables_beside_it(tmp_path):
     assert (content["sizes"]["reps"], content["seed"]) == (2, 1)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]"])
-def test_a_manifest_that_cannot_be_read_stops_nothing(tmp_path, text):
+RUN = {
+    "command": "steinpath study tiny",
+    "started": "2026-01-01T00:00:00+00:00",
+    "machine": "x86_64, Linux",
+    "versions": {"numpy": "2.0"},
+    "ended": None,
+}
+VALID = {"study": "tiny", "seed": 0, "runs": [RUN, {**RUN, "seconds": 1.5, "failures": ["1 × no"]}]}
+SCALARS = (None, True, 0, -1.5, 10**30, "", "text", "\ud800")
+DEEP = 100_000
+ODD_MANIFESTS = {
+    **{f"value {k}": json.dumps(value) for k, value in enumerate([*SCALARS, [], {}, [[]], [{}]])},
+    **{f"runs {k}": json.dumps({"runs": value}) for k, value in enumerate([*SCALARS, {}, RUN])},
+    **{
+        f"run {k}": json.dumps({"runs": [RUN, value]})
+        for k, value in enumerate([*SCALARS, [], {}, [RUN], {"versions": RUN["versions"]}])
+    },
+    **{
+        f"{name} {k}": json.dumps({"runs": [{**RUN, name: value}]})
+        for name in ("command", "versions", "failures", "more")
+        for k, value in enumerate([[0], [RUN], {"a": 0}, {"a": {"b": "c"}}])
+    },
+    "versions are a list": json.dumps({"runs": [{**RUN, "versions": []}]}),
+    "failures are a text": json.dumps({"runs": [{**RUN, "failures": "none"}]}),
+    "a name is missing": json.dumps({"runs": [{k: v for k, v in RUN.items() if k != "ended"}]}),
+    "empty": "",
+    "spaces": " \n",
+    "cut off": json.dumps(VALID)[:-20],
+    "two": json.dumps(VALID) * 2,
+    "deep list": "[" * DEEP + "]" * DEEP,
+    "deep runs": '{"runs": ' + "[" * DEEP + "]" * DEEP + "}",
+    "deep run": '{"runs": [' + '{"a": ' * DEEP + "0" + "}" * DEEP + "]}",
+    "deep enough to be read": json.dumps({"runs": [{**RUN, "more": 0}]}).replace(
+        '"more": 0', '"more": ' + "[" * 500 + "]" * 500
+    ),
+    "many digits": '{"runs": ' + "9" * 10_000 + "}",
+    "no number": '{"runs": NaN}',
+    "not UTF-8": b'{"runs": ["\xff\xfe"]}',
+    "zeros": bytes(1000),
+    "UTF-16": json.dumps(VALID).encode("utf-16")[:-1],
+    "long": "[" + "0," * 10**6 + "0]",
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Folder of a study that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+        run_study(TINY, folder, SIZES)
+    return folder
+
+
+@pytest.mark.parametrize("name", ODD_MANIFESTS)
+def test_a_manifest_that_is_none_counts_as_no_runs(tmp_path, finished, name):
+    folder = tmp_path / "folder"
+    shutil.copytree(finished, folder)
+    Store(folder).part(TINY.plan(SIZES)[0], 1).unlink()
+    text = ODD_MANIFESTS[name]
+    content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    (folder / "tiny" / "manifest.json").write_bytes(content)
+    report = run_study(TINY, folder, SIZES)
+    assert report.finished == report.total
+    assert tables(folder) == tables(finished)
+    [run] = manifest_of(folder)["runs"]
+    assert run["ended"] == "complete"
+
+
+def nodes_of(value):
+    """All containers in a document, with their keys."""
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from nodes_of(value[key])
+
+
+def test_any_edit_of_a_manifest_leaves_one_that_can_be_written(tmp_path):
+    random = np.random.default_rng(0)
+    file = tmp_path / "tiny" / "manifest.json"
+    file.parent.mkdir()
+    odd = [*SCALARS, [], {}, [0], {"a": 0}, RUN, [RUN]]
+    kept = set()
+    for k in range(200):
+        if k % 2:
+            document = json.loads(json.dumps(VALID))
+            nodes = list(nodes_of(document))
+            place, key = nodes[random.integers(len(nodes))]
+            place[key] = odd[random.integers(len(odd))]
+            file.write_text(json.dumps(document))
+        else:
+            content = bytearray(json.dumps(VALID).encode())
+            start = random.integers(len(content))
+            content[start : start + random.integers(3)] = random.bytes(random.integers(3))
+            file.write_bytes(content)
+        found = Manifest.of(file.parent, TINY, SIZES, 0, TINY.plan(SIZES))
+        before = len(found.content["runs"])
+        with found.run():
+            pass
+        runs = manifest_of(tmp_path)["runs"]
+        assert len(runs) == before + 1
+        assert all(set(run) >= set(RUN) for run in runs)
+        kept.add(before)
+    assert {0, 2} <= kept <= {0, 1, 2}
+
+
+def test_earlier_runs_are_kept(tmp_path):
     (tmp_path / "tiny").mkdir()
-    (tmp_path / "tiny" / "manifest.json").write_text(text)
+    (tmp_path / "tiny" / "manifest.json").write_text(json.dumps(VALID))
+    run_study(TINY, tmp_path, SIZES)
+    runs = manifest_of(tmp_path)["runs"]
+    assert runs[:2] == VALID["runs"]
+    assert runs[2]["ended"] == "complete"
+
+
+def test_a_manifest_of_unlikely_size_is_not_read(tmp_path):
+    (tmp_path / "tiny").mkdir()
+    file = tmp_path / "tiny" / "manifest.json"
+    file.touch()
+    os.truncate(file, 2**33)  # which takes no room
     report = run_study(TINY, tmp_path, SIZES)
     assert report.finished == report.total
-    assert manifest_of(tmp_path)["runs"][-1]["ended"] == "complete"
+    assert file.stat().st_size < 10_000
 
 
-def test_other_versions_are_pointed_out(tmp_path, monkeypatch):
-    run_study(TINY, tmp_path, SIZES)
+def test_the_manifest_describes_tables_that_were_drawn_again(tmp_path):
+    run_study(TINY, tmp_path, replace(SIZES, reps=4))
+    runs = manifest_of(tmp_path)["runs"]
+    run_study(TINY, tmp_path, SIZES, redraw=True)
+    assert manifest_of(tmp_path)["sizes"]["reps"] == 2
+    assert manifest_of(tmp_path)["runs"] == runs
+
+
+# ------------------------------------------------------------------------------------------------
+# Other code, other versions
+# ------------------------------------------------------------------------------------------------
+
+
+def said_by(study, folder, sizes, **options):
     output = io.StringIO()
-    console = Console(file=output, width=200)
-    run_study(TINY, tmp_path, replace(SIZES, reps=3), console=console)
-    assert "other versions" not in output.getvalue()
-    monkeypatch.setattr(manifest, "versions", lambda: {"numpy": "1.0"})
-    run_study(TINY, tmp_path, replace(SIZES, reps=4), console=console)
-    assert "made with other versions" in output.getvalue()
+    report = run_study(study, folder, sizes, console=Console(file=output, width=500), **options)
+    return report, output.getvalue()
+
+
+def change_code(patch, code):
+    """Have this process run other code, as far as it knows."""
+    for module in (parallel, runner, store):
+        patch.setattr(module, "CODE", code)
+
+
+def test_replications_by_other_code_are_kept_and_not_used(tmp_path, monkeypatch):
+    run_study(TINY, tmp_path, SIZES)
+    before = {file: file.read_bytes() for file in part_files(tmp_path)}
+    old = TINY.plan(SIZES)[0]
+    (tmp_path / "parts" / f"{old.key}-0.parquet").write_bytes(b"of a version that named them so")
+    (tmp_path / "parts" / "else.parquet").write_bytes(b"none of ours")
+    told = (
+        f"Replications in {tmp_path / 'parts'} that were computed with other code are kept, and "
+        "not used: 5\n"
+    )
+    with monkeypatch.context() as patch:
+        change_code(patch, "0" * 16)
+        report, said = said_by(TINY, tmp_path, SIZES, redraw=True)
+        assert (report.finished, report.files) == (0, [])
+        assert told in said
+        calls = Calls(patch)
+        report, said = said_by(TINY, tmp_path, SIZES)
+        assert len(calls.jobs) == report.finished == report.total == 4
+        assert told in said
+        calls.jobs.clear()
+        report, said = said_by(TINY, tmp_path, SIZES)
+        assert not calls.jobs
+        assert "other code" not in said
+    assert {file: file.read_bytes() for file in before} == before
+    Calls(monkeypatch, refuse)
+    assert run_study(TINY, tmp_path, SIZES).finished == 4
+
+
+def test_studies_do_not_share_replications_by_other_code(tmp_path, monkeypatch):
+    run_study(RISK, tmp_path, SIZES)
+    change_code(monkeypatch, "0" * 16)
+    calls = Calls(monkeypatch)
+    _, said = said_by(UNIVERSALITY, tmp_path, SIZES)
+    assert len(calls.jobs) == 32
+    assert "other code are kept, and not used: 16" in said
+
+
+def test_the_manifest_and_the_parts_say_which_code_it_was(tmp_path):
+    run_study(TINY, tmp_path, SIZES)
+    [run] = manifest_of(tmp_path)["runs"]
+    assert run["versions"]["code"] == CODE
+    for setting in TINY.plan(SIZES):
+        notes = Store(tmp_path).notes(setting, 0)
+        assert notes[b"code"] == CODE.encode()
+        assert json.loads(notes[b"versions"])["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_with_other_code_ends_the_study(tmp_path, monkeypatch, jobs):
+    monkeypatch.setattr(parallel, "in_worker", other_code)
+    if jobs == 1:
+        monkeypatch.setattr(parallel, "CODE", "0" * 16)
+    with pytest.raises(StudyError, match="other code than this process: install the same version"):
+        run_study(TINY, tmp_path, SIZES, jobs=jobs)
+    assert part_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_a_failure(tmp_path, monkeypatch, value):
+    def replicate(setting, seed):
+        curves = really(setting, seed)
+        if seed == 1 and setting.loss == "lad":
+            curves["hat_stderr"][3] = value
+        return curves
+
+    really = parallel.replicate
+    with monkeypatch.context() as patch:
+        patch.setattr(parallel, "replicate", replicate)
+        report = run_study(TINY, tmp_path, replace(SIZES, reps=3))
+    assert (report.finished, report.total) == (5, 6)
+    [failure] = report.failures
+    assert failure == "1 × ValueError: column 'hat_stderr' has values that are not finite"
+    assert run_study(TINY, tmp_path, replace(SIZES, reps=3)).finished == 6
+
+
+def test_different_versions_are_pointed_out(tmp_path, monkeypatch):
+    def version(name):
+        return "1.0" if name == "numpy" else really(name)
+
+    told = "computed with different versions"
+    three, four = (replace(SIZES, reps=reps) for reps in (3, 4))
+    run_study(TINY, tmp_path, SIZES)
+    assert told not in said_by(TINY, tmp_path, three)[1]
+    really = versions.version
+    with monkeypatch.context() as patch:
+        patch.setattr(versions, "version", version)
+        # another study, which has no runs on record, too
+        other = replace(TINY, name="other")
+        for study, sizes in ((other, four), (other, four), (TINY, four)):
+            said = said_by(study, tmp_path, sizes)[1]
+            assert said.count(told) == 1
+            assert '"numpy": "1.0"' in said
+            assert np.__version__ in said
+    for redraw in (False, True):
+        assert told in said_by(TINY, tmp_path, four, redraw=redraw)[1]
+        assert told not in said_by(TINY, tmp_path, three, redraw=redraw)[1]

@@ -1,14 +1,19 @@
 """Replications on disk: whole or not there, and no trouble that is not explained."""
 
 import errno
+import io
 import os
 import shutil
+import signal
+import socket
 import subprocess
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 
 from steinpath.study import (
     Setting,
@@ -26,6 +31,7 @@ from steinpath.study import (
 )
 from steinpath.study._replicate import replicate
 from steinpath.study._store import Store, write_text, written
+from steinpath.study._versions import CODE
 from studies import (
     SIZES,
     TINY,
@@ -38,8 +44,9 @@ from studies import (
 )
 
 SETTING = Setting("lad", "lasso", 40, 20, 5, ("tilde", "hat"), "gaussian", "t2")
-ODD = np.array([0.0, -0.0, np.nan, np.inf, 1e-310, 1])
-COLUMNS = {"truth": np.linspace(0, 1, 6), "tilde": ODD, "hat": -ODD}
+ODD = np.array([0.0, -0.0, 5e-324, 1e-310, np.finfo(float).max, 1])
+NAMES = ("truth", "tilde", "tilde_stderr", "train", "hat", "hat_stderr")
+COLUMNS = {name: np.roll(ODD, k) for k, name in enumerate(NAMES)}
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +98,7 @@ def test_a_part_comes_back_to_the_last_bit(tmp_path):
     for name, values in COLUMNS.items():
         assert found[name].shape == (2, 6)
         assert found[name][1].tobytes() == values.tobytes()
-    assert [file.name for file in part_files(tmp_path)] == [f"{SETTING.key}-7.parquet"]
+    assert [file.name for file in part_files(tmp_path)] == [f"{SETTING.key}-{CODE}-7.parquet"]
     notes = pyarrow.parquet.read_schema(store.part(SETTING, 7)).metadata
     assert notes[b"seconds"] == b"0.5"
 
@@ -161,6 +168,13 @@ def _of_another_seed(store):
     shutil.copy(store.part(SETTING, 1), store.part(SETTING, 0))
 
 
+def _by_other_code(store):
+    file = store.part(SETTING, 0)
+    table = pyarrow.parquet.read_table(file)
+    notes = {**table.schema.metadata, b"code": b"0" * 16}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(notes), file)
+
+
 def _without_notes(store):
     pyarrow.parquet.write_table(pyarrow.table(COLUMNS), store.part(SETTING, 0))
 
@@ -174,6 +188,7 @@ def _without_notes(store):
         _zeros,
         _of_another_setting,
         _of_another_seed,
+        _by_other_code,
         _without_notes,
     ],
 )
@@ -194,7 +209,10 @@ def test_a_part_that_is_not_what_its_name_says_is_done_again(tmp_path, monkeypat
 
 def data_of(file):
     """Where in a part the data are, which come before its footer."""
-    content = file.read_bytes()
+    return data_of_intact(file.read_bytes())
+
+
+def data_of_intact(content):
     return range(4, len(content) - 8 - int.from_bytes(content[-8:-4], "little"))
 
 
@@ -219,36 +237,251 @@ def test_damage_to_the_data_of_a_part_is_noticed(tmp_path):
     assert noticed > 0.5 * len(data_of(file)) / 4
 
 
-def test_a_damaged_part_is_named_and_once_deleted_done_again(tmp_path):
-    run_study(TINY, tmp_path, SIZES)
-    before = tables(tmp_path)
-    file = Store(tmp_path).part(SETTING, 0)
-    content, data = bytearray(file.read_bytes()), data_of(file)
-    for place in data:
+def _flipped(file):
+    content = bytearray(file.read_bytes())
+    for place in data_of(file):
         content[place] ^= 0x10
     file.write_bytes(content)
-    assert Store(tmp_path).has(SETTING, 0)
+
+
+def rewritten(change):
+    """Return what writes a part anew, changed, with the metadata that it had."""
+
+    def spoil(file):
+        table = pyarrow.parquet.read_table(file)
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        changed = change(columns)
+        if isinstance(changed, dict):
+            changed = pyarrow.table(changed)
+        changed = changed.replace_schema_metadata(table.schema.metadata)
+        pyarrow.parquet.write_table(changed, file, write_page_checksum=True)
+
+    return spoil
+
+
+def rows(*indices):
+    which = pyarrow.array(indices, pyarrow.int64())
+    return rewritten(lambda columns: {name: each.take(which) for name, each in columns.items()})
+
+
+def with_hat(change):
+    """Return what changes the values of a column."""
+    return rewritten(lambda columns: {**columns, "hat": change(columns["hat"].to_numpy().copy())})
+
+
+def put(value, at=3):
+    def change(values):
+        values[at] = value
+        return values
+
+    return with_hat(change)
+
+
+def but(columns, name):
+    return {each: values for each, values in columns.items() if each != name}
+
+
+DAMAGES = {
+    "a page": _flipped,
+    "no rows": rows(),
+    "one row": rows(0),
+    "a row less": rows(0, 1, 2, 3, 4),
+    "a row more": rows(0, 1, 2, 3, 4, 5, 5),
+    "rows in another order": rows(0, 2, 1, 3, 4, 5),
+    "NaN": put(np.nan),
+    "infinity": put(-np.inf, at=0),
+    "another value": put(1.0),
+    "another last bit": with_hat(lambda values: np.nextafter(values, np.inf)),
+    "zeros": with_hat(np.zeros_like),
+    "texts": with_hat(lambda values: [str(each) for each in values]),
+    "words": with_hat(lambda values: list("abcdef")),
+    "bytes": with_hat(lambda values: [b"\xff"] * 6),
+    "integers": with_hat(lambda values: values.astype(int)),
+    "truths": with_hat(lambda values: values > 0),
+    "single precision": with_hat(lambda values: values.astype(np.float32)),
+    "missing values": with_hat(lambda values: [*values[:5], None]),
+    "nothing but missing values": with_hat(lambda values: [None] * 6),
+    "lists": with_hat(lambda values: [[each] for each in values]),
+    "records": with_hat(lambda values: [{"value": each} for each in values]),
+    "dates": with_hat(lambda values: values.astype("datetime64[s]")),
+    "no columns": rewritten(lambda columns: {}),
+    "a column less": rewritten(lambda columns: but(columns, "hat")),
+    "no truth": rewritten(lambda columns: but(columns, "truth")),
+    "a column more": rewritten(lambda columns: {**columns, "more": columns["hat"]}),
+    "columns in another order": rewritten(lambda columns: dict(reversed(columns.items()))),
+    "columns changed over": rewritten(
+        lambda columns: {**columns, "hat": columns["tilde"], "tilde": columns["hat"]}
+    ),
+    "a column twice": rewritten(
+        lambda columns: pyarrow.table([*columns.values(), columns["hat"]], [*columns, "hat"])
+    ),
+    "a column of another name": rewritten(
+        lambda columns: {name.replace("train", "Train"): each for name, each in columns.items()}
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_part_is_named_and_once_deleted_done_again(tmp_path, finished, damage):
+    folder = tmp_path / "folder"
+    shutil.copytree(finished, folder)
+    before, file = tables(folder), Store(folder).part(SETTING, 0)
+    DAMAGES[damage](file)
+    assert Store(folder).has(SETTING, 0)
     for redraw in (False, True):
         with pytest.raises(StudyError, match="is damaged") as error:
-            run_study(TINY, tmp_path, SIZES, redraw=redraw)
+            run_study(TINY, folder, SIZES, redraw=redraw)
         assert str(file) in str(error.value)
         assert "delete it and run the same command again" in str(error.value)
+        assert tables(folder) == before
     file.unlink()
-    run_study(TINY, tmp_path, SIZES)
-    assert tables(tmp_path) == before
+    report = run_study(TINY, folder, SIZES)
+    assert report.finished == report.total
+    assert tables(folder) == before
+    assert_same_parts(finished, folder)
 
 
-@pytest.mark.parametrize("name", [b"truth", b"train", b"hat_stderr"])
-def test_a_damaged_column_name_is_noticed(tmp_path, name):
-    run_study(TINY, tmp_path, SIZES)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Folder of a study that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+        run_study(TINY, folder, SIZES)
+    return folder
+
+
+def test_no_edit_of_a_part_changes_what_is_read(tmp_path):
     store = Store(tmp_path)
+    store.write(SETTING, 0, replicate(SETTING, 0))
+    good, file = store.read(SETTING, [0]), store.part(SETTING, 0)
+    intact = file.read_bytes()
+    rng = np.random.default_rng(0)
+    outcomes = []
+    for _ in range(500):
+        edited = bytearray(intact)
+        for _ in range(rng.integers(1, 4)):
+            # most of them where it says what is where, which has no checksum of its own
+            start = data_of_intact(intact).stop if rng.random() < 0.8 else 0
+            place = rng.integers(start, len(intact))
+            edited[place] = rng.integers(256) if rng.random() < 0.5 else edited[place] ^ 1
+        file.write_bytes(edited)
+        if not store.has(SETTING, 0):
+            outcomes.append("missing")
+            continue
+        try:
+            found = store.read(SETTING, [0])
+        except StudyError as error:
+            assert "is damaged" in str(error)  # noqa: PT017
+            outcomes.append("damaged")
+        else:
+            assert same_columns(found, good)
+            outcomes.append("harmless")
+    assert {*outcomes} == {"missing", "damaged", "harmless"}
+
+
+def test_a_part_of_very_many_rows_is_not_read(tmp_path):
+    store = Store(tmp_path)
+    store.write(SETTING, 0, replicate(SETTING, 0))
     file = store.part(SETTING, 0)
-    content = file.read_bytes()
-    file.write_bytes(content.replace(name, name[:-1] + name[-1:].upper(), 1))
-    assert file.read_bytes() != content
-    if store.has(SETTING, 0):
-        with pytest.raises(StudyError, match=file.name):
-            run_study(TINY, tmp_path, SIZES)
+    notes = pyarrow.parquet.read_schema(file).metadata
+    group = pyarrow.table({name: np.zeros(2**20) for name in NAMES}).replace_schema_metadata(notes)
+    pyarrow.parquet.write_table(pyarrow.concat_tables([group] * 20), file)  # 1 GB, of few kB
+    before = pyarrow.total_allocated_bytes()
+    with pytest.raises(StudyError, match=r"is damaged \(it has 20971520 rows\)"):
+        store.read(SETTING, [0])
+    assert pyarrow.total_allocated_bytes() - before < 2**24
+
+
+# ------------------------------------------------------------------------------------------------
+# Pipes, folders, sockets and devices in place of files
+# ------------------------------------------------------------------------------------------------
+
+
+def _socket(file):
+    here = os.getcwd()
+    os.chdir(file.parent)  # since the names of sockets must be short
+    with socket.socket(socket.AF_UNIX) as each:
+        each.bind(file.name)
+    os.chdir(here)
+
+
+KINDS = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "socket": _socket,
+    "zeros": partial(os.symlink, "/dev/zero"),
+    "nothing": partial(os.symlink, "/dev/null"),
+}
+
+
+@pytest.fixture
+def _no_test_waits_for_ever():
+    def give_up(*_):
+        raise TimeoutError("it waits for something that never comes")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_no_test_waits_for_ever")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "place", ["part", "lock", "tiny/manifest.json", "tiny/summary.csv", "tiny/risk-n40-p20.csv"]
+)
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, monkeypatch, finished, kind, place):
+    folder = tmp_path / "folder"
+    shutil.copytree(finished, folder)
+    store = Store(folder)
+    store.part(SETTING, 1).unlink()  # so that there is something to do
+    file = store.part(SETTING, 0) if place == "part" else folder / place
+    file.unlink()
+    KINDS[kind](file)
+    before = file.lstat()
+    calls = Calls(monkeypatch)
+    with pytest.raises(StudyError, match="not a file") as error:
+        run_study(TINY, folder, SIZES)
+    assert file.name in str(error.value)
+    assert bool(calls.jobs) == place.endswith(".csv")  # which come last
+    after = file.lstat()
+    assert (after.st_mode, after.st_ino) == (before.st_mode, before.st_ino)
+    (os.rmdir if kind == "folder" else os.unlink)(file)
+    run_study(TINY, folder, SIZES)
+    assert tables(folder) == tables(finished)
+
+
+@pytest.mark.usefixtures("_no_test_waits_for_ever")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "folder"])
+@pytest.mark.parametrize("name", ["parts", "tiny"])
+def test_what_is_no_folder_is_named_and_not_waited_for(tmp_path, kind, name):
+    KINDS[kind](tmp_path / name)
+    with pytest.raises(StudyError, match=f"cannot write .*{tmp_path}"):
+        run_study(TINY, tmp_path, SIZES)
+
+
+def test_notes_that_are_no_text_stop_nothing(tmp_path, finished):
+    folder = tmp_path / "folder"
+    shutil.copytree(finished, folder)
+    file = Store(folder).part(SETTING, 0)
+    table = pyarrow.parquet.read_table(file)
+    notes = {**table.schema.metadata, b"versions": b"\xff\xfe"}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(notes), file)
+    output = io.StringIO()
+    run_study(TINY, folder, SIZES, console=Console(file=output, width=500))
+    assert "computed with different versions" in output.getvalue()
+
+
+def test_a_lock_that_is_a_link_leaves_the_file_as_it_is(tmp_path):
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "lock").symlink_to(mine)
+    run_study(TINY, folder, SIZES)
+    assert mine.read_text() == "mine"
 
 
 # ------------------------------------------------------------------------------------------------
@@ -286,8 +519,10 @@ def test_what_killed_runners_left_is_swept_up(tmp_path):
     ]
     for file in left:
         file.write_text("half")
+    folder = part.with_name("a folder.steinpath-partial")
+    folder.mkdir()
     run_study(TINY, tmp_path, SIZES)
-    assert leftovers(tmp_path) == []
+    assert leftovers(tmp_path) == [folder]
 
 
 def test_files_of_others_are_not_swept_up(tmp_path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from scipy.sparse import issparse, load_npz
@@ -12,6 +14,9 @@ from scipy.sparse import issparse, load_npz
 from steinpath._support.files import import_pyarrow
 from steinpath.design._reading import as_design
 from steinpath.design._sparse import SparseDesign
+
+# Bytes whose checksum is taken at a time, since they may have to be copied for it.
+_CHUNK = 2**22
 
 #: Names of columns, or their numbers in files that have no names.
 ColumnNames = Sequence[str] | Sequence[int]
@@ -24,12 +29,25 @@ class Facts(NamedTuple):
     columns: int
     dtype: str
     sparse: bool
+    checksum: int
 
 
 def facts_of(block: Any) -> Facts:
     """Describe a block that was checked."""
     rows, columns = block.shape
-    return Facts(rows, columns, str(block.dtype), bool(issparse(block)))
+    sparse = bool(issparse(block))
+    arrays = (block.data, block.indices, block.indptr) if sparse else (block,)
+    return Facts(rows, columns, str(block.dtype), sparse, _checksum(arrays))
+
+
+def _checksum(arrays: Sequence[np.ndarray]) -> int:
+    """Return a checksum of values, however they lie in memory."""
+    total = 0
+    for array in arrays:
+        step = max(1, _CHUNK // max(1, array[:1].nbytes))
+        for start in range(0, len(array), step):
+            total = crc32(np.ascontiguousarray(array[start : start + step]).data, total)
+    return total
 
 
 def loaded(loader: Callable[[], Any], name: str) -> Any:
@@ -100,6 +118,8 @@ def header_of(path: str, name: str) -> Header:
     suffix = PurePath(path).suffix
     if suffix not in (*_PARQUET, ".npz", ".npy"):
         raise ValueError(f"{path} is not a file that can be read here: {_KINDS}")
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+        raise ValueError(f"{path} is not a file")
     if suffix in _PARQUET:
         _parquet()  # if it is missing, that is not for want of the file
     try:

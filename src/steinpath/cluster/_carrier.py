@@ -20,7 +20,9 @@ from uuid import uuid4
 
 from threadpoolctl import ThreadpoolController
 
-from steinpath.cluster._conversation import Request, WorkerLost, worker_lost
+from steinpath._support.source_hash import NUMERICAL, source_hash
+from steinpath.cluster._blocks import Facts, facts_of
+from steinpath.cluster._conversation import OutOfStep, Request, WorkerLost, worker_lost
 from steinpath.cluster._sessions import Answer, Lost, Session
 
 # Seconds between two looks at the workers, seconds in which a lost worker may be replaced, and for
@@ -39,6 +41,8 @@ class DaskCarrier:
         The cluster.
     blocks : sequence of distributed.Future
         The blocks of rows, which were checked.
+    facts : sequence of Facts
+        What they were when they were checked: one that is loaded again has to be the same.
     names : sequence of str
         What to call them.
     starts : sequence of int
@@ -53,6 +57,7 @@ class DaskCarrier:
         self,
         client: Any,
         blocks: Sequence[Any],
+        facts: Sequence[Facts],
         names: Sequence[str],
         starts: Sequence[int],
         n_rows: int,
@@ -61,8 +66,8 @@ class DaskCarrier:
         self.names = names
         self._client = client
         self._args = [
-            (block, k, start, n_rows, dtype)
-            for k, (block, start) in enumerate(zip(blocks, starts, strict=True))
+            (block, k, start, n_rows, dtype, own, names[k])
+            for k, (block, start, own) in enumerate(zip(blocks, starts, facts, strict=True))
         ]
         self._sessions: dict[int, Any] = {}
         self._where: dict[int, str] = {}  # addresses of the workers of sessions
@@ -138,7 +143,7 @@ class DaskCarrier:
             self._where[k] = (room or least)[0]
             kept.append(self._where[k])
             self._sessions[k] = self._client.submit(
-                Session,
+                _session,
                 *self._args[k],
                 key=f"session-{uuid4().hex}",
                 pure=False,
@@ -171,6 +176,7 @@ class DaskCarrier:
                     request.before,
                     request.after,
                     packed[what],
+                    _code(),
                     key=f"exchange-{uuid4().hex}",
                     pure=False,
                     retries=0,
@@ -219,14 +225,36 @@ class _Gathering:
         return self._task.result() if self._task.done() else None
 
 
+def _session(
+    block: Any, index: int, start: int, n_rows: int, dtype: str, facts: Facts, name: str
+) -> Session:
+    """Begin a session, on the worker that has its block."""
+    if facts_of(block) != facts:
+        raise RuntimeError(
+            f"{name} was loaded again, and is not what it was when the design was made; make the "
+            "design and the path anew"
+        )
+    return Session(block, index, start, n_rows, dtype)
+
+
+def _code() -> str:
+    """Hash of what the numbers of a run depend on, which all workers must have in common."""
+    return source_hash(*NUMERICAL, "cluster")
+
+
 def _exchange(
-    session: Session, before: int | None, after: int, packed: bytes
+    session: Session, before: int | None, after: int, packed: bytes, code: str
 ) -> tuple[Answer, str]:
     """Hand a request to a session, on its worker."""
     from cloudpickle import loads
     from distributed import get_worker
 
     worker = get_worker()
+    if code != _code():
+        raise OutOfStep(
+            f"the worker {worker.address} has other code than the process that asks; install the "
+            "same version of steinpath for both, and start the worker again"
+        )
     with _few_threads(worker.state.nthreads):
         return session.exchange(before, after, loads(packed)), worker.address
 

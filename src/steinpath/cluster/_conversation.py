@@ -102,7 +102,7 @@ class Conversation:
             del self._log[known:]
         if any(isinstance(answer, Failed) for answer in answers):
             raise self._told(answers)
-        for message, category in answers[0].warnings:
+        for message, category in dict.fromkeys(each for a in answers for each in a.warnings):
             warn(message, category)
         return [answer.value for answer in answers]
 

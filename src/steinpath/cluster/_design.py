@@ -57,7 +57,7 @@ class DistributedDesign(RemoteDesign):
         kept = [k for k, each in enumerate(facts) if each.rows]
         if not kept:
             raise ValueError("X is empty: no block has any rows")
-        facts = [facts[k] for k in kept]
+        self._facts = facts = [facts[k] for k in kept]
         self.client = client
         self.blocks, self.names = [blocks[k] for k in kept], [names[k] for k in kept]
         columns, dtype = common(facts, self.names)
@@ -72,8 +72,8 @@ class DistributedDesign(RemoteDesign):
 
     def carrier(self) -> Carrier:
         """Return a way to sessions of a new run."""
-        args = self.blocks, self.names, self.starts, self.n_rows, str(self.example.dtype)
-        return DaskCarrier(self.client, *args)
+        args = self.blocks, self._facts, self.names, self.starts, self.n_rows
+        return DaskCarrier(self.client, *args, str(self.example.dtype))
 
     @cached_property
     def norms(self) -> dict[bool, tuple[float, float]]:

@@ -10,30 +10,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from steinpath._support.printing import printable
 from steinpath._support.progress import Clock
 from steinpath.study._base import Sizes, Study
 from steinpath.study._settings import Setting
 from steinpath.study._store import write_text
+from steinpath.study._versions import versions
 
-_PACKAGES = ("steinpath", "numpy", "scipy", "scikit-learn", "pyarrow", "torch")
-
-
-def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+# What is always noted of a run, and bytes of a manifest that are many more than it can have.
+_NOTED = ("command", "started", "machine", "versions", "ended")
+_MOST = 2**26
 
 
 class Manifest:
@@ -48,21 +36,17 @@ class Manifest:
     ) -> Manifest:
         """Describe a study, and keep what is known of its earlier runs."""
         file = folder / "manifest.json"
-        try:
-            runs = json.loads(file.read_text(encoding="utf-8"))["runs"]
-        except (OSError, ValueError, KeyError, TypeError):
-            runs = []
         content = {
             "study": study.name,
             "sizes": asdict(sizes),
             "seed": seed,
             "settings": {setting.key: setting.describe() for setting in plan},
-            "runs": runs,
+            "runs": _runs_in(file),
         }
         return cls(file, content)
 
     @contextmanager
-    def run(self, console: Console) -> Iterator[dict[str, Any]]:
+    def run(self) -> Iterator[dict[str, Any]]:
         """Note a run: at its start, and once more when it has ended, however it did.
 
         Yields
@@ -70,7 +54,6 @@ class Manifest:
         dict
             What is noted; more may be added.
         """
-        before = self.content["runs"][-1:]
         entry: dict[str, Any] = {
             "command": shlex.join(["steinpath", *sys.argv[1:]]),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -78,13 +61,6 @@ class Manifest:
             "versions": versions(),
             "ended": None,
         }
-        if before and before[0].get("versions") != entry["versions"]:
-            console.print(
-                "The finished replications were made with other versions (see "
-                f"{printable(str(self.file))}); use another folder to have all of them from one",
-                style="yellow",
-                markup=False,
-            )
         self.content["runs"].append(entry)
         self.write()
         clock = Clock()
@@ -101,3 +77,30 @@ class Manifest:
     def write(self) -> None:
         """Write the file."""
         write_text(self.file, json.dumps(self.content, indent=1) + "\n")
+
+
+def _runs_in(file: Path) -> list[dict[str, Any]]:
+    """Return the runs that a manifest has on record; none if it is not one."""
+    try:
+        if not file.is_file() or file.stat().st_size > _MOST:
+            return []
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    runs = content.get("runs") if isinstance(content, dict) else None
+    return runs if isinstance(runs, list) and all(map(_is_run, runs)) else []
+
+
+def _is_run(entry: Any) -> bool:
+    """Whether this is what `Manifest.run` notes: texts and numbers, by name or in lists."""
+    if not isinstance(entry, dict) or not entry.keys() >= set(_NOTED):
+        return False
+    kinds: dict[str, Any] = {"versions": dict, "failures": list}
+    plain = str | int | float | None
+    for name, value in entry.items():
+        if not isinstance(value, kinds.get(name, plain)):
+            return False
+        inside = value.values() if name == "versions" else value if name == "failures" else ()
+        if not all(isinstance(each, str) for each in inside):
+            return False
+    return True

@@ -7,6 +7,7 @@ many run beside it: sums come out the same to the last bit. Batches, on a device
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import threading
@@ -28,6 +29,7 @@ from steinpath.study._batch import BatchData, Finish, draw_batch, law, most_memb
 from steinpath.study._replicate import Curves, replicate
 from steinpath.study._settings import Setting
 from steinpath.study._store import StudyError
+from steinpath.study._versions import CODE, computed_with
 
 
 class Job(NamedTuple):
@@ -44,6 +46,8 @@ class JobResult(NamedTuple):
     curves: Curves | None
     seconds: float = 0.0
     error: str = ""
+    code: str = ""  # and versions, of the process that did it
+    versions: str = ""
 
 
 class WorkersLost(Exception):
@@ -61,7 +65,11 @@ def attempt(job: Job) -> JobResult:
         curves = replicate(*job)
     except Exception as error:
         return _failed(job, error)
-    return JobResult(job, curves, clock())
+    return _done(job, curves, clock())
+
+
+def _done(job: Job, curves: Curves, seconds: float) -> JobResult:
+    return JobResult(job, curves, seconds, code=CODE, versions=computed_with(job.setting))
 
 
 def _failed(job: Job, error: Exception) -> JobResult:
@@ -229,7 +237,7 @@ def _finished(
     for seed, finish in zip(seeds, pending, strict=True):
         job = Job(setting, seed)
         try:
-            result = JobResult(job, finish(), seconds)
+            result = _done(job, finish(), seconds)
         except Exception as error:
             result = _failed(job, error)
         yield result
@@ -279,19 +287,33 @@ def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
         lost = WorkersLost(f"the connection to the cluster {cluster} was lost")
         del futures  # so that each is forgotten, here and there, when it has been used
         for future in waiting:
-            if future.status == "finished":
-                try:
-                    result = future.result()
-                except (OSError, CancelledError):  # the connection broke
-                    raise lost from None
-                yield result
-            elif future.status == "error":
+            job = keys[future.key]
+            if future.status not in ("finished", "error"):
+                raise lost
+            try:
                 error = future.exception()
+                result = future.result() if error is None else None
+            except (OSError, CancelledError):  # the connection broke
+                raise lost from None
+            if result is None:
                 text = f"{type(error).__name__}: {error}"
                 text = _DIED if isinstance(error, KilledWorker) else text
-                yield JobResult(keys[future.key], None, error=text)
-            else:
-                raise lost
+                result = JobResult(job, None, error=text)
+            yield result
+
+
+def _address_in(file: Path) -> str:
+    """Return the address in a scheduler's file; the client would wait for one for ever."""
+    problem = "there is no such scheduler file yet"
+    for _ in range(10):
+        if not file.is_file():
+            break
+        try:
+            return str(json.loads(file.read_bytes())["address"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            problem = f"there is no address in it: {type(error).__name__}: {error}"
+            time.sleep(0.1)  # perhaps it is just being written
+    raise StudyError(f"no workers at {file}: {problem}")
 
 
 @contextmanager
@@ -302,24 +324,23 @@ def connected(cluster: str) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ImportError:
         raise StudyError("clusters need Dask: pip install 'steinpath[cluster]'") from None
-    if cluster.isdigit() and int(cluster) == 0:
-        raise StudyError("a cluster needs one worker at least")
-    if cluster.endswith(".json") and not Path(cluster).exists():
-        raise StudyError(f"no workers at {cluster}: there is no such scheduler file yet")
+    if not cluster.strip() or (cluster.isdecimal() and int(cluster) == 0):
+        raise StudyError("a cluster needs one worker at least, or the address of a scheduler")
+    address = _address_in(Path(cluster)) if cluster.endswith(".json") else cluster
     problem = ""
     with ExitStack() as stack:
         try:
-            if cluster.isdigit():
+            if cluster.isdecimal():
                 # a worker that is lost comes back, however long that takes on a busy machine
                 patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}
                 stack.enter_context(config.set(patience))
-                where = {"n_workers": int(cluster), "threads_per_worker": 1}
-                workers = stack.enter_context(LocalCluster(dashboard_address=":0", **where))
+                # nobody else's machine may talk to it: what it is sent, it runs
+                where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+                size = {"n_workers": int(cluster), "threads_per_worker": 1}
+                workers = stack.enter_context(LocalCluster(**where, **size))
                 client = Client(workers)
-            elif cluster.endswith(".json"):
-                client = Client(scheduler_file=cluster)
             else:
-                client = Client(cluster)
+                client = Client(address)
             stack.enter_context(client)
             client.wait_for_workers(1, timeout=60)
         except (OSError, TimeoutError, ValueError) as error:

@@ -72,7 +72,7 @@ def replicate(setting: Setting, seed: int) -> Curves:
     dict of ndarray
         For every iterate: ``truth``; for each way its estimate under the way's name, and the
         standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
-        counted, is 1 if there was one; ``train``, where a way knows the training error.
+        counted, is 1 if there was one; ``train``, the training error, with ways by corrections.
     """
     if setting.backend != "numpy":
         from steinpath.study._batch import replicate_batch
@@ -106,9 +106,26 @@ def curves_of(way: str, found: Any) -> Curves:
     curves = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
     if way in WATCHED:
         curves[f"{way}_warned"] = np.full(len(curves[way]), float(bool(found.warnings)))
-    if hasattr(found, "train"):
+    if way in CORRECTIONS:
         curves["train"] = to_numpy(found.train)
     return curves
+
+
+def check_curves(setting: Setting, curves: Curves) -> None:
+    """Refuse what cannot be a replication: each of its curves has a finite number per iterate."""
+    names = {"truth", *setting.ways, *(f"{way}_stderr" for way in setting.ways)}
+    names |= {f"{way}_warned" for way in WATCHED.intersection(setting.ways)}
+    names |= {"train"} if CORRECTIONS.keys() & set(setting.ways) else set()
+    if curves.keys() != names:
+        raise ValueError(f"its columns are {sorted(curves)}, not {sorted(names)}")
+    for name, values in curves.items():
+        if values.dtype != np.float64 or values.shape != (setting.iters + 1,):
+            raise ValueError(
+                f"column {name!r} has {len(values)} values of type {values.dtype}, not "
+                f"{setting.iters + 1} of type float64"
+            )
+        if not np.isfinite(values).all():
+            raise ValueError(f"column {name!r} has values that are not finite")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +15,12 @@ from steinpath._support.validation import check_count
 from steinpath.study._base import Results, Sizes, Study, Table
 from steinpath.study._manifest import Manifest
 from steinpath.study._output import write_figures, write_summary, write_tables
-from steinpath.study._parallel import Job, WorkersLost, in_batches, locally, on_cluster
+from steinpath.study._parallel import Job, JobResult, WorkersLost, in_batches, locally, on_cluster
 from steinpath.study._progress import progress
-from steinpath.study._replicate import check_backend
+from steinpath.study._replicate import check_backend, check_curves
 from steinpath.study._settings import Setting
-from steinpath.study._store import Store
+from steinpath.study._store import Store, StudyError
+from steinpath.study._versions import CODE, computed_with
 
 # Times in a row that a cluster may be lost without a replication done in between.
 _ATTEMPTS = 3
@@ -105,16 +106,30 @@ def run_study(
     out = store.folder / study.name
     failures: list[str] = []
     with store.alone():
-        missing = [job for job in todo if not store.has(*job)]
+        notes = {job: store.notes(*job) for job in todo}
+        missing = [job for job in todo if not notes[job]]
+        if missing and (others := store.by_other_code(plan)):
+            _say(
+                f"Replications in {store.parts} that were computed with other code are kept, and "
+                f"not used: {others}",
+                console,
+            )
         manifest = Manifest.of(out, study, sizes, seed, plan)
+        expected = _versions_in(notes)
+        if missing and not redraw and cluster is None:
+            expected.add(computed_with(plan[0]))
+        _say_if_mixed(expected, console)
         if missing and not redraw:
-            with manifest.run(console) as entry:
+            with manifest.run() as entry:
                 failures = _compute(store, missing, len(todo), study.name, jobs, cluster, console)
                 entry["failures"] = failures
-            missing = [job for job in missing if not store.has(*job)]
-        elif not redraw:
-            manifest.write()
+            notes = {job: store.notes(*job) for job in todo}
+            missing = [job for job in todo if not notes[job]]
+            if not _versions_in(notes) <= expected:  # a cluster's workers have their own
+                _say_if_mixed(_versions_in(notes), console)
         results = _read(store, plan, set(todo) - set(missing))
+        if results or not redraw:
+            manifest.write()
         summary, files = [], []
         if results:
             summary, exhibits = study.summary(results), study.exhibits(results)
@@ -122,9 +137,30 @@ def run_study(
             try:
                 files += write_figures(out, exhibits)
             except ImportError as error:  # a cluster's head node, say: draw elsewhere
-                why = f"No figures: {error}; --redraw draws them later"
-                console.print(printable(why), style="yellow", markup=False, highlight=False)
+                _say(f"No figures: {error}; --redraw draws them later", console)
     return Report(summary, files, len(todo) - len(missing), len(todo), failures)
+
+
+def _say(text: str, console: Console) -> None:
+    console.print(printable(text), style="yellow", markup=False, highlight=False)
+
+
+def _versions_in(notes: Mapping[Job, Mapping[bytes, bytes]]) -> set[str]:
+    """Return the versions that replications were computed with."""
+    return {
+        found.get(b"versions", b"unknown").decode(errors="replace")
+        for found in notes.values()
+        if found
+    }
+
+
+def _say_if_mixed(versions: set[str], console: Console) -> None:
+    if len(versions) > 1:
+        _say(
+            f"The replications were computed with different versions: "
+            f"{'; '.join(sorted(versions))}. Use another folder to have all of them from one",
+            console,
+        )
 
 
 def _compute(
@@ -143,7 +179,7 @@ def _compute(
         attempts = 0  # in vain
         while left and attempts < _ATTEMPTS:
             todo = list(left)
-            if cluster:
+            if cluster is not None:
                 source = on_cluster(todo, cluster)
             elif todo[0].setting.backend == "numpy":
                 source = locally(todo, jobs)
@@ -152,23 +188,34 @@ def _compute(
             try:
                 with closing(source):
                     for result in source:
-                        if result.curves is None:
-                            reasons[result.error] += 1
-                        else:
-                            seconds = f"{result.seconds:.3f}"
-                            store.write(*result.job, result.curves, seconds=seconds)
+                        if reason := _keep(store, result):
+                            reasons[reason] += 1
                         del left[result.job]
                         advance()
             except WorkersLost as error:
                 attempts = attempts + 1 if len(left) == len(todo) else 0
-                console.print(
-                    printable(f"{title}: {error}; {len(left)} replications are left"),
-                    style="yellow",
-                    markup=False,
-                )
+                _say(f"{title}: {error}; {len(left)} replications are left", console)
                 if attempts == _ATTEMPTS:
                     reasons[str(error)] += len(left)
     return [f"{count} × {reason}" for reason, count in reasons.items()]
+
+
+def _keep(store: Store, result: JobResult) -> str:
+    """Keep a replication; return why it failed, if it did."""
+    if result.curves is None:
+        return result.error
+    if result.code != CODE:
+        raise StudyError(
+            "a worker has other code than this process: install the same version of steinpath "
+            "for all of them, and run the same command again. What is finished is kept"
+        )
+    try:
+        check_curves(result.job.setting, result.curves)
+    except ValueError as error:
+        return f"ValueError: {error}"
+    seconds, versions = f"{result.seconds:.3f}", result.versions
+    store.write(*result.job, result.curves, seconds=seconds, versions=versions)
+    return ""
 
 
 def _read(store: Store, plan: Sequence[Setting], finished: Iterable[Job]) -> Results:

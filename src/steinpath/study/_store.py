@@ -1,12 +1,14 @@
 """Replications on disk: one Parquet part each, whole or not there at all.
 
-A folder holds ``parts/<hash of the setting>-<seed>.parquet``, which any study may use, and a
-subfolder for each study with its manifest, tables and figures. Nothing else has to be kept to go on
-after an interruption: what is finished is what is there.
+A folder holds ``parts/<hash of the setting>-<hash of the code>-<seed>.parquet``, which any study
+may use, and a subfolder for each study with its manifest, tables and figures. Nothing else has to
+be kept to go on after an interruption: what is finished is what is there.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from steinpath._support import files
-from steinpath.study._replicate import Curves
+from steinpath.study._replicate import Curves, check_curves
 from steinpath.study._settings import Setting
+from steinpath.study._versions import CODE
 
 
 class StudyError(Exception):
@@ -47,34 +50,53 @@ class Store:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep other runners out of the folder, and sweep up what killed ones left."""
+        file = self.folder / "lock"
         with _explained(f"cannot write to {self.folder}"):
-            lock = open(self.folder / "lock", "w")  # noqa: SIM115
+            if file.exists() and not file.is_file():  # opening a pipe would wait for its other end
+                raise OSError(errno.EINVAL, "lock is there, and is not a file")
+            lock = open(file, "a")  # noqa: SIM115
         with lock:
             _lock(lock, self.folder)
-            for left in self.folder.glob(f"*/*{files.PARTIAL}"):
-                left.unlink(missing_ok=True)
+            with _explained(f"cannot clean up {self.folder}"):
+                for left in self.folder.glob(f"*/*{files.PARTIAL}"):
+                    if left.is_file():
+                        left.unlink(missing_ok=True)
             yield
 
     def part(self, setting: Setting, seed: int) -> Path:
         """File of a replication."""
-        return self.parts / f"{setting.key}-{seed}.parquet"
+        return self.parts / f"{setting.key}-{CODE}-{seed}.parquet"
+
+    def by_other_code(self, settings: Iterable[Setting]) -> int:
+        """How many replications of some settings there are that other code has computed."""
+        keys = {setting.key for setting in settings}
+        with _explained(f"cannot read {self.parts}"):
+            names = [file.stem.split("-") for file in self.parts.glob("*.parquet")]
+        return sum(name[0] in keys and name[1] != CODE for name in names if len(name) > 1)
+
+    def notes(self, setting: Setting, seed: int) -> dict[bytes, bytes]:
+        """Return what a replication notes of itself; nothing if it is missing, or another one."""
+        file = self.part(setting, seed)
+        with _explained(f"cannot read {file}"):
+            if not file.exists():
+                return {}
+            if not file.is_file():  # opening a pipe would wait for its other end
+                raise StudyError(f"{file} is not a file; delete it and run the same command again")
+        try:
+            found: dict[bytes, bytes] = _pyarrow().parquet.read_schema(file).metadata or {}
+        except _unreadable():  # a copy that broke off, say: as good as not there
+            return {}
+        wanted = _identity(setting, seed)
+        return found if found.items() >= wanted.items() else {}
 
     def has(self, setting: Setting, seed: int) -> bool:
         """Whether a replication is there, and is what its name says."""
-        file = self.part(setting, seed)
-        if not file.exists():
-            return False
-        try:
-            found = _pyarrow().parquet.read_schema(file).metadata or {}
-        except (OSError, ValueError):  # a copy that broke off, say: as good as not there
-            return False
-        return found.get(b"setting") == setting.text and found.get(b"seed") == b"%d" % seed
+        return bool(self.notes(setting, seed))
 
     def write(self, setting: Setting, seed: int, curves: Curves, **about: Any) -> None:
         """Keep a replication, and notes about how it was made."""
         arrow = _pyarrow()
-        notes = {b"setting": setting.text, b"seed": b"%d" % seed}
-        notes[b"columns"] = " ".join(curves).encode()
+        notes = {**_identity(setting, seed), b"sha256": _digest(curves)}
         notes |= {name.encode(): str(value).encode() for name, value in about.items()}
         table = arrow.table(curves).replace_schema_metadata(notes)
         with written(self.part(setting, seed)) as partial:
@@ -86,17 +108,40 @@ class Store:
         return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
 
     def _read(self, setting: Setting, seed: int) -> Curves:
-        file = self.part(setting, seed)
+        file, arrow = self.part(setting, seed), _pyarrow()
         try:
-            table = _pyarrow().parquet.read_table(file, page_checksum_verification=True)
-            names = " ".join(table.column_names).encode()
-            if names != (table.schema.metadata or {}).get(b"columns"):
-                raise ValueError("its columns are not those it was written with")
-        except (OSError, ValueError) as error:
+            # page by page they have checksums, but what says where the pages are has none
+            with arrow.parquet.ParquetFile(file, page_checksum_verification=True) as part:
+                if part.metadata.num_rows != setting.iters + 1:  # before any of them is read
+                    raise ValueError(f"it has {part.metadata.num_rows} rows")
+                table = part.read()
+            columns = zip(table.column_names, table.columns, strict=True)
+            curves = {name: values.to_numpy() for name, values in columns}
+            check_curves(setting, curves)
+            found = (table.schema.metadata or {}).get(b"sha256")
+            if _digest(curves) != found or arrow.table(curves).schema != table.schema:
+                raise ValueError("its values are not those it was written with")
+        except _unreadable() as error:
             raise StudyError(
                 f"{file} is damaged ({error}); delete it and run the same command again"
             ) from None
-        return {name: table[name].to_numpy() for name in table.column_names}
+        return curves
+
+
+def _identity(setting: Setting, seed: int) -> dict[bytes, bytes]:
+    return {b"setting": setting.text, b"seed": b"%d" % seed, b"code": CODE.encode()}
+
+
+def _digest(curves: Curves) -> bytes:
+    digest = hashlib.sha256()
+    for name, values in curves.items():
+        digest.update(name.encode() + b"\0" + values.tobytes())
+    return digest.hexdigest().encode()
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return what reading a damaged part may raise."""
+    return OSError, ValueError, _pyarrow().ArrowException
 
 
 def write_text(file: Path, text: str) -> None:
