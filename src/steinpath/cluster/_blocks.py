@@ -11,7 +11,7 @@ from scipy.sparse import issparse, load_npz
 
 from steinpath._support.files import import_pyarrow
 from steinpath.design._reading import as_design
-from steinpath.design._sparse import SparseDesign
+from steinpath.design._sparse import SparseDesign, compressed
 
 #: Names of columns, or their numbers in files that have no names.
 ColumnNames = Sequence[str] | Sequence[int]
@@ -123,8 +123,7 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
     if suffix in _PARQUET:
         return _read_parquet(path, columns)
     if suffix == ".npz":
-        matrix: Any = load_npz(path)
-        return matrix.tocsr()[:, list(columns)]
+        return compressed(load_npz(path)).tocsr()[:, list(columns)]
     values = _mapped(path)
     return np.array(values) if list(columns) == list(range(values.shape[1])) else values[:, columns]
 
