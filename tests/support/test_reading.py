@@ -491,6 +491,13 @@ def test_what_is_refused(container, argument):
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize("container", [name for name in REFUSED if "date" in name])
+def test_batches_of_frames(container):
+    made, _ = REFUSED[container]
+    with pytest.raises((TypeError, ValueError), match=r"X (must hold|cannot be read)"):
+        run_batch(X=[made(X), made(X)], y=[Y, Y])
+
+
 @pytest.mark.parametrize(
     ("kind", "made"),
     [

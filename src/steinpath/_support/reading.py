@@ -90,6 +90,11 @@ def _checked_tensor(name: str, tensor: Any) -> Any:
 
 def _refuse_times(name: str, values: Any) -> None:
     """Refuse data frames with columns of times, which some libraries convert to numbers."""
+    if isinstance(values, list | tuple):
+        for each in values:
+            if hasattr(each, "__array__"):
+                _refuse_times(name, each)
+        return
     if hasattr(values, "columns") and hasattr(values, "dtypes"):  # pandas, polars
         columns = zip(values.columns, values.dtypes, strict=True)
     elif hasattr(values, "column_names") and hasattr(values, "schema"):  # pyarrow
