@@ -209,6 +209,17 @@ def test_copies_do_not_hold_the_file(in_blocks):
         assert_products(other, X)
 
 
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_copies_of_what_is_only_in_the_map(tmp_path, mode):
+    X, _ = problem()
+    np.save(tmp_path / "X.npy", X)
+    design = BlockDesign(np.load(tmp_path / "X.npy", mmap_mode=mode)[:, 1:], sizes=SMALL)
+    for other in (pickle.loads(pickle.dumps(design)), copy.deepcopy(design)):
+        assert_products(other, X[:, 1:])
+        written_to(tmp_path / "X.npy", X)
+        assert_products(other, X[:, 1:])
+
+
 def test_products_go_back_and_forth(in_blocks):
     design = in_blocks(problem()[0])
     forward, backward = ([piece for piece, _ in design._blocks(b)] for b in (False, True))
@@ -357,7 +368,7 @@ def test_files_that_change_while_they_are_read(in_blocks, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["r", "c"])
-def test_maps_whose_file_changed_since(mapped, tmp_path, mode):
+def test_maps_whose_file_changed_since(tmp_path, mode):
     """Of some columns, which are copied from the map: that still is of a file that was replaced."""
     X, _ = problem()
     np.save(tmp_path / "X.npy", X)

@@ -332,20 +332,26 @@ class _Map(_Stored):
         super().__init__(X, root)
         self._X, self._root = X, root
 
+    @property
+    def _is_mapped(self) -> bool:
+        """Whether this is the map, and not a copy in memory, as pickle makes one."""
+        return isinstance(pages_of(self._root), mmap.mmap)
+
     def _check_file(self) -> None:
         """Refuse a file that was written to. If it was replaced, the map still is of the old."""
         try:
             file = os.stat(self.name)
         except OSError:
             return
-        if file.st_ino == self._version[0]:
+        if self._is_mapped and file.st_ino == self._version[0]:
             self._check(file)
 
     @contextmanager
     def reading(self) -> Iterator[Read]:
         pages = pages_of(self._root)
         # private pages may hold changes that are nowhere else
-        droppable = self._root.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+        shared = self._is_mapped and self._root.mode != "c"
+        droppable = shared and hasattr(mmap, "MADV_DONTNEED")
 
         def read(first: int, rows: np.ndarray) -> None:
             check_map("X", self._X)
