@@ -266,16 +266,13 @@ class _Stored(ABC):
         self._read_only = root.mode in ("r", "c")
         self._version: tuple[int, ...] = (0, 0, 0)  # of no file
         with suppress(OSError):
-            self._version = self._version_of(os.stat(self.name))
+            file = os.stat(self.name)
+            if file.st_size == pages_of(root).size():  # else it is another file by now
+                self._version = self._version_of(file)
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Read]:
         """Open it, for as long as the context lasts."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self._version[1]
 
     def _version_of(self, file: os.stat_result) -> tuple[int, ...]:
         """Return what tells a file from another one, and from what it was before a change."""
@@ -283,7 +280,8 @@ class _Stored(ABC):
 
     def _check(self, file: os.stat_result) -> None:
         """Refuse a file that is not what it was."""
-        if file.st_ino == self._version[0] and file.st_size < self.size:
+        number, size, _ = self._version
+        if file.st_ino == number and file.st_size < size:
             raise cut_short("X", self.name)
         if self._version_of(file) != self._version:
             raise OSError(errno.ESTALE, "it was replaced or written to since it was mapped")
@@ -372,11 +370,11 @@ def _stored(X: np.ndarray) -> _Stored:
     if root.filename is None or root.mode == "c" or not X.flags.c_contiguous:
         return _Map(X, root)
     file, pages = _File(X, root), _Map(X, root)
-    return file if file.size == pages_of(root).size() and _are_same(file, pages) else pages
+    return file if _are_same(file, pages) else pages
 
 
 def _are_same(file: _File, pages: _Map) -> bool:
-    """Whether a file still is the one that was mapped, by some of its rows."""
+    """Whether a file still is the one that was mapped, by its size and some of its rows."""
     length, width = file.shape
     few = max(2, min(_MOST_ROWS, _MOST_BYTES // (width * file.dtype.itemsize)))
     ours, theirs = np.empty((2, 1, width), file.dtype)
