@@ -403,6 +403,7 @@ REFUSED = {
     "bytes": (lambda values: values.astype("S"), NOT_REAL),
     "variable texts": (lambda values: values.astype(np.dtypes.StringDType()), NOT_REAL),
     "text": (lambda values: "12", NOT_REAL),
+    "a date": (lambda values: np.datetime64("2020-01-01"), NOT_REAL),
     "numbers and a text": (lambda values: some_missing("1")(values).tolist(), NOT_REAL),
     "objects of complex": (objects(complex), NOT_REAL),
     "objects of NumPy's complex": (objects(np.complex128), NOT_REAL),

@@ -37,7 +37,9 @@ def read_array(name: str, values: Any) -> Array:
         raise _masked(name)
     if array_api_compat.is_torch_array(values):
         return _checked_tensor(name, values)
-    if array_api_compat.is_array_api_obj(values) and not isinstance(values, np.ndarray):
+    if array_api_compat.is_array_api_obj(values) and not isinstance(
+        values, np.ndarray | np.generic
+    ):
         return values
     _refuse_times(name, values)
     try:
