@@ -624,9 +624,14 @@ def test_data_frames_are_read_as_their_files_would_be(tmp_path):
         ({"a": np.zeros((2, 2))}, "must be a vector"),
         ({"a": [1.0, 2.0], "b": [1.0]}, "same length"),
         ({"a": [1.0, np.inf]}, "not finite"),
+        ({"a": np.ma.masked_array([1.0, 2.0], [True, False])}, "'a' is a masked array; fill"),
+        ({"a": np.array([1, 2], "m8[D]")}, "must hold numbers"),
         ({}, "no columns"),
     ],
-    ids=["mixed", "complex", "objects", "a matrix", "of two lengths", "infinite", "nothing"],
+    ids=[
+        *("mixed", "complex", "objects", "a matrix", "of two lengths", "infinite", "masked"),
+        *("spans of time", "nothing"),
+    ],
 )
 def test_mappings_that_are_no_table(columns, said):
     with pytest.raises(DataError, match=said):

@@ -710,6 +710,12 @@ def fail():
     raise FileNotFoundError("no such disk")
 
 
+def broken():
+    matrix = csr_array(np.ones((3, P)))
+    matrix.indices[0] = 10**6
+    return matrix
+
+
 @pytest.mark.parametrize(
     ("loader", "error", "message"),
     [
@@ -718,6 +724,9 @@ def fail():
         (partial(np.ones, (3, P + 1)), ValueError, "block 3 has 21 columns, but block 0 has 20"),
         (partial(np.ones, 3), ValueError, "block 3: X must have 2 dimensions"),
         (partial(str, "x"), TypeError, "block 3: X must hold real numbers"),
+        (partial(np.ones, (3, P), "m8[D]"), TypeError, "block 3: X must hold real numbers"),
+        (partial(np.ma.ones, (3, P)), TypeError, "block 3: X is a masked array"),
+        (broken, ValueError, "block 3: X is a broken sparse matrix: indices must be < 20"),
         (
             partial(csr_array, np.ones((3, P))),
             ValueError,
@@ -728,6 +737,14 @@ def fail():
 def test_blocks_that_are_no_good(client, loader, error, message):
     with pytest.raises(error, match=message):
         sp.distributed.from_delayed([*loaders(), loader])
+
+
+def test_files_of_broken_matrices(client, tmp_path):
+    save_npz(tmp_path / "block.npz", broken())
+    with pytest.raises(RuntimeError, match=r"block 0 .*X is a broken sparse matrix"):
+        sp.distributed.from_files([tmp_path / "block.npz"])
+    with pytest.raises(RuntimeError, match=r"block 0 .*X is a broken sparse matrix"):
+        sp.distributed.from_files([tmp_path / "block.npz"], response=1)
 
 
 def test_a_block_that_cannot_be_loaded_again(client, monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """Designs in mapped files: all that is true of their copies in memory, without making one."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -190,7 +191,8 @@ def test_another_file_of_the_same_name(mapped, tmp_path):
     """The map still is of the old one."""
     X, _ = problem()
     old = mapped(X)
-    for other in (X + 1, X[:20]):
+    same_first_row = np.vstack([X[:1], X[1:] + 1])
+    for other in (X + 1, X[:20], same_first_row):
         np.save(tmp_path / "other.npy", other)
         (tmp_path / "other.npy").rename(tmp_path / "X.npy")
         assert_products(BlockDesign(old, sizes=SMALL), X)
@@ -205,6 +207,17 @@ def test_copies_do_not_hold_the_file(in_blocks):
     assert len(text) < X.nbytes / 4
     for other in (pickle.loads(text), copy.deepcopy(design)):
         assert_products(other, X)
+
+
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_copies_of_what_is_only_in_the_map(tmp_path, mode):
+    X, _ = problem()
+    np.save(tmp_path / "X.npy", X)
+    design = BlockDesign(np.load(tmp_path / "X.npy", mmap_mode=mode)[:, 1:], sizes=SMALL)
+    for other in (pickle.loads(pickle.dumps(design)), copy.deepcopy(design)):
+        assert_products(other, X[:, 1:])
+        written_to(tmp_path / "X.npy", X)
+        assert_products(other, X[:, 1:])
 
 
 def test_products_go_back_and_forth(in_blocks):
@@ -307,6 +320,125 @@ def test_lost_files(in_blocks, tmp_path):
     (tmp_path / "X.npy").mkdir()  # opens, or not, and cannot be read
     with pytest.raises(OSError, match=r"X can no longer be read \(Is a directory.*X\.npy"):
         path.design.matmat(np.ones(12))
+
+
+def replaced(path, X):
+    np.save(path.with_suffix(".new.npy"), X)
+    path.with_suffix(".new.npy").rename(path)
+
+
+def written_to(path, X):
+    """In place; the time is set, since clocks of file systems tick slowly."""
+    with open(path, "r+b") as file:
+        np.save(file, X)
+    os.utime(path, (0, 0))
+
+
+def appended_to(path, X):
+    with open(path, "ab") as file:
+        file.write(X[:1].tobytes())
+
+
+@pytest.mark.parametrize("change", [replaced, written_to, appended_to])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_files_that_changed_since(in_blocks, tmp_path, change, order):
+    X, y = problem()
+    design = in_blocks(np.asarray(X, order=order))
+    path = sp.run(design, y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    change(tmp_path / "X.npy", np.asarray(X + 1, order=order))
+    calls = {
+        "matmat": lambda: design.matmat(np.ones(12)),
+        "rmatmat": lambda: design.rmatmat(np.ones(40)),
+        "row_squares": design.row_squares,
+        "part": lambda: design.part(np.arange(3), None),
+        "risk": lambda: sp.estimate_risk(path, method="compressed"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(OSError, match=r"X can no longer be read \(it was replaced or written"):
+            pytest.fail(f"{name} gave {call()}")
+
+
+def test_files_that_change_while_they_are_read(in_blocks, tmp_path):
+    X, _ = problem()
+    blocks = in_blocks(X)._blocks()
+    next(blocks)
+    written_to(tmp_path / "X.npy", X + 1)
+    with pytest.raises(OSError, match="written to since it was mapped"):
+        list(blocks)
+
+
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_maps_whose_file_changed_since(tmp_path, mode):
+    """Of some columns, which are copied from the map: that still is of a file that was replaced."""
+    X, _ = problem()
+    np.save(tmp_path / "X.npy", X)
+    data = np.load(tmp_path / "X.npy", mmap_mode=mode)
+    design = BlockDesign(data[:, 1:], sizes=SMALL)
+    written_to(tmp_path / "X.npy", X + 1)
+    with pytest.raises(OSError, match="written to since it was mapped"):
+        design.matmat(np.ones(11))
+    np.save(tmp_path / "X.npy", X)
+    design = BlockDesign(np.load(tmp_path / "X.npy", mmap_mode=mode)[:, 1:], sizes=SMALL)
+    replaced(tmp_path / "X.npy", X + 1)
+    assert_products(design, X[:, 1:])
+
+
+def test_maps_that_are_written_to_by_their_owner(tmp_path):
+    X, _ = problem()
+    np.save(tmp_path / "X.npy", X)
+    data = np.load(tmp_path / "X.npy", mmap_mode="r+")
+    design = BlockDesign(data, sizes=SMALL)
+    data[3] = 7.0
+    data.flush()
+    os.utime(tmp_path / "X.npy", (0, 0))
+    assert_products(design, data)
+
+
+def test_small_maps_are_copied(mapped, tmp_path):
+    X, y = problem()
+    path = sp.run(mapped(X), y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    expected = sp.estimate_risk(path).values
+    written_to(tmp_path / "X.npy", X + 1)
+    np.testing.assert_array_equal(sp.estimate_risk(path).values, expected)
+
+
+CUT_SHORT = """
+import sys
+import numpy as np
+import steinpath as sp
+
+n, p = 4000, 12
+X, y = np.ones((n, p)) + np.eye(n, p), np.arange(n) % 7.0
+np.save(sys.argv[1], globals()[sys.argv[2]])
+maps = {"X": X, "y": y, sys.argv[2]: np.load(sys.argv[1], mmap_mode="r")}
+model = sp.LADLasso(alpha=0.1, n_iter=2, select="last", method=None, tol=10.0)
+model.fit(X, y)
+with open(sys.argv[1], "r+b") as file:
+    file.truncate(4096)
+calls = {
+    "run": lambda: sp.run(maps["X"], maps["y"], sp.LAD(), sp.Lasso(0.1), n_iter=2),
+    "fit": lambda: model.fit(maps["X"], maps["y"]),
+    "score": lambda: model.score(maps["X"], maps["y"]),
+}
+for name, call in calls.items():
+    try:
+        call()
+        print(name, "had no error")
+    except EOFError as error:
+        print(name, error)
+"""
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_small_maps_cut_short(tmp_path, name):
+    """In a process of its own, for which it would be the end to touch what is missing."""
+    command = [sys.executable, "-W", "ignore", "-c", CUT_SHORT, tmp_path / "map.npy", name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        assert f"the file of {name} is shorter than it was when it was mapped" in line
 
 
 # ------------------------------------------------------------------------------------------------

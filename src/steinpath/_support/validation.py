@@ -14,6 +14,7 @@ import array_api_compat
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, copied, like, namespace
+from steinpath._support.reading import read_array
 
 #: Numbers that are measured in units of y may be as large as this: their squares are numbers, too.
 LARGEST = 1e150
@@ -98,16 +99,7 @@ def check_array(
     array. Integers become float64. With ``reference`` the result has its namespace, dtype and
     device. The ``remedy`` is what to do about values that are not finite.
     """
-    if not array_api_compat.is_array_api_obj(values):
-        values = as_numpy(name, values)
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill or drop the masked entries first")
-    if getattr(values, "requires_grad", False):
-        raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
-        raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
-    if isinstance(values, np.ndarray) and not values.dtype.isnative:  # of another machine
-        values = values.astype(values.dtype.newbyteorder("="))
+    values = read_array(name, values)
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
@@ -271,24 +263,6 @@ def spawned(rng: np.random.Generator) -> np.random.Generator:
         return rng.spawn(1)[0]
     except TypeError:  # not seeded in a way that allows it
         return np.random.default_rng(rng.integers(2**63))
-
-
-def as_numpy(name: str, values: Any) -> np.ndarray:
-    """Return lists, data frames and the like as an array, which `check_array` takes."""
-    if hasattr(values, "toarray"):
-        raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
-    if values is None:
-        raise TypeError(f"{name} must hold real numbers, got None")
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} cannot be read as an array: {error}") from None
-    if array.dtype == object:  # data frames with mixed columns, ragged or None entries
-        try:
-            array = array.astype(float)
-        except (ValueError, TypeError, OverflowError):
-            raise TypeError(f"{name} must hold real numbers only, got {shown(values)}") from None
-    return array
 
 
 def _kind(array: Array) -> str:

@@ -13,7 +13,7 @@ from scipy.sparse import issparse, load_npz
 
 from steinpath._support.files import import_pyarrow
 from steinpath.design._reading import as_design
-from steinpath.design._sparse import SparseDesign
+from steinpath.design._sparse import SparseDesign, compressed
 
 # Bytes whose checksum is taken at a time, since they may have to be copied for it.
 _CHUNK = 2**22
@@ -143,8 +143,7 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
     if suffix in _PARQUET:
         return _read_parquet(path, columns)
     if suffix == ".npz":
-        matrix: Any = load_npz(path)
-        return matrix.tocsr()[:, list(columns)]
+        return compressed(load_npz(path)).tocsr()[:, list(columns)]
     values = _mapped(path)
     return np.array(values) if list(columns) == list(range(values.shape[1])) else values[:, columns]
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, members_product, namespace, take
+from steinpath._support.reading import in_memory
 from steinpath._support.validation import check_array, check_magnitude
 from steinpath.design._base import Design, ScalableDesign
 
@@ -22,11 +23,12 @@ class DenseDesign(ScalableDesign):
     Parameters
     ----------
     X : array-like of shape (n, p)
-        Real and finite. float32 and float64 stay what they are, integers become float64.
+        Real and finite. float32 and float64 stay what they are, integers become float64. It is not
+        copied, unless it is a `numpy.memmap`.
     """
 
     def __init__(self, X: Any):
-        self.example = check_array("X", X, ndim=2)
+        self.example = in_memory(check_array("X", X, ndim=2))
         check_magnitude("X", self.example)
         self.shape = (int(self.example.shape[0]), int(self.example.shape[1]))
 

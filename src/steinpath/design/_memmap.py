@@ -9,18 +9,20 @@ by columns. A second buffer is filled while the first one is multiplied. What ca
 from __future__ import annotations
 
 import copy
+import errno
 import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array
+from steinpath._support.reading import check_map, cut_short, map_of, pages_of
 from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
 from steinpath.design._base import ScalableDesign
 from steinpath.design._dense import DenseDesign
@@ -52,6 +54,8 @@ class BlockSizes:
 
 
 _SIZES = BlockSizes()
+# How much of a file is compared with its map.
+_MOST_ROWS, _MOST_BYTES = 64, 2**20
 
 
 def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
@@ -65,7 +69,7 @@ def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
         Bytes of the largest block.
     """
     plain = type(X) in (np.ndarray, np.memmap)
-    return plain and X.nbytes > largest and _map_of(X) is not None
+    return plain and X.nbytes > largest and map_of(X) is not None
 
 
 class BlockDesign(ScalableDesign):
@@ -79,7 +83,8 @@ class BlockDesign(ScalableDesign):
     X : numpy.memmap of shape (n, p), or a view of one
         Real and finite, in C or Fortran order (others are read more slowly). float32 and float64
         stay what they are, integers become float64 as they are read. The file must stay as it is
-        for as long as the design is used.
+        for as long as the design is used: if it was replaced, or written to by others, products
+        raise an `OSError`.
     any_size : bool, default=False
         Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
     sizes : BlockSizes, optional
@@ -244,35 +249,42 @@ class BlockDesign(ScalableDesign):
 
 
 class _Stored(ABC):
-    """A matrix that can be read some rows at a time."""
+    """A matrix in a mapped file, of which some rows can be read at a time.
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
+    Parameters
+    ----------
+    X : ndarray of shape (n, p)
+        The matrix.
+    root : memmap
+        The map that X is a view of.
+    """
+
+    def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
+        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), X.dtype
+        self.name = os.fspath(root.filename or "")
+        # what is written to a shared map changes the time of its file
+        self._read_only = root.mode in ("r", "c")
+        self._version: tuple[int, ...] = (0, 0, 0)  # of no file
+        with suppress(OSError):
+            file = os.stat(self.name)
+            if file.st_size == pages_of(root).size():  # else it is another file by now
+                self._version = self._version_of(file)
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Read]:
         """Open it, for as long as the context lasts."""
 
+    def _version_of(self, file: os.stat_result) -> tuple[int, ...]:
+        """Return what tells a file from another one, and from what it was before a change."""
+        return file.st_ino, file.st_size, file.st_mtime_ns if self._read_only else 0
 
-class _File(_Stored):
-    """Rows that follow each other in a file."""
-
-    def __init__(self, name: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]):
-        self.name, self.offset, self.shape, self.dtype = name, offset, shape, dtype
-
-    @contextmanager
-    def reading(self) -> Iterator[Read]:
-        with self._errors_explained(), open(self.name, "rb", buffering=0) as file:
-
-            def read(first: int, rows: np.ndarray) -> None:
-                rest = rows.reshape(-1).view(np.uint8).data
-                file.seek(self.offset + first * self.shape[1] * self.dtype.itemsize)
-                while rest and (count := file.readinto(rest)):
-                    rest = rest[count:]
-                if rest:
-                    raise _cut_short(self.name)
-
-            yield read
+    def _check(self, file: os.stat_result) -> None:
+        """Refuse a file that is not what it was."""
+        number, size, _ = self._version
+        if file.st_ino == number and file.st_size < size:
+            raise cut_short("X", self.name)
+        if self._version_of(file) != self._version:
+            raise OSError(errno.ESTALE, "it was replaced or written to since it was mapped")
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
@@ -286,72 +298,102 @@ class _File(_Stored):
             raise OSError(error.errno, message, self.name) from error
 
 
+class _File(_Stored):
+    """Rows that follow each other in a file."""
+
+    def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
+        super().__init__(X, root)
+        # slices of a map have its own offset, not theirs
+        self._offset = root.offset + X.ctypes.data - root.ctypes.data
+
+    @contextmanager
+    def reading(self) -> Iterator[Read]:
+        with self._errors_explained(), open(self.name, "rb", buffering=0) as file:
+
+            def read(first: int, rows: np.ndarray) -> None:
+                rest = rows.reshape(-1).view(np.uint8).data
+                file.seek(self._offset + first * self.shape[1] * self.dtype.itemsize)
+                while rest and (count := file.readinto(rest)):
+                    rest = rest[count:]
+                if rest:
+                    raise cut_short("X", self.name)
+
+            self._check(os.fstat(file.fileno()))
+            yield read
+            self._check(os.fstat(file.fileno()))
+
+
 class _Map(_Stored):
     """Rows that are copied from the pages of a map, of which none stay in memory."""
 
     def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
+        super().__init__(X, root)
         self._X, self._root = X, root
-        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), X.dtype
+
+    @property
+    def _is_mapped(self) -> bool:
+        """Whether this is the map, and not a copy in memory, as pickle makes one."""
+        return isinstance(pages_of(self._root), mmap.mmap)
+
+    def _check_file(self) -> None:
+        """Refuse a file that was written to. If it was replaced, the map still is of the old."""
+        try:
+            file = os.stat(self.name)
+        except OSError:
+            return
+        if self._is_mapped and file.st_ino == self._version[0]:
+            self._check(file)
 
     @contextmanager
     def reading(self) -> Iterator[Read]:
-        pages = _pages(self._root)
+        pages = pages_of(self._root)
         # private pages may hold changes that are nowhere else
-        droppable = self._root.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+        shared = self._is_mapped and self._root.mode != "c"
+        droppable = shared and hasattr(mmap, "MADV_DONTNEED")
 
         def read(first: int, rows: np.ndarray) -> None:
-            if pages.size() < self._root.offset + self._root.nbytes:
-                raise _cut_short(self._root.filename)  # to touch what is missing is a fatal signal
+            check_map("X", self._X)
             rows[...] = self._X[first : first + len(rows)]
             if droppable:
                 pages.madvise(mmap.MADV_DONTNEED)
 
-        yield read
+        with self._errors_explained():
+            self._check_file()
+            yield read
+            self._check_file()
 
 
 def _stored(X: np.ndarray) -> _Stored:
     """Return the rows of X from their file, or else from the map."""
-    root = _map_of(X)
+    root = map_of(X)
     assert root is not None
     if root.filename is None or root.mode == "c" or not X.flags.c_contiguous:
         return _Map(X, root)
-    # slices of a map have its own offset, not theirs
-    offset = root.offset + X.ctypes.data - root.ctypes.data
-    file = _File(os.fspath(root.filename), offset, (int(X.shape[0]), int(X.shape[1])), X.dtype)
-    return file if _is_what_was_mapped(file, X, _pages(root)) else _Map(X, root)
+    file, pages = _File(X, root), _Map(X, root)
+    return file if _are_same(file, pages) else pages
 
 
-def _is_what_was_mapped(file: _File, X: np.ndarray, pages: Any) -> bool:
-    """Whether there still is that file under its name, by its size and its first row."""
+def _are_same(file: _File, pages: _Map) -> bool:
+    """Whether a file still is the one that was mapped, by its size and some of its rows."""
+    length, width = file.shape
+    few = max(2, min(_MOST_ROWS, _MOST_BYTES // (width * file.dtype.itemsize)))
+    ours, theirs = np.empty((2, 1, width), file.dtype)
     try:
-        if os.path.getsize(file.name) != pages.size():
-            return False
-        with file.reading() as read:
-            row = np.empty((1, file.shape[1]), file.dtype)
-            read(0, row)
-    except (OSError, EOFError):
+        with file.reading() as read, pages.reading() as copied:
+            for i in np.unique(np.linspace(0, length - 1, few).astype(int)):
+                read(i, ours)
+                copied(i, theirs)
+                if ours.tobytes() != theirs.tobytes():
+                    return False
+    except (OSError, EOFError):  # it is lost, or cut short
         return False
-    return row.tobytes() == X[:1].tobytes()
+    return True
 
 
 def _has_rows_in_one_piece(X: np.ndarray) -> bool:
     if X.flags.c_contiguous or X.flags.f_contiguous:
         return bool(X.flags.c_contiguous)
     return abs(X.strides[0]) >= abs(X.strides[1])
-
-
-def _map_of(X: Any) -> np.memmap[Any, Any] | None:
-    """Return the map that X is a view of; None if it is not."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap) and isinstance(_pages(X), mmap.mmap):
-            return X
-        X = X.base
-    return None
-
-
-def _pages(root: np.ndarray) -> Any:
-    """Return the `mmap.mmap` of a map."""
-    return root.base
 
 
 def _converted(read: Read, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> Read:
@@ -369,10 +411,3 @@ def _converted(read: Read, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> Read:
             np.copyto(rows, raw, casting="same_kind")
 
     return read_and_convert
-
-
-def _cut_short(name: Any) -> EOFError:
-    return EOFError(
-        f"the file of X is shorter than it was when it was mapped: {name or 'without a name'}; "
-        "write it again, map it again, and leave it as it is"
-    )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from steinpath._support.arrays import Array
+from steinpath._support.reading import read_array
 from steinpath._support.validation import check_array, check_magnitude, check_shape
 from steinpath.design._base import ScalableDesign
 
@@ -24,10 +30,8 @@ class SparseDesign(ScalableDesign):
     """
 
     def __init__(self, X: Any, any_size: bool = False):
-        check_shape("X", X.shape, ndim=2)
-        _check_places(X)
         # either form multiplies as fast from both sides: keeping both would not pay
-        self.matrix = X if X.format in ("csr", "csc") else X.tocsr()
+        self.matrix = compressed(X)
         if not self.matrix.has_canonical_format:  # entries may be there in several parts
             self.matrix = self.matrix.copy()
             self.matrix.sum_duplicates()
@@ -80,11 +84,103 @@ class SparseDesign(ScalableDesign):
         return type(self.matrix)((data, *places), shape=self.shape)
 
 
-def _check_places(X: Any) -> None:
-    """Refuse a matrix whose entries are outside of it: products would read there."""
-    if X.format in ("csr", "csc", "bsr"):
-        try:  # on a view, which the check may change
-            view = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
-            view.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"X is a broken sparse matrix: {error}") from None
+# ------------------------------------------------------------------------------------------------
+# Places of entries
+# ------------------------------------------------------------------------------------------------
+
+
+def compressed(X: Any) -> Any:
+    """Return a sparse matrix of compressed rows or columns that has all its entries inside of it.
+
+    SciPy's conversions and products trust indices, and read and write wherever these point. Nor
+    are they asked whether the entries are in order: that may be out of date.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n, p)
+        In any format.
+    """
+    check_shape("X", X.shape, ndim=2)
+    if X.format not in _CONVERSIONS:
+        raise TypeError(f"X is a sparse matrix of unknown format {X.format!r}; pass X.tocsr()")
+    entries, converted = _CONVERSIONS[X.format]
+    with _errors_explained():
+        values = entries(X)
+    data = read_array("X", values)
+    if data.dtype == np.float16:  # of which SciPy has no sparse matrices
+        raise TypeError("X has dtype float16; use float32 or float64")
+    with _errors_explained():
+        return converted(X, data)
+
+
+@contextmanager
+def _errors_explained() -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"X is a broken sparse matrix: {error}") from None
+
+
+def _integers(values: Any) -> np.ndarray:
+    """Return indices; those that are no integers would be cut off."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"indices must be integers, got {array.dtype}")
+    return array if array.size else array.astype(np.int64)
+
+
+def _made(X: Any, kind: str, parts: tuple[Any, ...]) -> Any:
+    """Return a matrix of another format, an array or a matrix as X is."""
+    suffix = "array" if isinstance(X, sparse.sparray) else "matrix"
+    return getattr(sparse, f"{kind}_{suffix}")(parts, shape=X.shape, copy=False)
+
+
+def _from_compressed(X: Any, data: np.ndarray) -> Any:
+    ends = _integers(X.indptr)
+    if np.any(ends[1:] < ends[:-1]):
+        raise ValueError("index pointer values must form a non-decreasing sequence")
+    _integers(X.indices)
+    matrix = _made(X, X.format, (data, X.indices, X.indptr))
+    matrix.check_format(full_check=True)
+    return matrix.tocsr() if X.format == "bsr" else matrix
+
+
+def _from_coordinates(X: Any, data: np.ndarray) -> Any:
+    return _made(X, "coo", (data, tuple(map(_integers, X.coords)))).tocsr()
+
+
+def _from_dictionary(X: Any, data: np.ndarray) -> Any:
+    places = _integers([*X.keys()]).reshape(len(data), 2).T
+    return _made(X, "coo", (data.astype(X.dtype), tuple(places))).tocsr()
+
+
+def _from_diagonals(X: Any, data: np.ndarray) -> Any:
+    offsets = _integers(X.offsets)
+    if data.ndim != 2 or offsets.shape != data.shape[:1]:
+        raise ValueError(f"{offsets.shape} offsets do not go with data of shape {data.shape}")
+    inside = (offsets > -X.shape[0]) & (offsets < X.shape[1])
+    return _made(X, "dia", (data[inside], offsets[inside])).tocsr()
+
+
+def _from_lists(X: Any, data: np.ndarray) -> Any:
+    counts = [len(columns) for columns in X.rows]
+    if counts != [len(values) for values in X.data]:
+        raise ValueError("rows and data must have lists of the same lengths")
+    indices = _integers([*chain.from_iterable(X.rows)])
+    matrix = _made(X, "csr", (data.astype(X.dtype), indices, np.cumsum([0, *counts])))
+    matrix.check_format(full_check=True)
+    if not matrix.has_canonical_format:
+        raise ValueError("indices of each row must be sorted, and different from each other")
+    return matrix
+
+
+# For each format, what its entries are, and what to do with them when they have been read.
+_CONVERSIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, np.ndarray], Any]]] = {
+    "csr": (attrgetter("data"), _from_compressed),
+    "csc": (attrgetter("data"), _from_compressed),
+    "bsr": (attrgetter("data"), _from_compressed),
+    "coo": (attrgetter("data"), _from_coordinates),
+    "dia": (attrgetter("data"), _from_diagonals),
+    "dok": (lambda X: [*X.values()], _from_dictionary),
+    "lil": (lambda X: [*chain.from_iterable(X.data)], _from_lists),
+}

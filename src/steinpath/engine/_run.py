@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-import array_api_compat
 import numpy as np
 
 from steinpath._support.arrays import copied, in_own_precision, namespace
+from steinpath._support.reading import read_array
 from steinpath._support.validation import (
-    as_numpy,
     check_array,
     check_count,
     check_flag,
@@ -59,9 +58,9 @@ def run(
     X : array-like of shape (n, p), or a `steinpath.design.Design`
         The design matrix. Its array namespace, dtype and device are those of the whole path. It
         is not copied: the risk estimates read it again, so leave it as it is until then. A SciPy
-        sparse matrix stays sparse, and a `numpy.memmap` in its file: that is read in blocks, so
-        that X may be larger than memory, which then holds the path: ``2 * n_iter * (n + p)``
-        numbers.
+        sparse matrix stays sparse, and a `numpy.memmap` in its file (unless it is small): that is
+        read in blocks, so that X may be larger than memory, which then holds the path:
+        ``2 * n_iter * (n + p)`` numbers.
     y : array-like of shape (n,)
         The responses.
     loss : Loss
@@ -257,7 +256,7 @@ def _penalties(penalty: Any) -> list[Penalty]:
 def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
     """Check the data of all members."""
     X, y = (
-        as_numpy(name, data) if isinstance(data, list | tuple) else data
+        read_array(name, data) if isinstance(data, list | tuple) else data
         for name, data in (("X", X), ("y", y))
     )
     if getattr(X, "ndim", 2) == 3:
@@ -295,7 +294,7 @@ def _with_designs_of_their_own(
 
 
 def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
-    y = y if array_api_compat.is_array_api_obj(y) else np.asarray(y)
+    y = read_array("y", y)
     responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
     _same_count({"y": len(responses), "penalty": n_penalties})
     design = as_design(X)

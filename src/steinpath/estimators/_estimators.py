@@ -37,6 +37,7 @@ from steinpath.engine._deferred import run_all
 from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath.estimators._reading import readable
 from steinpath.estimators._rows import PreparedRows, prepare_rows
 from steinpath.problem._grid import (
     LARGEST_LAM,
@@ -126,6 +127,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 f"{X!r} is not in this process, and estimators need X here; use sp.run and "
                 "sp.estimate_risk for it"
             )
+        X = readable("X", X)
+        y, sample_weight = (
+            None if values is None else readable(name, values)
+            for name, values in (("y", y), ("sample_weight", sample_weight))
+        )
         with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         progress = Progress(seen, X, y, sample_weight)
@@ -160,6 +166,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        X = readable("X", X)
         with np.errstate(invalid="ignore"):
             X = validate_data(self, X, reset=False, **_accepted(X))
         if needs_blocks(X):
@@ -168,6 +175,27 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             products = safe_sparse_dot(X, self.coef_)
         # responses far from 0 may all be equal in single precision
         return np.asarray(np.add(products, self.intercept_, dtype=float))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of the predictions.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The responses.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
+        y = readable("y", y)
+        if sample_weight is not None:
+            sample_weight = readable("sample_weight", sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

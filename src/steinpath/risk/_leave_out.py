@@ -25,8 +25,8 @@ from steinpath._support.arrays import (
     unit_of,
 )
 from steinpath._support.printing import with_error
+from steinpath._support.reading import read_array
 from steinpath._support.validation import (
-    as_numpy,
     check_count,
     check_flag,
     check_instance,
@@ -488,7 +488,7 @@ def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> Splits:
 def _counts(rows: Any, n: int) -> np.ndarray:
     """How often each of n rows is among some, given by their indices or a mask."""
     masked = isinstance(rows, np.ma.MaskedArray)
-    rows = as_numpy("cv", rows if isinstance(rows, Sequence) else to_numpy(rows))
+    rows = read_array("cv", rows if isinstance(rows, Sequence) else to_numpy(rows))
     if rows.dtype == bool and rows.shape == (n,):
         rows = np.flatnonzero(rows)
     if rows.shape == (0,):

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import linalg
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.reading import read_array
 from steinpath._support.validation import (
     check_array,
     check_count,
@@ -261,7 +262,8 @@ class LinearModel:
         covariance = np.eye(p) if self.covariance is None else self.covariance
         if np.shape(self.mean) not in ((), (p,)):
             raise ValueError(f"mean must be a number or one for each of the {p} coefficients")
-        mean = check_array("mean", np.broadcast_to(self.mean, (p,)), ndim=1)
+        mean = to_numpy(read_array("mean", self.mean))
+        mean = check_array("mean", np.broadcast_to(mean, (p,)), ndim=1)
         _check_law("design", self.design, DESIGNS, above=2, moment="covariance")
         check_number("intercept", self.intercept)
         noise = self.noise if isinstance(self.noise, Noise) else Noise(self.noise)
@@ -359,7 +361,7 @@ class LinearModel:
         criterion = resolve_test_loss(test_loss)
         if not isinstance(criterion, Criterion):
             raise TypeError("exact risks need a named test loss or a Loss, not a callable")
-        values = to_numpy(coef)
+        values = to_numpy(read_array("coef", coef))
         single = values.ndim == 1
         values = check_array("coef", np.atleast_2d(values), ndim=2)
         if values.shape[1] != len(self.coef):
@@ -367,7 +369,8 @@ class LinearModel:
                 f"coef has {values.shape[1]} entries per row, but the model has {len(self.coef)}"
             )
         try:
-            intercepts = np.broadcast_to(to_numpy(intercept), (len(values),))
+            intercept = to_numpy(read_array("intercept", intercept))
+            intercepts = np.broadcast_to(intercept, (len(values),))
         except ValueError:
             raise ValueError(
                 f"intercept must be a number or one for each of the {len(values)} rows of coef"

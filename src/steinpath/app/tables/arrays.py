@@ -55,6 +55,8 @@ def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
     names = list(data.keys() if isinstance(data, Mapping) else data.columns)
     table = Table({})
     for name in names:
+        if isinstance(data[name], np.ma.MaskedArray):
+            raise DataError(f"column {name!r:.60} is a masked array; fill the masked entries first")
         array = np.asarray(data[name])
         if array.ndim != 1:
             raise DataError(f"column {name!r:.60} has shape {array.shape}; it must be a vector")

@@ -1,0 +1,168 @@
+"""Arrays from what users hand in, whatever its container: the numbers that it holds, or an error.
+
+Conversions to arrays ignore masks, and take dates and texts for numbers. So everything that is to
+be an array of numbers comes through `read_array`, in functions and estimators alike.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from steinpath._support.arrays import Array
+
+# How frames name the types of columns that hold points in time, or spans of it.
+_TIMES = ("date", "time", "duration", "period")
+# What `float` takes, and is not a real number.
+_NOT_REAL = (str, bytes, np.datetime64, np.timedelta64, np.complexfloating)
+# Arrays have no more axes than this, and lists are not nested more deeply.
+_MOST_AXES = 3
+
+
+def read_array(name: str, values: Any) -> Array:
+    """Return numbers as an array of its own library, and as one of NumPy if it has none.
+
+    They may be complex, of any precision, and not finite; see `check_array` for the rest.
+    """
+    if values is None:
+        raise TypeError(f"{name} must hold real numbers, got None")
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
+    if type(values).__name__ == "LazyFrame":  # of polars
+        raise TypeError(f"{name} is a lazy frame; pass {name}.collect()")
+    if _has_mask(values, _MOST_AXES):
+        raise _masked(name)
+    if array_api_compat.is_torch_array(values):
+        return _checked_tensor(name, values)
+    if array_api_compat.is_array_api_obj(values) and not isinstance(
+        values, np.ndarray | np.generic
+    ):
+        return values
+    _refuse_times(name, values)
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}") from error
+    check_map(name, array)
+    if array.dtype == object:
+        array = _real(name, array)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if not array.dtype.isnative:  # of another machine
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array
+
+
+def _has_mask(values: Any, depth: int) -> bool:
+    """Whether it is a masked array, or a list of such."""
+    if isinstance(values, list | tuple) and depth:
+        return any(_has_mask(each, depth - 1) for each in values)
+    return isinstance(values, np.ma.MaskedArray) or type(values).__name__ == "MaskedTensor"
+
+
+def _masked(name: str) -> TypeError:
+    return TypeError(f"{name} is a masked array; fill or drop the masked entries first")
+
+
+def _checked_tensor(name: str, tensor: Any) -> Any:
+    """Return a tensor of PyTorch that holds its numbers as an array does."""
+    layout = str(tensor.layout)
+    if tensor.is_nested:
+        raise TypeError(f"{name} is a nested tensor; pass one whose rows all have the same length")
+    if "sparse" in layout:
+        or_sparse = ", or X as a scipy.sparse matrix" if name == "X" else ""
+        raise TypeError(
+            f"{name} is a torch sparse tensor ({layout}); pass {name}.to_dense(){or_sparse}"
+        )
+    if layout != "torch.strided":
+        raise TypeError(f"{name} is a torch tensor of layout {layout}; pass {name}.to_dense()")
+    if tensor.is_meta:
+        raise TypeError(f"{name} is a tensor on the meta device, which has no values")
+    if tensor.is_quantized:
+        raise TypeError(f"{name} is a quantized tensor; pass {name}.dequantize()")
+    if tensor.requires_grad:
+        raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
+    if tensor.is_floating_point() and tensor.itemsize == 1:  # these have hardly any functions
+        raise TypeError(f"{name} has dtype {tensor.dtype}; use float32 or float64")
+    return tensor.resolve_neg()
+
+
+def _refuse_times(name: str, values: Any) -> None:
+    """Refuse data frames with columns of times, which some libraries convert to numbers."""
+    if isinstance(values, list | tuple):
+        for each in values:
+            if hasattr(each, "__array__"):
+                _refuse_times(name, each)
+        return
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):  # pandas, polars
+        columns = zip(values.columns, values.dtypes, strict=True)
+    elif hasattr(values, "column_names") and hasattr(values, "schema"):  # pyarrow
+        columns = zip(values.column_names, values.schema.types, strict=True)
+    else:
+        return
+    for label, dtype in columns:
+        if str(dtype).lower().startswith(_TIMES):
+            raise TypeError(
+                f"column {label!r:.60} of {name} must hold real numbers, got dtype {dtype}"
+            )
+
+
+def _real(name: str, objects: np.ndarray) -> np.ndarray:
+    """Return Python's numbers in an array; those that are missing are NaN."""
+    kinds = {type(value) for value in objects.flat}
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+        raise _masked(name)
+    for kind in kinds:
+        if issubclass(kind, _NOT_REAL):
+            raise TypeError(
+                f"{name} must hold real numbers only, got values of type {kind.__name__}"
+            )
+    if "NAType" in {kind.__name__ for kind in kinds}:  # of pandas
+        values = [np.nan if type(x).__name__ == "NAType" else x for x in objects.flat]
+        objects = np.array(values, dtype=object).reshape(objects.shape)
+    try:
+        return objects.astype(float)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise TypeError(f"{name} must hold real numbers only: {error}") from None
+
+
+# ------------------------------------------------------------------------------------------------
+# Mapped files
+# ------------------------------------------------------------------------------------------------
+
+
+def map_of(array: Any) -> np.memmap[Any, Any] | None:
+    """Return the `numpy.memmap` that an array is, or is a view of; None if there is none."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and isinstance(pages_of(array), mmap.mmap):
+            return array
+        array = array.base
+    return None
+
+
+def pages_of(root: np.memmap[Any, Any]) -> Any:
+    """Return the `mmap.mmap` of a map."""
+    return root.base
+
+
+def check_map(name: str, array: np.ndarray) -> None:
+    """Refuse a map of which a part is no longer in its file: to touch that is a fatal signal."""
+    root = map_of(array)
+    if root is not None and pages_of(root).size() < root.offset + root.nbytes:
+        raise cut_short(name, root.filename)
+
+
+def in_memory(array: Array) -> Array:
+    """Return an array that nobody else can change: a map is copied."""
+    return array if map_of(array) is None else np.array(array)
+
+
+def cut_short(name: str, file: Any) -> EOFError:
+    """Return the error for a file that has lost its end."""
+    return EOFError(
+        f"the file of {name} is shorter than it was when it was mapped: "
+        f"{file or 'without a name'}; write it again, map it again, and leave it as it is"
+    )

@@ -1,0 +1,611 @@
+"""Whatever X, y and weights are in, they are read as the numbers that they hold, or refused."""
+
+import datetime as dt
+import warnings
+from array import array
+from decimal import Decimal
+from fractions import Fraction
+
+import dask.array
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from scipy import sparse
+
+import steinpath as sp
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
+    # of PyTorch, whose nested, masked, quantized and sparse tensors are new or on their way out
+    pytest.mark.filterwarnings("ignore:.*[Nn]ested tensor:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*MaskedTensor:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*quantiz"),
+    pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta:UserWarning"),
+]
+
+# Whole numbers, which every type holds exactly; y and the weights are positive.
+RNG = np.random.default_rng(0)
+X = RNG.integers(-8, 9, (12, 3)) * 1.0
+Y = RNG.integers(1, 9, 12) * 1.0
+NAMES = list("abc")
+
+
+def model():
+    return sp.LADLasso(
+        alpha=0.05,
+        n_iter=3,
+        select="last",
+        tol=10.0,
+        method=None,
+        standardize=False,
+        fit_intercept=False,
+    )
+
+
+FITTED = model().fit(X, Y)
+
+
+# Each takes X, or what is in its place, and likewise y and weights.
+
+
+def run(X=X, y=Y, sample_weight=None):
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=3, sample_weight=sample_weight)
+    return np.asarray(path.coef[-1, :])
+
+
+def run_batch(X=X, y=Y):
+    return sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=3)
+
+
+def lam_max(X=X, y=Y):
+    return sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0))
+
+
+def tune(X=X, y=Y):
+    return sp.tune(X, y, sp.LAD(), sp.Lasso, lams=2, n_iter=3)
+
+
+def fit(X=X, y=Y, sample_weight=None):
+    return model().fit(X, y, sample_weight).coef_
+
+
+def predict(X=X):
+    return FITTED.predict(X)
+
+
+def score(X=X, y=Y, sample_weight=None):
+    return FITTED.score(X, y, sample_weight)
+
+
+USES = {
+    "X": (run, run_batch, lam_max, tune, fit, predict, score),
+    "y": (run, run_batch, lam_max, tune, fit, score),
+    "sample_weight": (run, fit, score),
+}
+VALUES = {"X": X, "y": Y, "sample_weight": Y}
+ARGUMENT = pytest.mark.parametrize("argument", USES)
+
+
+# ------------------------------------------------------------------------------------------------
+# Containers: each function takes an array of one or two axes
+# ------------------------------------------------------------------------------------------------
+
+
+class Units(np.ndarray):
+    """Numbers that refuse to be computed with."""
+
+    def __array_ufunc__(self, *args, **options):
+        raise TypeError("these have units")
+
+    __array_function__ = __array_ufunc__
+
+
+class OnlyAnArray:
+    """Something of which nothing is known but that it can be made an array."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+
+def frame(values):
+    """A data frame of pandas, or a series."""
+    return pd.DataFrame(values, columns=NAMES) if values.ndim == 2 else pd.Series(values)
+
+
+def polars(values):
+    return pl.DataFrame(values, schema=NAMES) if values.ndim == 2 else pl.Series(values)
+
+
+def arrow(values):
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.table(dict(zip(NAMES, map(pa.array, values.T), strict=True)))
+
+
+def objects(kind):
+    """An array of Python's objects."""
+
+    def made(values):
+        result = np.empty(values.shape, dtype=object)
+        result.flat = [kind(value) for value in values.flat]
+        return result
+
+    return made
+
+
+def nested(kind):
+    """Lists of such objects."""
+    return lambda values: objects(kind)(values).tolist()
+
+
+def read_only(values):
+    values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
+def unaligned(values):
+    raw = np.frombuffer(b"-" + values.tobytes(), dtype=float, offset=1)
+    assert not raw.flags.aligned
+    return raw.reshape(values.shape)
+
+
+def backwards(values):
+    return np.ascontiguousarray(values[::-1])[::-1]
+
+
+def rows_of_array(values):
+    if values.ndim == 1:
+        return array("d", values)
+    return [array("d", row) for row in values]
+
+
+def arrow_decimals(values):
+    if values.ndim == 1:
+        return pa.array([*map(Decimal, values.astype(int).tolist())])
+    return pa.table(dict(zip(NAMES, map(arrow_decimals, values.T), strict=True)))
+
+
+def negated(values):
+    """A tensor that is to be negated whenever it is read."""
+    tensor = torch.complex(torch.zeros(values.shape).double(), torch.asarray(-values))
+    assert tensor.conj().imag.is_neg()
+    return tensor.conj().imag
+
+
+READ = {
+    "list": lambda values: values.tolist(),
+    "tuple": lambda values: tuple(map(tuple, values)) if values.ndim == 2 else tuple(values),
+    "list of arrays": list,
+    "array.array": rows_of_array,
+    "memoryview": memoryview,
+    "__array__": OnlyAnArray,
+    "subclass": lambda values: values.view(Units),
+    "float32": lambda values: values.astype("f4"),
+    "int8": lambda values: values.astype("i1"),
+    "big-endian": lambda values: values.astype(">f8"),
+    "big-endian integers": lambda values: values.astype(">i4"),
+    "read-only": read_only,
+    "unaligned": unaligned,
+    "backwards": backwards,
+    "Fortran": np.asfortranarray,
+    "every other": lambda values: np.repeat(values, 2, axis=0)[::2],
+    "objects": objects(float),
+    "objects of NumPy": objects(np.float32),
+    "Decimal": objects(Decimal),
+    "Fraction": objects(Fraction),
+    "list of Decimal": nested(Decimal),
+    "pandas": frame,
+    "pandas float32": lambda values: frame(values).astype("float32"),
+    "pandas nullable": lambda values: frame(values).astype("Int64"),
+    "pandas Sparse": lambda values: frame(values).astype(pd.SparseDtype("float", 0.0)),
+    "pandas categories": lambda values: frame(values).astype("category"),
+    "pandas objects": lambda values: frame(objects(Decimal)(values)),
+    "pandas of pyarrow": lambda values: frame(values).astype("double[pyarrow]"),
+    "polars": polars,
+    "polars integers": lambda values: polars(values.astype(int)),
+    "polars Decimal": lambda values: polars(values.astype(int)).cast(pl.Decimal(10, 2)),
+    "pyarrow": arrow,
+    "pyarrow decimals": arrow_decimals,
+    "torch": torch.asarray,
+    "torch integers": lambda values: torch.asarray(values).int(),
+    "torch not contiguous": lambda values: torch.asarray(values.T.copy()).mT,
+    "torch negated": negated,
+    "list of tensors": lambda values: list(torch.asarray(values)),
+}
+
+
+def of_torch(values):
+    return isinstance(values, torch.Tensor)
+
+
+@ARGUMENT
+@pytest.mark.parametrize("container", READ)
+def test_numbers_in_any_container(container, argument):
+    values = VALUES[argument]
+    if values.ndim == 1 and container == "torch not contiguous":
+        pytest.skip("a vector has no other order")
+    if argument == "X" and container == "memoryview":
+        values = np.ascontiguousarray(values)
+    held = READ[container](values)
+    single = "float32" in container
+    for use in USES[argument]:
+        # tensors stay tensors, and do not mix with arrays
+        if of_torch(held) and argument != "X" and use in (run, run_batch, lam_max, tune):
+            continue
+        if use is tune:
+            continue  # as `run_batch`, and takes longer
+        found, expected = use(**{argument: held}), use(**{argument: values})
+        if use is run_batch:
+            found, expected = np.asarray(found.coef), expected.coef
+        rtol = 1e-5 if single else 1e-12
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol, err_msg=use.__name__)
+
+
+def test_matrices_of_numpy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        matrix = np.asmatrix(X)
+    for use in (run, fit, predict, score):
+        np.testing.assert_allclose(use(X=matrix), use(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_], ids=["Python", "NumPy"])
+def test_true_and_false(kind):
+    held = objects(kind)(X > 0)
+    for use in (run, fit, predict):
+        for each in (held, X > 0, frame(X > 0).astype("boolean"), polars(X > 0), arrow(X > 0)):
+            np.testing.assert_allclose(use(X=each), use(X=(X > 0) * 1.0), rtol=1e-12)
+
+
+def test_columns_of_several_types():
+    mixed = pd.DataFrame({"a": X[:, 0].astype(int), "b": X[:, 1] > 0, "c": X[:, 2].astype("f4")})
+    expected = np.column_stack([X[:, 0], X[:, 1] > 0, X[:, 2]])
+    for held in (mixed, pl.from_pandas(mixed), pa.Table.from_pandas(mixed)):
+        for use in (run, fit, predict):
+            np.testing.assert_allclose(use(X=held), use(X=expected), rtol=1e-12)
+
+
+def test_integers_beyond_double_precision_are_rounded():
+    large = X.astype(int) + 2**60
+    for held in (large, large.tolist(), large.astype(np.uint64), objects(int)(large)):
+        for use in (run, fit, predict):
+            np.testing.assert_allclose(use(X=held), use(X=large.astype(float)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype"),
+    [
+        (lambda X: X.astype("f2"), "float16"),
+        (lambda X: X.astype(np.longdouble), np.dtype(np.longdouble)),
+        (lambda X: torch.asarray(X).half(), "torch.float16"),
+        (lambda X: torch.asarray(X).bfloat16(), "torch.bfloat16"),
+    ],
+    ids=["half", "extended", "torch half", "torch bfloat16"],
+)
+def test_other_precisions(made, dtype):
+    """Functions compute in the precision of X, and estimators in double precision."""
+    if dtype == np.dtype(float):
+        pytest.skip("there is no extended precision here")
+    for use in (run, run_batch, lam_max):
+        with pytest.raises(TypeError, match=f"X has dtype {dtype}; use float32 or float64"):
+            use(X=made(X))
+    for use in (fit, predict):
+        np.testing.assert_allclose(use(X=made(X)), use(), rtol=1e-12)
+
+
+def test_estimators_compute_what_dask_has():
+    for held in (dask.array.from_array(X), dask.dataframe.from_pandas(frame(X), npartitions=2)):
+        for use in (fit, predict, score):
+            np.testing.assert_allclose(use(X=held), use(), rtol=1e-12)
+    for bad in (np.ma.masked_array(X, X > 3), X.astype("M8[D]")):
+        for use in (fit, predict, score):
+            with pytest.raises(TypeError, match=r"X is a masked array|X must hold real numbers"):
+                use(X=dask.array.from_array(bad))
+
+
+# ------------------------------------------------------------------------------------------------
+# What is refused, everywhere in the same words
+# ------------------------------------------------------------------------------------------------
+
+
+def dates(values):
+    return values.astype("M8[D]")
+
+
+def spans(values):
+    return values.astype("m8[D]")
+
+
+def first_column(change):
+    """A frame of which one column is something else; a series of that."""
+
+    def made(values):
+        column = change(values if values.ndim == 1 else values[:, 0])
+        return column if values.ndim == 1 else frame(values).assign(a=column)
+
+    return made
+
+
+def first_polars(dtype):
+    def made(values):
+        column = pl.Series("a", values.astype(int).tolist() if values.ndim == 1 else [*range(12)])
+        column = column.cast(dtype)
+        return column if values.ndim == 1 else polars(values).with_columns(column)
+
+    return made
+
+
+def first_arrow(dtype):
+    def made(values):
+        column = pa.array(range(12), pa.int64()).cast(dtype)
+        return column if values.ndim == 1 else arrow(values).set_column(0, "a", column)
+
+    return made
+
+
+def some_missing(marker):
+    """Objects of which the first is a mark."""
+
+    def made(values):
+        held = objects(float)(values)
+        held.flat[0] = marker
+        return held
+
+    return made
+
+
+def as_tensor(change):
+    return lambda values: change(torch.asarray(values.copy()))
+
+
+def nested_tensor(layout):
+    return lambda tensor: torch.nested.nested_tensor(list(torch.atleast_2d(tensor)), layout=layout)
+
+
+def masked_tensor(tensor):
+    return torch.masked.masked_tensor(tensor, tensor > 0)
+
+
+class Fails:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("there is nothing")
+
+
+MASKED = "{} is a masked array; fill or drop the masked entries first"
+NOT_REAL = "{} must hold real numbers"
+COLUMN = "(column 'a' of )?{} must hold real numbers"
+SPARSE = r"{} is a torch sparse tensor \(torch.sparse_{kind}\); pass {}.to_dense\(\)"
+
+REFUSED = {
+    "masked": (lambda values: np.ma.masked_array(values, values > 3), MASKED),
+    "masked, without a mask": (np.ma.masked_array, MASKED),
+    "masked, by rows": (lambda values: list(np.ma.masked_array(values, values > 3)), MASKED),
+    "masked constant": (lambda values: some_missing(np.ma.masked)(values).tolist(), MASKED),
+    "masked object": (some_missing(np.ma.masked), MASKED),
+    "dates": (dates, NOT_REAL),
+    "spans of time": (spans, NOT_REAL),
+    "list of dates": (lambda values: list(dates(values)), NOT_REAL),
+    "objects of dates": (lambda values: dates(values).astype(object), NOT_REAL),
+    "objects of NumPy's dates": (objects(lambda value: np.datetime64(int(value), "D")), NOT_REAL),
+    "objects of NumPy's spans": (objects(lambda value: np.timedelta64(int(value), "D")), NOT_REAL),
+    "datetime.timedelta": (nested(lambda value: dt.timedelta(value)), NOT_REAL),
+    "texts": (lambda values: values.astype(str), NOT_REAL),
+    "list of texts": (nested(str), NOT_REAL),
+    "objects of texts": (objects(str), NOT_REAL),
+    "bytes": (lambda values: values.astype("S"), NOT_REAL),
+    "variable texts": (lambda values: values.astype(np.dtypes.StringDType()), NOT_REAL),
+    "text": (lambda values: "12", NOT_REAL),
+    "a date": (lambda values: np.datetime64("2020-01-01"), NOT_REAL),
+    "numbers and a text": (lambda values: some_missing("1")(values).tolist(), NOT_REAL),
+    "objects of complex": (objects(complex), NOT_REAL),
+    "objects of NumPy's complex": (objects(np.complex128), NOT_REAL),
+    "structured": (lambda values: values.astype([("a", float)]), NOT_REAL),
+    "records": (lambda values: values.astype([("a", float)]).view(np.recarray), NOT_REAL),
+    "a number too large": (some_missing(10**400), NOT_REAL),
+    "mapping": (lambda values: {"a": values}, NOT_REAL),
+    "set": (lambda values: {1.0, 2.0}, NOT_REAL),
+    "generator": (iter, NOT_REAL),
+    "ragged": (lambda values: [[1.0, 2.0], [3.0]], "{} cannot be read as an array"),
+    "an array that fails": (lambda values: Fails(), "{} cannot be read as an array: there is"),
+    "pandas texts": (first_column(lambda column: column.astype(str)), NOT_REAL),
+    "pandas categories of texts": (
+        lambda values: frame(values.astype(str)).astype("category"),
+        NOT_REAL,
+    ),
+    "pandas dates": (lambda values: frame(values).apply(pd.to_datetime), COLUMN),
+    "pandas date": (first_column(pd.to_datetime), COLUMN),
+    "pandas date with a zone": (first_column(lambda c: pd.to_datetime(c, utc=True)), COLUMN),
+    "pandas span": (first_column(pd.to_timedelta), COLUMN),
+    "pandas period": (first_column(lambda c: pd.period_range("2000", periods=len(c))), COLUMN),
+    "pandas span as object": (
+        first_column(lambda c: pd.Series([*spans(c)], dtype=object)),
+        NOT_REAL,
+    ),
+    "pandas categories of dates": (
+        first_column(lambda c: pd.Series(pd.to_datetime(c)).astype("category")),
+        NOT_REAL,
+    ),
+    "pandas of pyarrow, date": (
+        first_column(lambda c: pd.Series(dates(c)).astype("date32[pyarrow]")),
+        COLUMN,
+    ),
+    "pandas of pyarrow, time": (
+        first_column(lambda c: pd.Series(dates(c)).astype("timestamp[us][pyarrow]")),
+        COLUMN,
+    ),
+    "pandas of pyarrow, span": (
+        first_column(lambda c: pd.Series(spans(c)).astype("duration[us][pyarrow]")),
+        COLUMN,
+    ),
+    "polars date": (first_polars(pl.Date), COLUMN),
+    "polars datetime": (first_polars(pl.Datetime("us")), COLUMN),
+    "polars duration": (first_polars(pl.Duration("us")), COLUMN),
+    "polars time": (first_polars(pl.Time), COLUMN),
+    "polars texts": (first_polars(pl.String), NOT_REAL),
+    "polars lazy": (lambda values: pl.LazyFrame({"a": [1.0]}), r"{} is a lazy frame; pass {}.coll"),
+    "pyarrow date": (first_arrow(pa.timestamp("us")), COLUMN),
+    "pyarrow duration": (first_arrow(pa.duration("us")), COLUMN),
+    "pyarrow texts": (first_arrow(pa.string()), NOT_REAL),
+    "torch coo": (as_tensor(torch.Tensor.to_sparse), SPARSE.replace("{kind}", "coo")),
+    "torch meta": (as_tensor(lambda tensor: tensor.to("meta")), "{} is a tensor on the meta devic"),
+    "torch nested": (as_tensor(nested_tensor(torch.strided)), "{} is a nested tensor"),
+    "torch jagged": (as_tensor(nested_tensor(torch.jagged)), "{} is a nested tensor"),
+    "torch quantized": (
+        as_tensor(lambda x: torch.quantize_per_tensor(x.float(), 1.0, 0, torch.qint8)),
+        r"{} is a quantized tensor; pass {}.dequantize\(\)",
+    ),
+    "torch of oneDNN": (
+        as_tensor(lambda tensor: tensor.float().to_mkldnn()),
+        r"{} is a torch tensor of layout torch._mkldnn; pass {}.to_dense\(\)",
+    ),
+    "torch with gradients": (
+        as_tensor(torch.Tensor.requires_grad_),
+        r"{} requires gradients, and none are taken here; pass {}.detach\(\)",
+    ),
+    "torch parameter": (as_tensor(torch.nn.Parameter), "{} requires gradients"),
+    "torch float8": (as_tensor(lambda x: x.to(torch.float8_e4m3fn)), "{} has dtype torch.float8_e"),
+    "torch masked": (as_tensor(masked_tensor), MASKED),
+    "tensors with gradients": (
+        lambda values: [torch.asarray(row).requires_grad_() for row in values],
+        "{} cannot be read as an array: Can't call numpy",
+    ),
+}
+
+
+@ARGUMENT
+@pytest.mark.parametrize("container", REFUSED)
+def test_what_is_refused(container, argument):
+    made, message = REFUSED[container]
+    texts = set()
+    for use in USES[argument]:
+        with pytest.raises((TypeError, ValueError), match=message.replace("{}", argument)) as error:
+            use(**{argument: made(VALUES[argument])})
+        texts.add(str(error.value))
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("container", [name for name in REFUSED if "date" in name])
+def test_batches_of_frames(container):
+    made, _ = REFUSED[container]
+    with pytest.raises((TypeError, ValueError), match=r"X (must hold|cannot be read)"):
+        run_batch(X=[made(X), made(X)], y=[Y, Y])
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [
+        ("coo", torch.Tensor.to_sparse),
+        ("csr", torch.Tensor.to_sparse_csr),
+        ("csc", torch.Tensor.to_sparse_csc),
+        ("bsr", lambda tensor: tensor.to_sparse_bsr((1, 1))),
+        ("bsc", lambda tensor: tensor.to_sparse_bsc((1, 1))),
+    ],
+)
+def test_sparse_tensors(kind, made):
+    tensor = made(torch.asarray(X))
+    message = SPARSE.replace("{}", "X").replace("{kind}", kind) + ", or X as a scipy.sparse matrix"
+    for use in USES["X"]:
+        with pytest.raises(TypeError, match=message):
+            use(X=tensor)
+
+
+@ARGUMENT
+@pytest.mark.parametrize(
+    "made",
+    [
+        some_missing(None),
+        lambda values: some_missing(None)(values).tolist(),
+        some_missing(float("nan")),
+        some_missing(pd.NA),
+        lambda values: frame(values).mask(frame(values) > 3).astype("Float64"),
+        lambda values: frame(values).mask(frame(values) > 3).astype("double[pyarrow]"),
+        lambda values: frame(values > 3).astype("boolean").mask(frame(values) > 3),
+        lambda values: pl.DataFrame(polars(values)).select(pl.all().replace(4.0, None)),
+    ],
+    ids=["None", "list", "NaN", "NA", "nullable", "pyarrow", "boolean", "polars"],
+)
+def test_missing_values(made, argument):
+    if argument != "X" and isinstance(made(Y), pl.DataFrame):
+        pytest.skip("a frame is not a vector")
+    for use in USES[argument]:
+        with pytest.raises(ValueError, match="NaN"):
+            use(**{argument: made(VALUES[argument])})
+
+
+@ARGUMENT
+@pytest.mark.parametrize("made", [np.asarray, frame, torch.asarray], ids=["", "pandas", "torch"])
+def test_complex_numbers(made, argument):
+    for use in USES[argument]:
+        with pytest.raises((TypeError, ValueError), match=r"must be real|Complex data not"):
+            use(**{argument: made(VALUES[argument] + 1j)})
+
+
+@pytest.mark.parametrize("argument", ["y", "sample_weight"])
+def test_sparse_vectors(argument):
+    for use in USES[argument]:
+        with pytest.raises(TypeError, match=f"{argument} is sparse, and must be dense"):
+            use(**{argument: sparse.csr_array(Y[:, None])})
+
+
+@ARGUMENT
+def test_numbers_alone(argument):
+    for use in USES[argument]:
+        if (argument, use) != ("sample_weight", fit):  # which is the same for all rows
+            with pytest.raises((TypeError, ValueError)):
+                use(**{argument: 1.0})
+
+
+def test_nothing():
+    for use in USES["X"]:
+        with pytest.raises(TypeError, match="X must hold real numbers, got None"):
+            use(X=None)
+    for use in USES["y"]:
+        with pytest.raises((TypeError, ValueError), match=r"got None|target y is None"):
+            use(y=None)
+
+
+ESTIMATORS = [
+    getattr(sp, name)
+    for name in sp.__all__
+    if isinstance(getattr(sp, name), type) and hasattr(getattr(sp, name), "fit")
+]
+
+
+@ARGUMENT
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_estimator_refuses_masks_and_dates(estimator, argument):
+    good = {"X": X, "y": Y, "sample_weight": None}
+    for made, message in (REFUSED[name] for name in ("masked", "dates", "spans of time")):
+        bad = {**good, argument: made(VALUES[argument])}
+        with pytest.raises(TypeError, match=message.format(argument)):
+            estimator().fit(bad["X"], bad["y"], bad["sample_weight"])
+
+
+def test_estimators_keep_the_names_of_columns():
+    for held in (frame(X), polars(X), arrow(X)):
+        fitted = model().fit(held, Y)
+        assert fitted.feature_names_in_.tolist() == NAMES
+        fitted.predict(held)
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.predict(frame(X)[["b", "a", "c"]])
+
+
+@pytest.mark.parametrize("made", [REFUSED["masked"][0], dates], ids=["masked", "dates"])
+def test_simulated_models_refuse_them_too(made):
+    truth, bad = sp.simulate.LinearModel(np.ones(12)), made(Y)
+    calls = {
+        "mean": lambda: sp.simulate.LinearModel(np.ones(12), mean=bad),
+        "coef": lambda: truth.risk(bad),
+        "intercept": lambda: truth.risk(np.ones((12, 12)), intercept=bad),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=f"{name} (is a masked|must hold real numbers)"):
+            call()
