@@ -1,22 +1,25 @@
 r"""The duality gap: how far the objective of each iterate can be from the smallest one.
 
-Of the objective :math:`P(b) = h(y - Xb) + g(b)`, every vector w gives a lower bound,
+Every vector w gives a lower bound of the objective :math:`P(b) = h(y - Xb) + g(b)`,
 
 .. math:: P(b) \ge D(w) = \langle w, y \rangle - h^*(w) - g^*(X^\top w),
 
-by Fenchel's inequality for the loss and for the penalty. The dual iterates are such vectors, up to
-sign and scale: :math:`w^t = -u^t`, in the units of Chambolle–Pock. The histories of a path hold
-:math:`X^\top u^t`, too, so that no iterate needs another product with X. Each :math:`w^t` is
+by Fenchel's inequality for the loss h and for the penalty g. The dual iterates are such vectors,
+up to sign and scale: :math:`w^t = -u^t` in the units of Chambolle–Pock. So are their averages, which
+settle where the iterates still oscillate. The histories of a path hold :math:`X^\top u^t`, too, so
+that bounds need no further product for each iterate. Most vectors give the bound
+:math:`-\infty`, and are first changed a little:
 
-- made orthogonal to the columns that are not penalised, the intercept's among them, and then
-- divided by the smallest number that makes both conjugates finite.
+- their products with some columns of X are made right. Unpenalised columns, the intercept's among
+  them, need products of zero; those of nonzero coefficients are often a little too large.
+- they are then divided by the smallest number that makes both conjugates finite.
 
-The gap of iterate t is :math:`P(b^t)` less the largest bound of the dual iterates up to t.
+The gap of iterate t is :math:`P(b^t)` less the largest bound up to t.
 
-A penalty g that is not convex has no such bounds. Its local linear approximation at :math:`b^t`,
-the lasso with weights :math:`g'(|b^t_j|)`, has; :math:`b^t` minimises the loss plus that lasso
-if and only if it is a stationary point of the objective. Its gap is computed at :math:`b^t`, from
-:math:`w^t` alone.
+A penalty that is not convex has no such bounds. Its local linear approximation at :math:`b^t`,
+the lasso with weights :math:`g'(|b^t_j|)`, has; and :math:`b^t` minimises the loss plus that lasso
+if and only if it is a stationary point of the objective. Its gap is taken at :math:`b^t`, from
+the bounds of iteration t alone: the next one has another approximation.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ import numpy as np
 
 from steinpath._support.arrays import Array, cast, clip, like, namespace, take, to_numpy
 from steinpath.algorithms._base import ProximalMaps
+from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty, largest_ratio
+from steinpath.problem._rows import Rows
 
 if TYPE_CHECKING:
     from steinpath.engine._path import Path
@@ -37,8 +42,7 @@ if TYPE_CHECKING:
 # Iterates that are looked at together.
 _ITERATES = 64
 
-# Columns that duals are made orthogonal to are copied: at most so many numbers, or as many as the
-# path itself has.
+# Some columns of X are copied: at most so many numbers, or as many as the path itself has.
 _LARGEST_COPY = 2**24
 
 
@@ -54,125 +58,171 @@ def duality_gap(path: Path) -> Array:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             try:
                 gaps = _gaps(path, path.maps)
-            except (_UnknownGapError, NotImplementedError):
+            except (_TooManyColumnsError, NotImplementedError):
                 pass
     return like(gaps, path.iterates)
 
 
-class _UnknownGapError(Exception):
-    """The gap is not known."""
+class _TooManyColumnsError(Exception):
+    """Columns are too many to be copied."""
 
 
 def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
     loss, rows, penalty = maps.dual_map.loss, maps.dual_map.rows, maps.primal_map.penalty
-    xp = namespace(path.iterates)
+    xp, unit = namespace(path.iterates), maps.dual_map.scale
     target = cast(path.data.target[:, 0, :], xp.float64)
-    span = _Span.of(path, _columns_to_fix(path, penalty))
+    spans = _spans(path, penalty)
+    mean_w, mean_z = _RunningMean(), _RunningMean()
     found = []
     for start in range(0, path.n_iter + 1, _ITERATES):
         b, products, u, eta = (
             cast(history[start : start + _ITERATES, :], xp.float64).T
             for history in (path.iterates, path.products, path.duals, path.etas)
         )
-        w, z = -u / maps.dual_map.scale, -rows.root * eta / maps.dual_map.scale
-        if penalty.convex:
-            cost = xp.stack([penalty.value(b[:, k]) for k in range(b.shape[1])])
-            slopes = xp.zeros_like(z)
-        else:
-            slopes = penalty.derivative(xp.abs(b))
-            cost = xp.sum(slopes * xp.abs(b), axis=0)
-        if span is not None:
-            w, z = span.fixed(w, z, clip(z, -slopes, slopes))
-        gauge = penalty.gauge(z) if penalty.convex else largest_ratio(xp.abs(z), slopes)
-        gauge = xp.maximum(gauge, loss.gauge(w, rows))
-        factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
-        w, z = factor * w, factor * z
-        primal = loss.value(target - products, rows) + cost
-        dual = rows.total(w * target) - loss.conjugate(w, rows)
-        if penalty.convex:
-            dual = dual - penalty.conjugate(z)
-        found.append(to_numpy(xp.stack([primal, dual])))
-    primal, dual = np.concatenate(found, axis=1)
-    dual = np.where(np.isnan(dual), -math.inf, dual)
-    dual = np.maximum.accumulate(dual) if penalty.convex else np.maximum(dual, dual[0])
-    gaps = np.maximum(primal - dual, 0.0)  # less than 0 is rounding
+        local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))
+        primal = loss.value(target - products, rows) + local.value(b)
+        w, z = -u / unit, -rows.root * eta / unit
+        bounds = [
+            _bound(*(span.corrected(w, z, local.to_domain(z)) if span else (w, z)), target, loss, rows, local)
+            for w, z in ((w, z), (mean_w(w), mean_z(z)))
+            for span in spans
+        ]
+        found.append(np.stack([to_numpy(each) for each in (primal, *bounds)]))
+    primal, *bounds = np.concatenate(found, axis=1)
+    dual = np.fmax.reduce(bounds)
+    dual = np.fmax.accumulate(dual) if penalty.convex else np.fmax(dual, dual[0])
+    gaps = np.maximum(primal - dual, 0.0)  # what is below zero is rounding
     return np.where(np.isnan(gaps), math.inf, gaps)
 
 
-def _columns_to_fix(path: Path, penalty: Penalty) -> np.ndarray:
-    """Return the columns whose products with duals are to be right, not only small enough.
+def _bound(
+    w: Array, z: Array, target: Array, loss: Loss, rows: Rows, penalty: Penalty | _LocalLasso
+) -> Array:
+    """Return the bounds of vectors w with products ``z = Xᵀ w``, once they are small enough."""
+    xp = namespace(w)
+    gauge = xp.maximum(loss.gauge(w, rows), penalty.gauge(z))
+    factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
+    w, z = factor * w, factor * z
+    return rows.total(w * target) - loss.conjugate(w, rows) - penalty.conjugate(z)
 
-    These are the unpenalised ones, to which feasible duals are orthogonal. Where the penalty is
-    not convex, they are also those of large coefficients, which are hardly penalised.
+
+@dataclass(frozen=True, eq=False)
+class _LocalLasso:
+    """The local linear approximation of a penalty: a lasso with weights for each iterate."""
+
+    weights: Array  # (p, iterates)
+
+    def value(self, b: Array) -> Array:
+        xp = namespace(b)
+        return xp.sum(self.weights * xp.abs(b), axis=0)
+
+    def conjugate(self, z: Array) -> Array:
+        return namespace(z).zeros_like(z[0, :])
+
+    def gauge(self, z: Array) -> Array:
+        return largest_ratio(namespace(z).abs(z), self.weights)
+
+    def to_domain(self, z: Array) -> Array:
+        return clip(z, -self.weights, self.weights)
+
+
+class _RunningMean:
+    """Mean of all vectors up to each of them, those of iteration s counting s² times."""
+
+    def __init__(self) -> None:
+        self._next, self._total = 0, None
+
+    def __call__(self, block: Array) -> Array:
+        xp = namespace(block)
+        times = like(np.arange(self._next, self._next + block.shape[1]), block)
+        sums = xp.cumulative_sum(times**2 * block, axis=1)
+        if self._total is not None:
+            sums = sums + self._total
+        self._next, self._total = self._next + block.shape[1], sums[:, -1:]
+        counts = times * (times + 1) * (2 * times + 1) / 6
+        return sums / xp.maximum(counts, xp.ones_like(counts))
+
+
+# ------------------------------------------------------------------------------------------------
+# Columns with which duals have the products that they should have
+# ------------------------------------------------------------------------------------------------
+
+
+def _spans(path: Path, penalty: Penalty) -> list[_Span | None]:
+    """Return the span of the unpenalised columns, and that with those of nonzero coefficients.
+
+    With the first, vectors can be made feasible by a factor. The second leaves less to the factor.
     """
     xp, p = namespace(path.iterates), path.design.shape[1]
+    free, active = penalty.free(p), to_numpy(path.iterates[-1, :] != 0)
     if penalty.convex:
-        free = penalty.free(p)
         penalised = cast(path.design.array(~free), xp.float64)
-        none = math.isinf(float(penalty.gauge(penalised)))  # as with lam = 0
-        return np.flatnonzero(free | none)
-    last = xp.abs(cast(path.iterates[-1, :], xp.float64))
-    slope, steepest = penalty.derivative(last), penalty.derivative(xp.zeros_like(last))
-    return np.flatnonzero(to_numpy(slope <= steepest / 2))
+        gauge = float(penalty.gauge(penalised))
+        free = free | math.isinf(gauge)  # as it is where lam is zero
+        active = active & (gauge > 0)  # otherwise all products are feasible
+    if not _may_copy(path, free):
+        raise _TooManyColumnsError
+    spans = [_Span.of(path, free) if free.any() else None]
+    if (active & ~free).any() and _may_copy(path, active | free):
+        spans.append(_Span.of(path, active | free))
+    return spans
+
+
+def _may_copy(path: Path, columns: np.ndarray) -> bool:
+    size = sum(path.design.shape)
+    return int(columns.sum()) * size <= max(_LARGEST_COPY, 2 * (path.n_iter + 1) * size)
 
 
 @dataclass(frozen=True, eq=False)
 class _Span:
     """The span of some columns of X."""
 
-    #: Which columns, of shape (p, 1), and their norms.
-    chosen: Array
+    #: Indices of the columns, and their mask of shape (p, 1).
     columns: np.ndarray
-    norms: Array
+    chosen: Array
     #: An orthonormal basis, the same times the weights of the rows, and Xᵀ times that.
     basis: Array
     weighted: Array
     images: Array
-    #: Coordinates in the basis of the columns, divided by their norms.
-    coordinates: Array
+    #: From products with the columns to those with the basis.
+    inverse: Array
 
     @classmethod
-    def of(cls, path: Path, columns: np.ndarray) -> _Span | None:
-        """Return the span of some columns of a path's design; None if there are none."""
-        design, xp, k = path.design, namespace(path.iterates), len(columns)
-        n, p = design.shape
-        if not k:
-            return None
-        if k * (n + p) > max(_LARGEST_COPY, 2 * (path.n_iter + 1) * (n + p)):
-            raise _UnknownGapError
+    def of(cls, path: Path, mask: np.ndarray) -> _Span:
+        """Return the span of some columns of a path's design."""
+        design, xp = path.design, namespace(path.iterates)
+        columns = np.flatnonzero(mask)
+        (n, p), k = design.shape, len(columns)
         unit = np.zeros((p, k))
         unit[columns, np.arange(k)] = 1.0
         block = cast(design.forward(design.array(unit)), xp.float64)
-        # a sum with weights is one of the rows times their roots
-        weights, roots = 1.0, 1.0
+        weights = xp.ones_like(block[:, :1])
         if design.rows.weights is not None:
             weights = cast(design.rows.weights, xp.float64)[:, None]
-            roots = xp.sqrt(weights)
-        norms = xp.linalg.vector_norm(roots * block, axis=0, keepdims=True)
+        roots = xp.sqrt(weights)  # sums with weights are those of rows times their roots
+        norms = xp.linalg.vector_norm(roots * block, axis=0)
         norms = xp.where(norms > 0, norms, xp.ones_like(norms))
-        basis, coordinates = xp.linalg.qr(roots * block / norms)
-        # columns that depend on others add no direction
+        basis, triangle = xp.linalg.qr(roots * block / norms)
         rounding = max(n, k) * float(xp.finfo(path.iterates.dtype).eps)
-        if k > n or float(xp.min(xp.abs(xp.linalg.diagonal(coordinates)))) <= rounding:
-            left, values, right = xp.linalg.svd(coordinates, full_matrices=False)
+        if k <= n and xp.all(xp.abs(xp.linalg.diagonal(triangle)) > rounding):
+            inverse = xp.linalg.inv(triangle).T
+        else:  # columns that depend on others add no direction
+            left, values, right = xp.linalg.svd(triangle, full_matrices=False)
             rank = int(xp.sum(cast(values > rounding * values[0], xp.int64)))
-            basis = basis @ left[:, :rank]
-            coordinates = values[:rank, None] * right[:rank, :]
+            basis, inverse = basis @ left[:, :rank], right[:rank, :] / values[:rank, None]
         basis = basis / roots
         images = cast(design.adjoint(design.array(basis)), xp.float64)
-        chosen = design.array(unit.any(axis=1))[:, None] > 0
-        return cls(chosen, columns, norms.T, basis, weights * basis, images, coordinates)
+        chosen = design.array(mask)[:, None] > 0
+        return cls(columns, chosen, basis, weights * basis, images, inverse / norms)
 
-    def fixed(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
-        """Change duals w, and ``z = Xᵀ w``, so that z is as wanted at the chosen columns.
+    def corrected(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
+        """Change vectors w, and ``z = Xᵀ w``, so that z is as wanted at the columns.
 
-        If the columns depend on each other, z is as near to that as it can be.
+        If columns depend on each other, it is as near to that as it can be.
         """
-        xp = namespace(w)
-        change, exact = self.weighted.T @ w, True
-        if xp.any(wanted != 0):
-            exact = self.coordinates.shape[0] == len(self.columns)
-            some = take(wanted, self.columns) / self.norms
-            change = change - xp.linalg.pinv(self.coordinates).T @ some
+        xp, wanted_here = namespace(w), take(wanted, self.columns)
+        change = self.weighted.T @ w - self.inverse @ wanted_here
         w, z = w - self.basis @ change, z - self.images @ change
-        return w, xp.where(self.chosen, wanted, z) if exact else z
+        if self.inverse.shape[0] == len(self.columns) or not xp.any(wanted_here != 0):
+            z = xp.where(self.chosen, wanted, z)  # no rounding is left
+        return w, z

@@ -94,6 +94,11 @@ class Penalty(Registered, ABC):
         """Smallest number by which ``z`` is to be divided for a finite conjugate."""
         raise NotImplementedError(f"{type(self).__name__} has no conjugate")
 
+    def to_domain(self, z: Array) -> Array:
+        """Return a point where the conjugate is finite, near ``z``, and ``z`` if it is there."""
+        xp, gauge = namespace(z), self.gauge(z)
+        return z / xp.maximum(gauge, xp.ones_like(gauge))
+
     def derivative(self, size: Array) -> Array:
         """Derivative at coefficients of absolute value ``size``; at 0, that from the right.
 
@@ -254,10 +259,11 @@ class SeparablePenalty(Penalty):
         return xp.sum(total, axis=0)
 
     def gauge(self, z: Array) -> Array:
-        xp = namespace(z)
-        *_, (_, height, curvature) = self._derivative_pieces(z)
-        bound = xp.where(curvature > 0, xp.zeros_like(height) + math.inf, height)
-        return largest_ratio(xp.abs(z), bound)
+        return largest_ratio(namespace(z).abs(z), self._bound(z))
+
+    def to_domain(self, z: Array) -> Array:
+        bound = self._bound(z)
+        return clip(z, -bound, bound)
 
     def check_size(self, p: int) -> None:
         if self.weights is not None and len(self.weights) != p:
@@ -272,6 +278,12 @@ class SeparablePenalty(Penalty):
         return (
             f"{type(self).__name__}({', '.join(rest)}{', weights=…' * (self.weights is not None)})"
         )
+
+    def _bound(self, z: Array) -> Array:
+        """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
+        xp = namespace(z)
+        *_, (_, height, curvature) = self._derivative_pieces(z)
+        return xp.where(curvature > 0, xp.zeros_like(height) + math.inf, height)
 
     def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
         """Where each linear piece of the penalty's derivative begins, its height and its slope.
@@ -542,6 +554,10 @@ class GroupLasso(Penalty):
         norms = self._norms(z)
         return largest_ratio(norms, self._lam(norms))
 
+    def to_domain(self, z: Array) -> Array:
+        keep, _ = self._shrinkage(z, 1.0)
+        return z - self._groups.spread(keep) * z  # Moreau: the projection is what the map takes off
+
     def check_size(self, p: int) -> None:
         if len(self.groups) != p:
             raise ValueError(
@@ -638,9 +654,12 @@ class FreeIntercept(Penalty):
         return self.features.conjugate(z[:-1, ...])
 
     def gauge(self, z: Array) -> Array:
-        xp = namespace(z)
-        free = largest_ratio(xp.abs(z[-1:, ...]), xp.zeros_like(z[-1:, ...]))
-        return xp.maximum(self.features.gauge(z[:-1, ...]), free)
+        rest = NoPenalty().gauge(z[-1:, ...])
+        return namespace(z).maximum(self.features.gauge(z[:-1, ...]), rest)
+
+    def to_domain(self, z: Array) -> Array:
+        parts = self.features.to_domain(z[:-1, ...]), NoPenalty().to_domain(z[-1:, ...])
+        return namespace(z).concat(parts, axis=0)
 
     def derivative(self, size: Array) -> Array:
         xp, last = namespace(size), size[-1:, ...]
