@@ -120,7 +120,7 @@ class DistributedPath(RemotePath):
         return self._ask(_objective)[0]
 
     @property
-    def gap(self) -> Array:  # type: ignore[override]
+    def gap(self) -> Array:
         """The duality gap is not available: its bounds need all rows in one place."""
         raise ValueError(
             "the duality gap is not available for rows on a cluster; compare objectives of runs "

@@ -5,9 +5,9 @@ Every vector w gives a lower bound of the objective :math:`P(b) = h(y - Xb) + g(
 .. math:: P(b) \ge D(w) = \langle w, y \rangle - h^*(w) - g^*(X^\top w),
 
 by Fenchel's inequality for the loss h and for the penalty g. The dual iterates are such vectors,
-up to sign and scale: :math:`w^t = -u^t` in the units of Chambolle–Pock. So are their averages, which
-settle where the iterates still oscillate. The histories of a path hold :math:`X^\top u^t`, too, so
-that bounds need no further product for each iterate. Most vectors give the bound
+up to sign and scale: :math:`w^t = -u^t` in the units of Chambolle–Pock. So are their averages,
+which settle where the iterates still oscillate. The histories of a path hold :math:`X^\top u^t`,
+too, so that bounds need no further product for each iterate. Most vectors give the bound
 :math:`-\infty`, and are first changed a little:
 
 - their products with some columns of X are made right. Unpenalised columns, the intercept's among
@@ -24,6 +24,7 @@ the bounds of iteration t alone: the next one has another approximation.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -53,13 +54,11 @@ def duality_gap(path: Path) -> Array:
     nor where the unpenalised columns are too many to be copied.
     """
     gaps = np.full(path.n_iter + 1, math.inf)
+    unknown = contextlib.suppress(_TooManyColumnsError, NotImplementedError)
     if isinstance(path.maps, ProximalMaps):
         # a bound that overflows is none
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            try:
-                gaps = _gaps(path, path.maps)
-            except (_TooManyColumnsError, NotImplementedError):
-                pass
+        with unknown, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            gaps = _gaps(path, path.maps)
     return like(gaps, path.iterates)
 
 
@@ -82,24 +81,32 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
         local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))
         primal = loss.value(target - products, rows) + local.value(b)
         w, z = -u / unit, -rows.root * eta / unit
+        vectors = (w, z), (mean_w(w), mean_z(z))
         bounds = [
-            _bound(*(span.corrected(w, z, local.to_domain(z)) if span else (w, z)), target, loss, rows, local)
-            for w, z in ((w, z), (mean_w(w), mean_z(z)))
-            for span in spans
+            _bound(w, z, target, loss, rows, local, span) for w, z in vectors for span in spans
         ]
         found.append(np.stack([to_numpy(each) for each in (primal, *bounds)]))
     primal, *bounds = np.concatenate(found, axis=1)
-    dual = np.fmax.reduce(bounds)
-    dual = np.fmax.accumulate(dual) if penalty.convex else np.fmax(dual, dual[0])
+    dual = np.max(np.where(np.isfinite(bounds), bounds, -math.inf), axis=0)
+    # zero, at which duals start, is feasible whatever the penalty
+    dual = np.maximum.accumulate(dual) if penalty.convex else np.maximum(dual, dual[0])
     gaps = np.maximum(primal - dual, 0.0)  # what is below zero is rounding
     return np.where(np.isnan(gaps), math.inf, gaps)
 
 
 def _bound(
-    w: Array, z: Array, target: Array, loss: Loss, rows: Rows, penalty: Penalty | _LocalLasso
+    w: Array,
+    z: Array,
+    target: Array,
+    loss: Loss,
+    rows: Rows,
+    penalty: Penalty | _LocalLasso,
+    span: _Span | None,
 ) -> Array:
-    """Return the bounds of vectors w with products ``z = Xᵀ w``, once they are small enough."""
+    """Return the bounds of vectors w with products ``z = Xᵀ w``, made feasible."""
     xp = namespace(w)
+    if span is not None:
+        w, z = span.corrected(w, z, penalty.to_domain(z))
     gauge = xp.maximum(loss.gauge(w, rows), penalty.gauge(z))
     factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
     w, z = factor * w, factor * z
@@ -130,14 +137,13 @@ class _RunningMean:
     """Mean of all vectors up to each of them, those of iteration s counting s² times."""
 
     def __init__(self) -> None:
-        self._next, self._total = 0, None
+        self._next = 0
+        self._total: Array = 0.0
 
     def __call__(self, block: Array) -> Array:
         xp = namespace(block)
         times = like(np.arange(self._next, self._next + block.shape[1]), block)
-        sums = xp.cumulative_sum(times**2 * block, axis=1)
-        if self._total is not None:
-            sums = sums + self._total
+        sums = self._total + xp.cumulative_sum(times**2 * block, axis=1)
         self._next, self._total = self._next + block.shape[1], sums[:, -1:]
         counts = times * (times + 1) * (2 * times + 1) / 6
         return sums / xp.maximum(counts, xp.ones_like(counts))

@@ -289,11 +289,13 @@ def _accepted(X: Any) -> dict[str, Any]:
 def _not_converged(path: Path, tol: float) -> str | None:
     """Say how far the last iterate is from the smallest objective, if that is too far."""
     gap, last, first = (float(x) for x in (path.gap[-1], path.objective[-1], path.objective[0]))
-    if math.isinf(gap):
+    if math.isinf(gap):  # not known
         moved = _movement(path)
-        return None if moved <= tol else (
-            f"the fitted values still move by {moved:.2g} of the spread of y in the last tenth of "
-            f"{path.n_iter} iterations"
+        if moved <= tol:
+            return None
+        return (
+            f"the fitted values still move by {moved:.2g} of the spread of y in the last tenth "
+            f"of {path.n_iter} iterations"
         )
     # where the fit is nearly perfect, what it leaves says nothing of the scale
     scale = max(last, tol * first)

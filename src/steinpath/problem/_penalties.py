@@ -100,7 +100,7 @@ class Penalty(Registered, ABC):
         return z / xp.maximum(gauge, xp.ones_like(gauge))
 
     def derivative(self, size: Array) -> Array:
-        """Derivative at coefficients of absolute value ``size``; at 0, that from the right.
+        """Return the derivative at coefficients of absolute value ``size``: at 0, from the right.
 
         Of penalties that are not convex, it is all that their duality gap needs.
         """
@@ -253,8 +253,11 @@ class SeparablePenalty(Penalty):
         for (knot, height, curvature), end in zip(pieces, ends, strict=True):
             run = xp.minimum(xp.maximum(xp.abs(z) - height, zero), zero + (end - height))
             curved = curvature > 0  # elsewhere the run has no length
-            total = total + knot * run + xp.where(curved, run, zero) ** 2 / xp.where(
-                curved, 2 * curvature, xp.ones_like(curvature)
+            total = (
+                total
+                + knot * run
+                + xp.where(curved, run, zero) ** 2
+                / xp.where(curved, 2 * curvature, xp.ones_like(curvature))
             )
         return xp.sum(total, axis=0)
 
