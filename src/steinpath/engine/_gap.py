@@ -74,8 +74,9 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
     mean_w, mean_z = _RunningMean(), _RunningMean()
     found = []
     for start in range(0, path.n_iter + 1, _ITERATES):
+        end = min(start + _ITERATES, path.n_iter + 1)
         b, products, u, eta = (
-            cast(history[start : start + _ITERATES, :], xp.float64).T
+            cast(history[start:end, :], xp.float64).T
             for history in (path.iterates, path.products, path.duals, path.etas)
         )
         local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))

@@ -303,8 +303,8 @@ def _not_converged(path: Path, tol: float) -> str | None:
     if gap <= max(tol * scale, rounding):
         return None
     return (
-        f"the last of {path.n_iter} iterates has not converged: its duality gap is "
-        f"{gap / scale:.2g} of the objective"
+        f"the algorithm did not converge in {path.n_iter} iterations: the duality gap of the last "
+        f"iterate is {gap / scale:.2g} of its objective"
     )
 
 
