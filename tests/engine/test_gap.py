@@ -1,7 +1,7 @@
 """The duality gap: above the distance to optima that other solvers find, and zero in the end."""
 
 import math
-import sys
+import runpy
 from pathlib import Path as File
 
 import cvxpy as cp
@@ -23,7 +23,10 @@ CONVEX = [name for name in PENALTY_EXAMPLES if name not in NOT_CONVEX]
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 COUNTS = np.random.default_rng(1).integers(1, 4, 40)
 
-sys.path.append(str(File(__file__).parents[2] / "docs" / "snippets"))
+
+def snippet(name):
+    """What a snippet of the documentation defines."""
+    return runpy.run_path(File(__file__).parents[2] / "docs" / "snippets" / f"{name}.py")
 
 
 def assert_bounds(path, optimum):
@@ -274,8 +277,7 @@ def test_nearly_equal_columns_show_in_the_gap():
 
 
 def test_gap_of_what_has_no_conjugate_is_infinite():
-    from positive_lasso import PositiveLasso
-
+    PositiveLasso = snippet("positive_lasso")["PositiveLasso"]
     X, y, _ = draw(30, 4)
     assert np.all(np.isposinf(sp.run(X, y, sp.LAD(), PositiveLasso(0.3), n_iter=5).gap))
 
@@ -309,9 +311,26 @@ def test_gap_is_infinite_where_free_columns_are_too_many_to_copy(monkeypatch):
     assert np.all(np.isfinite(sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=5).gap))
 
 
-def test_a_penalty_by_its_pieces_has_a_gap():
-    from bounded_lasso import BoundedLasso
+def test_a_penalty_from_the_base_class_has_a_gap_if_it_has_a_conjugate():
+    class WithConjugate(snippet("positive_lasso")["PositiveLasso"]):
+        name = "with_conjugate"
 
+        def gauge(self, z):
+            return np.maximum(np.max(z, axis=0), 0) / self.lam
+
+        def conjugate(self, z):
+            return np.zeros(z.shape[1:])
+
+    X, y, _ = draw(40, 6)
+    for intercept in (False, True):
+        penalty = WithConjugate(0.2)
+        path = sp.run(X, y, sp.Huber(), penalty, n_iter=2000, fit_intercept=intercept)
+        assert_bounds(path, path.objective.min())
+        assert path.gap[-1] < 1e-6 * path.objective[-1]
+
+
+def test_a_penalty_by_its_pieces_has_a_gap():
+    BoundedLasso = snippet("bounded_lasso")["BoundedLasso"]
     X, y, _ = draw(40, 6)
     path = sp.run(X, y, sp.Huber(), BoundedLasso(0.2, bound=0.1), n_iter=2000)
     assert np.max(np.abs(path.coef[-1])) == pytest.approx(0.1)

@@ -849,7 +849,7 @@ def test_what_has_converged_gives_no_warning(loss, penalty, alpha):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4))
     model = sp.PathRegressor(
-        loss=loss, penalty=penalty, alpha=alpha, select="last", n_iter=1000, method=None
+        loss=loss, penalty=penalty, alpha=alpha, select="last", n_iter=500, method=None
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
