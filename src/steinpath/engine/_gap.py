@@ -40,8 +40,8 @@ from steinpath.problem._rows import Rows
 if TYPE_CHECKING:
     from steinpath.engine._path import Path
 
-# Iterates that are looked at together.
-_ITERATES = 64
+# Iterates are looked at together, at most so many, and so many of their numbers.
+_ITERATES, _NUMBERS = 64, 2**20
 
 # Some columns of X are copied: at most so many numbers, or as many as the path itself has.
 _LARGEST_COPY = 2**24
@@ -73,8 +73,9 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
     spans = _spans(path, penalty)
     mean_w, mean_z = _RunningMean(), _RunningMean()
     found = []
-    for start in range(0, path.n_iter + 1, _ITERATES):
-        end = min(start + _ITERATES, path.n_iter + 1)
+    together = min(max(_NUMBERS // sum(path.design.shape), 1), _ITERATES)
+    for start in range(0, path.n_iter + 1, together):
+        end = min(start + together, path.n_iter + 1)
         b, products, u, eta = (
             cast(history[start:end, :], xp.float64).T
             for history in (path.iterates, path.products, path.duals, path.etas)
@@ -184,9 +185,10 @@ def _may_copy(path: Path, columns: np.ndarray) -> bool:
 class _Span:
     """The span of some columns of X."""
 
-    #: Indices of the columns, and their mask of shape (p, 1).
+    #: Indices of the columns, and how far products with them are off by rounding, with vectors of
+    #: norm 1; of shape (p, 1), and -1 for other columns.
     columns: np.ndarray
-    chosen: Array
+    rounding: Array
     #: An orthonormal basis, the same times the weights of the rows, and Xᵀ times that.
     basis: Array
     weighted: Array
@@ -210,7 +212,7 @@ class _Span:
         norms = xp.linalg.vector_norm(roots * block, axis=0)
         norms = xp.where(norms > 0, norms, xp.ones_like(norms))
         basis, triangle = xp.linalg.qr(roots * block / norms)
-        rounding = max(n, k) * float(xp.finfo(path.iterates.dtype).eps)
+        rounding = 8 * math.sqrt(max(n, k)) * float(xp.finfo(path.iterates.dtype).eps)
         if k <= n and xp.all(xp.abs(xp.linalg.diagonal(triangle)) > rounding):
             inverse = xp.linalg.inv(triangle).T
         else:  # columns that depend on others add no direction
@@ -219,17 +221,17 @@ class _Span:
             basis, inverse = basis @ left[:, :rank], right[:rank, :] / values[:rank, None]
         basis = basis / roots
         images = cast(design.adjoint(design.array(basis)), xp.float64)
-        chosen = design.array(mask)[:, None] > 0
-        return cls(columns, chosen, basis, weights * basis, images, inverse / norms)
+        off = np.full((p, 1), -1.0)
+        off[columns, 0] = rounding * to_numpy(norms)
+        return cls(columns, like(off, block), basis, weights * basis, images, inverse / norms)
 
     def corrected(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
         """Change vectors w, and ``z = Xᵀ w``, so that z is as wanted at the columns.
 
         If columns depend on each other, it is as near to that as it can be.
         """
-        xp, wanted_here = namespace(w), take(wanted, self.columns)
-        change = self.weighted.T @ w - self.inverse @ wanted_here
+        xp = namespace(w)
+        rounding = self.rounding * xp.linalg.vector_norm(w, axis=0)
+        change = self.weighted.T @ w - self.inverse @ take(wanted, self.columns)
         w, z = w - self.basis @ change, z - self.images @ change
-        if self.inverse.shape[0] == len(self.columns) or not xp.any(wanted_here != 0):
-            z = xp.where(self.chosen, wanted, z)  # no rounding is left
-        return w, z
+        return w, xp.where(xp.abs(z - wanted) <= rounding, wanted, z)
