@@ -262,9 +262,9 @@ def test_dummy_variables_of_all_categories_do_no_harm():
     y = X @ rng.standard_normal(15) + rng.standard_t(2, 300)
     for dtype in (np.float64, np.float32):
         data = X.astype(dtype), y.astype(dtype)
-        path = sp.run(*data, sp.Huber(), sp.Lasso(0.02), n_iter=300, fit_intercept=True)
-        assert np.all(path.coef[-1, 4:9] != 0)  # all of one variable
-        assert path.gap[-1] < 0.01 * path.objective[-1]
+        path = sp.run(*data, sp.Huber(), sp.Lasso(0.005), n_iter=100, fit_intercept=True)
+        assert np.all(path.coef[-1] != 0)
+        assert path.gap[-1] < 2e-3 * path.objective[-1]
 
 
 def test_more_free_columns_than_rows_leave_the_bound_zero():

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 # Iterates are looked at together, at most so many, and so many of their numbers.
 _ITERATES, _NUMBERS = 64, 2**20
+
+# Alternating projections, where feasible products are looked for.
+_ALTERNATIONS = 30
 
 # Some columns of X are copied: at most so many numbers, or as many as the path itself has.
 _LARGEST_COPY = 2**24
@@ -108,7 +112,7 @@ def _bound(
     """Return the bounds of vectors w with products ``z = Xᵀ w``, made feasible."""
     xp = namespace(w)
     if span is not None:
-        w, z = span.corrected(w, z, penalty.to_domain(z))
+        w, z = span.corrected(w, z, span.attainable(penalty.to_domain, z))
     gauge = xp.maximum(loss.gauge(w, rows), penalty.gauge(z))
     factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
     w, z = factor * w, factor * z
@@ -195,6 +199,9 @@ class _Span:
     images: Array
     #: From products with the columns to those with the basis.
     inverse: Array
+    #: If columns depend on each other: the projection onto products that some vector has. None if
+    #: they do not, and if they are more than the rows: it would cost more than it gives.
+    projection: Array | None
 
     @classmethod
     def of(cls, path: Path, mask: np.ndarray) -> _Span:
@@ -214,16 +221,31 @@ class _Span:
         basis, triangle = xp.linalg.qr(roots * block / norms)
         rounding = 8 * math.sqrt(max(n, k)) * float(xp.finfo(path.iterates.dtype).eps)
         if k <= n and xp.all(xp.abs(xp.linalg.diagonal(triangle)) > rounding):
-            inverse = xp.linalg.inv(triangle).T
+            inverse, projection = xp.linalg.inv(triangle).T, None
         else:  # columns that depend on others add no direction
             left, values, right = xp.linalg.svd(triangle, full_matrices=False)
             rank = int(xp.sum(cast(values > rounding * values[0], xp.int64)))
-            basis, inverse = basis @ left[:, :rank], right[:rank, :] / values[:rank, None]
+            right = right[:rank, :]
+            basis, inverse = basis @ left[:, :rank], right / values[:rank, None]
+            projection = norms[:, None] * (right.T @ right) / norms if k <= n else None
         basis = basis / roots
         images = cast(design.adjoint(design.array(basis)), xp.float64)
         off = np.full((p, 1), -1.0)
         off[columns, 0] = rounding * to_numpy(norms)
-        return cls(columns, like(off, block), basis, weights * basis, images, inverse / norms)
+        arrays = basis, weights * basis, images, inverse / norms, projection
+        return cls(columns, like(off, block), *arrays)
+
+    def attainable(self, to_domain: Callable[[Array], Array], z: Array) -> Array:
+        """Return products that are feasible and that, at the columns, some vector has."""
+        xp, wanted = namespace(z), to_domain(z)
+        if self.projection is None or not xp.any(take(wanted, self.columns) != 0):
+            return wanted
+        place = np.zeros(z.shape[0], dtype=int)
+        place[self.columns] = np.arange(len(self.columns))
+        for _ in range(_ALTERNATIONS):  # projections onto the one and the other in turn
+            some = take(self.projection @ take(wanted, self.columns), place)
+            wanted = to_domain(xp.where(self.rounding >= 0, some, wanted))
+        return wanted
 
     def corrected(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
         """Change vectors w, and ``z = Xᵀ w``, so that z is as wanted at the columns.
