@@ -273,6 +273,14 @@ def test_more_free_columns_than_rows_leave_the_bound_zero():
     np.testing.assert_allclose(path.gap, path.objective, rtol=1e-10)
 
 
+def test_columns_of_zeros_span_nothing():
+    y = np.random.default_rng(0).standard_normal(20)
+    for X in (np.zeros((20, 3)), sparse.csr_array((20, 3))):
+        for penalty in (sp.NoPenalty(), sp.Lasso(0.3)):
+            path = sp.run(X, y, sp.LAD(), penalty, n_iter=30)
+            np.testing.assert_allclose(path.gap[-1], 0.0, atol=1e-12)
+
+
 def test_units_of_the_columns_do_not_matter_where_they_are_free():
     X, y, _ = draw(40, 4)
     scale = np.array([1e-9, 1.0, 1e9, 1.0])
