@@ -231,6 +231,13 @@ def test_the_generator_moves_on_as_in_memory():
     assert one.random() == other.random()
 
 
+def test_the_gap_is_refused():
+    X, y, _ = draw(60, 12)
+    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=5)
+    with pytest.raises(ValueError, match="duality gap is not available for rows on a cluster"):
+        _ = path.gap
+
+
 def test_two_runs_give_the_same_bits():
     X, y, _ = draw(60, 40)
     paths = [sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20) for _ in "ab"]

@@ -816,7 +816,9 @@ def test_warm_starts_look_at_the_data_of_this_fit(kind, standardize, data):
 
 
 def test_convergence_warnings(data):
-    with pytest.warns(ConvergenceWarning, match="still move .* raise n_iter, or use select='risk'"):
+    advice = r"\(tol=0.001\): raise n_iter, or use select='risk'"
+    gap = rf"not converge in 10 iterations: the duality gap .* is 0\.\d+ of its objective {advice}"
+    with pytest.warns(ConvergenceWarning, match=gap):
         make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
     with pytest.warns(ConvergenceWarning, match="risk still falls .* raise n_iter"):
         make("LADLasso", alpha=0.01, n_iter=3).fit(*data)
@@ -825,6 +827,56 @@ def test_convergence_warnings(data):
         make("LADLasso", alpha=0.3, select="last", n_iter=1000).fit(*data)
         make("LADLasso", alpha=0.3, select="last", n_iter=10, tol=10).fit(*data)
         make("LADLasso", alpha=0.01, select=3, n_iter=3).fit(*data)  # what was asked for
+
+
+@pytest.mark.parametrize("name", ["LADLasso", "LADRidge", "SqrtLasso", "HuberLasso"])
+@pytest.mark.parametrize("alpha", [0.0, 1e-5])
+def test_nearly_equal_columns_have_not_converged(name, alpha):
+    # each step moves the fit too little to be seen, and there are thousands of them to go
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    X = np.column_stack([x, x + 1e-3 * rng.standard_normal(200)])
+    y = 1e3 * (X[:, 0] - X[:, 1]) + 0.05 * rng.standard_normal(200)
+    model = make(name, alpha=alpha, select="last", n_iter=300, method=None)
+    with pytest.warns(ConvergenceWarning, match="duality gap"):
+        model.fit(X, y)
+    assert np.mean(np.abs(y - model.predict(X))) > 0.4  # ten times the optimum
+
+
+@pytest.mark.parametrize("loss", ["lad", "square_root", "quantile", "huber", "squared"])
+@pytest.mark.parametrize(("penalty", "alpha"), [("lasso", 0.1), ("ridge", 0.1), ("none", 0.0)])
+def test_what_has_converged_gives_no_warning(loss, penalty, alpha):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4))
+    model = sp.PathRegressor(
+        loss=loss, penalty=penalty, alpha=alpha, select="last", n_iter=500, method=None
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for y in (X[:, 0] + rng.standard_normal(60), X @ np.ones(4) + 3):
+            model.fit(X, y)
+            model.fit(X, y, sample_weight=rng.uniform(1, 2, 60))
+            model.fit(X.astype(np.float32), y.astype(np.float32))
+        for constant in (0.0, 0.1, 1e10 / 3):  # no more than rounding is left to be fitted
+            model.fit(X, np.full(60, constant))
+
+
+def test_without_a_duality_gap_movement_decides(data):
+    model = sp.PathRegressor(penalty=NoConjugate, alpha=0.01, select="last", method=None)
+    with pytest.warns(ConvergenceWarning, match="still move .* raise n_iter, or use select='risk'"):
+        model.set_params(n_iter=10).fit(*data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(n_iter=1000).fit(*data)
+
+
+class NoConjugate(sp.Lasso):
+    """A penalty of which not all is known."""
+
+    name = "no_conjugate"
+
+    def gauge(self, z):
+        raise NotImplementedError
 
 
 def test_warnings_point_to_the_caller(data):

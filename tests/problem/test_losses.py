@@ -362,6 +362,60 @@ def test_sums_over_rows():
 
 
 # ------------------------------------------------------------------------------------------------
+# Conjugates
+# ------------------------------------------------------------------------------------------------
+
+
+@everywhere
+@by_name(SEPARABLE)
+def test_conjugates_are_largest_differences_on_a_grid(loss):
+    loss = seen(loss)
+    grid = np.linspace(-50, 50, 200_001)
+    values = loss.rho(grid)
+    for w in (-0.6, -0.3, 0.0, 0.1, 0.29):
+        expected = np.max(w * grid - values)
+        np.testing.assert_allclose(loss.rho_conjugate(np.array([w])), expected, atol=1e-6)
+
+
+@everywhere
+@by_name(LOSS_EXAMPLES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fenchels_inequality_is_an_equality_at_gradients(loss, weighted):
+    loss, rng = seen(loss), np.random.default_rng(0)
+    r = rng.standard_normal((9, 4))
+    rows = Rows(9, rng.uniform(0.1, 2, 9)) if weighted else Rows(9)
+    w = loss.gradient(r, 0.0, rows)
+    inner = rows.total(w * r)
+    np.testing.assert_allclose(loss.value(r, rows) + loss.conjugate(w, rows), inner, rtol=1e-12)
+    assert np.all(loss.gauge(w, rows) <= 1 + 1e-12)
+    # and no more than an inequality elsewhere
+    others = rng.standard_normal((9, 4))
+    gauge = loss.gauge(others, rows)
+    others = others / np.maximum(gauge, 1)
+    assert np.all(loss.gauge(others, rows) <= 1 + 1e-12)
+    assert np.all(
+        loss.value(r, rows) + loss.conjugate(others, rows) >= rows.total(others * r) - 1e-12
+    )
+
+
+@by_name({name: loss for name, loss in LOSS_EXAMPLES.items() if name != "squared"})
+def test_beyond_the_gauge_conjugates_are_infinite(loss):
+    w = np.random.default_rng(0).standard_normal(9)
+    w = 1.01 * w / loss.gauge(w)
+    assert loss.gauge(w) == pytest.approx(1.01)
+    r = 1e6 * (w if isinstance(loss, sp.SquareRoot) else _at_the_largest(w, loss))
+    assert w @ r - loss.value(r) > 100
+
+
+def _at_the_largest(w, loss):
+    """A residual of one row alone: that whose entry of w is the furthest beyond the limit."""
+    r = np.zeros(9)
+    row = np.argmax([loss.gauge(np.where(np.arange(9) == k, w, 0.0)) for k in range(9)])
+    r[row] = np.sign(w[row])
+    return r
+
+
+# ------------------------------------------------------------------------------------------------
 # What is refused
 # ------------------------------------------------------------------------------------------------
 

@@ -457,3 +457,93 @@ def test_equal_penalties_are_equal_and_hash_alike():
     names = np.array(["b", "a"])  # as columns of data frames hold them
     assert sp.GroupLasso(0.5, names) == sp.GroupLasso(0.5, names.astype(object))
     assert sp.NoPenalty() == sp.NoPenalty()
+
+
+# ------------------------------------------------------------------------------------------------
+# Conjugates
+# ------------------------------------------------------------------------------------------------
+
+CONJUGATES = {
+    "lasso": lambda: sp.Lasso(0.7),
+    "lasso-weighted": lambda: sp.Lasso(0.7, weights=[1, 2, 0.5, 3, 1e-3, 4]),
+    "ridge": lambda: sp.Ridge(0.7),
+    "ridge-tiny": lambda: sp.Ridge(1e-30),
+    "elastic_net": lambda: sp.ElasticNet(0.7, l1_ratio=0.3),
+    "group_lasso": lambda: sp.GroupLasso(0.7, [0, 0, 1, 1, 2, 2], weights=[1, 2, 0.5]),
+}
+
+
+@everywhere
+@pytest.mark.parametrize("name", CONJUGATES)
+def test_fenchels_inequality_is_an_equality_at_subgradients(name):
+    penalty, rng = CONJUGATES[name](), np.random.default_rng(0)
+    step = 1 / penalty.lam
+    point = 3 * rng.standard_normal((6, 5))
+    b = penalty.prox(point, step)
+    z = (point - b) / step  # a subgradient at b
+    inner = np.sum(b * z, axis=0)
+    np.testing.assert_allclose(penalty.value(b) + penalty.conjugate(z), inner, rtol=1e-9)
+    assert np.all(penalty.gauge(z) <= 1 + 1e-12)
+    np.testing.assert_allclose(penalty.to_domain(z), z, rtol=1e-12)
+    # and no more than an inequality elsewhere
+    others = penalty.lam * rng.standard_normal((6, 5)) * 4
+    for inside in (penalty.to_domain(others), others / np.maximum(penalty.gauge(others), 1)):
+        assert np.all(penalty.gauge(inside) <= 1 + 1e-12)
+        bound = np.sum(b * inside, axis=0) - 1e-12 * (1 + np.abs(inner))
+        assert np.all(penalty.value(b) + penalty.conjugate(inside) >= bound)
+
+
+@pytest.mark.parametrize("penalty", [sp.MCP(0.7), sp.SCAD(0.7), sp.Ridge(0.7), sp.Lasso(0.7)])
+def test_derivatives_are_those_of_the_costs(penalty):
+    size, h = np.linspace(0.011, 4, 300), 1e-7
+    lam = np.asarray(0.7)
+    slopes = (penalty.cost(size + h, lam) - penalty.cost(size - h, lam)) / (2 * h)
+    np.testing.assert_allclose(penalty.derivative(size), slopes, atol=1e-6)
+    assert penalty.derivative(np.zeros(1)) == pytest.approx(0.0 if penalty.isotropic else 0.7)
+
+
+def test_which_penalties_are_convex():
+    for name, make in PENALTY_EXAMPLES.items():
+        for penalty in (make(6), FreeIntercept(make(6))):
+            assert penalty.convex == (name not in ("mcp", "scad"))
+
+
+def test_the_intercept_is_free_in_the_dual():
+    penalty = FreeIntercept(sp.Lasso(2.0))
+    z = np.array([[4.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(penalty.gauge(z), [2.0, 0.5])
+    np.testing.assert_array_equal(penalty.conjugate(z / 2), [0.0, 0.0])
+    z[1] = 1e-9
+    assert np.all(np.isposinf(penalty.gauge(z)))
+    np.testing.assert_array_equal(penalty.to_domain(z), [[2.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(
+        FreeIntercept(sp.MCP(1.0)).derivative(np.array([0.0, 3.0])), [1.0, 0.0]
+    )
+
+
+def test_without_a_penalty_only_zero_is_feasible():
+    z = np.array([[1.0, 0.0], [0.0, 0.0]])
+    for penalty in (sp.NoPenalty(), sp.Lasso(0.0), sp.GroupLasso(0.0, [0, 1])):
+        np.testing.assert_array_equal(penalty.gauge(z), [math.inf, 0.0])
+        np.testing.assert_array_equal(penalty.to_domain(z), 0 * z)
+        np.testing.assert_array_equal(penalty.conjugate(0 * z), [0.0, 0.0])
+
+
+def test_penalties_without_a_conjugate_say_so():
+    @dataclass(frozen=True, eq=False)
+    class Own(Penalty):
+        def value(self, b):
+            return 0.0
+
+        def prox(self, b, step):
+            return b
+
+        def jacobian(self, b, step):
+            raise NotImplementedError
+
+        def null_lam(self, gradient):
+            return 0.0
+
+    for method in (Own().conjugate, Own().gauge, Own().derivative, Own().to_domain):
+        with pytest.raises(NotImplementedError, match="Own has no"):
+            method(np.zeros(2))

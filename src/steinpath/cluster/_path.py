@@ -119,6 +119,14 @@ class DistributedPath(RemotePath):
         """Loss plus penalty of each iterate."""
         return self._ask(_objective)[0]
 
+    @property
+    def gap(self) -> Array:
+        """The duality gap is not available: its bounds need all rows in one place."""
+        raise ValueError(
+            "the duality gap is not available for rows on a cluster; compare objectives of runs "
+            "with more iterations, or run on rows in this process"
+        )
+
     def products_at(self, t: slice) -> Array:
         """``X b^t`` of some iterates: their fitted values less the level."""
         if "products" in self.__dict__:

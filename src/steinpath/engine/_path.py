@@ -16,6 +16,7 @@ from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData
+from steinpath.engine._gap import duality_gap
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
 
@@ -41,6 +42,11 @@ class Path:
         Zero without an intercept.
     objective : Array of shape (n_iter + 1,)
         Loss plus penalty.
+    gap : Array of shape (n_iter + 1,)
+        Duality gap: the objective is at most this far above the smallest one. Where the penalty
+        is not convex (MCP, SCAD), that of the local linear approximation of the penalty at each
+        iterate, which is zero at stationary points only. Infinite if it is not known: for a
+        `Recursion`, or a loss or penalty of your own without a conjugate.
     y : Array of shape (n,)
         The responses. Like `fitted` and `intercept`, they have the precision of y as it was given,
         if that is higher than that of X.
@@ -133,6 +139,11 @@ class Path:
             for t in range(self.n_iter + 1)
         ]
         return namespace(self.response).stack(values)
+
+    @cached_property
+    def gap(self) -> Array:
+        """Duality gap of each iterate: how much smaller its objective can become at most."""
+        return duality_gap(self)
 
     @property
     def data(self) -> RunData:

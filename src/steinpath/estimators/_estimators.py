@@ -144,11 +144,10 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
-        if self.select == "last" and (movement := _movement(path)) > self.tol:
+        if self.select == "last" and (problem := _not_converged(path, self.tol)):
             warn(
-                f"the fitted values still move by {movement:.2g} of the spread of y in the "
-                f"last tenth of {path.n_iter} iterations (tol={self.tol:g}): raise n_iter, or "
-                "use select='risk', which needs no convergence",
+                f"{problem} (tol={self.tol:g}): raise n_iter, or use select='risk', which needs "
+                "no convergence",
                 ConvergenceWarning,
             )
         progress.end()
@@ -169,12 +168,16 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         X = readable("X", X)
         with np.errstate(invalid="ignore"):
             X = validate_data(self, X, reset=False, **_accepted(X))
-        if needs_blocks(X):
-            products = BlockDesign(X).matmat(self.coef_)
-        else:
-            products = safe_sparse_dot(X, self.coef_)
+        with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+            if needs_blocks(X):
+                products = BlockDesign(X).matmat(self.coef_)
+            else:
+                products = safe_sparse_dot(X, self.coef_)
         # responses far from 0 may all be equal in single precision
-        return np.asarray(np.add(products, self.intercept_, dtype=float))
+        predictions = np.asarray(np.add(products, self.intercept_, dtype=float))
+        if not np.isfinite(predictions).all():
+            raise ValueError("X has entries so large that predictions are not finite")
+        return predictions
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.
@@ -339,10 +342,32 @@ def _accepted(X: Any) -> dict[str, Any]:
     return {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
 
 
+def _not_converged(path: Path, tol: float) -> str | None:
+    """Say how far the last iterate is from the smallest objective, if that is too far."""
+    gap, last, first = (float(x) for x in (path.gap[-1], path.objective[-1], path.objective[0]))
+    if math.isinf(gap):  # not known
+        moved = _movement(path)
+        if moved <= tol:
+            return None
+        return (
+            f"the fitted values still move by {moved:.2g} of the spread of y in the last tenth "
+            f"of {path.n_iter} iterations"
+        )
+    # where the fit is nearly perfect, what it leaves says nothing of the scale
+    scale = max(last, tol * first)
+    rounding = 4 * np.finfo(path.response.dtype).eps * first
+    if gap <= max(tol * scale, rounding):
+        return None
+    return (
+        f"the algorithm did not converge in {path.n_iter} iterations: the duality gap of the last "
+        f"iterate is {gap / scale:.2g} of its objective"
+    )
+
+
 def _movement(path: Path) -> float:
     """How far the fitted values moved in the last tenth of the iterations, relative to y."""
-    moved = path.fitted[-1] - path.fitted[9 * path.n_iter // 10]
-    spread = np.std(path.y)
+    moved = path.products[-1] - path.products[9 * path.n_iter // 10]
+    spread = np.std(path.response)
     return float(np.sqrt(np.mean(moved**2)) / spread) if spread else 0.0
 
 
@@ -395,8 +420,11 @@ class PathRegressor(PathEstimator):
         "one_se" takes the largest penalty whose risk is within one standard error of the minimum;
         see `steinpath.tune`.
     tol : float, default=1e-3
-        With ``select="last"``, warn if the fitted values moved by more than this in the last
-        tenth of the iterations, relative to the standard deviation of y.
+        With ``select="last"``, warn if the duality gap of the last iterate (see `steinpath.Path`)
+        is more than this share of its objective, or of ``tol`` times the objective of zero
+        coefficients if that is larger. A loss or penalty of your own without a conjugate has no
+        duality gap: the warning is then given if the fitted values moved by more than ``tol`` in
+        the last tenth of the iterations, relative to the standard deviation of y.
     warm_start : bool, default=False
         Keep the paths, so that a refit to the same data with a larger ``n_iter`` goes on from
         where this one stopped, with the same result as one from the start. Anything else starts

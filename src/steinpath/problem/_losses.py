@@ -73,6 +73,18 @@ class Loss(Registered, ABC):
         The weights are best as they were given: integers are exact.
         """
 
+    def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
+        """Convex conjugate, the maximum of ``⟨w, r⟩ - h(r)`` over ``r``, where it is finite.
+
+        Where rows have weights, ``w`` is that of one copy of each row, as gradients are. A loss
+        with `conjugate` and `gauge` has a duality gap; `Path.gap` is infinite for others.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+
+    def gauge(self, w: Array, rows: Rows | None = None) -> Array:
+        """Smallest number by which ``w`` is to be divided for a finite conjugate."""
+        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+
     def prox(self, r: Array, step: Any, rows: Rows | None = None) -> Array:
         """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
         return r - step * self.gradient(r, step, rows)
@@ -86,7 +98,7 @@ class SeparableLoss(Loss):
     r"""A loss :math:`n^{-1/2} \sum_i \rho(r_i)`.
 
     A subclass gives ``rho`` and, for its Moreau envelope with parameter ``s``, the derivative
-    ``score`` and the second derivative ``slope``.
+    ``score`` and the second derivative ``slope``. With ``rho_conjugate`` it has a duality gap.
     """
 
     @abstractmethod
@@ -101,6 +113,10 @@ class SeparableLoss(Loss):
     def slope(self, r: Array, s: Any) -> Array:
         """Second derivative of the smoothed ``rho``."""
 
+    def rho_conjugate(self, w: Array) -> Array:
+        """Convex conjugate of ``rho`` at derivatives of it."""
+        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+
     def value(self, r: Array, rows: Rows | None = None) -> Array:
         rows = rows or Rows.of(r)
         return rows.total(self.rho(r)) / rows.root
@@ -112,6 +128,16 @@ class SeparableLoss(Loss):
     def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Diagonal:
         scale = 1 / (rows or Rows.of(r)).root
         return Diagonal(along_members(scale * self.slope(r, _smoothing(scale, step)), r))
+
+    def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
+        rows = rows or Rows.of(w)
+        return rows.total(self.rho_conjugate(rows.root * w)) / rows.root
+
+    def gauge(self, w: Array, rows: Rows | None = None) -> Array:
+        # the derivatives of rho lie between its limits, and w times the root of n among them
+        low, high = self.score(np.array([-math.inf, math.inf]), 0.0).tolist()
+        xp = namespace(w)
+        return (rows or Rows.of(w)).root * xp.max(xp.maximum(w / low, w / high), axis=0)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
@@ -176,6 +202,9 @@ class LAD(SeparableLoss):
     def slope(self, r: Array, s: Any) -> Array:
         return _inside(r, -s, s, _inverse(s))
 
+    def rho_conjugate(self, w: Array) -> Array:
+        return namespace(w).zeros_like(w)
+
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _quantile(y, 0.5, weights)
 
@@ -220,6 +249,9 @@ class Quantile(SeparableLoss):
 
     def slope(self, r: Array, s: Any) -> Array:
         return _inside(r, (self.q - 1) * s, self.q * s, _inverse(s))
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return namespace(w).zeros_like(w)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _quantile(y, self.q, weights)
@@ -268,6 +300,9 @@ class Huber(SeparableLoss):
         end = self.delta * (1 + s)
         return _inside(r, -end, end, 1 / (1 + s))
 
+    def rho_conjugate(self, w: Array) -> Array:
+        return w * w / 2
+
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(SeparableLoss):
@@ -310,6 +345,9 @@ class EpsilonInsensitive(SeparableLoss):
         low = self.eps if self.eps > 0 else -math.inf
         return _inside(size, low, self.eps + s, _inverse(s))
 
+    def rho_conjugate(self, w: Array) -> Array:
+        return self.eps * namespace(w).abs(w)
+
     def _beyond(self, r: Array) -> Array:
         return r - clip(r, -self.eps, self.eps)
 
@@ -332,6 +370,9 @@ class Squared(SeparableLoss):
 
     def slope(self, r: Array, s: Any) -> Array:
         return 1 / (1 + s)  # one number: the Hessian is a multiple of the identity
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return w * w / 2
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _mean(y, weights)
@@ -357,6 +398,12 @@ class SquareRoot(Loss):
         scale = 1 / _at_least(norm, step)
         outside = xp.where(norm > step, scale, xp.zeros_like(scale))
         return RankOne(scale, -outside, r / _at_least(norm, 0.0), rows or Rows.of(r))
+
+    def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
+        return namespace(w).zeros_like(self.value(w, rows))
+
+    def gauge(self, w: Array, rows: Rows | None = None) -> Array:
+        return self.value(w, rows)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return _mean(y, weights)

@@ -92,6 +92,35 @@ class Penalty(Registered, ABC):
         return float(np.max(lam)) * (1.0 if weights is None else float(np.max(weights)))
 
     @property
+    def convex(self) -> bool:
+        """Whether the penalty is convex."""
+        return True
+
+    def conjugate(self, z: Array) -> Array:
+        """Convex conjugate, the maximum of ``⟨z, b⟩ - value(b)`` over ``b``, where it is finite.
+
+        A penalty with `conjugate` and `gauge` has a duality gap; `Path.gap` is infinite for
+        others.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+
+    def gauge(self, z: Array) -> Array:
+        """Smallest number by which ``z`` is to be divided for a finite conjugate."""
+        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+
+    def to_domain(self, z: Array) -> Array:
+        """Return a point where the conjugate is finite, near ``z``, and ``z`` if it is there."""
+        xp, gauge = namespace(z), self.gauge(z)
+        return z / xp.maximum(gauge, xp.ones_like(gauge))
+
+    def derivative(self, size: Array) -> Array:
+        """Return the derivative at coefficients of absolute value ``size``: at 0, from the right.
+
+        Of penalties that are not convex, it is all that their duality gap needs.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no derivative")
+
+    @property
     def isotropic(self) -> bool:
         """Whether the proximal map is a multiple of the identity."""
         return False
@@ -232,6 +261,45 @@ class SeparablePenalty(Penalty):
             return 0.0
         return float(size.max()) / float(knot) if knot > 0 else math.inf
 
+    @property
+    def convex(self) -> bool:
+        # proximal maps of convex functions do not expand
+        pieces = self.pieces(np.asarray(self.lam), 1.0)
+        return all(bool(np.all(np.asarray(slope) <= 1)) for _, slope in pieces)
+
+    def derivative(self, size: Array) -> Array:
+        xp, zero = namespace(size), namespace(size).zeros_like(size)
+        pieces = self._derivative_pieces(size)
+        result, before = zero + pieces[0][1], 0.0
+        for knot, _, curvature in pieces:
+            result = result + (curvature - before) * xp.maximum(size - knot, zero)
+            before = curvature
+        return xp.maximum(result, zero)  # where it is flat, rounding is left
+
+    def conjugate(self, z: Array) -> Array:
+        # its derivative is the inverse of that of the penalty: add up the area below, by pieces
+        xp, zero = namespace(z), namespace(z).zeros_like(z)
+        pieces = self._derivative_pieces(z)
+        ends = [height for _, height, _ in pieces[1:]] + [math.inf]
+        total = zero
+        for (knot, height, curvature), end in zip(pieces, ends, strict=True):
+            run = xp.minimum(xp.maximum(xp.abs(z) - height, zero), zero + (end - height))
+            curved = curvature > 0  # elsewhere the run has no length
+            total = (
+                total
+                + knot * run
+                + xp.where(curved, run, zero) ** 2
+                / xp.where(curved, 2 * curvature, xp.ones_like(curvature))
+            )
+        return xp.sum(total, axis=0)
+
+    def gauge(self, z: Array) -> Array:
+        return largest_ratio(namespace(z).abs(z), self._bound(z))
+
+    def to_domain(self, z: Array) -> Array:
+        bound = self._bound(z)
+        return clip(z, -bound, bound)
+
     def check_size(self, p: int) -> None:
         if self.weights is not None and len(self.weights) != p:
             raise ValueError(f"{self!r} has {len(self.weights)} weights, but X has {p} columns")
@@ -245,6 +313,30 @@ class SeparablePenalty(Penalty):
         return (
             f"{type(self).__name__}({', '.join(rest)}{', weights=…' * (self.weights is not None)})"
         )
+
+    def _bound(self, z: Array) -> Array:
+        """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
+        xp = namespace(z)
+        *_, (_, height, curvature) = self._derivative_pieces(z)
+        return xp.where(curvature > 0, xp.zeros_like(height) + math.inf, height)
+
+    def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
+        """Where each linear piece of the penalty's derivative begins, its height and its slope.
+
+        The inverse of the proximal map is the identity plus ``step`` times that derivative.
+        """
+        xp, zero = namespace(b), namespace(b).zeros_like(b[:1, ...])
+        lam = zero + self._lam(b)
+        # in units of lam, or little would be left of a small one beside the identity
+        tiny = float(xp.finfo(b.dtype).smallest_normal)
+        step = xp.minimum(1 / xp.maximum(lam, zero + tiny), zero + self.max_step / 2)
+        found, size, last, before = [], zero, zero, 0.0
+        for knot, slope in self.pieces(lam, step):
+            size, last, before = size + before * (knot - last), knot, slope
+            with np.errstate(divide="ignore"):  # a slope of 0: no coefficient is larger
+                curvature = (1 / (zero + slope) - 1) / step
+            found.append((size, (knot - size) / step, curvature))
+        return found
 
     def _lam(self, b: Array) -> Array:
         lam = _of_members(self.lam, b)
@@ -492,6 +584,17 @@ class GroupLasso(Penalty):
         size = norms[self.weights > 0] / self.weights[self.weights > 0]
         return float(size.max(initial=0.0))
 
+    def conjugate(self, z: Array) -> Array:
+        return namespace(z).zeros_like(z[0, ...])
+
+    def gauge(self, z: Array) -> Array:
+        norms = self._norms(z)
+        return largest_ratio(norms, self._lam(norms))
+
+    def to_domain(self, z: Array) -> Array:
+        keep, _ = self._shrinkage(z, 1.0)
+        return z - self._groups.spread(keep) * z  # Moreau: the projection is what the map takes off
+
     def check_size(self, p: int) -> None:
         if len(self.groups) != p:
             raise ValueError(
@@ -544,6 +647,13 @@ class NoPenalty(Penalty):
     def null_lam(self, gradient: Array) -> float:
         return math.inf
 
+    def conjugate(self, z: Array) -> Array:
+        return namespace(z).zeros_like(z[0, ...])
+
+    def gauge(self, z: Array) -> Array:
+        xp = namespace(z)
+        return largest_ratio(xp.abs(z), xp.zeros_like(z))
+
     def free(self, p: int) -> np.ndarray:
         return np.ones(p, dtype=bool)
 
@@ -572,6 +682,25 @@ class FreeIntercept(Penalty):
     @property
     def max_step(self) -> float:
         return self.features.max_step
+
+    @property
+    def convex(self) -> bool:
+        return self.features.convex
+
+    def conjugate(self, z: Array) -> Array:
+        return self.features.conjugate(z[:-1, ...])
+
+    def gauge(self, z: Array) -> Array:
+        rest = NoPenalty().gauge(z[-1:, ...])
+        return namespace(z).maximum(self.features.gauge(z[:-1, ...]), rest)
+
+    def to_domain(self, z: Array) -> Array:
+        parts = self.features.to_domain(z[:-1, ...]), NoPenalty().to_domain(z[-1:, ...])
+        return namespace(z).concat(parts, axis=0)
+
+    def derivative(self, size: Array) -> Array:
+        xp, last = namespace(size), size[-1:, ...]
+        return xp.concat([self.features.derivative(size[:-1, ...]), xp.zeros_like(last)], axis=0)
 
     def check_size(self, p: int) -> None:
         self.features.check_size(p - 1)
@@ -643,6 +772,16 @@ class PerMemberPenalty(Penalty):
 
     def _parts(self, b: Array) -> list[tuple[Penalty, Array]]:
         return [(own, b[:, k : k + 1, ...]) for k, own in enumerate(self.each)]
+
+
+def largest_ratio(size: Array, bound: Array) -> Array:
+    """Return the largest ``size / bound`` of each column; where both are 0, the ratio is, too."""
+    xp = namespace(size)
+    zero = xp.zeros_like(size)
+    bound = zero + bound
+    ratio = size / xp.where(bound > 0, bound, zero + 1)
+    unbounded = xp.where(size > 0, zero + math.inf, zero)
+    return xp.max(xp.where(bound > 0, ratio, unbounded), axis=0)
 
 
 def _own(step: Any, k: int) -> Any:

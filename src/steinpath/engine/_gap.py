@@ -1,0 +1,259 @@
+r"""The duality gap: how far the objective of each iterate can be from the smallest one.
+
+Every vector w gives a lower bound of the objective :math:`P(b) = h(y - Xb) + g(b)`,
+
+.. math:: P(b) \ge D(w) = \langle w, y \rangle - h^*(w) - g^*(X^\top w),
+
+by Fenchel's inequality for the loss h and for the penalty g. The dual iterates are such vectors,
+up to sign and scale: :math:`w^t = -u^t` in the units of Chambolle–Pock. So are their averages,
+which settle where the iterates still oscillate. The histories of a path hold :math:`X^\top u^t`,
+too, so that bounds need no further product for each iterate. Most vectors give the bound
+:math:`-\infty`, and are first changed a little:
+
+- their products with some columns of X are made right. Unpenalised columns, the intercept's among
+  them, need products of zero; those of nonzero coefficients are often a little too large.
+- they are then divided by the smallest number that makes both conjugates finite.
+
+The gap of iterate t is :math:`P(b^t)` less the largest bound up to t.
+
+A penalty that is not convex has no such bounds. Its local linear approximation at :math:`b^t`,
+the lasso with weights :math:`g'(|b^t_j|)`, has; and :math:`b^t` minimises the loss plus that lasso
+if and only if it is a stationary point of the objective. Its gap is taken at :math:`b^t`, from
+the bounds of iteration t alone: the next one has another approximation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steinpath._support.arrays import Array, cast, clip, like, namespace, take, to_numpy
+from steinpath.algorithms._base import ProximalMaps
+from steinpath.problem._losses import Loss
+from steinpath.problem._penalties import Penalty, largest_ratio
+from steinpath.problem._rows import Rows
+
+if TYPE_CHECKING:
+    from steinpath.engine._path import Path
+
+# Iterates are looked at together, at most so many, and so many of their numbers.
+_ITERATES, _NUMBERS = 64, 2**20
+
+# Alternating projections, where feasible products are looked for.
+_ALTERNATIONS = 30
+
+# Some columns of X are copied: at most so many numbers, or as many as the path itself has.
+_LARGEST_COPY = 2**24
+
+
+def duality_gap(path: Path) -> Array:
+    """Return the duality gap of each iterate; infinite where it is not known.
+
+    It is not known for a user's own recursion, nor for a loss or a penalty without a conjugate,
+    nor where the unpenalised columns are too many to be copied.
+    """
+    gaps = np.full(path.n_iter + 1, math.inf)
+    unknown = contextlib.suppress(_TooManyColumnsError, NotImplementedError)
+    if isinstance(path.maps, ProximalMaps):
+        # a bound that overflows is none
+        with unknown, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            gaps = _gaps(path, path.maps)
+    return like(gaps, path.iterates)
+
+
+class _TooManyColumnsError(Exception):
+    """Columns are too many to be copied."""
+
+
+def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
+    loss, rows, penalty = maps.dual_map.loss, maps.dual_map.rows, maps.primal_map.penalty
+    xp, unit = namespace(path.iterates), maps.dual_map.scale
+    target = cast(path.data.target[:, 0, :], xp.float64)
+    spans = _spans(path, penalty)
+    mean_w, mean_z = _RunningMean(), _RunningMean()
+    found = []
+    together = min(max(_NUMBERS // sum(path.design.shape), 1), _ITERATES)
+    for start in range(0, path.n_iter + 1, together):
+        end = min(start + together, path.n_iter + 1)
+        b, products, u, eta = (
+            cast(history[start:end, :], xp.float64).T
+            for history in (path.iterates, path.products, path.duals, path.etas)
+        )
+        local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))
+        primal = loss.value(target - products, rows) + local.value(b)
+        w, z = -u / unit, -rows.root * eta / unit
+        vectors = (w, z), (mean_w(w), mean_z(z))
+        bounds = [
+            _bound(w, z, target, loss, rows, local, span) for w, z in vectors for span in spans
+        ]
+        found.append(np.stack([to_numpy(each) for each in (primal, *bounds)]))
+    primal, *bounds = np.concatenate(found, axis=1)
+    dual = np.max(np.where(np.isfinite(bounds), bounds, -math.inf), axis=0)
+    # zero, at which duals start, is feasible whatever the penalty
+    dual = np.maximum.accumulate(dual) if penalty.convex else np.maximum(dual, dual[0])
+    gaps = np.maximum(primal - dual, 0.0)  # what is below zero is rounding
+    return np.where(np.isnan(gaps), math.inf, gaps)
+
+
+def _bound(
+    w: Array,
+    z: Array,
+    target: Array,
+    loss: Loss,
+    rows: Rows,
+    penalty: Penalty | _LocalLasso,
+    span: _Span | None,
+) -> Array:
+    """Return the bounds of vectors w with products ``z = Xᵀ w``, made feasible."""
+    xp = namespace(w)
+    if span is not None:
+        w, z = span.corrected(w, z, span.attainable(penalty.to_domain, z))
+    gauge = xp.maximum(loss.gauge(w, rows), penalty.gauge(z))
+    factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
+    w, z = factor * w, factor * z
+    return rows.total(w * target) - loss.conjugate(w, rows) - penalty.conjugate(z)
+
+
+@dataclass(frozen=True, eq=False)
+class _LocalLasso:
+    """The local linear approximation of a penalty: a lasso with weights for each iterate."""
+
+    weights: Array  # (p, iterates)
+
+    def value(self, b: Array) -> Array:
+        xp = namespace(b)
+        return xp.sum(self.weights * xp.abs(b), axis=0)
+
+    def conjugate(self, z: Array) -> Array:
+        return namespace(z).zeros_like(z[0, :])
+
+    def gauge(self, z: Array) -> Array:
+        return largest_ratio(namespace(z).abs(z), self.weights)
+
+    def to_domain(self, z: Array) -> Array:
+        return clip(z, -self.weights, self.weights)
+
+
+class _RunningMean:
+    """Mean of all vectors up to each of them, those of iteration s counting s² times."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._total: Array = 0.0
+
+    def __call__(self, block: Array) -> Array:
+        xp = namespace(block)
+        times = like(np.arange(self._next, self._next + block.shape[1]), block)
+        sums = self._total + xp.cumulative_sum(times**2 * block, axis=1)
+        self._next, self._total = self._next + block.shape[1], sums[:, -1:]
+        counts = times * (times + 1) * (2 * times + 1) / 6
+        return sums / xp.maximum(counts, xp.ones_like(counts))
+
+
+# ------------------------------------------------------------------------------------------------
+# Columns with which duals have the products that they should have
+# ------------------------------------------------------------------------------------------------
+
+
+def _spans(path: Path, penalty: Penalty) -> list[_Span | None]:
+    """Return the span of the unpenalised columns, and that with those of nonzero coefficients.
+
+    With the first, vectors can be made feasible by a factor. The second leaves less to the factor.
+    """
+    xp, p = namespace(path.iterates), path.design.shape[1]
+    free, active = penalty.free(p), to_numpy(path.iterates[-1, :] != 0)
+    if penalty.convex:
+        penalised = cast(path.design.array(~free), xp.float64)
+        gauge = float(penalty.gauge(penalised))
+        free = free | math.isinf(gauge)  # as it is where lam is zero
+        active = active & (gauge > 0)  # otherwise all products are feasible
+    if not _may_copy(path, free):
+        raise _TooManyColumnsError
+    spans = [_Span.of(path, free) if free.any() else None]
+    if (active & ~free).any() and _may_copy(path, active | free):
+        spans.append(_Span.of(path, active | free))
+    return spans
+
+
+def _may_copy(path: Path, columns: np.ndarray) -> bool:
+    size = sum(path.design.shape)
+    return int(columns.sum()) * size <= max(_LARGEST_COPY, 2 * (path.n_iter + 1) * size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """The span of some columns of X."""
+
+    #: Indices of the columns, and how far products with them are off by rounding, with vectors of
+    #: norm 1; of shape (p, 1), and -1 for other columns.
+    columns: np.ndarray
+    rounding: Array
+    #: An orthonormal basis, the same times the weights of the rows, and Xᵀ times that.
+    basis: Array
+    weighted: Array
+    images: Array
+    #: From products with the columns to those with the basis.
+    inverse: Array
+    #: If columns depend on each other: the projection onto products that some vector has. None if
+    #: they do not, and if they are more than the rows: it would cost more than it gives.
+    projection: Array | None
+
+    @classmethod
+    def of(cls, path: Path, mask: np.ndarray) -> _Span:
+        """Return the span of some columns of a path's design."""
+        design, xp = path.design, namespace(path.iterates)
+        columns = np.flatnonzero(mask)
+        (n, p), k = design.shape, len(columns)
+        unit = np.zeros((p, k))
+        unit[columns, np.arange(k)] = 1.0
+        block = cast(design.forward(design.array(unit)), xp.float64)
+        weights = xp.ones_like(block[:, :1])
+        if design.rows.weights is not None:
+            weights = cast(design.rows.weights, xp.float64)[:, None]
+        roots = xp.sqrt(weights)  # sums with weights are those of rows times their roots
+        norms = xp.linalg.vector_norm(roots * block, axis=0)
+        norms = xp.where(norms > 0, norms, xp.ones_like(norms))
+        basis, triangle = xp.linalg.qr(roots * block / norms)
+        rounding = 8 * math.sqrt(max(n, k)) * float(xp.finfo(path.iterates.dtype).eps)
+        if k <= n and xp.all(xp.abs(xp.linalg.diagonal(triangle)) > rounding):
+            inverse, projection = xp.linalg.inv(triangle).T, None
+        else:  # columns that depend on others add no direction
+            left, values, right = xp.linalg.svd(triangle, full_matrices=False)
+            rank = int(xp.sum(cast(values > rounding * values[0], xp.int64)))
+            right = right[:rank, :]
+            basis, inverse = basis @ left[:, :rank], right / values[:rank, None]
+            projection = norms[:, None] * (right.T @ right) / norms if k <= n else None
+        basis = basis / roots
+        images = cast(design.adjoint(design.array(basis)), xp.float64)
+        off = np.full((p, 1), -1.0)
+        off[columns, 0] = rounding * to_numpy(norms)
+        arrays = basis, weights * basis, images, inverse / norms, projection
+        return cls(columns, like(off, block), *arrays)
+
+    def attainable(self, to_domain: Callable[[Array], Array], z: Array) -> Array:
+        """Return products that are feasible and that, at the columns, some vector has."""
+        xp, wanted = namespace(z), to_domain(z)
+        if self.projection is None or not xp.any(take(wanted, self.columns) != 0):
+            return wanted
+        place = np.zeros(z.shape[0], dtype=int)
+        place[self.columns] = np.arange(len(self.columns))
+        for _ in range(_ALTERNATIONS):  # projections onto the one and the other in turn
+            some = take(self.projection @ take(wanted, self.columns), place)
+            wanted = to_domain(xp.where(self.rounding >= 0, some, wanted))
+        return wanted
+
+    def corrected(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
+        """Change vectors w, and ``z = Xᵀ w``, so that z is as wanted at the columns.
+
+        If columns depend on each other, it is as near to that as it can be.
+        """
+        xp = namespace(w)
+        rounding = self.rounding * xp.linalg.vector_norm(w, axis=0)
+        change = self.weighted.T @ w - self.inverse @ take(wanted, self.columns)
+        w, z = w - self.basis @ change, z - self.images @ change
+        return w, xp.where(xp.abs(z - wanted) <= rounding, wanted, z)
