@@ -1,13 +1,17 @@
 """The fuzzer, for a few seconds; ``make fuzz`` goes on for longer."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 import judge
+import steinpath as sp
+from estimator_surface import ESTIMATORS, PARAMETERS
 from fuzz import try_case
 from surfaces import SURFACES, Case
 
@@ -23,6 +27,16 @@ def test_no_findings(surface):
     done = sum(each["outcome"] == "done" for each in outcomes)
     # enough of both: what is always refused tests nothing but refusals
     assert cases / 5 < done < cases
+
+
+def test_all_estimators_are_fuzzed_with_all_of_their_parameters():
+    public = {getattr(sp, name) for name in sp.__all__}
+    expected = {
+        kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)
+    }
+    assert {*ESTIMATORS} == expected
+    drawn = {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters}
+    assert {*PARAMETERS} == drawn
 
 
 def test_cases_are_known_by_their_seeds():
