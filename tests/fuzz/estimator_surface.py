@@ -91,6 +91,7 @@ def estimators(case):
     case.note(new_X=other.X)
     predicted = judged(lambda: model.predict(other.X))
     if not isinstance(predicted, Refusal):
+        check(inputs.is_numeric(other.X), "predicts from what is no array of numbers")
         check_finite("predictions of other data", to_numpy(predicted))
     return outcome
 
@@ -128,6 +129,8 @@ def _fit(case, model, data):
         names = sorted(name for name in before | after if not _same(name, before, after))
         check(not names, f"refused ({outcome.message:.80}), but {names} changed")
         return outcome
+    for name, values in (("X", data.X), ("y", data.y), ("sample_weight", weights)):
+        check(inputs.is_numeric(values), f"{name} is no array of numbers, and was not refused")
     _check_fitted(model, data)
     if isinstance(model.random_state, int) and chance(case.rng, 0.3):
         _check_repeated(model, data, weights)

@@ -187,7 +187,7 @@ def target(rng, X, wild):
 def poisoned(rng, values):
     """Something that no regression can be run on."""
     values = values.copy()
-    match rng.integers(17):
+    match rng.integers(19):
         case 0:
             values.flat[rng.integers(values.size)] = np.nan
         case 1:
@@ -227,7 +227,28 @@ def poisoned(rng, values):
         case 16:
             values = values.astype(object)
             values.flat[0] = one_of(rng, (datetime.date(2020, 1, 1), decimal.Decimal("NaN"), [1.0]))
+        case 17:
+            values = np.rec.fromarrays(np.atleast_2d(values.T))
+        case 18:
+            values = torch.tensor(values, requires_grad=True)
     return values
+
+
+def is_numeric(values):
+    """Whether nothing in it is masked, missing, infinite, complex, a date or a time."""
+    if np.ma.is_masked(values):
+        return False
+    if isinstance(values, pd.DataFrame | pd.Series):
+        if values.isna().to_numpy().any():
+            return False
+        kinds = {dtype.kind for dtype in np.atleast_1d(values.dtypes)}
+    elif isinstance(values, np.ndarray):
+        kinds = {values.dtype.kind}
+        if kinds == {"f"} and not np.isfinite(values).all():
+            return False
+    else:
+        return True  # for all we know
+    return not kinds & {*"mMc"}
 
 
 def dressed(rng, values):

@@ -60,6 +60,8 @@ def run(case, wild=0.3, weighted=0.15):
     path = judged(call)
     if isinstance(path, Refusal):
         return path
+    check(inputs.is_numeric(data.X), "X is no array of numbers, and was not refused")
+    check(inputs.is_numeric(data.y), "y is no array of numbers, and was not refused")
     coef = to_numpy(path.coef).astype(float)
     check_finite("coef", coef)
     check_finite("intercept", to_numpy(path.intercept))
