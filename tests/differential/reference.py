@@ -133,10 +133,14 @@ class Reference:
     fit_intercept: bool
     #: Where the intercept starts.
     start: float = 0.0
+    #: Sample size that everything is scaled by; the number of rows by default.
+    count: int | None = None
+    #: What the intercept's column holds where no feature varies.
+    constant_entry: float = 1.0
 
     @property
     def n(self):
-        return len(self.y)
+        return self.count or len(self.y)
 
     @property
     def roots(self):
@@ -148,9 +152,9 @@ class Reference:
 
     @property
     def intercept_entry(self):
-        """Root mean square of the centred entries, or 1: what the intercept's column holds."""
+        """What the intercept's column holds: the root mean square of the centred entries."""
         if not np.ptp(self.X, axis=0).any():
-            return 1.0
+            return self.constant_entry
         squares = ((self.X - self.means) ** 2).mean(axis=1)
         return np.sqrt(np.average(squares, weights=self.weights))
 
@@ -158,7 +162,7 @@ class Reference:
     def design(self):
         X = self.X
         if self.fit_intercept:
-            X = np.column_stack([X - self.means, np.full(self.n, self.intercept_entry)])
+            X = np.column_stack([X - self.means, np.full(len(self.y), self.intercept_entry)])
         return self.roots[:, None] * X
 
     def loss_value(self, r):
@@ -212,7 +216,7 @@ class Reference:
 
 def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation):
     """Condat's over-relaxation moves by so many times the way to the point that a step finds."""
-    root_n = np.sqrt(len(c))
+    root_n = np.sqrt(problem.n)
     b, u = np.zeros(A.shape[1]), np.zeros(len(c))
     ahead, before = b, b  # the point that the last step found, and where it came from
     delta = sigma / root_n
@@ -228,7 +232,7 @@ def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation):
 
 def linearized_admm(problem, A, c, n_iter, rho, alpha):
     """Residual r = c - A b and scaled multiplier d, neither of them eliminated."""
-    root_n = np.sqrt(len(c))
+    root_n = np.sqrt(problem.n)
     b, d = np.zeros(A.shape[1]), np.zeros(len(c))
     for _ in range(n_iter):
         v = c - A @ b
@@ -241,7 +245,7 @@ def linearized_admm(problem, A, c, n_iter, rho, alpha):
 
 
 def proximal_gradient(problem, A, c, n_iter, step):
-    root_n = np.sqrt(len(c))
+    root_n = np.sqrt(problem.n)
     b = np.zeros(A.shape[1])
     for _ in range(n_iter):
         u = -problem.loss_gradient(root_n * (c - A @ b))
@@ -250,7 +254,7 @@ def proximal_gradient(problem, A, c, n_iter, step):
 
 
 def fista(problem, A, c, n_iter, step):
-    root_n = np.sqrt(len(c))
+    root_n = np.sqrt(problem.n)
     b = before = np.zeros(A.shape[1])
     for t in range(1, n_iter + 1):
         point = b + (t - 1) / (t + 2) * (b - before)

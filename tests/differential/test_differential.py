@@ -40,19 +40,17 @@ def double(array):
     return to_numpy(array).astype(float)
 
 
-def with_start(problem, path):
-    """The problem with the intercept where the path starts, once that is seen to be best."""
+def starting_at(problem, start, rounding=1e-12):
+    """The problem with an intercept that starts there, once that is seen to be best."""
     if not problem.fit_intercept:
         return problem
-    start = float(path.intercept[0])
     costs = [problem.loss_value(problem.y - c) for c in (start, *problem.y)]
     best = minimize_scalar(
         lambda c: problem.loss_value(problem.y - c),
-        bounds=(problem.y.min(), problem.y.max()),
+        bounds=(problem.y.min(), problem.y.max() + 1e-300),
         method="bounded",
         options={"xatol": 1e-12},
     )
-    rounding = 1e-6 if "32" in str(path.y.dtype) else 1e-12
     assert costs[0] <= min(best.fun, *costs) * (1 + rounding) + 1e-300
     return replace(problem, start=start)
 
@@ -61,7 +59,9 @@ def with_start(problem, path):
 def test_every_iterate_is_that_of_a_plain_loop(seed, tmp_path):
     configuration = draw(seed)
     path = configuration.run(tmp_path)
-    problem = with_start(configuration.reference, path)
+    single = configuration.dtype == np.float32
+    start = float(path.intercept[0])
+    problem = starting_at(configuration.reference, start, 1e-6 if single else 1e-12)
     steps = asdict(path.algorithm)
     norm = np.linalg.norm(problem.design, 2)
     if norm and "step" not in steps:
@@ -69,7 +69,7 @@ def test_every_iterate_is_that_of_a_plain_loop(seed, tmp_path):
         assert product * norm**2 / problem.n < 1
     recursion = RECURSIONS[type(path.algorithm)]
     expected = problem.run(recursion, configuration.n_iter, **steps)
-    rounding = 1e-3 if configuration.dtype == np.float32 else 1e-10
+    rounding = 1e-3 if single else 1e-10
     for name, wanted in zip(("coef", "intercept", "fitted", "dual"), expected, strict=True):
         found = getattr(path, name)
         assert configuration.dtype.__name__ in str(found.dtype)
@@ -79,6 +79,45 @@ def test_every_iterate_is_that_of_a_plain_loop(seed, tmp_path):
     coef, intercept, *_ = expected
     objective = [problem.objective(*each) for each in zip(coef, intercept, strict=True)]
     np.testing.assert_allclose(double(path.objective), objective, rtol=rounding)
+
+
+def errors_without(configuration, path, keep, count):
+    """Absolute errors of rows that are left out, by a plain loop on the others."""
+    whole = configuration.reference
+    rest = replace(
+        whole,
+        X=whole.X[keep],
+        y=whole.y[keep],
+        weights=whole.weights[keep],
+        count=count,
+        constant_entry=whole.intercept_entry,
+    )
+    rest = starting_at(rest, path.loss.location(rest.y))
+    recursion, steps = RECURSIONS[type(path.algorithm)], asdict(path.algorithm)
+    coef, intercept, *_ = rest.run(recursion, path.n_iter, **steps)
+    return np.abs(whole.y[~keep] - coef @ whole.X[~keep].T - intercept[:, None])
+
+
+@seeds(lambda configuration: np.ptp(configuration.reference.weights) == 0)
+def test_leaving_rows_out_is_a_plain_loop_on_the_others(seed, tmp_path):
+    configuration = draw(seed)
+    n = len(configuration.reference.y)
+    path = configuration.run(tmp_path)
+    fold = np.random.default_rng(seed).permutation(n) % 3
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
+    rounding = 1e-3 if configuration.dtype == np.float32 else 1e-9
+    for found, labels, scaled_by in (
+        (sp.cross_validate_path(path, folds, "absolute"), fold, None),
+        # the paper's, which keeps the scaling by all rows
+        (sp.leave_one_out_path(path, "absolute"), np.arange(n), n),
+    ):
+        expected = np.zeros((path.n_iter + 1, n))
+        for label in np.unique(labels):
+            keep = labels != label
+            expected[:, ~keep] = errors_without(configuration, path, keep, scaled_by)
+        wanted = expected.mean(axis=1)
+        atol = rounding * (wanted.max() + 1e-3)
+        np.testing.assert_allclose(double(found.values), wanted, rtol=0, atol=atol)
 
 
 # ------------------------------------------------------------------------------------------------
