@@ -178,6 +178,10 @@ def _check_fitted(model, data):
         gap = np.abs(to_numpy(predicted) - (data.plain_X @ coef + intercept))
         scale = np.abs(data.plain_X) @ np.abs(coef) + abs(intercept)
         off = np.nanmax(gap / np.maximum(scale, 1e-300))
+    if data.plain_y is not None and max(np.abs(data.plain_y).max(), scale.max()) < 1e6:
+        score = judged(lambda: model.score(data.X, data.y))
+        check(not isinstance(score, Refusal), f"what was fitted cannot be scored: {score}")
+        check_finite("score", score)
     precision = 1e-5 if model.coef_.dtype == np.float32 else 1e-12
     check(off < precision, f"predictions are not X @ coef_ + intercept_: off by {off:.2g}")
 
