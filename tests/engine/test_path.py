@@ -37,6 +37,41 @@ def test_path_is_the_papers_recursion_written_out():
 
 
 @everywhere
+@pytest.mark.parametrize("shape", [(30, 20), (20, 30)], ids=str)
+def test_square_root_ridge_stays_in_a_krylov_space(shape):
+    """The paper's lemma: polynomials r_t, q_t, b_t of X Xᵀ/n, applied to y/√n."""
+    X, y, _ = draw(*shape)
+    n, sigma, tau, theta, lam, n_iter = shape[0], 0.1, 0.2, 0.6, 0.7, 25
+    path = sp.run(X, y, sp.SquareRoot(), sp.Ridge(lam), sp.ChambollePock(sigma, tau, theta), n_iter)
+    start = y / np.sqrt(n)
+    x, vectors = np.linalg.eigh(X @ X.T / n)
+    shrink = 1 / (1 + tau * lam / np.sqrt(n))
+    r, b, q = 0 * x, 0 * x, 1 + 0 * x  # values of the polynomials at the eigenvalues
+    before, sizes = q, []
+    krylov = start[:, None] / np.linalg.norm(start)  # of as many dimensions as u has steps
+    for t in range(1, n_iter + 1):
+        a = r - sigma * ((1 + theta) * q - theta * before)
+        sizes.append(np.linalg.norm(a * (vectors.T @ start)))
+        r = a / max(1, sizes[-1])
+        b = shrink * (b - tau * r)
+        before, q = q, 1 - x * b
+        u, v, coef = (vectors @ (f * (vectors.T @ start)) for f in (r, q, b))
+        np.testing.assert_allclose(path.dual[t - 1], u, atol=1e-12)
+        np.testing.assert_allclose((y - path.fitted[t]) / np.sqrt(n), v, atol=1e-12)
+        np.testing.assert_allclose(path.coef[t], X.T @ coef / np.sqrt(n), atol=1e-12)
+        if t <= 4:  # while rounding leaves the powers of X Xᵀ/n apart
+            u = path.dual[t - 1]
+            outside = [u - part @ (part.T @ u) for part in (krylov, krylov[:, :-1])]
+            none, some = np.linalg.norm(outside, axis=1) / np.linalg.norm(u)
+            assert none < 1e-13
+            assert some > 1e-7
+            new = X @ (X.T @ krylov[:, -1]) / n
+            new = new - krylov @ (krylov.T @ new)
+            krylov = np.column_stack([krylov, new / np.linalg.norm(new)])
+    assert min(sizes) < 1 < max(sizes)  # inside the ball, and beyond it
+
+
+@everywhere
 def test_shapes_and_repr():
     X, y, _ = draw(30, 20)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.4), n_iter=7, fit_intercept=True)

@@ -187,7 +187,7 @@ def target(rng, X, wild):
 def poisoned(rng, values):
     """Something that no regression can be run on."""
     values = values.copy()
-    match rng.integers(12):
+    match rng.integers(19):
         case 0:
             values.flat[rng.integers(values.size)] = np.nan
         case 1:
@@ -213,12 +213,47 @@ def poisoned(rng, values):
             values = np.ma.array(values, mask=values > np.median(values))
         case 11:
             values = values[..., None]
+        case 12:
+            when = np.datetime64("2020-01-01") + np.arange(values.size).reshape(values.shape)
+            values = one_of(rng, (when, when - when.flat[0]))
+        case 13:
+            values = pd.DataFrame(values.reshape(len(values), -1))
+            values[0] = pd.date_range("2020-01-01", periods=len(values))
+        case 14:
+            values = pd.DataFrame(values.reshape(len(values), -1), dtype="Float64")
+            values.iloc[rng.integers(len(values)), 0] = pd.NA
+        case 15:
+            values = pd.DataFrame(values.reshape(len(values), -1)).astype("string")
+        case 16:
+            values = values.astype(object)
+            values.flat[0] = one_of(rng, (datetime.date(2020, 1, 1), decimal.Decimal("NaN"), [1.0]))
+        case 17:
+            values = np.rec.fromarrays(np.atleast_2d(values.T))
+        case 18:
+            values = torch.tensor(values, requires_grad=True)
     return values
+
+
+def is_numeric(values):
+    """Whether nothing in it is masked, missing, infinite, complex, a date or a time."""
+    if np.ma.is_masked(values):
+        return False
+    if isinstance(values, pd.DataFrame | pd.Series):
+        if values.isna().to_numpy().any():
+            return False
+        kinds = {dtype.kind for dtype in np.atleast_1d(values.dtypes)}
+    elif isinstance(values, np.ndarray):
+        kinds = {values.dtype.kind}
+        if kinds == {"f"} and not np.isfinite(values).all():
+            return False
+    else:
+        return True  # for all we know
+    return not kinds & {*"mMc"}
 
 
 def dressed(rng, values):
     """The same numbers, or what is left of them, in another container, dtype or layout."""
-    match rng.integers(16):
+    match rng.integers(20):
         case 0:
             return np.asfortranarray(values), values
         case 1:
@@ -269,6 +304,51 @@ def dressed(rng, values):
         case 15:
             wide = np.broadcast_to(values[:1], values.shape)
             return wide, np.array(wide)
+        case 16:
+            return values.astype(object), values
+        case 17:
+            return np.ma.array(values), values
+        case 18:
+            if values.ndim == 1:
+                return pd.Series(values, dtype="Float64"), values
+            names = [f"column {k}" for k in range(values.shape[1])]
+            return pd.DataFrame(values, columns=names).convert_dtypes(), values
+        case 19:
+            if values.ndim == 1:
+                return values[:, None], values
+            return pd.DataFrame(dict(enumerate(values.T))), values
+
+
+def sample_weight(rng, y):
+    """Weights of rows: counts, fractions, and such as are refused."""
+    size = len(y) if getattr(y, "shape", ()) or isinstance(y, list) else 1
+    counts = rng.integers(0, 4, size)
+    return mostly(
+        rng,
+        (
+            np.ones(size),
+            rng.random(size),
+            rng.random(size).astype(np.float32),
+            counts,
+            counts.tolist(),
+            pd.Series(counts + 0.5),
+            10.0 ** rng.integers(-9, 4, size),
+            2.0,
+        ),
+        (
+            np.zeros(size),
+            -np.ones(size),
+            np.full(size, np.nan),
+            np.ones(size + 1),
+            np.ones((size, 1)),
+            np.ma.array(counts, mask=counts > 1),
+            counts.astype(object),
+            counts.astype("datetime64[D]"),
+            counts * 10**12,
+            *WRONG,
+        ),
+        wrong=0.2,
+    )
 
 
 # ------------------------------------------------------------------------------------------------

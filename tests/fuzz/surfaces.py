@@ -5,7 +5,6 @@ the ``Case``, so that a finding can be understood, and raises a `Finding` if the
 right nor a clear error.
 """
 
-import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,12 +12,11 @@ import numpy as np
 
 import inputs
 import steinpath as sp
+from estimator_surface import ITERATIONS, estimators
 from file_surfaces import commands, files
 from inputs import WRONG, chance, count, mostly, number, one_of
 from judge import Refusal, check, check_finite, judged
 from steinpath._support.arrays import to_numpy
-
-ITERATIONS = (1, 2, 3, 7, 20, 20, 70)
 
 
 @dataclass
@@ -62,6 +60,8 @@ def run(case, wild=0.3, weighted=0.15):
     path = judged(call)
     if isinstance(path, Refusal):
         return path
+    check(inputs.is_numeric(data.X), "X is no array of numbers, and was not refused")
+    check(inputs.is_numeric(data.y), "y is no array of numbers, and was not refused")
     coef = to_numpy(path.coef).astype(float)
     check_finite("coef", coef)
     check_finite("intercept", to_numpy(path.intercept))
@@ -187,69 +187,6 @@ def tune(case):
         check(chosen <= lowest + 1e-6 * abs(lowest), "another contender is better")
     judged(lambda: (tuning.warnings, repr(tuning)))
     return tuning
-
-
-ESTIMATORS = tuple(
-    value
-    for name, value in vars(sp).items()
-    if inspect.isclass(value) and issubclass(value, sp.PathRegressor)
-)
-
-
-def estimators(case):
-    """An estimator with random parameters: fitted, it predicts finite numbers."""
-    rng = case.rng
-    data = inputs.problem(rng, wild=0.3)
-    kind = one_of(rng, ESTIMATORS)
-    case.note(X=data.X, y=data.y, estimator=kind.__name__)
-    choices = {
-        "alpha": (0.1, 1.0, "auto", 0.0, [0.5, 0.1], []),
-        "n_alphas": (1, 2, 3),
-        "n_iter": ITERATIONS,
-        "select": ("risk", "last", 0, 1, 5, 10**6),
-        "algorithm": (None, sp.LinearizedADMM(), sp.FISTA()),
-        "test_loss": (None, "absolute", "squared", sp.Quantile(0.3)),
-        "method": ("auto", "folds", "loo", "compressed", "spectral", None),
-        "row_scale": ("norm", "auto", None),
-        "audit": (0, 2, "folds"),
-        "rule": ("min", "one_se"),
-        "tol": (0.0, 1e-3),
-        "random_state": (None, 0, np.random.RandomState(0)),
-        "loss": ("lad", "huber", "square_root", sp.Huber(2.0), sp.Quantile(0.9)),
-        "penalty": ("lasso", "ridge", sp.MCP, sp.SCAD),
-        "q": (0.1, 0.5),
-        "delta": (0.5, 1.35),
-        "l1_ratio": (0.0, 0.5, 1.0),
-        "warm_start": (False, True),
-        "fit_intercept": (False, True),
-        "standardize": (False, True),
-    }
-    parameters = {"n_iter": one_of(rng, ITERATIONS), "n_alphas": 2}
-    known = [name for name in inspect.signature(kind).parameters if name in choices]
-    for name in rng.permutation(known)[: rng.integers(5)]:
-        parameters[str(name)] = count(rng, choices[str(name)], bad=0.1)
-    model = kind(**case.note(**parameters))
-    weights = None
-    if chance(rng, 0.15):
-        weights = one_of(rng, (np.ones, rng.random, np.zeros, lambda n: -np.ones(n)))
-        weights = weights(len(data.y) if hasattr(data.y, "__len__") else 1)
-        case.note(sample_weight=weights)
-    if chance(rng, 0.05):
-        return judged(lambda: model.predict(data.X))
-    fitted = judged(lambda: model.fit(data.X, data.y, sample_weight=weights))
-    if isinstance(fitted, Refusal):
-        return fitted
-    check_finite("coef_", model.coef_)
-    check_finite("intercept_", model.intercept_)
-    predicted = judged(lambda: model.predict(data.X))
-    check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
-    check_finite("predictions", to_numpy(predicted))
-    other = inputs.problem(rng, wild=0.5)
-    case.note(new_X=other.X)
-    again = judged(lambda: model.predict(other.X))
-    if not isinstance(again, Refusal):
-        check_finite("predictions of other data", to_numpy(again))
-    return fitted
 
 
 def others(case):

@@ -156,3 +156,84 @@ def test_audits_of_losses_that_cannot_be_squared():
     path = sp.run(X, 1e112 * Y, sp.SquareRoot(), sp.Lasso(0.1), n_iter=3)
     risk = sp.estimate_risk(path, method="compressed", audit="folds", rng=0)
     assert np.isfinite(risk.values).all()
+
+
+# ------------------------------------------------------------------------------------------------
+# Found, and not mended yet: whoever does so takes the mark away
+# ------------------------------------------------------------------------------------------------
+
+not_mended = pytest.mark.xfail(strict=True, reason="found by the fuzzer, and not mended yet")
+
+
+def changed_since(model, before):
+    now = vars(model)
+    return {name for name in before | now if before.get(name) is not now.get(name)}
+
+
+@not_mended
+@pytest.mark.parametrize(
+    ("parameters", "weights"),
+    [
+        ({"alpha": -1.0}, None),
+        ({"select": "bad"}, None),
+        ({"algorithm": sp.FISTA()}, None),
+        ({"test_loss": lambda y, prediction: np.nan * y}, None),
+        ({}, -np.ones(20)),
+    ],
+    ids=["alpha", "select", "algorithm", "test_loss", "weights"],
+)
+def test_a_refused_refit_leaves_the_estimator_as_it_was(parameters, weights):
+    model = sp.LADLasso(n_iter=20, n_alphas=2, method="loo", random_state=0)
+    with pytest.warns(UserWarning, match="20 observations"):
+        model.fit(X, Y)
+    model.set_params(**parameters)
+    before = vars(model).copy()
+    with pytest.raises((ValueError, TypeError)):
+        model.fit(X[:, :2], Y, sample_weight=weights)
+    assert not changed_since(model, before)
+    assert np.isfinite(model.predict(X)).all()
+
+
+@not_mended
+def test_a_refused_fit_leaves_an_estimator_unfitted():
+    model = sp.LADLasso(alpha=-1.0)
+    before = vars(model).copy()
+    with pytest.raises(ValueError, match="alpha"):
+        model.fit(X, Y)
+    assert not changed_since(model, before)
+
+
+@not_mended
+def test_grids_from_next_to_nothing_down():
+    """Refused for its size, or tried: not 'Geometric sequence cannot include zero'."""
+    tuning = sp.tune(X, Y, sp.Huber(1e-322), sp.Lasso, lams=2, n_iter=2)
+    assert np.isfinite(tuning.lams).all()
+
+
+@not_mended
+def test_standard_errors_of_losses_that_cannot_be_squared():
+    tuning = sp.tune(
+        1e80 * X, 1e80 * Y, sp.SquareRoot(), sp.Ridge, lams=2, n_iter=20, method="compressed", rng=0
+    )
+    assert np.isfinite(tuning.risk).all()
+    assert not np.isnan(tuning.stderr).any()
+
+
+@not_mended
+def test_a_complex_weight_for_all_rows():
+    with pytest.raises((TypeError, ValueError), match=r"sample_weight must|[Cc]omplex"):
+        sp.LADLasso(alpha=1.0, select=1, method=None, n_iter=2).fit(X, Y, sample_weight=1j)
+
+
+@not_mended
+def test_predictions_beyond_floating_point():
+    model = sp.LADRidge(alpha=0.01, select="last", tol=1.0, method=None, n_iter=50)
+    model.fit(X, X @ [3.0, 3.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match=r"too large|up to"):
+        model.predict(np.full((2, 4), 1e308))
+
+
+@not_mended
+def test_bytes_are_no_splitter():
+    with pytest.raises((TypeError, ValueError), match="cv"):
+        sp.cross_validate_path(PATH, b"x")

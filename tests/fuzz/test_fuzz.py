@@ -1,13 +1,17 @@
 """The fuzzer, for a few seconds; ``make fuzz`` goes on for longer."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 import judge
+import steinpath as sp
+from estimator_surface import ESTIMATORS, PARAMETERS
 from fuzz import try_case
 from surfaces import SURFACES, Case
 
@@ -15,7 +19,13 @@ from surfaces import SURFACES, Case
 CASES, FIRST = 150, 1_000_000
 
 
-@pytest.mark.parametrize("surface", sorted(SURFACES))
+# Refits that are refused and masked arrays, among others: see the end of test_findings.py.
+NOT_MENDED = {"estimators": pytest.mark.xfail(strict=True, reason="found, and not mended yet")}
+
+
+@pytest.mark.parametrize(
+    "surface", [pytest.param(name, marks=NOT_MENDED.get(name, ())) for name in sorted(SURFACES)]
+)
 def test_no_findings(surface):
     cases = CASES // 3 if surface == "commands" else CASES  # which take longest
     outcomes = [try_case(surface, FIRST + k) for k in range(cases)]
@@ -23,6 +33,16 @@ def test_no_findings(surface):
     done = sum(each["outcome"] == "done" for each in outcomes)
     # enough of both: what is always refused tests nothing but refusals
     assert cases / 5 < done < cases
+
+
+def test_all_estimators_are_fuzzed_with_all_of_their_parameters():
+    public = {getattr(sp, name) for name in sp.__all__}
+    expected = {
+        kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)
+    }
+    assert {*ESTIMATORS} == expected
+    drawn = {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters}
+    assert {*PARAMETERS} == drawn
 
 
 def test_cases_are_known_by_their_seeds():

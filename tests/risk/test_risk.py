@@ -82,6 +82,37 @@ def test_estimates_are_close_to_the_truth_on_average(loss, fit_intercept):
     assert (np.abs(mean[2, 5:]) > 5 * stderr[2, 5:]).all()
 
 
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [(sp.LAD(), sp.Lasso(0.3)), (sp.LAD(), sp.Ridge(0.3)), (sp.SquareRoot(), sp.Ridge(0.3))],
+    ids=repr,
+)
+def test_without_the_covariance_the_estimate_comes_to_the_same(loss, penalty):
+    """R-hat less R-tilde falls like 1/n: the median over data sets, of root mean squares over t.
+
+    The paper proves n^(-1/4) and expects better: both corrections are traces, whose fluctuations
+    are of the order of 1/n. Weights that are wrong by 5% bring the slope to -0.35 or above.
+    """
+    sizes, gaps = (32, 64, 128, 256), []
+    for n in sizes:
+        model = sp.simulate.paper_model(n // 2, noise="normal")
+        squares = []
+        for seed in range(8):
+            path = sp.run(
+                *model.sample(n, seed), loss, penalty, sp.ChambollePock(0.3, 0.3), n_iter=8
+            )
+            tilde, hat = (
+                sp.estimate_risk(path, covariance=covariance, method="exact").values
+                for covariance in (model.covariance, None)
+            )
+            squares.append(np.mean((hat - tilde)[1:] ** 2))
+        gaps.append(np.sqrt(np.median(squares)))
+    slope, _ = np.polyfit(np.log(sizes), np.log(gaps), 1)
+    assert -1.4 < slope < -0.65, gaps
+    # the training error is farther from both, and stays so
+    assert gaps[-1] < 0.05 * np.mean(tilde[1:] - sp.estimate_risk(path, method="exact").train[1:])
+
+
 def test_small_intercept_model_is_unbiased():
     """With n = 30 and p = 2 the intercept's own optimism would show."""
     covariance = sp.simulate.toeplitz(2)

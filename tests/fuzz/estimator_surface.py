@@ -1,0 +1,195 @@
+"""Estimators, each with its own parameters: fitted, refused, fitted again."""
+
+import functools
+import inspect
+
+import numpy as np
+from sklearn.base import clone
+
+import inputs
+import steinpath as sp
+from inputs import chance, count, mostly, number, one_of
+from judge import Refusal, check, check_finite, judged
+from steinpath._support.arrays import to_numpy
+from steinpath.estimators._estimators import PathEstimator
+
+ESTIMATORS = tuple(
+    value
+    for name in sp.__all__
+    if inspect.isclass(value := getattr(sp, name)) and issubclass(value, PathEstimator)
+)
+
+ITERATIONS = (1, 2, 3, 7, 20, 20, 70)
+
+#: What each parameter may be, as a function of the generator and the number of columns.
+PARAMETERS = {
+    "alpha": lambda rng, p: one_of(
+        rng,
+        (0.1, 1.0, "auto", 0.0, [0.5, 0.1], (1.0,), np.float32([0.3, 0.0]), [], [1.0, -1.0], 1e-30),
+    ),
+    "n_alphas": lambda rng, p: one_of(rng, (1, 2, 3, np.int64(2))),
+    "n_iter": lambda rng, p: one_of(rng, ITERATIONS),
+    "select": lambda rng, p: one_of(rng, ("risk", "last", 0, 1, 5, np.int64(1), 10**6)),
+    "fit_intercept": lambda rng, p: chance(rng, 0.5),
+    "standardize": lambda rng, p: chance(rng, 0.5),
+    "algorithm": lambda rng, p: one_of(rng, (None, inputs.algorithm(rng))),
+    "test_loss": lambda rng, p: inputs.test_loss(rng),
+    "method": lambda rng, p: one_of(
+        rng, ("auto", "folds", "loo", "compressed", "hutchinson", "exact", "spectral", None)
+    ),
+    "row_scale": lambda rng, p: mostly(rng, ("norm", "auto", None), ("x", -1.0, np.ones(3))),
+    "audit": lambda rng, p: mostly(rng, (0, 2, "folds"), (-1, 10**6, "x")),
+    "rule": lambda rng, p: one_of(rng, ("min", "one_se")),
+    "tol": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
+    "warm_start": lambda rng, p: chance(rng, 0.5),
+    "random_state": lambda rng, p: one_of(rng, (None, 0, np.random.RandomState(0))),
+    "loss": lambda rng, p: one_of(
+        rng, ("lad", "huber", "square_root", "quantile", "squared", inputs.loss(rng))
+    ),
+    "penalty": lambda rng, p: one_of(
+        rng,
+        (
+            *("lasso", "ridge", "elastic_net", "mcp", "scad", "none", "group_lasso", "bad"),
+            sp.MCP,
+            functools.partial(sp.SCAD, a=2.5),
+            functools.partial(sp.GroupLasso, groups=np.arange(p) % 2),
+            functools.partial(sp.Lasso, weights=rng.random(p)),
+            functools.partial(sp.ElasticNet, l1_ratio=number(rng, 0.0, 1.0)),
+        ),
+    ),
+    "q": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
+    "delta": lambda rng, p: number(rng, 0.0, 3.0, bad=0.0),
+    "l1_ratio": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
+}
+
+
+def estimators(case):
+    """An estimator with random parameters predicts what its coefficients say, or is refused."""
+    rng = case.rng
+    kind = one_of(rng, ESTIMATORS)
+    data = inputs.problem(rng, wild=0.3)
+    few = {"n_iter": one_of(rng, ITERATIONS), "n_alphas": 2}
+    model = kind(**few, random_state=one_of(rng, (0, 0, None)))
+    case.note(estimator=kind.__name__, **few)
+    refused = _change(case, model, data)
+    if refused:
+        return refused
+    if chance(rng, 0.05):
+        return judged(lambda: model.predict(data.X))
+    outcome = _fit(case, model, data)
+    if chance(rng, 0.5):
+        case.note(first=outcome)
+        refused = _change(case, model, data)
+        if refused:
+            return refused
+        if chance(rng, 0.5):
+            data = inputs.problem(rng, wild=0.5)
+        outcome = _fit(case, model, data)
+    if isinstance(outcome, Refusal):
+        return outcome
+    other = inputs.problem(rng, wild=0.5)
+    case.note(new_X=other.X)
+    predicted = judged(lambda: model.predict(other.X))
+    if not isinstance(predicted, Refusal):
+        check(inputs.is_numeric(other.X), "predicts from what is no array of numbers")
+        check_finite("predictions of other data", to_numpy(predicted))
+    return outcome
+
+
+def _change(case, model, data):
+    """Change a few parameters, some of them to something wrong; or only go on for longer."""
+    rng = case.rng
+    names, p = [*inspect.signature(type(model)).parameters], inputs.columns(data.X)
+
+    def draw():
+        if hasattr(model, "coef_") and chance(rng, 0.3):
+            return {"n_iter": model.n_iter_ + 5, "warm_start": True}
+        drawn = (str(name) for name in rng.permutation(names)[: rng.integers(6)])
+        return {name: count(rng, [PARAMETERS[name](rng, p)], bad=0.05) for name in drawn}
+
+    changed = judged(draw)  # a loss or an algorithm may be refused before any estimator sees it
+    if isinstance(changed, Refusal):
+        return changed
+    case.note(changed=changed)
+    model.set_params(**changed)
+    return None
+
+
+def _fit(case, model, data):
+    """Fit, and look at the result; what is refused changes nothing."""
+    weights = inputs.sample_weight(case.rng, data.y) if chance(case.rng, 0.25) else None
+    case.note(X=data.X, y=data.y, sample_weight=weights)
+    handed = [(x, x.copy()) for x in (data.X, data.y, weights) if isinstance(x, np.ndarray)]
+    before = _state(model)
+    outcome = judged(lambda: model.fit(data.X, data.y, sample_weight=weights))
+    for now, then in handed:
+        check(repr(now) == repr(then), "fit changed the caller's arrays")
+    if isinstance(outcome, Refusal):
+        after = _state(model)
+        names = sorted(name for name in before | after if not _same(name, before, after))
+        check(not names, f"refused ({outcome.message:.80}), but {names} changed")
+        return outcome
+    for name, values in (("X", data.X), ("y", data.y), ("sample_weight", weights)):
+        check(inputs.is_numeric(values), f"{name} is no array of numbers, and was not refused")
+    _check_fitted(model, data)
+    if isinstance(model.random_state, int) and chance(case.rng, 0.3):
+        _check_repeated(model, data, weights)
+    return outcome
+
+
+def _state(model):
+    return {
+        name: np.array(value) if isinstance(value, np.ndarray) else value
+        for name, value in vars(model).items()
+    }
+
+
+def _same(name, first, second):
+    if (name in first) != (name in second):
+        return False
+    if isinstance(first[name], np.ndarray):
+        return np.array_equal(first[name], second[name])
+    return first[name] is second[name] or first[name] == second[name]
+
+
+def _check_fitted(model, data):
+    p, shape = model.n_features_in_, (len(model.alphas_), model.n_iter_ + 1)
+    check(model.coef_.shape == (p,), f"coef_ has shape {model.coef_.shape} for {p} columns")
+    check_finite("coef_", model.coef_)
+    check_finite("intercept_", model.intercept_)
+    check(model.fit_intercept or model.intercept_ == 0, f"intercept_ is {model.intercept_}")
+    check(model.alpha_ == model.alphas_[model.best_index_], "alpha_ is not that of best_index_")
+    check(np.all(model.alphas_ >= 0), f"alphas_ are {model.alphas_}")
+    check(0 <= model.best_iter_ <= model.n_iter_ <= model.n_iter, f"best_iter_: {model.best_iter_}")
+    if hasattr(model, "risk_path_"):
+        for name in ("risk_path_", "risk_stderr_", "train_path_"):
+            found = getattr(model, name)
+            check(found.shape == shape, f"{name} has shape {found.shape}, not {shape}")
+            check(not np.isnan(found).any(), f"{name} is not a number")
+        check_finite("risk_path_", model.risk_path_)
+        check_finite("best_risk_", model.best_risk_)
+    predicted = judged(lambda: model.predict(data.X))
+    check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
+    check_finite("predictions", to_numpy(predicted))
+    if data.plain_X is None:
+        return
+    with np.errstate(all="ignore"):
+        coef, intercept = model.coef_.astype(float), float(model.intercept_)
+        gap = np.abs(to_numpy(predicted) - (data.plain_X @ coef + intercept))
+        scale = np.abs(data.plain_X) @ np.abs(coef) + abs(intercept)
+        off = np.nanmax(gap / np.maximum(scale, 1e-300))
+    if data.plain_y is not None and max(np.abs(data.plain_y).max(), scale.max()) < 1e6:
+        score = judged(lambda: model.score(data.X, data.y))
+        check(not isinstance(score, Refusal), f"what was fitted cannot be scored: {score}")
+        check_finite("score", score)
+    precision = 1e-5 if model.coef_.dtype == np.float32 else 1e-12
+    check(off < precision, f"predictions are not X @ coef_ + intercept_: off by {off:.2g}")
+
+
+def _check_repeated(model, data, weights):
+    """A fresh estimator with the same parameters finds the same, whatever was fitted before."""
+    other = judged(lambda: clone(model).fit(data.X, data.y, sample_weight=weights))
+    check(not isinstance(other, Refusal), f"fitted, but a clone is refused: {other}")
+    for name in ("coef_", "intercept_", "alpha_", "best_iter_"):
+        found, expected = np.asarray(getattr(model, name)), np.asarray(getattr(other, name))
+        check(np.array_equal(found, expected), f"a clone finds another {name}")
