@@ -34,12 +34,14 @@ class Progress:
         What is being fitted.
     X, y, sample_weight
         The data, as the callbacks are to see them.
+    known : dict
+        Attributes of the fit that are known before it begins.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any):
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        self._n_iter = estimator.n_iter
+        self._n_iter, self._known = estimator.n_iter, known
         self._root: Any = None  # contexts of the fit, and of the iteration under way
         self._open: Any = None
         if hasattr(estimator, "_init_callback_context"):
@@ -60,7 +62,7 @@ class Progress:
             intercept = 0.0
             if isinstance(data.design, InterceptDesign):
                 intercept = float(data.design.intercepts(b.T)[0] + data.level[0])
-            return {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
+            return self._known | {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
 
         def after(t: int, b: Array) -> bool:
             attributes = partial(model, b) if b.shape[1] == 1 else None

@@ -111,16 +111,17 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         # what is fitted replaces an earlier fit as a whole, or not at all if anything goes wrong
         fitted = object.__new__(type(self))
         fitted.__dict__ = self._without_a_fit()
-        fitted._fit(X, y, sample_weight, self)
+        progress = fitted._fit(X, y, sample_weight, self)
         self.__dict__ = self._without_a_fit() | fitted.__dict__
+        progress.end()
         return self
 
     def _without_a_fit(self) -> dict[str, Any]:
         """Return the parameters, and whatever else does not come from a fit."""
         return {name: value for name, value in vars(self).items() if not _is_fitted(name)}
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, seen: PathEstimator) -> None:
-        """Do as `fit`; callbacks are shown another estimator, which has their contexts."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any, called: PathEstimator) -> Progress:
+        """Do as `fit`, for the estimator that was called, which has the callbacks."""
         self._check_parameters()
         if isinstance(X, RemoteDesign):
             raise TypeError(
@@ -134,7 +135,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         )
         with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
-        progress = Progress(seen, X, y, sample_weight)
+        known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
+        progress = Progress(called, X, y, sample_weight, known)
         rows, design = prepare_rows(
             X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
         )
@@ -150,7 +152,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 "no convergence",
                 ConvergenceWarning,
             )
-        progress.end()
+        return progress
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the responses of rows.

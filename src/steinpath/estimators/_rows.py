@@ -129,7 +129,7 @@ def _weighted(
     if sample_weight is None:
         return X, y, None
     if np.iscomplexobj(sample_weight):
-        raise TypeError("sample_weight must hold real numbers, got complex ones")
+        raise TypeError("sample_weight must be real, got complex numbers")
     weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
     kept = np.flatnonzero(weights)
     if len(kept) < len(weights):
