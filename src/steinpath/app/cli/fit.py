@@ -218,13 +218,14 @@ def _finish(
 ) -> None:
     """Write everything, and print the result."""
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
-    stopped, failure = result.interrupted, None
+    stopped = result.interrupted
+    failure: Exception | None = None
     try:
         for name, file in write_outputs(result, with_model, options["plots"]):
             files[name] = str(file)
     except KeyboardInterrupt:
         stopped = True
-    except OSError as error:  # a full disk, say: what was found can still be shown
+    except Exception as error:  # a full disk, say: what was found can still be shown
         failure = error
     if options["as_json"]:
         text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
