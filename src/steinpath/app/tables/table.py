@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -39,10 +39,14 @@ class Table:
         text file without any value, all are None.
     lines : ndarray of int of shape (n,), optional
         The line of the file in which each row starts; None if the file has no lines.
+    codes : dict of str to (str, int)
+        Columns that are read as numbers and are written like codes ("007"): their first such text,
+        and its row.
     """
 
     columns: dict[str, np.ndarray]
     lines: np.ndarray | None = None
+    codes: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
