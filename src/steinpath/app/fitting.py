@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,10 +19,12 @@ from steinpath.app.encoding import Encoded
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
+from steinpath.engine._path import Path
 from steinpath.estimators._rows import prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
+from steinpath.risk._methods import StoredPredictions
 
 # Iterations and strengths of the penalty, where there is room for them ...
 _ITERATIONS, _STRENGTHS = 300, 20
@@ -109,14 +111,14 @@ def prepare_data(
 
 def _check_sizes(encoded: Encoded) -> None:
     """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
-    names = [encoded.encoding.target, *encoded.encoding.feature_names]
-    for name, values in zip(names, (encoded.y, *encoded.X.T), strict=True):
-        size = float(np.abs(values).max())
-        if not _SMALLEST < size < _LARGEST:
-            raise DataError(
-                f"{name!r} has numbers up to {size:.3g} in size; rescale it, to sizes between "
-                f"{_SMALLEST:g} and {_LARGEST:g}"
-            )
+    sizes = np.append(np.abs(encoded.y).max(), np.abs(encoded.X).max(axis=0))
+    extreme = np.flatnonzero(~((sizes > _SMALLEST) & (sizes < _LARGEST)))
+    if len(extreme):
+        names, k = [encoded.encoding.target, *encoded.encoding.feature_names], int(extreme[0])
+        raise DataError(
+            f"{names[k]!r} has numbers up to {sizes[k]:.3g} in size; rescale it, to sizes between "
+            f"{_SMALLEST:g} and {_LARGEST:g}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,6 +338,25 @@ def compare_models(
 
 
 def _alone(risk: Risk) -> Risk:
-    """Return a copy that holds on to its own path, and not to those that ran beside it."""
-    shared = (risk.path.design, risk.path.y)
-    return copy.deepcopy(risk, {id(each): each for each in shared})
+    """Return a copy for `compare_risks`: without coefficients, and without what ran beside it."""
+    path = replace(
+        risk.path,
+        iterates=risk.path.iterates[:, :0].copy(),
+        etas=risk.path.etas[:, :0].copy(),
+        products=risk.path.products.copy(),
+        duals=risk.path.duals.copy(),
+    )
+    predictions = risk.predictions.of(slice(0, risk.values.shape[0]))
+    return replace(
+        risk,
+        predictions=StoredPredictions(path, predictions.copy()),
+        audit=copy.deepcopy(risk.audit),
+        interactions=copy.deepcopy(risk.interactions),
+        found=None,
+        left_out=None,
+    )
+
+
+def count_nonzeros(path: Path) -> np.ndarray:
+    """Return how many coefficients of each iterate are not zero."""
+    return np.array([np.count_nonzero(b) for b in to_numpy(path.coef)])

@@ -248,12 +248,12 @@ def _print_fit(console: Console, result: FitResult) -> None:
     for what, value in facts(fit):
         table.add_row(what, value)
     console.print(table)
-    effects, names = fit.effects, encoded.encoding.feature_names
+    effects, coef, names = fit.effects, fit.coef, encoded.encoding.feature_names
     largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
     for j in largest:
         if effects[j]:
-            table.add_row(shown(names[j]), f"{fit.coef[j]:.4g}", f"{effects[j]:+.3g}")
+            table.add_row(shown(names[j]), f"{coef[j]:.4g}", f"{effects[j]:+.3g}")
     if fit.nonzeros:
         console.print(table)
     if fit.nonzeros > _SHOWN:

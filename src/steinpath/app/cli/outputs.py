@@ -15,7 +15,7 @@ import click
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import as_csv, write_text
-from steinpath.app.fitting import Fit, Ranked
+from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.models import Choice, Model
 from steinpath.app.report.build import build_content
 from steinpath.app.report.page import render
@@ -142,7 +142,7 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
 def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
     """Risk of every iterate for every strength."""
     for alpha, risk in zip(fit.alphas, fit.tuning.risks, strict=True):
-        nonzeros = (to_numpy(risk.path.coef) != 0).sum(axis=1)
+        nonzeros = count_nonzeros(risk.path)
         columns = (to_numpy(x).tolist() for x in (risk.values, risk.stderr, risk.train, nonzeros))
         for t, (value, stderr, train, count) in enumerate(zip(*columns, strict=True)):
             yield {

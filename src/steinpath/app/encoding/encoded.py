@@ -71,6 +71,8 @@ class Encoded:
     summaries : tuple of ColumnSummary
         Every column of the table, and what became of it; of thousands, the first thousand and the
         target.
+    n_columns : int
+        How many columns the table has.
     notes : tuple of str
         What was done to the data: columns left out, values filled in.
     """
@@ -79,6 +81,7 @@ class Encoded:
     X: np.ndarray
     y: np.ndarray
     summaries: tuple[ColumnSummary, ...]
+    n_columns: int
     notes: tuple[str, ...]
 
 
@@ -149,7 +152,8 @@ def encode(
         )
     encoding = Encoding(target, tuple(columns))
     X, _ = encoding.transform(table)
-    return Encoded(encoding, X, table.columns[target], tuple(summaries), tuple(notes))
+    y, n_columns = table.columns[target], len(table.columns)
+    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes))
 
 
 def _check_request(

@@ -154,7 +154,7 @@ def check_values(table: Table) -> None:
     if not table.n_rows:
         raise DataError("it has no rows")
     for name, values in table.columns.items():
-        if values.dtype.kind == "f" and np.any(infinite := np.isinf(values)):
+        if values.dtype.kind == "f" and (infinite := np.isinf(values)).any():
             place = table.place(int(np.argmax(infinite)))
             raise DataError(
                 f"column {name!r} has a number that is not finite, in {place}; all must be finite, "
