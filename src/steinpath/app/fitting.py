@@ -28,7 +28,8 @@ from steinpath.risk._methods import StoredPredictions
 
 # Iterations and strengths of the penalty, where there is room for them ...
 _ITERATIONS, _STRENGTHS = 300, 20
-# ... which there is for so many numbers, rows × iterations × strengths, and at the least.
+# ... which there is for so many numbers, (rows + columns) × iterations × strengths, which is what
+# the paths have, and at the least.
 _ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
 # Beyond so many, single precision, unless the target has sizes beyond that.
 _LARGE = 3 * 10**7
@@ -71,20 +72,22 @@ def prepare_data(
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
+    size = sum(encoded.X.shape)  # numbers of each iterate
     strengths = n_strengths or max(
-        min(_STRENGTHS, _ROOM // (n * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
+        min(_STRENGTHS, _ROOM // (size * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
     )
-    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (n * strengths)), _FEWEST_ITERATIONS)
+    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (size * strengths)), _FEWEST_ITERATIONS)
     notes = []
+    wide = "columns" if encoded.X.shape[1] > n else "rows"
     if (n_iter or _ITERATIONS) > iterations or (n_strengths or _STRENGTHS) > strengths:
         notes.append(
-            f"with so many rows, {strengths} strengths of the penalty and {iterations} iterations "
-            "are tried unless you ask for more (--strengths, --iters)"
+            f"with so many {wide}, {strengths} strengths of the penalty and {iterations} "
+            "iterations are tried unless you ask for more (--strengths, --iters)"
         )
     _check_sizes(encoded)
     level = float(np.median(encoded.y))
-    y, size = encoded.y - level, float(np.abs(encoded.y - level).max())
-    large = n * strengths * iterations > _LARGE and 1 / _LARGE < size < _LARGE
+    y, largest = encoded.y - level, float(np.abs(encoded.y - level).max())
+    large = size * strengths * iterations > _LARGE and 1 / _LARGE < largest < _LARGE
     rows, design = prepare_rows(
         encoded.X,
         y,

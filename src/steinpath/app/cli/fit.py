@@ -25,7 +25,7 @@ from steinpath.app.report.build import facts
 from steinpath.app.tables import DataError, read_table
 from steinpath.problem._scoring import Criterion
 
-# How many coefficients are printed; all are in the report.
+# How many coefficients are printed; all are in the model's file.
 _SHOWN = 10
 
 
@@ -257,7 +257,7 @@ def _print_fit(console: Console, result: FitResult) -> None:
     if fit.nonzeros:
         console.print(table)
     if fit.nonzeros > _SHOWN:
-        console.print(f"… and {fit.nonzeros - _SHOWN} more, in the report")
+        console.print(f"… and {fit.nonzeros - _SHOWN} more, in model.json")
     _print_remarks(console, result)
 
 
