@@ -66,7 +66,8 @@ def _pyarrow() -> Any:
 
 def from_arrow(found: Any, as_text: Collection[str] = ()) -> Table:
     """Return a table of Arrow's, or one of its batches, as a table."""
-    found = _pyarrow().table(found)
+    if isinstance(found, _pyarrow().RecordBatch):
+        found = _pyarrow().Table.from_batches([found])
     found.validate(full=True)  # damaged files may otherwise end the interpreter
     kept = [k for k, name in enumerate(found.column_names) if not _PANDAS_INDEX.fullmatch(name)]
     names = check_names([found.column_names[k] for k in kept])
