@@ -125,6 +125,7 @@ def test_what_is_of_another_kind_is_refused(container, change, message, tmp_path
         (pl.DataFrame({"a": [dt.timedelta(1)]}), "column 'a' must hold numbers, dates, texts"),
         (pl.DataFrame({"a": [[1, 2]]}), "column 'a' must hold numbers, dates, texts"),
         (pa.table({"a": [[1, 2]]}), "column 'a' is of type list"),
+        (pa.table({"a": pa.array([2**60], pa.timestamp("ms"))}), "Casting from timestamp"),
         ({"a": [[1], [2, 3]]}, "column 'a' must hold numbers, dates, texts"),
         ({"a": [b"x"]}, "column 'a' must hold numbers, dates, texts"),
         ({"a": np.array([True, 2], object)}, "no mixture"),

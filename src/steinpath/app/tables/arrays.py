@@ -53,7 +53,10 @@ def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # polars, lazily
         data = data.collect()
     if hasattr(data, "column_names") and hasattr(data, "schema"):
-        table = from_arrow(data, as_text)
+        try:
+            table = from_arrow(data, as_text)
+        except (ValueError, NotImplementedError) as error:  # of Arrow, about times, say
+            raise error if isinstance(error, DataError) else DataError(str(error)) from None
         check_values(table)
         return table
     if not isinstance(data, Mapping) and not hasattr(data, "columns"):
