@@ -101,15 +101,15 @@ def _check_names(names: Sequence[str] | None, p: int) -> list[str]:
 def _check_scale(scale: Any, p: int) -> np.ndarray:
     if scale is None:
         return np.ones(p)
-    scale = to_numpy(scale)
-    if scale.shape != (p,):
-        raise ValueError(f"scale must have shape ({p},), one for each column; got {scale.shape}")
-    return scale
+    scales = np.asarray(to_numpy(scale))
+    if scales.shape != (p,):
+        raise ValueError(f"scale must have shape ({p},), one for each column; got {scales.shape}")
+    return scales
 
 
 def largest_sizes(coef: np.ndarray) -> np.ndarray:
     """Return the largest absolute value of each coefficient on a path, without a copy of that."""
-    return np.maximum(coef.max(axis=0), -coef.min(axis=0))
+    return np.asarray(np.maximum(coef.max(axis=0), -coef.min(axis=0)))
 
 
 def _largest_first(coef: np.ndarray, scales: np.ndarray, t: int) -> np.ndarray:
