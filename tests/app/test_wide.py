@@ -1,10 +1,12 @@
 """Tables of few rows and very many columns: memory, work and output that grow with their size."""
 
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
 
+from steinpath.app import fitting
 from steinpath.app.cli.outputs import make_model
 from steinpath.app.encoding import encode
 from steinpath.app.fitting import Fit, _alone, compare_models, fit_model, prepare_data
@@ -112,6 +114,22 @@ def test_models_that_are_compared_keep_no_coefficients(fit):
     specs = [ModelSpec.from_names("lad", each, fit.data.encoded.y) for each in ("ridge", "lasso")]
     _, ranking = compare_models(fit.data, specs, "absolute")
     assert ranking[0].behind == 0 <= ranking[1].behind
+
+
+def test_while_models_are_compared_only_the_best_is_in_memory(fit, monkeypatch):
+    made, alive = [], []
+
+    def make(*args):
+        alive.append(sum(each() is not None for each in made))
+        found = fit_model(*args)
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(fitting, "fit_model", make)
+    y = fit.data.encoded.y
+    specs = [ModelSpec.from_names("lad", each, y) for each in ("lasso", "ridge", "mcp", "scad")]
+    compare_models(prepare_data(fit.data.encoded, 4, 2), specs, "absolute")
+    assert alive == [0, 1, 1, 1]
 
 
 def test_so_many_iterations_and_strengths_as_there_is_room_for():

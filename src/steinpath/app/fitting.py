@@ -318,6 +318,7 @@ def compare_models(
         found.append((spec, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
+        del fit  # while the next one runs, only the best is in memory
         if stop:
             break
     assert best is not None
