@@ -142,6 +142,12 @@ def test_what_is_masked_is_missing():
     np.testing.assert_array_equal(found, [1.0, np.nan])
 
 
+def test_columns_may_have_the_names_of_methods():
+    names = ("collect", "collect_schema", "column_names", "schema", "columns")
+    frame = pd.DataFrame({name: [1.0] for name in names})
+    assert list(as_table(frame).columns) == list(names)
+
+
 def test_columns_are_found_by_names_that_are_numbers():
     model = sp.Model(Encoding("y", (Column("0", "number"),)), np.array([2.0]), 1.0, CHOICE)
     assert model.predict(pd.DataFrame({0: [1.0]})).tolist() == [3.0]

@@ -50,9 +50,10 @@ def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
     """
     if isinstance(data, Table):
         return data
-    if hasattr(data, "collect") and hasattr(data, "collect_schema"):  # polars, lazily
-        data = data.collect()
-    if hasattr(data, "column_names") and hasattr(data, "schema"):
+    # of the type, since the columns of pandas are attributes, too
+    if hasattr(type(data), "collect") and hasattr(type(data), "collect_schema"):
+        data = data.collect()  # polars, lazily
+    if hasattr(type(data), "column_names"):  # Arrow
         try:
             table = from_arrow(data, as_text)
         except (ValueError, NotImplementedError) as error:  # of Arrow, about times, say
