@@ -22,8 +22,17 @@ def loaded_by(code):
     return {name.split(".")[0] for name in printed.stdout.split()}
 
 
+def test_the_package_alone_imports_nothing_that_takes_time():
+    assert not loaded_by("import steinpath.__main__") & {"numpy", "scipy", "sklearn", "click"}
+
+
+def test_all_public_names_come_with_the_first():
+    code = "from steinpath import *; import steinpath as sp; assert LAD is sp.LAD; sp.problem.Loss"
+    assert "numpy" in loaded_by(code)
+
+
 def test_heavy_things_are_imported_when_used():
-    extra = loaded_by("import steinpath") - loaded_by("import sklearn.linear_model")
+    extra = loaded_by("import steinpath; steinpath.run") - loaded_by("import sklearn.linear_model")
     heavy = {"matplotlib", "torch", "dask", "distributed", "plotly", "jinja2", "pyarrow", "pandas"}
     assert not extra & heavy
 

@@ -10,117 +10,28 @@
 >>> beta = path.coef[risk.best_iter]
 """
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from steinpath import distributed, simulate
-from steinpath._tuning import Tuning, tune
-from steinpath.algorithms._family import FISTA, ChambollePock, LinearizedADMM, ProximalGradient
-from steinpath.algorithms._recursion import Recursion
-from steinpath.engine._batch import Batch
-from steinpath.engine._loop import DivergenceError
-from steinpath.engine._null_model import lam_max
-from steinpath.engine._path import Path
-from steinpath.engine._run import run, run_batch
-from steinpath.engine._traces import correction_matrices
-from steinpath.estimators._estimators import (
-    HuberLasso,
-    HuberRidge,
-    LADElasticNet,
-    LADLasso,
-    LADRidge,
-    PathRegressor,
-    QuantileLasso,
-    QuantileRidge,
-    SqrtLasso,
-    SqrtRidge,
-)
-from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
-from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
-from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch
-from steinpath.risk._leave_out import (
-    Validation,
-    cross_validate_path,
-    hold_out_path,
-    leave_one_out_path,
-)
-from steinpath.risk._stopping import StopOnRisk
-
 if TYPE_CHECKING:
-    from steinpath.app.models import Model, load_model
-    from steinpath.plots import RiskPathDisplay
-
-try:
-    __version__ = version("steinpath")
-except PackageNotFoundError:  # run from its sources, not installed
-    __version__ = "0+unknown"
-
-__all__ = [
-    "FISTA",
-    "LAD",
-    "MCP",
-    "SCAD",
-    "Batch",
-    "ChambollePock",
-    "DivergenceError",
-    "ElasticNet",
-    "EpsilonInsensitive",
-    "GroupLasso",
-    "Huber",
-    "HuberLasso",
-    "HuberRidge",
-    "LADElasticNet",
-    "LADLasso",
-    "LADRidge",
-    "Lasso",
-    "LinearizedADMM",
-    "Model",
-    "NoPenalty",
-    "Path",
-    "PathRegressor",
-    "ProximalGradient",
-    "Quantile",
-    "QuantileLasso",
-    "QuantileRidge",
-    "Recursion",
-    "Ridge",
-    "Risk",
-    "RiskPathDisplay",
-    "SqrtLasso",
-    "SqrtRidge",
-    "SquareRoot",
-    "Squared",
-    "StopOnRisk",
-    "Tuning",
-    "Validation",
-    "correction_matrices",
-    "cross_validate_path",
-    "distributed",
-    "estimate_risk",
-    "estimate_risk_batch",
-    "hold_out_path",
-    "lam_max",
-    "leave_one_out_path",
-    "load_model",
-    "run",
-    "run_batch",
-    "simulate",
-    "tune",
-]
+    from steinpath._public import *  # noqa: F403
+    from steinpath._public import __all__ as __all__
+    from steinpath._public import __version__ as __version__
 
 
 def __getattr__(name: str) -> Any:
-    # plots and the application are above everything else, and are imported when they are used
-    if name == "RiskPathDisplay":
-        from steinpath.plots import RiskPathDisplay
+    # All that takes time to import comes with the first name that is used: the command, which is in
+    # this package, has to be able to end in one line by Ctrl-C before that.
+    if not name.startswith("__") or name in ("__all__", "__version__"):
+        import steinpath._public as public
 
-        return RiskPathDisplay
-    if name in ("Model", "load_model"):
-        from steinpath.app import models
-
-        return getattr(models, name)
+        if name in (*public.__all__, "__all__", "__version__"):
+            globals()[name] = getattr(public, name)
+        if name in globals():  # also a folder of the package, which by now is imported
+            return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    import steinpath._public as public
+
+    return [*public.__all__, "__version__"]

@@ -1,5 +1,38 @@
-"""``python -m steinpath``: the command, where it is not on the path."""
+"""The command ``steinpath``, which is also ``python -m steinpath``.
 
-from steinpath.app.cli import main
+Nothing that takes time is imported with this module: Ctrl-C ends the command in one line, with exit
+code 130, from the first moment on.
+"""
 
-main(prog_name="steinpath")
+import os
+import signal
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command, in a process of its own."""
+    heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # and not ignored
+    if heeded:
+        signal.signal(signal.SIGINT, _leave)
+    from steinpath.app.cli import main as command
+
+    try:
+        if heeded:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        command(prog_name="steinpath")
+    except KeyboardInterrupt:  # before the command minded it, or once more while it ended
+        _leave()
+    finally:
+        if heeded:  # all has been said, and Python's own ending has nothing to add
+            signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+
+
+def _leave(*_: object) -> None:
+    """End at once: modules that are interrupted while they are imported may hide the reason."""
+    os.write(2, b"\nError: stopped\n")
+    os._exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -624,12 +624,11 @@ def test_data_frames_are_read_as_their_files_would_be(tmp_path):
         ({"a": np.zeros((2, 2))}, "must be a vector"),
         ({"a": [1.0, 2.0], "b": [1.0]}, "same length"),
         ({"a": [1.0, np.inf]}, "not finite"),
-        ({"a": np.ma.masked_array([1.0, 2.0], [True, False])}, "'a' is a masked array; fill"),
         ({"a": np.array([1, 2], "m8[D]")}, "must hold numbers"),
         ({}, "no columns"),
     ],
     ids=[
-        *("mixed", "complex", "objects", "a matrix", "of two lengths", "infinite", "masked"),
+        *("mixed", "complex", "objects", "a matrix", "of two lengths", "infinite"),
         *("spans of time", "nothing"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,14 +19,17 @@ from steinpath.app.encoding import Encoded
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
+from steinpath.engine._path import Path
 from steinpath.estimators._rows import prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
+from steinpath.risk._methods import StoredPredictions
 
 # Iterations and strengths of the penalty, where there is room for them ...
 _ITERATIONS, _STRENGTHS = 300, 20
-# ... which there is for so many numbers, rows × iterations × strengths, and at the least.
+# ... which there is for so many numbers, (rows + columns) × iterations × strengths, which is what
+# the paths have, and at the least.
 _ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
 # Beyond so many, single precision, unless the target has sizes beyond that.
 _LARGE = 3 * 10**7
@@ -69,20 +72,22 @@ def prepare_data(
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
+    size = sum(encoded.X.shape)  # numbers of each iterate
     strengths = n_strengths or max(
-        min(_STRENGTHS, _ROOM // (n * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
+        min(_STRENGTHS, _ROOM // (size * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
     )
-    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (n * strengths)), _FEWEST_ITERATIONS)
+    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (size * strengths)), _FEWEST_ITERATIONS)
     notes = []
+    wide = "columns" if encoded.X.shape[1] > n else "rows"
     if (n_iter or _ITERATIONS) > iterations or (n_strengths or _STRENGTHS) > strengths:
         notes.append(
-            f"with so many rows, {strengths} strengths of the penalty and {iterations} iterations "
-            "are tried unless you ask for more (--strengths, --iters)"
+            f"with so many {wide}, {strengths} strengths of the penalty and {iterations} "
+            "iterations are tried unless you ask for more (--strengths, --iters)"
         )
     _check_sizes(encoded)
     level = float(np.median(encoded.y))
-    y, size = encoded.y - level, float(np.abs(encoded.y - level).max())
-    large = n * strengths * iterations > _LARGE and 1 / _LARGE < size < _LARGE
+    y, largest = encoded.y - level, float(np.abs(encoded.y - level).max())
+    large = size * strengths * iterations > _LARGE and 1 / _LARGE < largest < _LARGE
     rows, design = prepare_rows(
         encoded.X,
         y,
@@ -109,14 +114,14 @@ def prepare_data(
 
 def _check_sizes(encoded: Encoded) -> None:
     """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
-    names = [encoded.encoding.target, *encoded.encoding.feature_names]
-    for name, values in zip(names, (encoded.y, *encoded.X.T), strict=True):
-        size = float(np.abs(values).max())
-        if not _SMALLEST < size < _LARGEST:
-            raise DataError(
-                f"{name!r} has numbers up to {size:.3g} in size; rescale it, to sizes between "
-                f"{_SMALLEST:g} and {_LARGEST:g}"
-            )
+    sizes = np.append(np.abs(encoded.y).max(), np.abs(encoded.X).max(axis=0))
+    extreme = np.flatnonzero(~((sizes > _SMALLEST) & (sizes < _LARGEST)))
+    if len(extreme):
+        names, k = [encoded.encoding.target, *encoded.encoding.feature_names], int(extreme[0])
+        raise DataError(
+            f"{names[k]!r} has numbers up to {sizes[k]:.3g} in size; rescale it, to sizes between "
+            f"{_SMALLEST:g} and {_LARGEST:g}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +318,7 @@ def compare_models(
         found.append((spec, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
+        del fit  # while the next one runs, only the best is in memory
         if stop:
             break
     assert best is not None
@@ -336,6 +342,22 @@ def compare_models(
 
 
 def _alone(risk: Risk) -> Risk:
-    """Return a copy that holds on to its own path, and not to those that ran beside it."""
-    shared = (risk.path.design, risk.path.y)
-    return copy.deepcopy(risk, {id(each): each for each in shared})
+    """Return a copy for `compare_risks`: without coefficients, and without what ran beside it."""
+    path = risk.path
+    nothing = path.design.zeros(path.n_iter + 1, 0)
+    known = path.y, path.loss, path.penalty, path.algorithm, path.design, path.maps, path.level
+    path = Path(*known, nothing, nothing, nothing, nothing)
+    predictions = risk.predictions.of(slice(0, risk.values.shape[0]))
+    return replace(
+        risk,
+        predictions=StoredPredictions(path, predictions.copy()),
+        audit=copy.deepcopy(risk.audit),
+        interactions=copy.deepcopy(risk.interactions),
+        found=None,
+        left_out=None,
+    )
+
+
+def count_nonzeros(path: Path) -> np.ndarray:
+    """Return how many coefficients of each iterate are not zero."""
+    return np.array([np.count_nonzero(b) for b in to_numpy(path.coef)])

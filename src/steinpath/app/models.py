@@ -101,8 +101,9 @@ class Model:
 
         Parameters
         ----------
-        data : DataFrame, mapping of columns, or Table
-            Rows with the columns that the model was fitted to; others are not looked at.
+        data : DataFrame, LazyFrame, pyarrow.Table, mapping of columns, or Table
+            Rows with the columns that the model was fitted to; others are not looked at. Numbers
+            and dates may be given as texts, as in a file.
 
         Returns
         -------

@@ -66,25 +66,27 @@ def plot_coefficients(
     top = check_count("top", top, low=0)
     if best is not None:
         best = check_count("best", best, low=0, high=last)
-    coef = to_numpy(path.coef) * _check_scale(scale, p)
-    order = _largest_first(coef, last if best is None else best)
-    shown, others = order[:top], order[top : top + _GREY_LINES]
+    scales = _check_scale(scale, p)
+    # the path of very many coefficients is large: only those that are drawn are copied
+    order = _largest_first(to_numpy(path.coef), scales, last if best is None else best)
+    order = order[: top + _GREY_LINES]
+    coef = to_numpy(path.coef)[:, order] * scales[order]
+    names = [names[j] for j in order[:top]]
     with drawing_on(ax) as axes:
-        _draw_grey(axes, coef[:, others])
-        for k, j in enumerate(shown):
+        _draw_grey(axes, coef[:, top:])
+        for k, name in enumerate(names):
             colour, dash = _COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)]
-            axes.plot(coef[:, j], color=colour, ls=dash, label=f"_{names[j]}", zorder=2.5)
+            axes.plot(coef[:, k], color=colour, ls=dash, label=f"_{name}", zorder=2.5)
         axes.axhline(0, color=BLACK, lw=0.5, zorder=1)
         if best is not None:
             mark_iterate(axes, best)
-        drawn = coef[:, order[: top + _GREY_LINES]]
-        low, high = (min(drawn.min(initial=0), 0.0), max(drawn.max(initial=0), 0.0))
+        low, high = (min(coef.min(initial=0), 0.0), max(coef.max(initial=0), 0.0))
         margin = 0.04 * (high - low) or 1.0
         axes.set_ylim(low - margin, high + margin)
         axes.set_ylabel("coefficient" if scale is None else "coefficient × scale")
         set_time_axis(axes, last, log=True)
         open_frame(axes)
-        _label_ends(axes, coef[-1, shown], [names[j] for j in shown])
+        _label_ends(axes, coef[-1, :top], names)
     return axes
 
 
@@ -96,19 +98,24 @@ def _check_names(names: Sequence[str] | None, p: int) -> list[str]:
     return [str(name) for name in names]
 
 
-def _check_scale(scale: Any, p: int) -> Any:
+def _check_scale(scale: Any, p: int) -> np.ndarray:
     if scale is None:
-        return 1.0
-    scale = to_numpy(scale)
-    if scale.shape != (p,):
-        raise ValueError(f"scale must have shape ({p},), one for each column; got {scale.shape}")
-    return scale
+        return np.ones(p)
+    scales = np.asarray(to_numpy(scale))
+    if scales.shape != (p,):
+        raise ValueError(f"scale must have shape ({p},), one for each column; got {scales.shape}")
+    return scales
 
 
-def _largest_first(coef: np.ndarray, t: int) -> np.ndarray:
+def largest_sizes(coef: np.ndarray) -> np.ndarray:
+    """Return the largest absolute value of each coefficient on a path, without a copy of that."""
+    return np.asarray(np.maximum(coef.max(axis=0), -coef.min(axis=0)))
+
+
+def _largest_first(coef: np.ndarray, scales: np.ndarray, t: int) -> np.ndarray:
     """Return which coefficients to draw: by size at an iterate, then on the path; no zeros."""
-    on_path = np.abs(coef).max(axis=0)
-    order = np.lexsort((-on_path, -np.abs(coef[t])))
+    on_path = largest_sizes(coef) * np.abs(scales)
+    order = np.lexsort((-on_path, -np.abs(coef[t] * scales)))
     return np.asarray(order[on_path[order] > 0])
 
 

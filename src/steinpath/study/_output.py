@@ -31,19 +31,38 @@ def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
     return files
 
 
+class FigureError(ImportError):
+    """Figures cannot be drawn, as without matplotlib; tables are there all the same."""
+
+
 def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
-    """Draw the figures, for print and for the screen."""
+    """Draw the figures, for print and for the screen.
+
+    Raises
+    ------
+    FigureError
+        Whatever went wrong with drawing; OSError where it was the writing.
+    """
     from steinpath.plots import import_pyplot
     from steinpath.plots._style import drawn_as
 
     pyplot = import_pyplot()
     files = []
     for name, table, draw in exhibits:
-        figure = draw(table)
-        for kind, options in (("pdf", {"metadata": {"CreationDate": None}}), ("png", {"dpi": 100})):
+        try:
+            figure = draw(table)
+            contents = {
+                "pdf": drawn_as(figure, "pdf", metadata={"CreationDate": None}),
+                "png": drawn_as(figure, "png", dpi=100),
+            }
+            pyplot.close(figure)
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise FigureError(str(error) or type(error).__name__) from error
+        for kind, content in contents.items():
             files.append(folder / f"{name}.{kind}")
-            write_bytes(files[-1], drawn_as(figure, kind, **options))
-        pyplot.close(figure)
+            write_bytes(files[-1], content)
     return files
 
 

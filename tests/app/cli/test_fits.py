@@ -1,5 +1,6 @@
 """`steinpath fit`, `tune`, `compare` and `predict` on good files."""
 
+import html
 import json
 import os
 import sys
@@ -350,3 +351,19 @@ def test_remarks_are_made(tmp_path):
     command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots")
     assert "more --iters may be better" in call(*command, "--iters", 3, "--strengths", 2).stdout
     assert "the weakest of the strengths" in call(*command, "--iters", 30, "--strengths", 2).stdout
+
+
+def test_codes_that_count_as_numbers_are_noted(tmp_path):
+    table = houses().assign(zip=["00501", "10001", "02134"] * 40)
+    file, out = write(tmp_path, table=table), tmp_path / "o"
+    options = ("--target", "price", "--out", out, "--no-plots", *QUICK)
+    said = " ".join(call("fit", file, *options).stdout.split())
+    note = (
+        "column 'zip' counts as a number, and is written like a code, first '00501' in line 2; if "
+        "it is one, treat it as categorical by --category 'zip'"
+    )
+    assert f"Note: {note}." in said
+    assert html.escape(note) in (out / "report.html").read_text(encoding="utf-8")
+    said = call("fit", file, *options, "--category", "zip").stdout
+    assert "like a code" not in said
+    assert "zip=00501" in sp.load_model(out / "model.json").feature_names

@@ -2,11 +2,16 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import steinpath as sp
-from commands import Terminal, write
+from commands import COMMAND, Terminal, write
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")
 
@@ -66,3 +71,74 @@ def test_a_comparison_cut_short_has_what_is_finished(command, tmp_path):
     folder = tmp_path / f"houses-{command}"
     assert (folder / "ranking.csv").exists()
     assert (folder / "model.json").exists() == (command == "tune")
+
+
+# Sends us Ctrl-C when a module is about to be imported; hides it, as modules written in C do.
+AT_IMPORT = """
+import importlib.abc, os, signal, sys
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == os.environ["INTERRUPT_AT"]:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                if "HIDDEN" in os.environ:
+                    raise ImportError("initialization failed") from None
+                raise
+
+sys.meta_path.insert(0, Finder())
+"""
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+MODULE, FUNCTION = PROJECT["project"]["scripts"]["steinpath"].split(":")
+SCRIPT = [sys.executable, "-c", f"from {MODULE} import {FUNCTION}; {FUNCTION}()"]
+
+
+def interrupted_at(module, folder, *arguments, command=COMMAND, **environment):
+    """Run the command with Ctrl-C at the import of a module; return its exit code and errors."""
+    (folder / "sitecustomize.py").write_text(AT_IMPORT)
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [*command, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": path, "INTERRUPT_AT": module} | environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stderr.strip()
+
+
+@pytest.mark.parametrize("command", [COMMAND, SCRIPT], ids=["module", "script"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "steinpath.app",
+        "steinpath.app.cli",
+        "click",
+        "numpy",
+        "numpy.random.mtrand",  # written in C
+        "scipy.linalg",
+        "sklearn.base",
+        "rich.console",
+        "steinpath.app.cli.predict",
+    ],
+)
+def test_while_modules_are_imported(module, command, tmp_path):
+    assert interrupted_at(module, tmp_path, "demo", command=command) == (130, "Error: stopped")
+
+
+@pytest.mark.parametrize("hidden", [{}, {"HIDDEN": "1"}], ids=["seen", "hidden"])
+def test_while_a_command_imports_what_it_needs(hidden, tmp_path):
+    (tmp_path / "d.parquet").write_bytes(b"")
+    arguments = "fit", "d.parquet", "--target=y"
+    ended = interrupted_at("pyarrow.parquet", tmp_path, *arguments, **hidden)
+    assert ended == (130, "Error: stopped")
+
+
+def test_where_it_is_ignored_it_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert interrupted_at("numpy", tmp_path, "--version") == (0, "")
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -6,6 +6,7 @@ import click
 
 from steinpath._support.printing import with_error
 from steinpath.app.cli.display import make_console, make_table, print_warnings, say
+from steinpath.app.cli.outputs import drawing
 from steinpath.plots._style import check_ending
 
 
@@ -61,5 +62,6 @@ def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
     if plot:
         from steinpath.plots import plot_risk, save
 
-        save(plot_risk(risk, true_risk=truth), plot)
+        with drawing():
+            save(plot_risk(risk, true_risk=truth), plot)
         say(console, f"Plot saved to {plot}")

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from rich import box
@@ -55,6 +55,8 @@ class Display:
     def __enter__(self) -> Display:
         self._token = listener.set(self.begin)
         self._signals = ExitStack()
+        before = signal.getsignal(signal.SIGINT)
+        self._stop = before if callable(before) else signal.default_int_handler
         for number in (signal.SIGINT, signal.SIGTERM):
             self._signals.enter_context(handling(number, self._interrupt))
         if not self._bars.disable:  # rich before 14 ends also what it does not show by a line
@@ -72,9 +74,9 @@ class Display:
         listener.reset(self._token)
         self._signals.close()
 
-    def _interrupt(self, *_: Any) -> None:
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.enough or not self._begun:
-            raise KeyboardInterrupt
+            self._stop(number, frame)
         self.enough = True
         self.console.print("Stopping: making do with what is finished (Ctrl-C again to give up).")
 

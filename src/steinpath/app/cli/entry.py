@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import click
@@ -35,10 +36,12 @@ class _Main(click.Group):
     ) -> Any:
         said = list(sys.argv[1:] if args is None else args)
         options |= {"obj": shlex.join(["steinpath", *said]), "standalone_mode": False}
-        _make_printable()
         try:
-            with handling(signal.SIGTERM, signal.default_int_handler):  # it ends as by Ctrl-C
+            _make_printable()
+            _draw_to_files()
+            with _stopping():
                 code = super().main(said, **options)
+                sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()
             code = MISUSED
@@ -72,6 +75,39 @@ def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
         yield
     finally:
         signal.signal(number, before or signal.SIG_DFL)
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """End by Ctrl-C, and by SIGTERM in the same way, whatever becomes of the exception.
+
+    Modules written in C, interrupted while they are imported, say that they cannot be imported.
+    """
+    stopped = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        signal.default_int_handler(number, frame)
+
+    with handling(signal.SIGINT, stop), handling(signal.SIGTERM, stop):
+        try:
+            yield
+        except Exception:
+            if stopped:
+                raise KeyboardInterrupt from None
+            raise
+
+
+def _draw_to_files() -> None:
+    """Have plots drawn for files, whatever matplotlib's backend is said to be: none has a window.
+
+    A backend that is not there, such as that of a notebook elsewhere, fails when matplotlib or
+    pyplot is imported.
+    """
+    os.environ["MPLBACKEND"] = "agg"
+    if (matplotlib := sys.modules.get("matplotlib")) is not None:
+        matplotlib.use("agg")
 
 
 def _make_printable() -> None:

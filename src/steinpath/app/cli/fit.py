@@ -25,7 +25,7 @@ from steinpath.app.report.build import facts
 from steinpath.app.tables import DataError, read_table
 from steinpath.problem._scoring import Criterion
 
-# How many coefficients are printed; all are in the report.
+# How many coefficients are printed; all are in the model's file.
 _SHOWN = 10
 
 
@@ -218,13 +218,14 @@ def _finish(
 ) -> None:
     """Write everything, and print the result."""
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
-    stopped, failure = result.interrupted, None
+    stopped = result.interrupted
+    failure: Exception | None = None
     try:
         for name, file in write_outputs(result, with_model, options["plots"]):
             files[name] = str(file)
     except KeyboardInterrupt:
         stopped = True
-    except OSError as error:  # a full disk, say: what was found can still be shown
+    except Exception as error:  # a full disk, say: what was found can still be shown
         failure = error
     if options["as_json"]:
         text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
@@ -247,16 +248,16 @@ def _print_fit(console: Console, result: FitResult) -> None:
     for what, value in facts(fit):
         table.add_row(what, value)
     console.print(table)
-    effects, names = fit.effects, encoded.encoding.feature_names
+    effects, coef, names = fit.effects, fit.coef, encoded.encoding.feature_names
     largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
     for j in largest:
         if effects[j]:
-            table.add_row(shown(names[j]), f"{fit.coef[j]:.4g}", f"{effects[j]:+.3g}")
+            table.add_row(shown(names[j]), f"{coef[j]:.4g}", f"{effects[j]:+.3g}")
     if fit.nonzeros:
         console.print(table)
     if fit.nonzeros > _SHOWN:
-        console.print(f"… and {fit.nonzeros - _SHOWN} more, in the report")
+        console.print(f"… and {fit.nonzeros - _SHOWN} more, in model.json")
     _print_remarks(console, result)
 
 

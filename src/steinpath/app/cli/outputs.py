@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,7 @@ import click
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import as_csv, write_text
-from steinpath.app.fitting import Fit, Ranked
+from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.models import Choice, Model
 from steinpath.app.report.build import build_content
 from steinpath.app.report.page import render
@@ -141,7 +142,7 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
 def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
     """Risk of every iterate for every strength."""
     for alpha, risk in zip(fit.alphas, fit.tuning.risks, strict=True):
-        nonzeros = (to_numpy(risk.path.coef) != 0).sum(axis=1)
+        nonzeros = count_nonzeros(risk.path)
         columns = (to_numpy(x).tolist() for x in (risk.values, risk.stderr, risk.train, nonzeros))
         for t, (value, stderr, train, count) in enumerate(zip(*columns, strict=True)):
             yield {
@@ -154,13 +155,32 @@ def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
             }
 
 
-def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Say in one line why plots could not be drawn, whatever it is that went wrong."""
     try:
-        import matplotlib
-    except ImportError:
-        click.echo("no plots without matplotlib: pip install 'steinpath[plot]'", err=True)
-        return
-    matplotlib.use("agg", force=False)  # a command has no window
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
+            yield
+    except (OSError, MemoryError):  # of the disk, or of the machine, and not of a plot
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise click.ClickException(f"the plots could not be drawn: {reason}") from error
+
+
+def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
+    with drawing():
+        try:
+            import matplotlib  # noqa: F401
+        except ModuleNotFoundError:
+            click.echo("no plots without matplotlib: pip install 'steinpath[plot]'", err=True)
+            return
+        _draw_all(result)
+    yield "plots", result.folder / "plots"
+
+
+def _draw_all(result: FitResult) -> None:
     from steinpath import plots
 
     fit, tuning = result.fit, result.fit.tuning
@@ -175,10 +195,7 @@ def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
     }
     if result.ranking:
         drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
-        for file, draw in drawings.items():
-            drawn = draw()
-            plots.save(drawn, result.folder / "plots" / file)
-            plots.close(drawn)
-    yield "plots", result.folder / "plots"
+    for file, draw in drawings.items():
+        drawn = draw()
+        plots.save(drawn, result.folder / "plots" / file)
+        plots.close(drawn)

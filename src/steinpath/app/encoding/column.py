@@ -153,26 +153,39 @@ def column_from_json(found: Any) -> Column:
 
 
 class LeftOut(NamedTuple):
-    """Why a column is left out: in a word, and after its name in a sentence."""
+    """Why a column is left out: in a word, and in sentences about it and about many."""
 
     detail: str
     note: str = ""
+    notes: str = ""
 
 
 AS_ASKED = LeftOut("as asked for")
-_EMPTY = LeftOut("no values", "has no values, and is left out")
-_CONSTANT = LeftOut("constant", "is constant, and left out")
+_EMPTY = LeftOut("no values", "has no values, and is left out", "have no values, and are left out")
+_CONSTANT = LeftOut("constant", "is constant, and left out", "are constant, and left out")
 
 
-def fit_column(name: str, values: np.ndarray, impute: bool) -> Column | LeftOut:
-    """Return how a column becomes features, or why it does not."""
-    present = values[~missing(values)]
+def fit_column(name: str, values: np.ndarray, gaps: np.ndarray, impute: bool) -> Column | LeftOut:
+    """Return how a column becomes features, or why it does not.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    values : ndarray of shape (n,)
+        Its values.
+    gaps : ndarray of bool of shape (n,)
+        Which are missing.
+    impute : bool
+        Whether to fill those in.
+    """
+    present = values[~gaps] if gaps.any() else values
     if not len(present):
         return _EMPTY
     if values.dtype == object:
         return _fit_levels(name, present, impute)
     numbers = _as_numbers(present)
-    if np.all(numbers == numbers[0]):
+    if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
         return _CONSTANT
     # halves, since the sum of the largest numbers there are would be infinite
     fill = 2 * float(np.median(numbers / 2)) if impute else None
@@ -193,6 +206,7 @@ def _fit_levels(name: str, present: np.ndarray, impute: bool) -> Column | LeftOu
         return LeftOut(
             "nearly all values are different",
             f"is left out: nearly all of its {len(present)} values are different",
+            "are left out: nearly all of their values are different",
         )
     rest = [OTHER] if len(often) < len(levels) else []
     return Column(name, "category", (*often, *rest), fill)

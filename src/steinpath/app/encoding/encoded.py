@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from steinpath.app.encoding.column import AS_ASKED, Column, counts, fit_column
+from steinpath.app.encoding.column import AS_ASKED, Column, LeftOut, counts, fit_column
 from steinpath.app.encoding.encoding import Encoding
 from steinpath.app.encoding.messages import (
     MOST_LISTED,
     MOST_NAMES,
+    Remark,
+    as_notes,
     be,
     counted,
     first_other,
@@ -25,6 +27,8 @@ from steinpath.app.encoding.messages import (
 )
 from steinpath.app.tables import DataError, Table, is_number, missing, texts
 
+# Columns that are summed up: more than anybody reads.
+_MOST_SUMMARIES = 1000
 # Dates as people write them, of which nobody knows what comes first.
 _OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?")
 
@@ -65,7 +69,10 @@ class Encoded:
     y : ndarray of shape (n,)
         Target.
     summaries : tuple of ColumnSummary
-        Every column of the table, and what became of it.
+        Every column of the table, and what became of it; of thousands, the first thousand and the
+        target.
+    n_columns : int
+        How many columns the table has.
     notes : tuple of str
         What was done to the data: columns left out, values filled in.
     """
@@ -74,6 +81,7 @@ class Encoded:
     X: np.ndarray
     y: np.ndarray
     summaries: tuple[ColumnSummary, ...]
+    n_columns: int
     notes: tuple[str, ...]
 
 
@@ -109,29 +117,28 @@ def encode(
     """
     _check_request(table, target, drop, categories)
     _check_target(table, target)
-    notes = _note_spoilt(table, {target, *drop, *categories})
+    notes = as_notes(_remarks(table, {target, *drop, *categories}))
     without_target = missing(table.columns[target])
     count = int(without_target.sum())
     if impute and count:
         table = _rows(table, ~without_target)
         notes.append(f"{counted(count, 'row')} without a target {be(count)} left out")
-    columns, summaries = [], []
+    columns, summaries, left_out = [], [], []
     for name, values in table.columns.items():
         if name == target:
             summaries.append(ColumnSummary(name, "target", _describe(values), count, 0))
             continue
         if name in categories or values.dtype == object:
             values = texts(values)
-        gaps = int(missing(values).sum())
-        found = AS_ASKED if name in drop else fit_column(name, values, impute)
+        gaps = missing(values)
+        found = AS_ASKED if name in drop else fit_column(name, values, gaps, impute)
         if isinstance(found, Column):
             columns.append(found)
-            n_features = len(found.features)
-            summaries.append(ColumnSummary(name, found.kind, _describe(values), gaps, n_features))
-        else:
-            summaries.append(ColumnSummary(name, "left out", found.detail, gaps, 0))
-            if found.note:
-                notes.append(f"column {name!r} {found.note}")
+        elif found.note:
+            left_out.append(Remark(name, found.note, found.notes))
+        if len(summaries) < _MOST_SUMMARIES:
+            summaries.append(_summary(name, found, values, gaps))
+    notes += as_notes(left_out)
     if not columns:
         raise DataError("; ".join([f"there is no column to predict {target!r} from", *notes]))
     if impute:
@@ -145,7 +152,8 @@ def encode(
         )
     encoding = Encoding(target, tuple(columns))
     X, _ = encoding.transform(table)
-    return Encoded(encoding, X, table.columns[target], tuple(summaries), tuple(notes))
+    y, n_columns = table.columns[target], len(table.columns)
+    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes))
 
 
 def _check_request(
@@ -190,7 +198,17 @@ def _check_target(table: Table, target: str) -> None:
 def _rows(table: Table, kept: np.ndarray) -> Table:
     """Return a table of some rows; unless it has lines, their places are no longer known."""
     lines = None if table.lines is None else table.lines[kept]
-    return Table({name: values[kept] for name, values in table.columns.items()}, lines)
+    columns = {name: values[kept] for name, values in table.columns.items()}
+    return replace(table, columns=columns, lines=lines)
+
+
+def _summary(
+    name: str, found: Column | LeftOut, values: np.ndarray, gaps: np.ndarray
+) -> ColumnSummary:
+    count = int(gaps.sum())
+    if isinstance(found, LeftOut):
+        return ColumnSummary(name, "left out", found.detail, count, 0)
+    return ColumnSummary(name, found.kind, _describe(values), count, len(found.features))
 
 
 def _describe(values: np.ndarray) -> str:
@@ -210,9 +228,17 @@ def _describe(values: np.ndarray) -> str:
     return f"from {low} to {high}, mean {mean}, median {median}"
 
 
-def _note_spoilt(table: Table, but: Collection[str]) -> list[str]:
-    """Name columns that would hold numbers if it were not for a few of their values."""
-    notes = []
+def _remarks(table: Table, but: Collection[str]) -> Iterator[Remark]:
+    """Name columns that may have been taken for what they are not: for numbers, or for texts."""
+    for name, (code, row) in table.codes.items():
+        if name not in but:
+            yield Remark(
+                name,
+                f"counts as a number, and is written like a code, first {code!r:.60} in "
+                f"{table.place(row)}; if it is one, treat it as categorical by --category {name!r}",
+                "count as numbers, and are written like codes (if they are, treat them as "
+                "categorical by --category)",
+            )
     for name, values in table.columns.items():
         if name in but or values.dtype != object:
             continue
@@ -220,19 +246,22 @@ def _note_spoilt(table: Table, but: Collection[str]) -> list[str]:
         count = sum(spoils)
         present = [value for value in values if value is not None]
         if present and all(map(_OTHER_DATE.fullmatch, present)):
-            notes.append(
-                f"column {name!r} counts as text: if these are dates, write them as 2023-05-16, "
-                f"not as {present[0]}"
+            yield Remark(
+                name,
+                "counts as text: if these are dates, write them as 2023-05-16, not as "
+                f"{present[0]}",
+                "count as text (if these are dates, write them as 2023-05-16)",
             )
-            continue
-        if 0 < 2 * count < np.sum(~missing(values)):
+        elif 0 < 2 * count < len(present):
             first = spoils.index(True)
-            notes.append(
-                f"column {name!r} counts as text because of {counted(count, 'value')}, first "
-                f"{values[first]!r:.60} in {table.place(first)}; all others are "
-                "numbers (cells that are missing should be empty)"
+            yield Remark(
+                name,
+                f"counts as text because of {counted(count, 'value')}, first "
+                f"{values[first]!r:.60} in {table.place(first)}; all others are numbers (cells "
+                "that are missing should be empty)",
+                "count as text because of some values, and all others are numbers (cells that are "
+                "missing should be empty)",
             )
-    return notes
 
 
 def _note_filled(table: Table, columns: Iterable[Column]) -> list[str]:

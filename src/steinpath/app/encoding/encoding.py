@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from steinpath.app.encoding.column import OTHER, Column, column_from_json
 from steinpath.app.encoding.messages import (
+    Remark,
+    as_notes,
     be,
     check_text,
     counted,
@@ -19,7 +21,7 @@ from steinpath.app.encoding.messages import (
     refuse_missing,
     with_closest,
 )
-from steinpath.app.tables import DataError, Table, texts
+from steinpath.app.tables import DataError, Table, parse_cells, texts
 
 
 @dataclass(frozen=True)
@@ -86,22 +88,24 @@ class Encoding:
             at the fit.
         """
         self._check_columns(table)
-        refuse_missing(
-            table,
-            [column.name for column in self.columns if column.fill is None],
-            "fill them in, or fit with --impute",
-        )
-        X = np.empty((table.n_rows, len(self.feature_names)))
-        start, notes = 0, []
+        kept = {column.name: _values(column, table) for column in self.columns}
+        table = replace(table, columns=kept)
+        X = np.empty((table.n_rows, sum(len(column.features) for column in self.columns)))
+        start, remarks = 0, []
         for column in self.columns:
             values = table.columns[column.name]
             stop = start + len(column.features)
             X[:, start:stop] = column.encode(values)
             start = stop
-            unseen = np.flatnonzero(column.unseen(values))
-            if len(unseen):
-                notes.append(_note_unseen(column, table, unseen))
-        return X, notes
+            if not column.holds_numbers and (unseen := column.unseen(values)).any():
+                remarks.append(_note_unseen(column, table, np.flatnonzero(unseen)))
+        if np.isnan(X).any():
+            refuse_missing(
+                table,
+                [column.name for column in self.columns if column.fill is None],
+                "fill them in, or fit with --impute",
+            )
+        return X, as_notes(remarks)
 
     def _check_columns(self, table: Table) -> None:
         lacking = [column.name for column in self.columns if column.name not in table.columns]
@@ -110,17 +114,10 @@ class Encoding:
                 f"{counted(len(lacking), 'column')} of the fit must be there, and "
                 f"{be(len(lacking))} not: {with_closest(lacking, table)}"
             )
-        for column in self.columns:
-            kind = kind_of(table.columns[column.name])
-            if column.holds_numbers and kind not in (column.kind, "nothing"):
-                raise DataError(
-                    f"column {column.name!r} must hold {column.kind}s, as it did in the fit, and "
-                    f"has {first_other(column.name, column.kind, table)}"
-                )
 
     def to_json(self) -> dict[str, Any]:
         """Return it in terms of what JSON has; see `from_json`."""
-        columns = [{**asdict(column), "levels": list(column.levels)} for column in self.columns]
+        columns = [{**vars(column), "levels": list(column.levels)} for column in self.columns]
         return {"target": self.target, "columns": columns}
 
     @classmethod
@@ -138,7 +135,24 @@ class Encoding:
         return cls(target, tuple(column_from_json(column) for column in columns))
 
 
-def _note_unseen(column: Column, table: Table, rows: np.ndarray) -> str:
+def _values(column: Column, table: Table) -> np.ndarray:
+    """Return the values of a column, of the kind that it had in the fit."""
+    values = table.columns[column.name]
+    if not column.holds_numbers:
+        return values
+    if values.dtype == object:  # levels of a category, say, which are numbers all the same
+        cells = [cell or "" for cell in values]
+        values = parse_cells(column.name, cells, Table({}, table.lines), as_text=False)
+    usual = {"number": "f", "date": "M"}[column.kind]
+    if values.dtype.kind != usual and kind_of(values) != "nothing":
+        raise DataError(
+            f"column {column.name!r} must hold {column.kind}s, as it did in the fit, and has "
+            f"{first_other(column.name, column.kind, table)}"
+        )
+    return values
+
+
+def _note_unseen(column: Column, table: Table, rows: np.ndarray) -> Remark:
     """Say which values have no level, and what they count as."""
     value = texts(table.columns[column.name][rows[:1]])[0]
     taken = "none of its levels"
@@ -146,8 +160,10 @@ def _note_unseen(column: Column, table: Table, rows: np.ndarray) -> str:
         taken = repr(OTHER)
     elif column.kind == "yes or no":
         taken = repr(column.levels[0])
-    return (
-        f"column {column.name!r} has {counted(len(rows), 'value')} without a level of "
+    return Remark(
+        column.name,
+        f"has {counted(len(rows), 'value')} without a level of "
         f"{'its' if len(rows) == 1 else 'their'} own in the fit, first {value!r:.60} in "
-        f"{table.place(int(rows[0]))}; counted as {taken}"
+        f"{table.place(int(rows[0]))}; counted as {taken}",
+        "have values without a level of their own in the fit",
     )

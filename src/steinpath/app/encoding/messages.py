@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,29 @@ from steinpath.app.tables import DataError, Table, is_date, is_number, missing, 
 # How many names a message lists, and how many columns or levels with their counts.
 MOST_NAMES = 10
 MOST_LISTED = 3
+
+
+class Remark(NamedTuple):
+    """What is to be said of a column, after its name; and of many such columns at once."""
+
+    column: str
+    one: str
+    many: str
+
+
+def as_notes(remarks: Iterable[Remark]) -> list[str]:
+    """Return a sentence for each remark, or one for all that say the same of many columns."""
+    alike: dict[str, list[Remark]] = {}
+    for remark in remarks:
+        alike.setdefault(remark.many, []).append(remark)
+    notes = []
+    for many, those in alike.items():
+        if len(those) <= MOST_LISTED:
+            notes += [f"column {remark.column!r} {remark.one}" for remark in those]
+        else:
+            listed = quoted(remark.column for remark in those[:MOST_LISTED])
+            notes.append(f"{len(those)} columns {many}: {listed}, …")
+    return notes
 
 
 def check_text(what: str, text: Any) -> None:
@@ -50,8 +73,8 @@ def refuse_missing(table: Table, names: Iterable[str], remedy: str) -> None:
 
 def gaps_of(table: Table, names: Iterable[str]) -> tuple[dict[str, np.ndarray], int]:
     """Rows in which values are missing, of columns that have such rows, and how many in all."""
-    rows = {name: np.flatnonzero(missing(table.columns[name])) for name in names}
-    gaps = {name: found for name, found in rows.items() if len(found)}
+    where = ((name, missing(table.columns[name])) for name in names)
+    gaps = {name: np.flatnonzero(found) for name, found in where if found.any()}
     return gaps, sum(map(len, gaps.values()))
 
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.printing import to_digits_of, with_error
-from steinpath.app.fitting import Fit, Ranked
+from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.report.content import Charts, Coefficient, Content
+from steinpath.plots._coefficients import largest_sizes
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 
 # What a page can show, and a browser move quickly.
-_MOST_ITERATES, _MOST_CURVES, _MOST_ROWS = 400, 20, 2000
+_MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
 
 ASSUMPTIONS = (
     "New rows come from where these came from, by the same kind of draw.",
@@ -59,9 +60,9 @@ def build_content(
     ranking : sequence of Ranked
         The fits that it was compared with, itself included.
     """
-    encoded, effects = fit.data.encoded, fit.effects
+    encoded, effects, coef = fit.data.encoded, fit.effects, fit.coef
     names = encoded.encoding.feature_names
-    order = [int(j) for j in np.argsort(-np.abs(effects), kind="stable") if effects[j]]
+    listed = np.argsort(-np.abs(effects), kind="stable")[: min(fit.nonzeros, _MOST_COEFFICIENTS)]
     return Content(
         title=f"{encoded.encoding.target}, from {file}",
         verdict=verdict(fit),
@@ -73,7 +74,7 @@ def build_content(
         notes=tuple(notes),
         intercept=fit.intercept,
         coefficients=tuple(
-            Coefficient(names[j], float(fit.coef[j]), float(effects[j])) for j in order
+            Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed
         ),
         ranking=tuple(ranking),
         charts=build_charts(fit, names),
@@ -85,6 +86,8 @@ def build_content(
             ("seed", str(seed)),
             ("risk estimated by", fit.risk.method),
         ),
+        unlisted_columns=encoded.n_columns - len(encoded.summaries),
+        unlisted_coefficients=fit.nonzeros - len(listed),
     )
 
 
@@ -139,12 +142,11 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
         _nested(to_numpy(array)[order][:, shown])
         for array in (tuning.risk, tuning.stderr, tuning.train)
     ]
-    nonzeros = [
-        (to_numpy(tuning.risks[j].path.coef)[shown] != 0).sum(axis=1).tolist() for j in order
-    ]
-    path = to_numpy(tuning.path.coef)[shown]
-    by_size = np.argsort(-np.abs(path).max(axis=0), kind="stable")
-    largest = [int(j) for j in by_size[:_MOST_CURVES] if path[:, j].any()]
+    nonzeros = [count_nonzeros(tuning.risks[j].path)[shown].tolist() for j in order]
+    path = to_numpy(tuning.path.coef)
+    sizes = largest_sizes(path)
+    by_size = np.argsort(-sizes, kind="stable")
+    largest = [int(j) for j in by_size[:_MOST_CURVES] if sizes[j]]
     raw, corrected = _residuals(fit)
     return Charts(
         test_loss=fit.criterion.words,
@@ -157,7 +159,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
         nonzeros=tuple(map(tuple, nonzeros)),
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         coefficient_names=tuple(names[j] for j in largest),
-        coefficients=_nested(path[:, largest]),
+        coefficients=_nested(path[:, largest][shown]),
         raw=tuple(raw.tolist()),
         corrected=tuple(corrected.tolist()),
     )

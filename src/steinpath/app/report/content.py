@@ -91,13 +91,13 @@ class Content:
     checks : tuple of Diagnostic
         What was checked of that.
     columns : tuple of ColumnSummary
-        The data.
+        The data; of very many columns, some.
     notes : tuple of str
         What was done to them: columns left out, values filled in.
     intercept : float
         Of the chosen model.
     coefficients : tuple of Coefficient
-        Of the chosen model, those that are not zero, the largest effect first.
+        Of the chosen model, those that are not zero, the largest effect first; of very many, some.
     ranking : tuple of Ranked
         Several losses and penalties, the best first; empty for a single one.
     charts : Charts
@@ -106,6 +106,8 @@ class Content:
         What to type to get the same again.
     provenance : tuple of (str, str)
         Versions, date, seed and the like.
+    unlisted_columns, unlisted_coefficients : int, default=0
+        How many more there are.
     """
 
     title: str
@@ -122,3 +124,5 @@ class Content:
     charts: Charts
     command: str
     provenance: tuple[tuple[str, str], ...]
+    unlisted_columns: int = 0
+    unlisted_coefficients: int = 0

@@ -15,7 +15,7 @@ from importlib import resources
 
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.fitting import Ranked
-from steinpath.app.report.content import Charts, Coefficient, Content
+from steinpath.app.report.content import Charts, Content
 from steinpath.app.report.markup import (
     Markup,
     Node,
@@ -177,7 +177,8 @@ def _panel(charts: Charts) -> Markup:
     )  # fmt: skip
 
 
-def _model(intercept: float, coefficients: Sequence[Coefficient]) -> Markup:
+def _model(content: Content) -> Markup:
+    intercept, coefficients = content.intercept, content.coefficients
     text = f"All coefficients are zero: the prediction is {figure(intercept)} for every row."
     if coefficients:
         text = (
@@ -195,7 +196,13 @@ def _model(intercept: float, coefficients: Sequence[Coefficient]) -> Markup:
     ]
     head = ("Feature", "#Per unit", "#Per s.d.", "")
     listed = table("Coefficients", head, rows, _SHOWN_COEFFICIENTS)
-    return section("model", "The model", text, listed)
+    return section(
+        "model", "The model", text, listed, _unlisted(content.unlisted_coefficients, "coefficients")
+    )
+
+
+def _unlisted(count: int, what: str) -> Markup | None:
+    return tag("p", f"{count:,} more {what} are not listed.", class_="quiet") if count else None
 
 
 def _residuals(charts: Charts) -> Markup:
@@ -252,11 +259,12 @@ def _later_sections(content: Content) -> list[Markup]:
     return [
         section("paths", "Coefficients along the path", *paths),
         _residuals(content.charts),
-        _model(content.intercept, content.coefficients),
+        _model(content),
         section("trust", "What the estimate rests on", sentences(content.assumptions),
                 table("Checks", ("Check", "#Found", "#Limit", "Result"), checks)),
         section("columns", "The data", sentences(content.notes),
-                table("Columns", titles, columns, _SHOWN_COLUMNS)),
+                table("Columns", titles, columns, _SHOWN_COLUMNS),
+                _unlisted(content.unlisted_columns, "columns")),
         section("again", "How to get this again",
                 tag("div", code, button("copy", "Copy"), class_="command"),
                 table("Provenance", ("What", "Which"), content.provenance)),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from steinpath.app.tables.arrow import from_arrow
 from steinpath.app.tables.table import (
     DataError,
     Table,
@@ -34,48 +37,68 @@ def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
 
     Parameters
     ----------
-    data : DataFrame, mapping of columns by name, or Table
+    data : DataFrame, LazyFrame, pyarrow.Table, mapping of columns by name, or Table
         Columns of numbers, dates, texts, or true and false; texts that are all numbers or dates are
-        read as such, as in a file.
+        read as such, as in a file. What is lazy is collected.
     as_text : collection of str
         Columns whose texts and whole numbers are kept as they are, since they are names.
 
     Raises
     ------
     DataError
-        If a column holds anything else.
+        If a column holds anything else, or several have the same name.
     """
     if isinstance(data, Table):
         return data
+    # of the type, since the columns of pandas are attributes, too
+    if hasattr(type(data), "collect") and hasattr(type(data), "collect_schema"):
+        data = data.collect()  # polars, lazily
+    if hasattr(type(data), "column_names"):  # Arrow
+        try:
+            table = from_arrow(data, as_text)
+        except (ValueError, NotImplementedError) as error:  # of Arrow, about times, say
+            raise error if isinstance(error, DataError) else DataError(str(error)) from None
+        check_values(table)
+        return table
     if not isinstance(data, Mapping) and not hasattr(data, "columns"):
         raise TypeError(
-            "data must be a data frame, or a mapping of columns by their names, got "
-            f"{type(data).__name__}"
+            "data must be a data frame, a pyarrow.Table, or a mapping of columns by their names, "
+            f"got {type(data).__name__}"
         )
-    names = list(data.keys() if isinstance(data, Mapping) else data.columns)
+    keys = list(data.keys() if isinstance(data, Mapping) else data.columns)
     table = Table({})
-    for name in names:
-        if isinstance(data[name], np.ma.MaskedArray):
-            raise DataError(f"column {name!r:.60} is a masked array; fill the masked entries first")
-        array = np.asarray(data[name])
-        if array.ndim != 1:
-            raise DataError(f"column {name!r:.60} has shape {array.shape}; it must be a vector")
+    for key, name in zip(keys, check_names([str(key) for key in keys]), strict=True):
         try:
-            if str(name) in as_text:
-                array = _named(array)
-            column = _from_array(array) if array.dtype != object else _mixed(array)
-        except (TypeError, ValueError, OverflowError):
+            column = _from_values(data[key], name in as_text)
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, DataError):
+                raise DataError(f"column {name!r:.60} {error}") from None
             raise DataError(
                 f"column {name!r:.60} must hold numbers, dates, texts, or true and false, and no "
                 "mixture of them"
             ) from None
-        if column.dtype == object and str(name) not in as_text:
-            column = parse_cells(str(name), [cell or "" for cell in column], table)
-        table.columns[str(name)] = column
+        table.columns[name] = _parsed(name, column, table, name in as_text)
     if len({len(values) for values in table.columns.values()}) > 1:
         raise DataError("the columns must be of the same length")
     check_values(table)
     return table
+
+
+def _from_values(values: Any, as_text: bool) -> np.ndarray:
+    """Return a column of a data frame, of a mapping, or of anything that NumPy takes."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.array(values.tolist(), object)  # None where it is masked
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"has shape {array.shape}; it must be a vector")
+    return _from_array(_named(array) if as_text else array)
+
+
+def _parsed(name: str, column: np.ndarray, table: Table, as_text: bool) -> np.ndarray:
+    """Return what the texts of a column say, and anything else as it is."""
+    if column.dtype != object:
+        return column
+    return parse_cells(name, [cell or "" for cell in column], table, as_text)
 
 
 def _named(array: np.ndarray) -> np.ndarray:
@@ -83,20 +106,33 @@ def _named(array: np.ndarray) -> np.ndarray:
     return array.astype(str) if array.dtype.kind in "iu" else array
 
 
-def _mixed(array: np.ndarray) -> np.ndarray:
+def _from_objects(array: np.ndarray) -> np.ndarray:
     """Return a column of Python objects: of one kind, or missing."""
     # pandas has missing values of its own, which are neither equal nor unequal to themselves
-    gaps = np.array([value is None or str(value) in ("nan", "<NA>", "NaT") for value in array])
-    kinds = np.array([in_utc(x) if isinstance(x, datetime) else x for x in array[~gaps]] or [None])
-    if kinds.dtype.kind == "O" and gaps.all():
-        return objects([None] * len(array))
-    if kinds.dtype.kind == "U" and not all(isinstance(value, str) for value in array[~gaps]):
+    gaps = np.array([x is None or str(x) in ("nan", "NaN", "<NA>", "NaT") for x in array], bool)
+    present = array[~gaps].tolist()
+    for kinds, dtype in _KINDS_OF_OBJECTS:
+        # true and false are numbers to Python
+        if all(isinstance(x, kinds) and (dtype == "?" or not isinstance(x, bool)) for x in present):
+            break
+    else:
         raise TypeError
-    found = _from_array(kinds.astype("datetime64[us]") if kinds.dtype == object else kinds)
+    if dtype == "M8[us]":
+        present = [in_utc(x) if isinstance(x, datetime) else x for x in present]
+    found = _from_array(np.array(present, dtype))
     empty = {"f": np.nan, "M": np.datetime64("NaT", "us")}.get(found.dtype.kind)
     column = np.full(len(array), empty, found.dtype)
     column[~gaps] = found
     return column
+
+
+# What may be in a column of Python objects, one of these alone, and the array that it becomes.
+_KINDS_OF_OBJECTS: tuple[tuple[Any, str], ...] = (
+    (str, "U"),
+    ((bool, np.bool_), "?"),
+    ((Real, Decimal), "f8"),
+    ((date, np.datetime64), "M8[us]"),
+)
 
 
 def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
@@ -128,7 +164,10 @@ def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
             check_width(array.shape[1])
             names += given or [f"{name}{k}" for k in range(array.shape[1])]
             columns += [_from_array(column) for column in array.T]
-    return Table(dict(zip(check_names(names), columns, strict=True)))
+    table = Table({})
+    for name, column in zip(check_names(names), columns, strict=True):
+        table.columns[name] = _parsed(name, column, table, name in as_text)
+    return table
 
 
 def _load_array(loaded: Any, name: str) -> np.ndarray:
@@ -170,6 +209,8 @@ def _given_names(arrays: dict[str, np.ndarray]) -> list[str]:
 
 
 def _from_array(array: np.ndarray) -> np.ndarray:
+    if array.dtype == object:
+        return _from_objects(array)
     if array.dtype.kind == "M":
         return array.astype("datetime64[us]")
     if array.dtype.kind == "U":

@@ -20,6 +20,7 @@ from steinpath.app.tables.table import (
     stripped,
     texts,
 )
+from steinpath.app.tables.text import parse_cells
 
 # Where pandas keeps row labels that have no name.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -38,7 +39,7 @@ def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
         rows = max(about.num_rows, sum(group.num_rows for group in groups))
         stored = sum(group.total_byte_size for group in groups)
         _check_size(max(stored, 8 * rows * about.num_columns), file)
-        return _from_arrow(opened.read(), as_text)
+        return from_arrow(opened.read(), as_text)
 
 
 def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
@@ -51,7 +52,7 @@ def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
         found = opened(file).read_all()
         # columns of nothing, or of runs, have any number of rows in a few bytes
         _check_size(8 * found.num_rows * found.num_columns, file)
-        return _from_arrow(found, as_text)
+        return from_arrow(found, as_text)
 
 
 def _check_size(size: int, file: IO[bytes]) -> None:
@@ -63,7 +64,10 @@ def _pyarrow() -> Any:
     return import_pyarrow("such files", "files", DataError)
 
 
-def _from_arrow(found: Any, as_text: Collection[str]) -> Table:
+def from_arrow(found: Any, as_text: Collection[str] = ()) -> Table:
+    """Return a table of Arrow's, or one of its batches, as a table."""
+    if isinstance(found, _pyarrow().RecordBatch):
+        found = _pyarrow().Table.from_batches([found])
     found.validate(full=True)  # damaged files may otherwise end the interpreter
     kept = [k for k, name in enumerate(found.column_names) if not _PANDAS_INDEX.fullmatch(name)]
     names = check_names([found.column_names[k] for k in kept])
@@ -71,10 +75,15 @@ def _from_arrow(found: Any, as_text: Collection[str]) -> Table:
     table = Table({})
     for name, k in zip(names, kept, strict=True):
         column = found.column(k)
-        if name in as_text and _pyarrow().types.is_integer(column.type):
+        kind, types = column.type, _pyarrow().types
+        if name in as_text and types.is_integer(kind):
             column = column.cast(_pyarrow().string())
         values = _from_arrow_column(name, column)
-        table.columns[name] = texts(values) if found.column_names[k] in categorical else values
+        if found.column_names[k] in categorical or types.is_dictionary(kind):
+            values = texts(values)
+        elif values.dtype == object:
+            values = parse_cells(name, [cell or "" for cell in values], table, name in as_text)
+        table.columns[name] = values
     return table
 
 
@@ -88,7 +97,7 @@ def _from_arrow_column(name: str, column: Any) -> np.ndarray:
     arrow = _pyarrow()
     kind, types = column.type, arrow.types
     if types.is_dictionary(kind):
-        return texts(_from_arrow_column(name, column.cast(kind.value_type)))
+        return _from_arrow_column(name, column.cast(kind.value_type))
     if types.is_null(kind):
         return objects([None] * len(column))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -39,10 +39,14 @@ class Table:
         text file without any value, all are None.
     lines : ndarray of int of shape (n,), optional
         The line of the file in which each row starts; None if the file has no lines.
+    codes : dict of str to (str, int)
+        Columns that are read as numbers and are written like codes ("007"): their first such text,
+        and its row.
     """
 
     columns: dict[str, np.ndarray]
     lines: np.ndarray | None = None
+    codes: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -150,7 +154,7 @@ def check_values(table: Table) -> None:
     if not table.n_rows:
         raise DataError("it has no rows")
     for name, values in table.columns.items():
-        if values.dtype.kind == "f" and np.any(infinite := np.isinf(values)):
+        if values.dtype.kind == "f" and (infinite := np.isinf(values)).any():
             place = table.place(int(np.argmax(infinite)))
             raise DataError(
                 f"column {name!r} has a number that is not finite, in {place}; all must be finite, "

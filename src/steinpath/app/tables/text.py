@@ -41,6 +41,10 @@ _MOST_PIPED = 2**30
 _OPENED = re.compile(rf'(^|[{_DELIMITERS}]) *"')
 _QUOTED = re.compile(rf'{_OPENED.pattern}(?:[^"]|"")*"(?!")')
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+# Numbers that nobody writes like this, and parts of codes that a number does not keep: zeros in
+# front, the plus of a telephone number, more digits than there are in a float.
+_CODE = re.compile(r"0[0-9]+|\+[0-9]{7,}|[0-9]{17,}")
+_A_CODE_IN_LINES = re.compile(rf"^[ \t]*({_CODE.pattern})[ \t]*$", re.MULTILINE)
 
 
 def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None = None) -> Table:
@@ -131,9 +135,7 @@ def _parse_text(text: Iterator[str], delimiter: str, as_text: Collection[str]) -
     for name in names:
         # each column of cells goes as soon as it is converted
         column = columns.pop()
-        table.columns[name] = (
-            _parse_names(column) if name in as_text else parse_cells(name, column, table)
-        )
+        table.columns[name] = parse_cells(name, column, table, name in as_text)
     return table
 
 
@@ -174,8 +176,13 @@ def _too_long(number: int) -> DataError:
     return DataError(f"line {number} has {_MOST_LINE} characters or more")
 
 
-def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
-    """Numbers if all cells are, or else dates if all are, or else texts."""
+def parse_cells(name: str, cells: Sequence[str], table: Table, as_text: bool) -> np.ndarray:
+    """Return what the texts of a column of the table say: the same from every kind of file.
+
+    Numbers if all of them are, or else dates if all are, or else texts; or texts at once.
+    """
+    if as_text:
+        return _parse_names(cells)
     numbers = _numbers(cells)  # of most columns, at once
     if numbers is None:
         values = _parse_names(cells)
@@ -186,6 +193,9 @@ def parse_cells(name: str, cells: Sequence[str], table: Table) -> np.ndarray:
     if gaps.all():
         return objects([None] * len(cells))
     if numbers is not None:
+        if _A_CODE_IN_LINES.search("\n".join(cells)):
+            codes = ((cell.strip(), row) for row, cell in enumerate(cells))
+            table.codes[name] = next(code for code in codes if _CODE.fullmatch(code[0]))
         return numbers
     present = values[~gaps]
     dates = _dates(present)

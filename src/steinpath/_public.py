@@ -1,0 +1,113 @@
+"""The public names: what `steinpath` gives out, once the first of them is asked for."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+import steinpath.distributed as distributed
+import steinpath.simulate as simulate
+from steinpath._tuning import Tuning, tune
+from steinpath.algorithms._family import FISTA, ChambollePock, LinearizedADMM, ProximalGradient
+from steinpath.algorithms._recursion import Recursion
+from steinpath.engine._batch import Batch
+from steinpath.engine._loop import DivergenceError
+from steinpath.engine._null_model import lam_max
+from steinpath.engine._path import Path
+from steinpath.engine._run import run, run_batch
+from steinpath.engine._traces import correction_matrices
+from steinpath.estimators._estimators import (
+    HuberLasso,
+    HuberRidge,
+    LADElasticNet,
+    LADLasso,
+    LADRidge,
+    PathRegressor,
+    QuantileLasso,
+    QuantileRidge,
+    SqrtLasso,
+    SqrtRidge,
+)
+from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
+from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
+from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch
+from steinpath.risk._leave_out import (
+    Validation,
+    cross_validate_path,
+    hold_out_path,
+    leave_one_out_path,
+)
+from steinpath.risk._stopping import StopOnRisk
+
+if TYPE_CHECKING:
+    from steinpath.app.models import Model, load_model
+    from steinpath.plots import RiskPathDisplay
+
+try:
+    __version__ = version("steinpath")
+except PackageNotFoundError:  # run from its sources, not installed
+    __version__ = "0+unknown"
+
+__all__ = [
+    "FISTA",
+    "LAD",
+    "MCP",
+    "SCAD",
+    "Batch",
+    "ChambollePock",
+    "DivergenceError",
+    "ElasticNet",
+    "EpsilonInsensitive",
+    "GroupLasso",
+    "Huber",
+    "HuberLasso",
+    "HuberRidge",
+    "LADElasticNet",
+    "LADLasso",
+    "LADRidge",
+    "Lasso",
+    "LinearizedADMM",
+    "Model",
+    "NoPenalty",
+    "Path",
+    "PathRegressor",
+    "ProximalGradient",
+    "Quantile",
+    "QuantileLasso",
+    "QuantileRidge",
+    "Recursion",
+    "Ridge",
+    "Risk",
+    "RiskPathDisplay",
+    "SqrtLasso",
+    "SqrtRidge",
+    "SquareRoot",
+    "Squared",
+    "StopOnRisk",
+    "Tuning",
+    "Validation",
+    "correction_matrices",
+    "cross_validate_path",
+    "distributed",
+    "estimate_risk",
+    "estimate_risk_batch",
+    "hold_out_path",
+    "lam_max",
+    "leave_one_out_path",
+    "load_model",
+    "run",
+    "run_batch",
+    "simulate",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # plots and the application are above everything else, and are imported when they are used
+    if name == "RiskPathDisplay":
+        from steinpath.plots import RiskPathDisplay
+
+        return RiskPathDisplay
+    if name in ("Model", "load_model"):
+        from steinpath.app import models
+
+        return getattr(models, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
