@@ -164,8 +164,14 @@ class InterceptDesign(TransformedDesign):
 
     def adjoint(self, block: Array) -> Array:
         head, total = self.features.adjoint_and_total(block)
-        head = head - along_rows(self.means, head) * total
         last = self.intercept_scale * total
+        if type(head) is np.ndarray:  # blocks may be large: two passes, and no copy
+            product = np.empty((head.shape[0] + 1, *head.shape[1:]), head.dtype)
+            np.multiply(along_rows(self.means, head), total, out=product[:-1, ...])
+            np.subtract(head, product[:-1, ...], out=product[:-1, ...])
+            product[-1, ...] = last
+            return product
+        head = head - along_rows(self.means, head) * total
         return namespace(block).concat([head, last[None, ...]], axis=0)
 
     def row_squares(self, center: Array | None = None) -> Array:

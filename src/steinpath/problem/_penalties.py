@@ -227,10 +227,11 @@ class SeparablePenalty(Penalty):
         # the sum over the knots of the change of slope times what lies beyond
         pieces = self.pieces(self._lam(b), step)
         before = [0.0, *(slope for _, slope in pieces)]
-        bends = [
-            (slope - old) * (b - clip(b, -knot, knot))
-            for (knot, slope), old in zip(pieces, before, strict=False)
-        ]
+        bends = []
+        for (knot, slope), old in zip(pieces, before, strict=False):
+            beyond, change = b - clip(b, -knot, knot), slope - old
+            one = isinstance(change, float) and change == 1  # as for the lasso
+            bends.append(beyond if one else change * beyond)
         return reduce(operator.add, bends)
 
     def jacobian(self, b: Array, step: Any) -> Diagonal:

@@ -27,7 +27,7 @@ from steinpath.engine._compression import (
     spectral_corrections,
     usual_probes,
 )
-from steinpath.engine._deferred import at_a_time, members_at_a_time
+from steinpath.engine._deferred import DeferredBatch, at_a_time, members_at_a_time
 from steinpath.engine._path import Path
 from steinpath.engine._shortcuts import has_spectrum
 from steinpath.engine._traces import compute_matrices, row_squares_of, second_moments
@@ -53,6 +53,8 @@ _MOST_PROBES = 16
 _HUTCHINSON, _FOLDS = 5, 10
 # Seconds that leaving out all rows may take where the correction is a large extrapolation.
 _PATIENCE = 2.0
+# Entries of a block that fit into caches.
+_CACHED = 2**19
 # Tangent columns of several paths that advance together on a processor.
 _STREAM = 128
 # Predictions that are scored at a time: what fits into caches, and on a device what fills it.
@@ -278,7 +280,9 @@ def _streams(batch: Batch, n_probes: int | None) -> list[list[int]]:
     On a device all do, which fills it. Elsewhere neighbours, whose active sets are alike, up to
     what fits into caches.
     """
-    width = members_at_a_time(batch, batch.n_iter)
+    width = len(batch)
+    if isinstance(batch, DeferredBatch):  # with room for what their tangents take
+        width = max(1, members_at_a_time(batch, batch.n_iter) // 2)
     if batch.on_processor and batch.data.design.members == 1:
         width = min(width, max(1, _STREAM // (n_probes or usual_probes(batch))))
     return _in_portions(len(batch), width)
@@ -457,7 +461,10 @@ def should_leave_out(batch: Batch) -> bool:
 
 def _seconds_without(n: int, p: int, left_out: int) -> float:
     """Seconds of a step that leaves out so many rows, one at a time."""
-    return 2e-4 + 6e-11 * n * p * n_columns(left_out)
+    columns = n_columns(left_out)
+    entries = columns * (n + p)
+    # what does not fit into caches takes longer to go through than to multiply, if rows are few
+    return 2e-4 + 6e-11 * n * p * columns + 12e-9 * entries * (entries > _CACHED)
 
 
 def cheapest(problem: Problem, audited: int = 0) -> str:
