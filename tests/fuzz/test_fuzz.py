@@ -19,13 +19,7 @@ from surfaces import SURFACES, Case
 CASES, FIRST = 150, 1_000_000
 
 
-# Refits that are refused and masked arrays, among others: see the end of test_findings.py.
-NOT_MENDED = {"estimators": pytest.mark.xfail(strict=True, reason="found, and not mended yet")}
-
-
-@pytest.mark.parametrize(
-    "surface", [pytest.param(name, marks=NOT_MENDED.get(name, ())) for name in sorted(SURFACES)]
-)
+@pytest.mark.parametrize("surface", sorted(SURFACES))
 def test_no_findings(surface):
     cases = CASES // 3 if surface == "commands" else CASES  # which take longest
     outcomes = [try_case(surface, FIRST + k) for k in range(cases)]

@@ -111,7 +111,8 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
     if largest < np.finfo(float).tiny / _RATIO_RIDGE:  # zero: every penalty gives zero coefficients
         largest = 1.0
-    return np.geomspace(largest, largest * (usual if ratio is None else ratio), count)
+    smallest = largest * (usual if ratio is None else ratio)
+    return np.geomspace(largest, max(smallest, float(np.finfo(float).tiny)), count)
 
 
 def check_lams(data: RunData, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:

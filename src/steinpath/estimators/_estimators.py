@@ -178,7 +178,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         # responses far from 0 may all be equal in single precision
         predictions = np.asarray(np.add(products, self.intercept_, dtype=float))
         if not np.isfinite(predictions).all():
-            raise ValueError("X has entries so large that predictions are not finite")
+            raise ValueError("X has entries too large: predictions are not finite")
         return predictions
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -459,8 +459,10 @@ def _splits(path: Path, cv: Any, groups: Any, rng: Any) -> Splits:
         cv = KFold(cv, shuffle=True, random_state=int(check_rng(rng).integers(2**31)))
     if isinstance(cv, type):
         raise TypeError(f"cv is the class {cv.__name__}; pass an instance")
+    if isinstance(cv, str | bytes | bytearray):  # which have a method `split`, too
+        raise TypeError(f"cv must be a number of folds, a splitter or pairs; got {shown(cv)}")
     y, n = to_numpy(path.y), path.n_samples
-    if isinstance(cv, Iterable) and not isinstance(cv, str) and not hasattr(cv, "split"):
+    if isinstance(cv, Iterable) and not hasattr(cv, "split"):
         pairs = list(cv)
     else:  # y is copied: a splitter of the user's own may change it
         pairs = list(check_cv(cv).split(np.zeros((n, 1)), y.copy(), groups))
