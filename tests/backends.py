@@ -89,7 +89,7 @@ class Backend:
             if value.dtype in (self.library.float32, self.library.float64):
                 self.assert_own(value)
             return to_numpy(value)
-        if _is_ours(value):
+        if _is_ours(value) and not isinstance(value, list):
             return Seen(value, self)
         if hasattr(value, "__wrapped__"):  # a function that the test handed in
             return value.__wrapped__
@@ -119,8 +119,10 @@ def _within(value, function):
     """Apply a function to all that a container holds."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(function, value))
-    if isinstance(value, tuple | list):
-        return type(value)(map(function, value))
+    if isinstance(value, list):
+        return [*map(function, value)]
+    if isinstance(value, tuple):
+        return tuple(map(function, value))
     if isinstance(value, dict):
         return {key: function(each) for key, each in value.items()}
     return value

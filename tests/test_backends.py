@@ -355,7 +355,8 @@ def test_precision_is_that_of_X():
         X32, y64 = library.asarray(X, dtype=library.float32), library.asarray(y)
         path = sp.run(X32, y64, sp.LAD(), sp.Lasso(0.1), n_iter=2)
         risk = sp.estimate_risk(path, covariance=library.asarray(model.covariance))
-        assert path.coef.dtype == path.y.dtype == risk.values.dtype == library.float32
+        assert path.coef.dtype == path.dual.dtype == risk.values.dtype == library.float32
+        assert path.y.dtype == path.fitted.dtype == library.float64
         integers = library.asarray(np.eye(20, 9, dtype=int)), library.asarray(np.arange(20))
         assert sp.run(*integers, sp.LAD(), sp.Lasso(0.1), n_iter=2).coef.dtype == library.float64
 

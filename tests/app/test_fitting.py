@@ -70,7 +70,7 @@ def test_many_rows_leave_room_for_fewer_iterations():
     assert (data(small, n_iter=None, n_strengths=None).n_iter) == 300
     found = data(large, n_iter=None, n_strengths=None)
     assert 40_000 * found.n_iter * found.n_strengths <= 10**8
-    assert found.y.dtype == np.float32
+    assert found.design.example.dtype == np.float32
     assert "so many rows" in found.notes[0]
     asked = data(large, n_iter=400, n_strengths=20)
     assert (asked.n_iter, asked.n_strengths, asked.notes) == (400, 20, ())

@@ -205,7 +205,8 @@ def test_single_precision_stays_single():
     args = y, sp.LAD(), sp.Lasso(0.3)
     single = X.astype(np.float32)
     path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(single, CUTS), single))
-    assert path.coef.dtype == path.fitted.dtype == np.float32
+    assert path.coef.dtype == path.dual.dtype == np.float32
+    assert path.fitted.dtype == y.dtype
     assert_same(path.coef, whole.coef, 1e-5)
 
 

@@ -718,6 +718,7 @@ import numpy as np
 import steinpath as sp
 from steinpath.design._memmap import BlockDesign, BlockSizes
 
+sp.LADLasso  # all that is imported with the first name
 X, rows, order = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 X = np.memmap(X, mode="r", shape=(rows, 3_000), dtype=float, order=order)
 X = X[:, 1:] if sys.argv[4] == "columns" else X

@@ -1122,6 +1122,7 @@ from sklearn.preprocessing import StandardScaler
 there = sys.modules["sklearn.callback"]
 sys.modules["sklearn.callback"] = None
 import steinpath as sp
+sp.LADLasso  # with which all is imported
 sys.modules["sklearn.callback"] = there
 X, y = joblib.load(sys.stdin.buffer)
 model = sp.LADLasso(n_iter=40, n_alphas=4, random_state=0)

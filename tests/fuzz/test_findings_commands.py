@@ -135,7 +135,7 @@ def test_pseudo_huber_between_its_limits(delta):
 
 
 def test_changes_that_are_all_zero_have_no_variance():
-    assert Interactions(np.zeros((2, 5, 2))).variance().tolist() == [0.0, 0.0]
+    assert Interactions(np.zeros((2, 5, 2))).stderr().tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("size", [1e-60, 1e-6, 1.0, 1e6, 1e60])

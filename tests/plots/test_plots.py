@@ -344,8 +344,8 @@ def test_residuals(risk):
     ax = risk.plot_residuals()
     best, y = risk.best_iter, risk.path.y
     (points,) = [line for line in ax.lines if line.get_label() == "observations"]
-    assert_array_equal(points.get_xdata(), y - risk.path.fitted[best])
-    assert_array_equal(points.get_ydata(), y - risk.corrected[best])
+    assert_allclose(points.get_xdata(), y - risk.path.fitted[best], atol=1e-14)
+    assert_allclose(points.get_ydata(), y - risk.corrected[best], atol=1e-14)
     means = [np.abs(line).mean() for line in points.get_data()]
     assert texts_of(ax)[-1] == f"mean absolute loss\nraw {means[0]:.3g}\ncorrected {means[1]:.3g}"
     assert_allclose(means, [risk.train[best], risk.raw[best]])

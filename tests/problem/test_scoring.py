@@ -123,7 +123,7 @@ def test_a_test_loss_that_changes_arrays_changes_no_result(careless, route):
     found = route(path, careless())
     for now, then in zip((path.y, path.fitted, path.coef, X, Y), before, strict=True):
         np.testing.assert_array_equal(now, then)
-    np.testing.assert_array_equal(found, route(path, absolute))
+    np.testing.assert_allclose(found, route(path, absolute), rtol=1e-12, atol=1e-14)
 
 
 @backends.everywhere
@@ -145,7 +145,7 @@ def test_on_every_array_library(careless):
         (lambda r: np.ma.masked_less(abs(r), 0.1), "is a masked array"),
         (lambda r: abs(r).astype("timedelta64[s]"), "must hold real numbers, got dtype timedelta"),
         (lambda r: (1e9 * abs(r)).astype("datetime64[s]"), "must hold real numbers, got dtype"),
-        (lambda r: r.astype(object), "must hold real numbers, got dtype object"),
+        (lambda r: r.astype(str).astype(object), "must hold real numbers only"),
         (lambda r: r.astype(str), "must hold real numbers, got dtype <U"),
         (lambda r: abs(r)[:, None], r"of shape \(40,\); it returned ndarray of shape \(40, 1\)"),
         (lambda r: abs(r)[None, :], r"it returned ndarray of shape \(1, 40\)"),

@@ -172,7 +172,9 @@ def test_units_of_the_features(problem, name, lam, factor, fit_intercept):
         factor * X, y, loss, penalty(lam * with_X(factor)), n_iter=15, fit_intercept=fit_intercept
     )
     assert_close(other.fitted, path.fitted, reach(X, path))
-    assert_close(other.coef * factor, path.coef, np.abs(path.coef).max() or 1.0)
+    # where all of them are zero but for rounding, that is of what they are made of
+    least = 1e-6 * (np.abs(y).max() or 1.0) / (np.abs(X).max() or 1.0)
+    assert_close(other.coef * factor, path.coef, max(np.abs(path.coef).max(), least))
 
 
 @given(problems(least=3, odd=False), st.sampled_from(sorted(HOMOGENEOUS)), STRENGTHS, FACTORS)
@@ -193,8 +195,9 @@ def test_units_of_the_risk(problem, name, lam, factor):
 def test_signs(problem, lam, loss):
     X, y = problem
     path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=15)
-    np.testing.assert_array_equal(sp.run(X, -y, loss, sp.Lasso(lam), n_iter=15).coef, -path.coef)
-    np.testing.assert_array_equal(sp.run(-X, y, loss, sp.Lasso(lam), n_iter=15).coef, -path.coef)
+    for data in ((X, -y), (-X, y)):
+        other = sp.run(*data, loss, sp.Lasso(lam), n_iter=15)
+        assert_close(other.coef, -path.coef, np.abs(path.coef).max() or 1.0)
 
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS)

@@ -842,7 +842,7 @@ def test_two_or_three_rows_are_one_pair(options, fit_intercept, n):
     elif n == 2:  # without both there is the start of the intercept alone
         rows = np.random.default_rng(0).permutation(n) if not options else risk.audit.rows
         alone = squared(path.response[rows], leave_one_out(path)[:, rows])
-        expected = alone - squared(y[rows], path.offset)
+        expected = alone - squared(y[rows], path.level)
         np.testing.assert_allclose(changes[:, 0, :], expected, atol=1e-12)
 
 

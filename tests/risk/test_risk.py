@@ -6,6 +6,7 @@ import pytest
 from backends import everywhere, sp
 from problems import draw
 from steinpath.problem._scoring import CRITERIA, resolve_test_loss
+from steinpath.risk._estimate import compare_risks
 
 
 def small_path(loss=None, **options):
@@ -271,3 +272,24 @@ def test_bad_options_are_refused(options, message):
     path, _ = small_path()
     with pytest.raises((ValueError, TypeError), match=message):
         sp.estimate_risk(path, **options)
+
+
+@pytest.mark.parametrize(
+    "test_loss", ["absolute", lambda y, z: np.abs(y - z)], ids=["named", "own"]
+)
+def test_paths_of_two_losses_are_compared_row_by_row(test_loss):
+    """Each measures y from a level of its own, the median or the mean."""
+    X, y, _ = draw(60, 5)
+    y = np.exp(y)  # whose mean is far from its median
+    one, other = (
+        sp.estimate_risk(
+            sp.run(X, y, loss, sp.Lasso(0.2), n_iter=20, fit_intercept=True),
+            test_loss,
+            method="exact",
+        )
+        for loss in (sp.LAD(), sp.SquareRoot())
+    )
+    losses = [np.abs(y - risk.corrected[t]) for risk, t in ((one, 7), (other, 15))]
+    difference, stderr = compare_risks(one, 7, other, 15)
+    assert difference == pytest.approx(np.mean(losses[0] - losses[1]))
+    assert stderr == pytest.approx(np.std(losses[0] - losses[1], ddof=1) / np.sqrt(60))

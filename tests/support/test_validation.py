@@ -47,7 +47,7 @@ HOLE = np.where(np.eye(6, 2) > 0, np.nan, X)
         ({"X": 1e160 * X}, "rescale X"),
         ({"X": 1e-170 * X}, "rescale X"),
         ({"X": (1e-25 * X).astype(np.float32)}, "rescale X, or use float64"),
-        ({"X": X.astype(np.float32), "y": 1e300 * Y}, "y has entries too large for float32"),
+        ({"X": X.astype(np.float32), "y": 1e300 * Y}, "y has entries up to"),
     ],
 )
 def test_bad_input_is_refused(changes, message):

@@ -528,11 +528,12 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
     sides = []
     for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
         sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
-    y = first.path.response
-    n = y.shape[0]
+    n = first.path.response.shape[0]
     with np.errstate(over="ignore", invalid="ignore"):
         one, other = (
-            observation_losses(risk.criterion, y, risk.predictions.of(slice(t, t + 1)))
+            observation_losses(
+                risk.criterion, risk.path.response, risk.predictions.of(slice(t, t + 1))
+            )
             for t, risk in sides
         )
         spread = deviation(one - other) if n > 1 else math.inf
