@@ -228,3 +228,12 @@ def test_predictions_beyond_floating_point():
 def test_bytes_are_no_splitter():
     with pytest.raises((TypeError, ValueError), match="cv"):
         sp.cross_validate_path(PATH, b"x")
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.int64])
+def test_small_integers_are_counts(kind):
+    """Products of them overflow."""
+    options = {"alpha": 0.1, "select": "last", "method": None, "tol": 1e6}
+    expected = sp.LADRidge(n_iter=100, **options).fit(X, Y).coef_
+    model = sp.LADRidge(n_iter=kind(100), n_alphas=kind(20), **options)
+    np.testing.assert_array_equal(model.fit(X, Y).coef_, expected)

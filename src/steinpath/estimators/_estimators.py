@@ -277,11 +277,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         known = self._known(batch, problem, rows)
         problem = tuple(map(snapshot, problem)) if self.warm_start else problem
         batch = batch if known is None else known
-        watch = progress.watch(data, rows.scale, batch.n_iter)
+        watch, n_iter = progress.watch(data, rows.scale, batch.n_iter), int(self.n_iter)
         if watch is None and not self.warm_start:
-            batch = run_all(batch, self.n_iter)
+            batch = run_all(batch, n_iter)
         else:
-            batch = batch.extended(self.n_iter, watch)
+            batch = batch.extended(n_iter, watch)
         self._warm = _Warm(rows.copy(), problem, batch) if self.warm_start else None
         return batch, alphas
 
