@@ -892,3 +892,27 @@ def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'steinpath\[cluster\]'"):
         sp.distributed.from_delayed([fail])
+
+
+def test_own_test_losses_are_told_y_itself():
+    X, y, _ = draw(60, 8)
+    y = y + 50
+
+    def relative(y, prediction):
+        return np.abs(y - prediction) / np.abs(y)
+
+    args = y, sp.LAD(), sp.Lasso(0.3)
+    here, there = (
+        sp.estimate_risk(
+            sp.run(each, *args, n_iter=20, fit_intercept=True), relative, method="compressed", rng=0
+        )
+        for each in (X, LocalDesign(X, CUTS))
+    )
+    np.testing.assert_allclose(there.values, here.values, rtol=1e-4)
+    np.testing.assert_allclose(there.compare(5, 20), here.compare(5, 20), rtol=1e-2, atol=1e-8)
+
+
+def test_responses_that_cannot_be_squared_are_refused():
+    X, y, _ = draw(60, 8)
+    with pytest.raises(ValueError, match="y has entries up to"):
+        sp.run(LocalDesign(X, CUTS), 1e200 * y, sp.LAD(), sp.Lasso(0.3), n_iter=2)

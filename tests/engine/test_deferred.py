@@ -10,7 +10,14 @@ import steinpath as sp
 from problems import draw
 from steinpath._tuning import choose, start
 from steinpath.engine._data import prepare
-from steinpath.engine._deferred import KEPT, DeferredBatch, members_at_a_time, run_all
+from steinpath.engine._deferred import (
+    KEPT,
+    DeferredBatch,
+    DeferredPath,
+    members_at_a_time,
+    run_all,
+)
+from steinpath.risk._methods import portions
 from steinpath.risk._options import RiskOptions
 
 LAMS = np.array([1.0, 0.5, 0.25, 0.12])
@@ -86,3 +93,20 @@ def test_so_many_are_kept_as_there_is_room_for():
     room_for_three = KEPT // (2 * 71 * 8 * 3) - 1
     assert members_at_a_time(batch, room_for_three) == 3
     assert isinstance(run_all(batch, room_for_three), DeferredBatch)
+
+
+def test_copies_have_all_of_their_states():
+    _, deferred = kept_and_deferred(40, 12)
+    path = deferred[2]
+    for other in (path.copy(), path.but(risk=None), sp.StopOnRisk().judge(path)[0]):
+        assert not isinstance(other, DeferredPath)
+        np.testing.assert_array_equal(other.coef, path.coef)
+        np.testing.assert_array_equal(other.fitted, path.fitted)
+
+
+def test_folds_keep_no_more_than_there_is_room_for():
+    X, y, _ = draw(20, 50)
+    batch = start(prepare(X, y, sp.LAD(), True), sp.Lasso, np.ones(40), sp.ChambollePock())
+    many = KEPT // (2 * 71 * 8 * 3) - 1
+    portions_of = portions(DeferredBatch(batch, many), RiskOptions(method="folds"))
+    assert max(map(len, portions_of)) == members_at_a_time(batch, many) == 3

@@ -293,3 +293,22 @@ def test_paths_of_two_losses_are_compared_row_by_row(test_loss):
     difference, stderr = compare_risks(one, 7, other, 15)
     assert difference == pytest.approx(np.mean(losses[0] - losses[1]))
     assert stderr == pytest.approx(np.std(losses[0] - losses[1], ddof=1) / np.sqrt(60))
+
+
+@pytest.mark.filterwarnings("ignore:.*may diverge")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_iterate_that_runs_away_says_nothing_of_others(dtype):
+    """Squares are taken in units of each iterate's own losses."""
+    X, y, _ = draw(60, 30)
+    algorithm = sp.ProximalGradient(step=2.0)
+    short, long = (
+        sp.run(X.astype(dtype), y, sp.Squared(), sp.Lasso(0.05), algorithm, n_iter=n)
+        for n in (6, 18)
+    )
+    assert long.objective[-1] > 1e12 * long.objective[0]
+    for options in ({"method": "exact"}, {"method": "loo"}, {"method": "loo", "audit": 8}):
+        one, other = (sp.estimate_risk(path, rng=0, **options) for path in (short, long))
+        np.testing.assert_allclose(other.stderr[:7], one.stderr, rtol=1e-4)
+        assert (other.stderr > 0).all()
+    one, other = (sp.cross_validate_path(path, rng=0).stderr for path in (short, long))
+    np.testing.assert_allclose(other[:7], one, rtol=1e-4)

@@ -609,3 +609,12 @@ def test_simulated_models_refuse_them_too(made):
     for name, call in calls.items():
         with pytest.raises(TypeError, match=f"{name} (is a masked|must hold real numbers)"):
             call()
+
+
+@pytest.mark.parametrize("name", ["compute", "toarray", "collect", "mask", "todense"])
+def test_columns_may_have_the_names_of_methods(name):
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame(rng.standard_normal((30, 2)), columns=["a", name]), rng.standard_normal(30)
+    model = sp.LADLasso(alpha=0.1, select="last", method=None, tol=1e6, n_iter=5).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=2)

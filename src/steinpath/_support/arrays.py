@@ -147,10 +147,28 @@ def largest(values: Array) -> float:
     return float(xp.max(xp.abs(values)))
 
 
-def deviation(values: Array, axis: int | None = None) -> Array:
-    """Return the sample standard deviation, whatever the unit of the values."""
-    unit = unit_of(largest(values))
-    return unit * namespace(values).std(values / unit, axis=axis, correction=1.0)
+def units_of(sizes: Array) -> Array:
+    """Return what to divide by before squaring: sizes of values, and 1 in place of zeros."""
+    xp = namespace(sizes)
+    return xp.where(sizes > 0, sizes, xp.ones_like(sizes))
+
+
+def largest_along(values: Array, axis: int) -> Array:
+    """Return the largest absolute values along an axis, which stays."""
+    xp = namespace(values)
+    return xp.max(xp.abs(values), axis=axis, keepdims=True)
+
+
+def deviation(values: Array, axis: int = 0) -> Array:
+    """Return sample standard deviations along an axis, whatever the units of the values."""
+    xp, unit = namespace(values), units_of(largest_along(values, axis))
+    return xp.squeeze(unit, axis=axis) * xp.std(values / unit, axis=axis, correction=1.0)
+
+
+def root_sum_of_squares(values: Array, axis: int) -> Array:
+    """Return Euclidean norms along an axis, whatever the units of the values."""
+    xp, unit = namespace(values), units_of(largest_along(values, axis))
+    return xp.squeeze(unit, axis=axis) * xp.sqrt(xp.sum((values / unit) ** 2, axis=axis))
 
 
 def root_mean_square(values: Array) -> float:

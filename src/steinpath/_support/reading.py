@@ -29,7 +29,7 @@ def read_array(name: str, values: Any) -> Array:
     """
     if values is None:
         raise TypeError(f"{name} must hold real numbers, got None")
-    if hasattr(values, "toarray"):
+    if hasattr(type(values), "toarray"):
         raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
     if type(values).__name__ == "LazyFrame":  # of polars
         raise TypeError(f"{name} is a lazy frame; pass {name}.collect()")

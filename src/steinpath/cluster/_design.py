@@ -104,7 +104,7 @@ class DistributedDesign(RemoteDesign):
             raise ValueError(
                 "Recursion is not available for rows on a cluster: its maps expect all rows at once"
             )
-        y = check_response(y.compute() if hasattr(y, "compute") else y, self)
+        y = check_response(y.compute() if hasattr(type(y), "compute") else y, self)
         return DistributedPath.run(self, y, loss, penalty, algorithm, n_iter, fit_intercept)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, copied
-from steinpath._support.validation import check_rng
+from steinpath._support.arrays import Array, copied, largest
+from steinpath._support.validation import check_rng, check_size
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.cluster._conversation import Conversation
 from steinpath.cluster._sessions import Call, Share
@@ -23,6 +23,7 @@ from steinpath.engine._data import RunData
 from steinpath.engine._path import Path, RemotePath
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
+from steinpath.problem._scoring import about_level
 from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._methods import Compressed
 from steinpath.risk._options import RiskOptions
@@ -55,6 +56,7 @@ class DistributedPath(RemotePath):
     ) -> DistributedPath:
         """Do as `steinpath.run`, with arguments that were checked."""
         level = loss.location(copied(y)) if fit_intercept else 0.0
+        check_size("y", largest(y - level), design.example.dtype, y.shape)
         conversation = Conversation(design.carrier())
         known = design.norms.get(fit_intercept)
         settled = loss, penalty, algorithm, n_iter, fit_intercept, level, known
@@ -158,7 +160,7 @@ class DistributedPath(RemotePath):
         return Risk(
             **facts,
             audit=None,
-            criterion=criterion,
+            criterion=about_level(criterion, self.y, self.level),
             predictions=Compressed(self, corrections),
             interactions=None,
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from steinpath._support.arrays import Array, namespace
+import array_api_compat
+
+from steinpath._support.arrays import Array, copied, namespace
 from steinpath.engine._batch import Batch, States
 from steinpath.engine._loop import Watch
 from steinpath.engine._path import Path
@@ -25,7 +27,8 @@ def at_a_time(batch: Batch, blocks: int) -> int:
     """
     design = batch.data.design
     size = namespace(batch.data.y).finfo(design.example.dtype).bits // 8
-    budget = KEPT if batch.on_processor else KEPT_ON_DEVICE
+    device = str(array_api_compat.device(batch.data.y))
+    budget = KEPT_ON_DEVICE if device.startswith("cuda") else KEPT
     return int(max(1, budget // (blocks * sum(design.shape) * size)))
 
 
@@ -115,7 +118,7 @@ class DeferredPath(Path):
         """Keep the fitted values of a run, or the coefficients, whichever are fewer numbers."""
         n, p = path.design.shape
         name, values = ("_products", path.products) if n <= p else ("_iterates", path.iterates)
-        self.__dict__[name] = namespace(values).asarray(values, copy=True)
+        self.__dict__[name] = copied(values)
         return self
 
     def __deepcopy__(self, memo: Any) -> DeferredPath:
@@ -133,7 +136,7 @@ class DeferredPath(Path):
     @property
     def products(self) -> Array:
         """``X b^t`` of the recursion, for each iterate."""
-        return self._states.product[0, ...] if self._products is None else self._products
+        return self.products_at(slice(None))
 
     @property
     def duals(self) -> Array:
@@ -146,9 +149,11 @@ class DeferredPath(Path):
         return self._states.eta[0, ...]
 
     def products_at(self, t: slice) -> Array:
-        if self._products is None and self._iterates is not None:
+        if self._products is not None:
+            return self._products[t, :]
+        if self._iterates is not None:
             return self.design.forward(self._iterates[t, :].T).T
-        return self.products[t, :]
+        return self._states.product[0, t, :]
 
     @property
     def _states(self) -> States:

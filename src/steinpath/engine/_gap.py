@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, clip, like, namespace, take, to_numpy
+from steinpath._support.arrays import Array, cast, clip, copied, like, namespace, take, to_numpy
 from steinpath.algorithms._base import ProximalMaps
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty, largest_ratio
@@ -85,7 +85,7 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
             for history in (path.iterates, path.products, path.duals, path.etas)
         )
         local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))
-        primal = loss.value(target - products, rows) + local.value(b)
+        primal = loss.value(target - products, rows) + local.value(copied(b))
         w, z = -u / unit, -rows.root * eta / unit
         vectors = (w, z), (mean_w(w), mean_z(z))
         bounds = [
@@ -112,11 +112,13 @@ def _bound(
     """Return the bounds of vectors w with products ``z = Xᵀ w``, made feasible."""
     xp = namespace(w)
     if span is not None:
-        w, z = span.corrected(w, z, span.attainable(penalty.to_domain, z))
-    gauge = xp.maximum(loss.gauge(w, rows), penalty.gauge(z))
+        w, z = span.corrected(w, z, span.attainable(lambda z: penalty.to_domain(copied(z)), z))
+    # copies: classes of the user's own may work in place
+    gauge = xp.maximum(loss.gauge(copied(w), rows), penalty.gauge(copied(z)))
     factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
     w, z = factor * w, factor * z
-    return rows.total(w * target) - loss.conjugate(w, rows) - penalty.conjugate(z)
+    conjugates = loss.conjugate(copied(w), rows) + penalty.conjugate(copied(z))
+    return rows.total(w * target) - conjugates
 
 
 @dataclass(frozen=True, eq=False)

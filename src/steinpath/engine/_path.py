@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Path:
     """The iterates of one run, and the histories that its tangents need.
 
-    Made by `run`. Everything is an array of the namespace, dtype and device of X.
+    Made by `run`. Everything is an array of the namespace, device and dtype of X; but `y`, `fitted`
+    and `intercept` have the precision of y, if that is higher.
 
     Attributes
     ----------
@@ -46,10 +47,10 @@ class Path:
         Duality gap: the objective is at most this far above the smallest one. Where the penalty
         is not convex (MCP, SCAD), that of the local linear approximation of the penalty at each
         iterate, which is zero at stationary points only. Infinite if it is not known: for a
-        `Recursion`, or a loss or penalty of your own without a conjugate.
+        `Recursion`, or a loss or penalty of your own without a conjugate. Not available for rows on
+        a cluster.
     y : Array of shape (n,)
-        The responses. Like `fitted` and `intercept`, they have the precision of y as it was given,
-        if that is higher than that of X.
+        The responses.
     loss, penalty, algorithm
         What was minimised and how; the algorithm with the step sizes it used.
     risk : Risk or None
@@ -127,17 +128,18 @@ class Path:
         """Intercept of each iterate."""
         if isinstance(self.design, InterceptDesign):
             return self.above_level(self.design.intercepts(self.iterates))
-        return self.design.zeros(self.n_iter + 1)
+        return self.above_level(self.design.zeros(self.n_iter + 1))
 
     @cached_property
     def objective(self) -> Array:
         """Loss plus penalty of each iterate."""
         rows = self.design.rows
-        values = [
-            self.loss.value(self.response - self.products[t, :], rows)
-            + self.penalty.value(copied(self.coef[t, :]))
-            for t in range(self.n_iter + 1)
-        ]
+        with np.errstate(over="ignore"):  # of iterates that run away it may be infinite
+            values = [
+                self.loss.value(self.response - self.products[t, :], rows)
+                + self.penalty.value(copied(self.coef[t, :]))
+                for t in range(self.n_iter + 1)
+            ]
         return namespace(self.response).stack(values)
 
     @cached_property
@@ -158,7 +160,11 @@ class Path:
     def copy(self) -> Path:
         """Return a path with arrays of its own, which may be changed."""
         names = ("y", "iterates", "products", "duals", "etas")
-        return replace(self, **{name: copied(getattr(self, name)) for name in names})
+        return self.but(**{name: copied(getattr(self, name)) for name in names})
+
+    def but(self, **changes: Any) -> Path:
+        """Return a path with some changes, all of whose arrays are here."""
+        return Path(**{each.name: getattr(self, each.name) for each in fields(Path)} | changes)
 
     def refuse_weights(self) -> None:
         """Refuse a path whose rows count unequally, for what cannot be said of it."""

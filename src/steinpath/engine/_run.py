@@ -15,6 +15,7 @@ from steinpath._support.validation import (
     check_flag,
     check_instance,
     check_magnitude,
+    is_own,
     shown,
 )
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
@@ -56,11 +57,12 @@ def run(
     Parameters
     ----------
     X : array-like of shape (n, p), or a `steinpath.design.Design`
-        The design matrix. Its array namespace, dtype and device are those of the whole path. It
-        is not copied: the risk estimates read it again, so leave it as it is until then. A SciPy
-        sparse matrix stays sparse, and a `numpy.memmap` in its file (unless it is small): that is
-        read in blocks, so that X may be larger than memory, which then holds the path:
-        ``2 * n_iter * (n + p)`` numbers.
+        The design matrix. Its array namespace, dtype and device are those of the whole path, but
+        for what is on the scale of y, which has the precision of y. X is not copied: the risk
+        estimates read it again, so leave it as it is until then. A SciPy sparse matrix stays
+        sparse, and a `numpy.memmap` in its file (unless it is small): that is read in blocks, so
+        that X may be larger than memory, which then holds the path: ``2 * n_iter * (n + p)``
+        numbers.
     y : array-like of shape (n,)
         The responses.
     loss : Loss
@@ -121,8 +123,9 @@ def run(
         return batch.extended(n_iter)[0]
     for horizon in _horizons(stop, n_iter):
         batch = batch.extended(horizon)
-        # a copy, as long as the run may go on: a rule of the user's own may change what it sees
-        path, done = _verdict(stop, batch[0] if horizon == n_iter else batch[0].copy())
+        # a rule of the user's own may change what it sees, while the run may go on
+        trusted = horizon == n_iter or is_own(stop)
+        path, done = _verdict(stop, batch[0] if trusted else batch[0].copy())
         if done:
             break
     return path

@@ -21,7 +21,7 @@ def readable(name: str, values: Any) -> Any:
     """
     if needs_blocks(values):  # is read, and checked, in blocks
         return values
-    if hasattr(values, "compute"):  # of Dask
+    if hasattr(type(values), "compute"):  # of Dask
         values = values.compute()
     if name == "X" and issparse(values):
         return compressed(values)

@@ -87,9 +87,8 @@ class Penalty(Registered, ABC):
 
     @property
     def largest_lam(self) -> float:
-        """The largest ``lam`` of all coefficients, their weights included."""
-        lam, weights = getattr(self, "lam", 0.0), getattr(self, "weights", None)
-        return float(np.max(lam)) * (1.0 if weights is None else float(np.max(weights)))
+        """The largest ``lam`` of all coefficients, their weights included; 0 if it is not known."""
+        return 0.0
 
     @property
     def convex(self) -> bool:
@@ -300,6 +299,11 @@ class SeparablePenalty(Penalty):
     def to_domain(self, z: Array) -> Array:
         bound = self._bound(z)
         return clip(z, -bound, bound)
+
+    @property
+    def largest_lam(self) -> float:
+        weight = 1.0 if self.weights is None else float(np.max(self.weights))
+        return weight * float(np.max(self.lam))
 
     def check_size(self, p: int) -> None:
         if self.weights is not None and len(self.weights) != p:
@@ -595,6 +599,10 @@ class GroupLasso(Penalty):
     def to_domain(self, z: Array) -> Array:
         keep, _ = self._shrinkage(z, 1.0)
         return z - self._groups.spread(keep) * z  # Moreau: the projection is what the map takes off
+
+    @property
+    def largest_lam(self) -> float:
+        return float(np.max(self.weights)) * float(np.max(self.lam))
 
     def check_size(self, p: int) -> None:
         if len(self.groups) != p:

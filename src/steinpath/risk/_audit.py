@@ -31,11 +31,12 @@ from steinpath._support.arrays import (
     Array,
     cast,
     deviation,
-    largest,
+    largest_along,
     like,
     namespace,
+    root_mean_square,
     to_numpy,
-    unit_of,
+    units_of,
 )
 from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
@@ -161,12 +162,11 @@ class Audit:
     def significance(self) -> np.ndarray:
         """Root mean square of `difference` over that of its standard error, near each iterate."""
         difference, stderr = to_numpy(self.difference), to_numpy(self.stderr)
-        unit = unit_of(largest(difference))
-        seen, noise = (_pooled(x / unit) for x in (difference, stderr))
+        seen, noise = _pooled(difference), _pooled(stderr)
         some = seen > 0
         ratio = np.zeros(len(seen))
         with np.errstate(divide="ignore"):  # without noise, all that is seen is significant
-            ratio[some] = np.sqrt(seen[some] / noise[some])
+            ratio[some] = seen[some] / noise[some]
         return ratio
 
     @property
@@ -201,11 +201,12 @@ class Audit:
 
     def _error(self, added: Array, left: Array) -> Array:
         xp = namespace(added)
-        unit = unit_of(largest(left))
+        unit = units_of(largest_along(left, axis=1))
         left = left / unit
         # of the square of a mean, its own noise is not to be counted
         seen = xp.mean(left, axis=1) ** 2 - self._stderr(left) ** 2
-        return xp.hypot(self._stderr(added), unit * xp.sqrt(xp.where(seen > 0, seen, 0 * seen)))
+        seen = unit[:, 0] * xp.sqrt(xp.where(seen > 0, seen, 0 * seen))
+        return xp.hypot(self._stderr(added), seen)
 
 
 def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = _NOISE) -> Audit:
@@ -264,6 +265,6 @@ def _regression(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _pooled(values: np.ndarray) -> np.ndarray:
-    """Mean square over the iterates from half to twice each one."""
-    squares = values.astype(float) ** 2
-    return np.array([np.mean(squares[t // 2 : 2 * t + 1]) for t in range(len(squares))])
+    """Root mean square over the iterates from half to twice each one."""
+    values = values.astype(float)
+    return np.array([root_mean_square(values[t // 2 : 2 * t + 1]) for t in range(len(values))])

@@ -536,7 +536,7 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             )
             for t, risk in sides
         )
-        spread = deviation(one - other) if n > 1 else math.inf
+        spread = deviation(one - other, axis=1)[0] if n > 1 else math.inf
         errors = [spread / math.sqrt(n), *(risk.probe_stderr[t] for t, risk in sides)]
         if first.audit is not None and second.audit is not None:
             errors.append(first.audit.error_between(t1, t2, second.audit))

@@ -18,11 +18,10 @@ from steinpath._support.arrays import (
     Array,
     cast,
     indices,
-    largest,
     like,
     namespace,
+    root_sum_of_squares,
     to_numpy,
-    unit_of,
 )
 from steinpath._support.printing import with_error
 from steinpath._support.reading import read_array
@@ -508,8 +507,7 @@ def _mean_and_error(losses: Array, counts: Array) -> tuple[Array, Array]:
     xp = namespace(losses)
     total = xp.sum(counts)
     means = xp.sum(losses, axis=1) / total
-    unit = unit_of(largest(losses))
-    scatter = xp.sum(((losses - means[:, None] * counts) / unit) ** 2, axis=1)
+    spread = root_sum_of_squares(losses - means[:, None] * counts, axis=1)
     rows = float(xp.sum(cast(counts > 0, losses.dtype)))
-    spread = scatter * (rows / (rows - 1)) if rows > 1 else 0 * scatter + math.inf
-    return means, unit * xp.sqrt(spread) / total
+    spread = spread * math.sqrt(rows / (rows - 1)) if rows > 1 else 0 * spread + math.inf
+    return means, spread / total

@@ -12,11 +12,11 @@ import numpy as np
 from steinpath._support.arrays import (
     Array,
     deviation,
-    largest,
     namespace,
     root_mean_square,
+    root_sum_of_squares,
     take,
-    unit_of,
+    units_of,
 )
 from steinpath._support.validation import warn
 from steinpath.design._base import Design
@@ -164,16 +164,16 @@ def score(problem: Problem, predictions: Fitted) -> Score:
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
         means = path.design.over_rows(xp.sum(losses, axis=1)) / n
-        unit = unit_of(path.design.largest(largest(losses)))
-        squares = path.design.over_rows(xp.sum(((losses - means[:, None]) / unit) ** 2, axis=1))
+        unit = units_of(path.design.over_rows(xp.sum(xp.abs(losses), axis=1)) / n)
+        scaled = (losses - means[:, None]) / unit[:, None]
+        squares = path.design.over_rows(xp.sum(scaled**2, axis=1))
         spread = unit * xp.sqrt(squares / (n - 1)) if n > 1 else 0 * means + math.inf
         noise = 0 * means
         if isinstance(predictions, Compressed):
             slopes = _slopes(criterion, y, values, predictions.corrections, block)
             slopes = path.design.over_rows(slopes) / n
             errors = slopes * xp.sqrt(predictions.corrections.variances[block, :])
-            unit = unit_of(largest(errors))
-            noise = unit * xp.sqrt(xp.sum((errors / unit) ** 2, axis=1))
+            noise = root_sum_of_squares(errors, axis=1)
         pieces.append((means, spread / math.sqrt(n), noise))
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
 
@@ -434,9 +434,12 @@ METHODS: dict[str, Callable[[Problem], Estimate]] = {
 
 
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
-    """Return which members to estimate at a time: all by folds, else those of a stream."""
+    """Return which members to estimate at a time: by folds as many as there is room for."""
     if options.method == "folds":
-        return _in_portions(len(batch), at_a_time(batch, _FOLDS * BLOCKS))
+        width = at_a_time(batch, _FOLDS * BLOCKS)
+        if isinstance(batch, DeferredBatch):
+            width = min(width, members_at_a_time(batch, batch.n_iter))
+        return _in_portions(len(batch), width)
     return _streams(batch, options.n_probes)
 
 

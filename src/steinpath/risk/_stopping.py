@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from steinpath._support.validation import check_count, check_rng, store_number
@@ -71,7 +71,7 @@ class StopOnRisk:
         risk = estimate(path, self._options(), self.rng)
         last, best = path.n_iter, risk.best_iter
         rise, stderr = risk.compare(last, best)
-        return replace(path, risk=risk), last - best >= self.patience and rise > stderr
+        return path.but(risk=risk), last - best >= self.patience and rise > stderr
 
     def _options(self) -> RiskOptions:
         return RiskOptions(
