@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.sparse.linalg import ArpackError
 
+from steinpath.design._dense import DenseDesign
 from steinpath.design._norm import norm_in_few_passes
 
 
@@ -52,3 +54,13 @@ def test_where_it_does_not_converge_it_is_not_too_low():
     _, forth, back = counted(X)
     found = norm_in_few_passes(forth, back, 600, 1e-12, most_steps=2, most_restarts=1)
     assert 1 <= found / np.linalg.norm(X, 2) < 1.5
+
+
+def test_matrices_that_arpack_gives_up_on(monkeypatch):
+    def give_up(*_, **__):
+        raise ArpackError(-9)
+
+    monkeypatch.setattr("steinpath.design._base.svds", give_up)
+    for X in (normal(60, 40), normal(40, 60)):
+        found = DenseDesign(X)._largest_singular_value(1e-6)
+        assert found == pytest.approx(np.linalg.norm(X, 2), rel=1e-5)

@@ -13,7 +13,7 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, svds
+from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
 from steinpath._support.arrays import Array, copied, folded, like, namespace, to_numpy
 from steinpath._support.validation import is_own
@@ -188,8 +188,8 @@ class Design(ABC):
         if min(n, p) <= _SMALL:
             columns = forth(np.eye(p)) if p <= n else back(np.eye(n))
             return float(np.linalg.norm(columns.astype(float), 2))
+        first, second = (forth, back) if p <= n else (back, forth)
         if self.out_of_core:
-            first, second = (forth, back) if p <= n else (back, forth)
             return norm_in_few_passes(first, second, min(n, p), tol)
         operator = LinearOperator(
             dtype=np.float64,
@@ -200,7 +200,10 @@ class Design(ABC):
         start = np.random.default_rng(0).standard_normal(min(n, p))
         if not np.any(operator.matvec(start) if p <= n else operator.rmatvec(start)):
             return 0.0  # ARPACK refuses the zero matrix
-        values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
+        try:
+            values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
+        except ArpackError:  # it may give up on matrices of low rank
+            return norm_in_few_passes(first, second, min(n, p), tol)
         return float(values[0])
 
 
