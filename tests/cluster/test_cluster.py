@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array, save_npz
+from scipy.sparse import csr_array, random, save_npz
 
 import steinpath as sp
 from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
@@ -182,7 +182,7 @@ def test_blocks_with_other_algorithms(algorithm):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_sparse_blocks(fit_intercept):
-    X = csr_array(random_array((80, 30), density=0.2, rng=np.random.default_rng(0)))
+    X = csr_array(random(80, 30, density=0.2, random_state=0))
     y = X @ np.ones(30) + np.random.default_rng(1).standard_normal(80)
     options = {"n_iter": 40, "fit_intercept": fit_intercept}
     for loss in (sp.LAD(), sp.SquareRoot()):

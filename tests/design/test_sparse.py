@@ -287,7 +287,7 @@ def test_tuning(penalty, intercept):
 
 def test_memory_stays_far_below_a_dense_copy():
     n, p = 3000, 2500  # 60 MB
-    X = sparse.random_array((n, p), density=1e-3, rng=0, format="csr")
+    X = sparse.csr_array(sparse.random(n, p, density=1e-3, random_state=0, format="csr"))
     y = X @ np.ones(p) + np.random.default_rng(0).standard_normal(n)
     tracemalloc.start()
     try:

@@ -675,7 +675,7 @@ def test_masks_are_understood_or_refused():
         (1, ValueError, "cv must be at least 2, got 1"),
         (N + 1, ValueError, "cv must be at most 17, got 18"),
         (True, TypeError, "cv must be an integer"),
-        (5.0, ValueError, "Expected `cv` as an integer"),
+        (5.0, ValueError, "Expected `?cv`? as an integer"),
         ("five", TypeError, "cv must be a number of folds"),
         ([], ValueError, "split"),
         ([([], [1])], ValueError, "a row to train on, and one to test on"),

@@ -65,7 +65,7 @@ def store_number(instance: Any, name: str, **bounds: Any) -> None:
 def check_count(name: str, value: Any, *, low: int = 1, high: int = 10**9) -> int:
     """Return ``value`` as an integer between ``low`` and ``high``: more is a mistake."""
     try:
-        if isinstance(value, bool):
+        if isinstance(value, bool | np.bool_):
             raise TypeError
         count = operator.index(value)
     except TypeError:
