@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steinpath._support.equality import same, snapshot
 from steinpath._support.validation import (
+    check_array,
     check_choice,
     check_count,
     check_flag,
@@ -199,7 +200,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         """
         y = readable("y", y)
         if sample_weight is not None:
-            sample_weight = readable("sample_weight", sample_weight)
+            sample_weight = check_array("sample_weight", sample_weight, ndim=1)
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
