@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from steinpath._support.arrays import to_numpy
 from steinpath._support.equality import same, snapshot
 from steinpath._support.validation import (
     check_array,
@@ -200,7 +201,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         """
         y = readable("y", y)
         if sample_weight is not None:
-            sample_weight = check_array("sample_weight", sample_weight, ndim=1)
+            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
