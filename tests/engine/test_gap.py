@@ -145,7 +145,11 @@ def test_gap_bounds_the_distance_to_a_conic_program(name):
 
 @pytest.mark.parametrize(
     ("intercept", "weights"),
-    [(False, None), (True, None), (True, COUNTS)],
+    [
+        pytest.param(False, None, marks=pytest.mark.slow),
+        pytest.param(True, None, marks=pytest.mark.slow),
+        (True, COUNTS),
+    ],
     ids=["plain", "intercept", "weighted"],
 )
 @pytest.mark.parametrize("penalty", CONVEX)

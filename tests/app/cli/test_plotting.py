@@ -25,8 +25,13 @@ COMMANDS = {
 
 @pytest.mark.parametrize(
     ("command", "backend"),
-    [("demo", backend) for backend in BACKENDS]
-    + [(command, BACKENDS[0]) for command in COMMANDS if command != "demo"],
+    [("demo", BACKENDS[0]), ("fit", BACKENDS[0])]
+    + [pytest.param("demo", backend, marks=pytest.mark.slow) for backend in BACKENDS[1:]]
+    + [
+        pytest.param(command, BACKENDS[0], marks=pytest.mark.slow)
+        for command in COMMANDS
+        if command not in ("demo", "fit")
+    ],
 )
 def test_any_backend(command, backend, tmp_path):
     write(tmp_path)
