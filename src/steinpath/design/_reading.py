@@ -7,7 +7,7 @@ from typing import Any
 
 from scipy.sparse import issparse
 
-from steinpath._support.arrays import Array, in_own_precision, namespace
+from steinpath._support.arrays import Array, copied, in_own_precision
 from steinpath._support.validation import check_array
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
@@ -46,4 +46,4 @@ def check_response(y: Any, design: Design) -> Array:
     checked = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     if checked.shape[0] != design.n_rows:
         raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
-    return namespace(checked).asarray(checked, copy=True)
+    return copied(checked)

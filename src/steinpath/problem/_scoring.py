@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -220,7 +220,7 @@ class OnScaleOfY:
     """
 
     function: PerObservation
-    y: Array
+    y: Array = field(repr=False)
     level: float
 
     @property

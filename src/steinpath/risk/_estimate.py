@@ -131,16 +131,9 @@ class Risk:
             self, predictions=predictions, found=self.found._replace(predictions=predictions)
         )
 
-    def predicted(self, t: int) -> Array:
-        """Corrected fitted values of one iterate."""
-        return self.path.above_level(self._predictions_at(t))
-
     def residuals(self, t: int) -> Array:
         """``y`` less the corrected fitted values of one iterate."""
-        return self.path.response - self._predictions_at(t)
-
-    def _predictions_at(self, t: int) -> Array:
-        return self.predictions.of(slice(t, t + 1))[0, ...]
+        return self.path.response - self.predictions.of(slice(t, t + 1))[0, ...]
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, namespace
+from steinpath._support.arrays import Array, namespace, units_of
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import PerObservation, losses_at
 
@@ -92,7 +92,7 @@ def _root_covariance(changes: Array) -> Array:
     q = changes.shape[1]
     # in units of the largest, since fourth powers of losses may be beyond the precision
     largest = xp.max(xp.abs(changes), axis=(1, 2)) if q else xp.sum(changes, axis=(1, 2))
-    unit = xp.where(largest > 0, largest, xp.ones_like(largest))
+    unit = units_of(largest)
     scaled = changes / unit[:, None, None]
     products = scaled[:, :, 0] * scaled[:, :, 1]
     if q < 2:  # a single pair says nothing of its noise

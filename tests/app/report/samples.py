@@ -151,7 +151,7 @@ def fitted():
             coefficient_names=tuple(names[j] for j in order),
             coefficients=rows(coef[:, order]),
             raw=tuple((y - fit).tolist()),
-            corrected=tuple((y - np.asarray(risk.predicted(at))).tolist()),
+            corrected=tuple((y - np.asarray(risk.corrected[at])).tolist()),
         ),
         command="steinpath report diabetes.csv --target progression --loss lad --penalty lasso",
         provenance=(("steinpath", "0.1.0"), ("date", "2025-01-31"), ("seed", "0")),
