@@ -52,7 +52,7 @@ def rows(path: sp.Path, risk: sp.Risk, t: int) -> tuple[float, float, float]:
     shown = np.abs(path.y - left_out) < 6
     pairs = (
         ("as they are", path.fitted[t], ORANGE),
-        ("corrected", risk.predicted(t), BLUE),
+        ("corrected", risk.corrected[t], BLUE),
     )
     distances = []
     for ax, (name, fitted, colour) in zip(axes, pairs, strict=True):
