@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 import steinpath.distributed as distributed
 import steinpath.simulate as simulate
 from steinpath._tuning import Tuning, tune
-from steinpath.algorithms._family import FISTA, ChambollePock, LinearizedADMM, ProximalGradient
+from steinpath.algorithms._family import (
+    FISTA,
+    ChambollePock,
+    HalpernPDHG,
+    LinearizedADMM,
+    ProximalGradient,
+)
 from steinpath.algorithms._recursion import Recursion
 from steinpath.engine._batch import Batch
 from steinpath.engine._loop import DivergenceError
@@ -57,6 +63,7 @@ __all__ = [
     "ElasticNet",
     "EpsilonInsensitive",
     "GroupLasso",
+    "HalpernPDHG",
     "Huber",
     "HuberLasso",
     "HuberRidge",

@@ -15,12 +15,13 @@ from steinpath._support.printing import with_error
 from steinpath._support.progress import begin
 from steinpath._support.validation import check_choice, check_count, check_instance, check_rng
 from steinpath.algorithms._base import ProximalAlgorithm
-from steinpath.algorithms._family import ChambollePock
+from steinpath.algorithms._family import HalpernPDHG
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._deferred import DeferredBatch, run_all
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._path import Path
+from steinpath.engine._start import start
 from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
@@ -186,7 +187,7 @@ def tune(
     penalty: PenaltyOf,
     lams: Any = 20,
     n_iter: int = 300,
-    algorithm: ProximalAlgorithm = ChambollePock(),
+    algorithm: ProximalAlgorithm = HalpernPDHG(ratio="auto"),
     fit_intercept: bool = False,
     test_loss: TestLoss = None,
     covariance: Any = None,
@@ -269,13 +270,13 @@ def tune(
     )
     data = prepare(X, y, loss, fit_intercept)
     lams = check_lams(data, penalty, lams, lam_ratio)
-    batch = start(data, penalty, lams, algorithm)
+    batch = start_all(data, penalty, lams, algorithm)
     done = begin(f"running {len(lams)} penalties", n_iter)
     batch = run_all(batch, n_iter, lambda t, b: done())
     return choose(batch, lams, options, rng, rule, iterate)
 
 
-def start(
+def start_all(
     data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
 ) -> Batch:
     """Return runs of all penalties that have not moved yet."""
@@ -291,7 +292,7 @@ def start(
     first, *others = penalties
     for each in penalties:
         data.own(each).check_size(data.design.shape[1])
-    return Batch.start(data, first.beside(others), algorithm, len(lams))
+    return start(data, first.beside(others), algorithm, len(lams))
 
 
 def choose(

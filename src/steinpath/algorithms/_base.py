@@ -422,6 +422,20 @@ class PrimalDual(ProximalAlgorithm):
     """
 
     steps = ("sigma", "tau")
+    #: Factor of the dual step, and divisor of the primal one, where both are chosen from the data;
+    #: "auto" for the best of a few, which `steinpath.engine._start` finds.
+    ratio: Any = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.ratio, str) or self.ratio != "auto":
+            store_number(self, "ratio", low=1e-6, high=1e6)
+
+    @property
+    def searches(self) -> bool:
+        """Whether the ratio of its steps is yet to be found."""
+        given = (getattr(self, name) is not None for name in self.steps)
+        return isinstance(self.ratio, str) and not any(given)
 
     def dual_unit(self, rows: Rows) -> Any:
         """How many times as large its duals are as those of Chambolle–Pock."""
@@ -431,12 +445,17 @@ class PrimalDual(ProximalAlgorithm):
         given = [getattr(self, name) for name in self.steps]
         if all(step is not None for step in given):
             return self
+        if self.searches:
+            raise ValueError(
+                "ratio='auto' needs the rows of X in this process; use a number, such as 1.0"
+            )
+        ratio = 1.0 if isinstance(self.ratio, str) else self.ratio
         unit = self.dual_unit(design.rows)
         sigma, tau = (
             None if step is None else step * factor
             for step, factor in zip(given, (1 / unit, unit), strict=True)
         )
-        sigma, tau = _balanced_steps(design, y, loss, penalty, sigma, tau)
+        sigma, tau = _balanced_steps(design, y, loss, penalty, sigma, tau, ratio)
         found = zip(self.steps, (sigma * unit, tau / unit), strict=True)
         return replace(self, **dict(found))  # type: ignore[type-var]
 
@@ -471,11 +490,13 @@ def _balanced_steps(
     penalty: Penalty,
     sigma: Any,
     tau: Any,
+    ratio: float,
 ) -> tuple[Any, Any]:
     """Fill in the missing one of two steps, or both, so that ``sigma tau ‖X‖² / n`` is just safe.
 
     The duals are as large as the loss's gradient and the residuals as large as y; moving the one
-    by the other's size in a step makes the path indifferent to the units of X and y.
+    by the other's size in a step makes the path indifferent to the units of X and y. If both are
+    missing, ``sigma`` is ``ratio`` times that.
     """
     n = design.n_rows
     product = 0.99 * n / design.norm() ** 2 if design.norm() else 1.0
@@ -485,7 +506,7 @@ def _balanced_steps(
         size = float(rows.total(xp.abs(y)))
         force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(copied(y), 0.0, rows))))
         # not quite 1: the square root's first dual would lie on the very edge of its ball
-        sigma = 0.9 * force / size if force and size else 1.0
+        sigma = ratio * (0.9 * force / size if force and size else 1.0)
         sigma = min(max(sigma, 1e-200), 1e200)  # a quantile of 1e-320 has no force to speak of
     if sigma is None:
         return product / tau, tau

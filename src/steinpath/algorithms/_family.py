@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from steinpath._support.arrays import Array
-from steinpath._support.validation import store_number
+from steinpath._support.validation import check_count, store_number
 from steinpath.algorithms._base import (
     DualMap,
     History,
@@ -48,12 +48,17 @@ class ChambollePock(PrimalDual):
         Extrapolation, between 0 and 1.
     relaxation : float, default=1.0
         Over-relaxation, between 0 and 2 (exclusive); values other than 1 need ``theta=1``.
+    ratio : float or "auto", default=1.0
+        Where both step sizes are None, ``sigma`` is multiplied and ``tau`` divided by this. "auto"
+        runs a few ratios side by side for some dozen iterations, and takes the one with the lowest
+        objective: on collinear or one-hot columns that saves most of the iterations.
     """
 
     sigma: Any = None
     tau: Any = None
     theta: float = 1.0
     relaxation: float = 1.0
+    ratio: Any = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,6 +78,70 @@ class ChambollePock(PrimalDual):
 
 
 @dataclass(frozen=True)
+class HalpernPDHG(PrimalDual):
+    r"""Chambolle–Pock, each step reflected and averaged with an anchor (reflected Halpern).
+
+    With ``T(z)`` one step of Chambolle–Pock (at ``theta = 1``) from ``z = (b, u)``,
+
+    .. math:: z^{t+1} = \tfrac{t}{t+1} (2 T(z^t) - z^t) + \tfrac{1}{t+1} z^0 .
+
+    The iterates of the path are the ``T(z^t)``, which are sparse under a lasso. This is the
+    iteration of current first-order solvers of linear programs (HPR-LP, cuPDLPx).
+
+    Parameters
+    ----------
+    sigma, tau : float, optional
+        Step sizes, as for `ChambollePock`.
+    restart : int or None, default=100
+        Iterations after which the last iterate becomes the anchor, again and again; None to keep
+        the start as the anchor.
+    ratio : float or "auto", default=1.0
+        As for `ChambollePock`.
+
+    References
+    ----------
+    H. Lu and J. Yang (2024), "Restarted Halpern PDHG for linear programming".
+    """
+
+    sigma: Any = None
+    tau: Any = None
+    restart: int | None = 100
+    ratio: Any = 1.0
+
+    carries = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.restart is not None:
+            object.__setattr__(self, "restart", check_count("restart", self.restart))
+
+    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+        # z is the averaged dual, r the residual of the averaged coefficients
+        step = self._since_anchor(t)
+        z, r, z0, r0 = (u[-1], v[-1], u[-1], v[-1]) if step == 1 else u.carried
+        ahead = 2 * v[-1] - r
+        new = prox(z - self.sigma * ahead)
+        u.carried = _averaged(2 * new - z, z0, step), _averaged(ahead, r0, step), z0, r0
+        return new
+
+    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+        # z are the averaged coefficients, g the gradient of the averaged dual
+        step, last = self._since_anchor(t), before(eta)
+        z, g, z0, g0 = (b[-1], last, b[-1], last) if step == 1 else b.carried
+        z, g = _averaged(2 * b[-1] - z, z0, step), _averaged(2 * eta[-1] - g, g0, step)
+        b.carried = z, g, z0, g0
+        return prox(z - self.tau * g)
+
+    def _since_anchor(self, t: int) -> int:
+        """Return the number of the iteration, counted from the last anchor."""
+        return t if self.restart is None else (t - 1) % self.restart + 1
+
+
+def _averaged(reflected: Array, anchor: Array, step: int) -> Array:
+    return (step / (step + 1)) * reflected + (1 / (step + 1)) * anchor
+
+
+@dataclass(frozen=True)
 class LinearizedADMM(PrimalDual):
     r"""Linearized ADMM on the split ``r = (y - X b) / √n``, its multiplier eliminated.
 
@@ -88,10 +157,13 @@ class LinearizedADMM(PrimalDual):
     rho, alpha : float, optional
         Penalty parameter and step size; safe while ``rho * alpha * ‖X‖² / n <= 1``. None chooses
         safe ones.
+    ratio : float or "auto", default=1.0
+        As for `ChambollePock`.
     """
 
     rho: Any = None
     alpha: Any = None
+    ratio: Any = 1.0
 
     steps = ("rho", "alpha")
 

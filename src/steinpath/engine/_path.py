@@ -133,14 +133,15 @@ class Path:
     @cached_property
     def objective(self) -> Array:
         """Loss plus penalty of each iterate."""
-        rows = self.design.rows
-        with np.errstate(over="ignore"):  # of iterates that run away it may be infinite
-            values = [
-                self.loss.value(self.response - self.products[t, :], rows)
-                + self.penalty.value(copied(self.coef[t, :]))
-                for t in range(self.n_iter + 1)
-            ]
+        values = [self.objective_at(t) for t in range(self.n_iter + 1)]
         return namespace(self.response).stack(values)
+
+    def objective_at(self, t: int) -> Array:
+        """Loss plus penalty of one iterate."""
+        residuals = self.response - self.products_at(slice(t, t + 1))[0, :]
+        with np.errstate(over="ignore"):  # of iterates that run away it may be infinite
+            loss = self.loss.value(residuals, self.design.rows)
+            return loss + self.penalty.value(copied(self.coef[t, :]))
 
     @cached_property
     def gap(self) -> Array:

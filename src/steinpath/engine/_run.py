@@ -27,6 +27,7 @@ from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._path import Path
+from steinpath.engine._start import start
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
 
@@ -118,7 +119,7 @@ def run(
         )
         return path
     data = prepare(design, y, loss, fit_intercept, sample_weight)
-    batch = Batch.start(data, penalty, algorithm)
+    batch = start(data, penalty, algorithm)
     if stop is None:
         return batch.extended(n_iter)[0]
     for horizon in _horizons(stop, n_iter):
@@ -241,7 +242,7 @@ def run_batch(
     for each in penalties:
         data.own(each).check_size(data.design.shape[1])
     first, *others = penalties
-    return Batch.start(data, first.beside(others), algorithm, members).extended(n_iter)
+    return start(data, first.beside(others), algorithm, members).extended(n_iter)
 
 
 def _penalties(penalty: Any) -> list[Penalty]:

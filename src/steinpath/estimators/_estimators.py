@@ -27,9 +27,9 @@ from steinpath._support.validation import (
     check_number,
     warn,
 )
-from steinpath._tuning import RULES, Tuning, choose, start
+from steinpath._tuning import RULES, Tuning, choose, start_all
 from steinpath.algorithms._base import ProximalAlgorithm
-from steinpath.algorithms._family import ChambollePock
+from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
@@ -256,7 +256,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         return tuning.best
 
     def _algorithm(self) -> ProximalAlgorithm:
-        return ChambollePock() if self.algorithm is None else self.algorithm
+        return HalpernPDHG(ratio="auto") if self.algorithm is None else self.algorithm
 
     def _risk_options(self) -> RiskOptions:
         assert self.method is not None
@@ -274,7 +274,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         loss, penalty_of, algorithm = self._loss(), self._penalty(), self._algorithm()
         data = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
         alphas, lams = self._grid(data, penalty_of)
-        batch = start(data, penalty_of, lams, algorithm)
+        batch = start_all(data, penalty_of, lams, algorithm)
         problem = loss, batch.penalty, algorithm
         known = self._known(batch, problem, rows)
         problem = tuple(map(snapshot, problem)) if self.warm_start else problem
