@@ -19,6 +19,7 @@ from steinpath.algorithms._family import HalpernPDHG
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._deferred import DeferredBatch, run_all
+from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._path import Path
 from steinpath.engine._start import start
@@ -26,16 +27,28 @@ from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
 from steinpath.risk._estimate import Risk, compare_risks, estimate, estimate_together
-from steinpath.risk._methods import folds_pay, noise_allowed, noise_near, portions, should_leave_out
+from steinpath.risk._leave_out import FoldRuns
+from steinpath.risk._methods import (
+    fold_runs,
+    folds_pay,
+    left_out_by,
+    noise_allowed,
+    noise_near,
+    portions,
+    pose,
+)
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._stopping import growing_horizons, promises_less
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: What is run unless something else is asked for.
+DEFAULT_ALGORITHM = HalpernPDHG(ratio="auto")
 #: How a penalty is chosen; see `tune`.
 RULES = ("min", "one_se")
-# How large the noise of the probes may be where the minimum is not: as it comes.
-_ANY_NOISE = float(np.finfo(float).max)
+# Differences up to this many standard errors are no reason for another audit.
+_CHANCE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +93,7 @@ class Tuning:
     settled: np.ndarray
     rule: str
     best: tuple[int, int]
+    stop: str
 
     @cached_property
     def risk(self) -> Array:
@@ -129,8 +143,10 @@ class Tuning:
     @property
     def still_falls(self) -> bool:
         """Whether the risk at the choice still fell when the iterations ended."""
+        if self.stop == "limit":
+            return True
         (k, t), last = self.best, self.path.n_iter
-        if t <= 0.9 * last:
+        if self.stop == "risk" or t <= last // 2 or not promises_less([self.risks[k]]):
             return False
         fall, stderr = self.compare((k, last // 2), (k, t))
         return fall > stderr
@@ -186,8 +202,8 @@ def tune(
     loss: Loss,
     penalty: PenaltyOf,
     lams: Any = 20,
-    n_iter: int = 300,
-    algorithm: ProximalAlgorithm = HalpernPDHG(ratio="auto"),
+    n_iter: int | str = "auto",
+    algorithm: ProximalAlgorithm = DEFAULT_ALGORITHM,
     fit_intercept: bool = False,
     test_loss: TestLoss = None,
     covariance: Any = None,
@@ -260,7 +276,7 @@ def tune(
     True
     """
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
-    n_iter = check_count("n_iter", n_iter)
+    length = check_n_iter(n_iter)
     options = RiskOptions(
         test_loss=test_loss,
         covariance=covariance,
@@ -271,9 +287,7 @@ def tune(
     data = prepare(X, y, loss, fit_intercept)
     lams = check_lams(data, penalty, lams, lam_ratio)
     batch = start_all(data, penalty, lams, algorithm)
-    done = begin(f"running {len(lams)} penalties", n_iter)
-    batch = run_all(batch, n_iter, lambda t, b: done())
-    return choose(batch, lams, options, rng, rule, iterate)
+    return Search(batch, lams, options, rng, rule, iterate).run(length)
 
 
 def start_all(
@@ -295,76 +309,157 @@ def start_all(
     return start(data, first.beside(others), algorithm, len(lams))
 
 
-def choose(
-    batch: Batch,
-    lams: np.ndarray,
-    options: RiskOptions,
-    rng: Any,
-    rule: str = "min",
-    iterate: int | None = None,
-) -> Tuning:
-    """Estimate the risk of paths with different penalties, and choose; see `tune`."""
-    check_choice("rule", rule, RULES)
-    N = batch.n_iter
-    if iterate is not None:
-        iterate = check_count("iterate", iterate, low=-N - 1, high=N) % (N + 1)
-    method, audit = options.method, options.audit
-    if method == audit == "folds":
-        options, audit = options.but(audit=0), 0
-    options = options.but(near=iterate)
-    # the same probes, folds and audited rows for all: their noise is then much the same
-    seed = int(check_rng(rng).integers(2**63))
-    automatic = method == "auto" and options.covariance is None
-    careful = automatic and should_leave_out(batch)
-
-    def closely(k: int, probe_tol: float | None) -> Risk:
-        if audit and careful:
-            return estimate(batch[k], RiskOptions(options.test_loss, method="loo", near=iterate), 0)
-        wanted, same_probes = options.but(probe_tol=probe_tol), probe_tol is not None
-        return estimate(batch[k], wanted, seed, risks[k], same_probes)
-
-    # as cheaply as possible for all; then with an audit, and with as many probes as it takes, for
-    # those that would be chosen: an estimate that is too small by chance does not survive that
-    by_folds = method == "folds" or (automatic and folds_pay(batch))
-    efforts = [_ANY_NOISE, None] if audit or by_folds else [None]
-    first_look = options.but(
-        method="folds" if by_folds else method,
-        row_scale=None if options.scale_by_audit else options.row_scale,
-        audit=0,
-        probe_tol=_ANY_NOISE,
-    )
-    risks = _first_look(batch, first_look, seed)
-    lams = lams[: len(risks)]
-    left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
-    done, enough = begin("looking closely at the best", 0), False
-    while True:
-        iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
-        lowest, chosen = _lowest_and_chosen(risks, iterates, rule, lams)
-        unsettled = [k for k in (lowest, chosen) if left[k]]
-        if enough or not unsettled:
-            settled = np.array([len(those) < len(efforts) for those in left])
-            return Tuning(lams, tuple(risks), settled, rule, (chosen, iterates[chosen]))
-        k = unsettled[0]
-        probe_tol = left[k].pop(0)
-        if left[k] or not _is_quiet(risks[k], iterates[k]):
-            risks[k] = closely(k, probe_tol)
-            enough = done()
+def check_n_iter(n_iter: Any) -> int | None:
+    """Return a number of iterations, or None for as many as pay."""
+    if isinstance(n_iter, str):
+        if n_iter != "auto":
+            raise ValueError(f"n_iter must be 'auto' or a number of iterations; got {n_iter!r:.60}")
+        return None
+    return check_count("n_iter", n_iter)
 
 
-def _first_look(batch: Batch, options: RiskOptions, seed: int) -> list[Risk]:
-    """Estimate the risks of all paths together, in as many portions as may be interrupted."""
-    done, risks = begin("estimating their risks", len(batch)), []
-    for members in portions(batch, options):
-        rngs = [np.random.default_rng(seed) for _ in members]
-        found = estimate_together(batch.part(members), options, rngs)
-        if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
-            pairs = zip(members, found, strict=True)
-            found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
-        risks += found
-        told = [done() for _ in members]
-        if any(told):
-            break
-    return risks
+class Search:
+    """The choice of a penalty and an iterate, on runs that become longer; see `tune`.
+
+    Parameters
+    ----------
+    batch : Batch
+        Runs of all penalties, from where they are to go on.
+    lams : ndarray of shape (L,)
+        The penalties.
+    options : RiskOptions
+        How risks are estimated.
+    rng, rule, iterate
+        As for `tune`.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        lams: np.ndarray,
+        options: RiskOptions,
+        rng: Any,
+        rule: str = "min",
+        iterate: int | None = None,
+    ):
+        check_choice("rule", rule, RULES)
+        self.batch = batch
+        self._lams, self._rule, self._iterate = lams, rule, iterate
+        if options.method == options.audit == "folds":
+            options = options.but(audit=0)
+        self._options = options
+        # the same probes, folds and audited rows for all: their noise is then much the same
+        self._seed = int(check_rng(rng).integers(2**63))
+        self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the first look, which go on
+
+    def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
+        """Run for so many iterations, or for as many as pay, and choose."""
+        given = n_iter
+        if given is None and self._iterate is not None and self._iterate >= 0:
+            given = max(self._iterate, 1)
+        horizons, stop = ([given], "n_iter") if given else (growing_horizons(self.batch), "limit")
+        known = self.batch.n_iter  # from a warm start
+        for horizon in [each for each in horizons if each > known] or [known]:
+            self._extend(horizon, watch)
+            risks = self._first_look()
+            if self.batch.n_iter < horizon or len(risks) < len(self.batch):
+                stop = "interrupted"
+                break
+            if given is None and not promises_less(risks, self._last(risks)):
+                stop = "risk"
+                break
+        return self._settle(risks, stop)
+
+    def choose(self) -> Tuning:
+        """Choose from the runs as they are."""
+        return self._settle(self._first_look(), "n_iter")
+
+    def _extend(self, horizon: int, watch: Watch | None) -> None:
+        if horizon == self.batch.n_iter:
+            return
+        done = begin(f"running {len(self._lams)} penalties", horizon)
+
+        def told(t: int, b: Array) -> bool:
+            enough = watch is not None and watch(t, b)
+            return done() or enough
+
+        batch = self.batch
+        if isinstance(batch, DeferredBatch):  # what could not be kept begins again
+            batch = batch.unmoved()
+        self.batch = run_all(batch, horizon, told)
+
+    def _last(self, risks: Sequence[Risk]) -> int | None:
+        """Return the iterate that will be taken, if that is the last."""
+        return None if self._iterate is None else risks[0].path.n_iter
+
+    @property
+    def _automatic(self) -> bool:
+        return self._options.method == "auto" and self._options.covariance is None
+
+    def _first_look(self) -> list[Risk]:
+        """Estimate all risks roughly, in as many portions as may be interrupted."""
+        batch, options = self.batch, self._options
+        by_folds = self._automatic and folds_pay(batch)
+        options = options.but(
+            method="folds" if by_folds else options.method,
+            row_scale=None if options.scale_by_audit else options.row_scale,
+            audit=0,
+            near=None,
+            rough=options.method != "folds",
+        )
+        done, risks = begin("estimating their risks", len(batch)), list[Risk]()
+        for members in portions(batch, options):
+            rngs = [np.random.default_rng(self._seed) for _ in members]
+            part, runs = batch.part(members), None
+            if by_folds:
+                runs = self._runs.get(tuple(members))
+                if runs is None:
+                    (problem, *_) = pose(part, options, rngs)
+                    runs = self._runs[tuple(members)] = fold_runs(problem, part)
+            found = estimate_together(part, options, rngs, runs)
+            if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
+                pairs = zip(members, found, strict=True)
+                found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+            risks += found
+            told = [done() for _ in members]
+            if any(told):
+                break
+        return risks
+
+    def _settle(self, risks: list[Risk], stop: str) -> Tuning:
+        """Estimate those risks again, with care, that would be chosen; and choose."""
+        batch, method, audit = self.batch, self._options.method, self._options.audit
+        iterate, last = self._iterate, batch.n_iter
+        if iterate is not None:
+            iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
+        options = self._options.but(near=iterate)
+        leave_out = left_out_by(batch) if audit and self._automatic else None
+
+        def closely(k: int, rough: bool) -> Risk:
+            if leave_out is not None:  # there is nothing to audit then
+                alone = RiskOptions(options.test_loss, method=leave_out, near=iterate)
+                return estimate(batch[k], alone, self._seed)
+            return estimate(batch[k], options.but(rough=rough), self._seed, risks[k], rough)
+
+        # an estimate that is too small by chance does not survive an audit, and more probes
+        efforts = [True, False] if audit or risks[0].method == "folds" else [False]
+        lams = self._lams[: len(risks)]
+        left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
+        done, enough = begin("auditing the best", 0), False
+        while True:
+            iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
+            known = [k for k in range(len(risks)) if len(left[k]) < len(efforts)]
+            lowest, chosen = _lowest_and_chosen(risks, iterates, self._rule, lams, known)
+            unsettled = [k for k in (lowest, chosen) if left[k]]
+            if enough or not unsettled:
+                settled = np.array([len(those) < len(efforts) for those in left])
+                best = chosen, iterates[chosen]
+                return Tuning(lams, tuple(risks), settled, self._rule, best, stop)
+            k = unsettled[0]
+            rough = left[k].pop(0)
+            if left[k] or not _is_quiet(risks[k], iterates[k]):
+                risks[k] = closely(k, rough)
+                enough = done()
 
 
 def _is_quiet(risk: Risk, t: int) -> bool:
@@ -378,11 +473,24 @@ def _is_exact(risk: Risk, method: str, audit: int | str) -> bool:
 
 
 def _lowest_and_chosen(
-    risks: Sequence[Risk], iterates: Sequence[int], rule: str, lams: np.ndarray
+    risks: Sequence[Risk],
+    iterates: Sequence[int],
+    rule: str,
+    lams: np.ndarray,
+    known: Sequence[int],
 ) -> tuple[int, int]:
-    """Return which penalty has the smallest risk, and which one the rule takes."""
+    """Return which penalty has the smallest risk, and which one the rule takes.
+
+    Of those that were estimated with care, the best is the smallest unless a rough estimate is
+    smaller by more than chance.
+    """
     places = list(zip(risks, iterates, strict=True))
-    lowest = int(np.argmin([float(risk.values[t]) for risk, t in places]))
+    sizes = np.array([float(risk.values[t]) for risk, t in places])
+    lowest = int(np.argmin(sizes))
+    if len(known) and lowest not in known:
+        best = known[int(np.argmin(sizes[known]))]
+        behind, stderr = compare_risks(*places[best], *places[lowest])
+        lowest = best if behind <= _CHANCE * stderr else lowest
     if rule == "one_se":
         for k in np.argsort(-lams, kind="stable"):
             risk, t = places[k]

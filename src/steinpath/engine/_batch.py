@@ -116,6 +116,12 @@ class Batch(Sequence[Path]):
             states = States(*(array[:, : reached + 1, :] for array in states))
         return Batch(data, self.penalty, self.algorithm, self.maps, states, past)
 
+    def unmoved(self) -> Batch:
+        """Return the same runs at their start."""
+        if self.n_iter == 0:
+            return self
+        return Batch.start(self.data, self.penalty, self.algorithm, len(self))
+
     def on(self, data: RunData) -> Batch:
         """Return the same runs, which go on with other arrays of the same data."""
         _, maps = data.bind(self.algorithm, self.penalty)

@@ -38,7 +38,7 @@ def members_at_a_time(batch: Batch, n_iter: int) -> int:
 
 
 def run_all(batch: Batch, n_iter: int, watch: Watch | None = None) -> Batch:
-    """Extend runs that have not moved, or put that off if all of them could not be kept.
+    """Extend runs, or put that off if all of them could not be kept.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def run_all(batch: Batch, n_iter: int, watch: Watch | None = None) -> Batch:
     """
     if len(batch) <= members_at_a_time(batch, n_iter):
         return batch.extended(n_iter, watch)
-    return DeferredBatch(batch, n_iter)
+    return DeferredBatch(batch.unmoved(), n_iter)
 
 
 class DeferredBatch(Batch):
@@ -85,6 +85,9 @@ class DeferredBatch(Batch):
     def states(self) -> States:  # type: ignore[override]
         """All states of all runs, as much memory as they take."""
         return self._unmoved.extended(self.n_iter).states
+
+    def unmoved(self) -> Batch:
+        return self._unmoved
 
     def part(self, members: Sequence[int]) -> Batch:
         return self._unmoved.part(members).extended(self.n_iter)

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -122,11 +123,11 @@ def beginning(data: RunData, members: int) -> Histories:
     return Histories(History([rows]), History(), History([columns]), History([columns]))
 
 
-def fitted_values(maps: Maps, data: RunData, members: int, n_iter: int) -> Iterator[Array]:
-    """Run from zero; yield ``X b^t`` for t = 0, …, n_iter, each of shape (n, members)."""
+def fitted_values(maps: Maps, data: RunData, members: int) -> Iterator[Array]:
+    """Run from zero; yield ``X b^t`` for t = 0, 1, …, each of shape (n, members)."""
     iteration, past = Iteration(maps, data), beginning(data, members)
     yield iteration.product(past.b[-1])[:, :, 0]
-    for newest in iterate(iteration, past, range(1, n_iter + 1), maps.memory):
+    for newest in iterate(iteration, past, count(1), maps.memory):
         yield iteration.product(newest.b)[:, :, 0]
 
 

@@ -45,10 +45,10 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
     kinds = [kinds[k] for k in sorted({0, len(kinds) // 2})]
     # each ratio has the steps that a run of its own would have
     alone = [one.bind(replace(algorithm, ratio=ratio), kinds[0])[0] for ratio in RATIOS]  # type: ignore[type-var]
-    steps = {
-        name: one.design.array(np.tile([getattr(each, name) for each in alone], len(kinds)))[:, None]
-        for name in algorithm.steps
-    }
+    steps = {}
+    for name in algorithm.steps:
+        sizes = np.tile([getattr(each, name) for each in alone], len(kinds))
+        steps[name] = one.design.array(sizes)[:, None]
     first, *others = [each for each in kinds for _ in RATIOS]
     tried = Batch.start(
         one,
@@ -57,8 +57,8 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
         len(kinds) * len(RATIOS),
     ).extended(ITERATIONS)
     last = range(ITERATIONS - _LAST + 1, ITERATIONS + 1)
-    found = np.array([float(np.mean([float(path.objective_at(t)) for t in last])) for path in tried])
-    found = found.reshape(len(kinds), len(RATIOS))
+    objectives = [[float(path.objective_at(t)) for t in last] for path in tried]
+    found = np.mean(objectives, axis=1).reshape(len(kinds), len(RATIOS))
     lowest = found.min(axis=1, keepdims=True)
     behind = np.sum(found / np.where(lowest > 0, lowest, 1.0), axis=0)
     return RATIOS[int(np.argmin(behind))]

@@ -41,11 +41,13 @@ class Progress:
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        self._n_iter, self._known = estimator.n_iter, known
+        # how many iterations there will be, if that is known
+        self._n_iter = None if isinstance(estimator.n_iter, str) else estimator.n_iter
+        self._known = known
         self._root: Any = None  # contexts of the fit, and of the iteration under way
         self._open: Any = None
         if hasattr(estimator, "_init_callback_context"):
-            self._root = estimator._init_callback_context(max_subtasks=estimator.n_iter)
+            self._root = estimator._init_callback_context(max_subtasks=self._n_iter)
             self._root.call_on_fit_task_begin(**self._facts)
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
@@ -65,14 +67,19 @@ class Progress:
             return self._known | {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
 
         def after(t: int, b: Array) -> bool:
+            if self._open is None:
+                self._open = self._begin()
             attributes = partial(model, b) if b.shape[1] == 1 else None
             stop = self._open.call_on_fit_task_end(
                 **self._facts, reconstruction_attributes=attributes
             )
-            self._open = None if stop or t == self._n_iter else self._begin()
+            # whether there is a next iteration may not be known before it is done
+            unsure = self._n_iter is None or t == self._n_iter
+            self._open = None if stop or unsure else self._begin()
             return bool(stop)
 
-        self._open = self._begin()
+        if self._n_iter is not None:
+            self._open = self._begin()
         return after
 
     def end(self) -> None:

@@ -27,15 +27,15 @@ from steinpath._support.validation import (
     check_number,
     warn,
 )
-from steinpath._tuning import RULES, Tuning, choose, start_all
+from steinpath._tuning import DEFAULT_ALGORITHM, RULES, Search, Tuning, check_n_iter, start_all
 from steinpath.algorithms._base import ProximalAlgorithm
-from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
-from steinpath.engine._deferred import run_all
+from steinpath.engine._deferred import DeferredBatch
+from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
@@ -51,6 +51,7 @@ from steinpath.problem._grid import (
 from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._stopping import growing_horizons
 
 
 class _Warm(NamedTuple):
@@ -68,7 +69,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
 
     alpha: Any = "auto"
     n_alphas: int = 20
-    n_iter: int = 300
+    n_iter: int | str = "auto"
     select: Any = "risk"
     fit_intercept: bool = True
     standardize: bool = True
@@ -142,8 +143,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         rows, design = prepare_rows(
             X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
         )
-        batch, self.alphas_ = self._run(rows, design, progress)
-        k, t = self._select(batch)
+        batch, (k, t) = self._run(rows, design, progress)
         path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
@@ -212,12 +212,12 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     def _check_parameters(self) -> None:
         """Check what nothing else does."""
         check_count("n_alphas", self.n_alphas, high=MOST_LAMS)
-        check_count("n_iter", self.n_iter)
+        n_iter = check_n_iter(self.n_iter)
         for name in ("fit_intercept", "standardize", "warm_start"):
             check_flag(name, getattr(self, name))
         check_number("tol", self.tol, low=0)
         if isinstance(self.select, Integral):
-            check_count("select", self.select, low=0, high=self.n_iter)
+            check_count("select", self.select, low=0, high=n_iter or 10**9)
         elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
             raise ValueError(f"select must be 'risk', 'last' or an iterate, got {self.select!r}")
         check_choice("rule", self.rule, RULES)
@@ -240,23 +240,37 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             )
         return needed
 
-    def _select(self, batch: Batch) -> tuple[int, int]:
-        """Return which path and which iterate to take."""
-        last = batch.n_iter
-        iterate = None
+    def _go_on(self, batch: Batch, watch: Watch | None) -> tuple[Batch, tuple[int, int]]:
+        """Run, and return which path and which iterate to take."""
+        n_iter, iterate = check_n_iter(self.n_iter), None
         if self.select != "risk":
-            iterate = last if self.select == "last" else min(int(self.select), last)
+            iterate = -1 if self.select == "last" else int(self.select)
         if self.method is None or batch.data.rows.weights is not None:
             assert iterate is not None  # or this had been refused
-            return 0, iterate
+            batch = self._without_risk(batch, n_iter, iterate, watch)
+            return batch, (0, batch.n_iter if iterate < 0 else min(iterate, batch.n_iter))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         lams = self.alphas_ * math.sqrt(batch.n_samples)
-        tuning = choose(batch, lams, self._risk_options(), seed, self.rule, iterate)
+        search = Search(batch, lams, self._risk_options(), seed, self.rule, iterate)
+        tuning = search.run(n_iter, watch)
         self._keep_risk(tuning)
-        return tuning.best
+        return search.batch, tuning.best
+
+    def _without_risk(
+        self, batch: Batch, n_iter: int | None, iterate: int, watch: Watch | None
+    ) -> Batch:
+        """Run one penalty; where nothing says how long, until it converges."""
+        if n_iter is not None or iterate >= 0:
+            return batch.extended(max(iterate, 1) if n_iter is None else n_iter, watch)
+        for horizon in growing_horizons(batch):
+            if horizon > batch.n_iter:
+                batch = batch.extended(horizon, watch)
+            if batch.n_iter < horizon or not _not_converged(batch[0], self.tol):
+                break
+        return batch
 
     def _algorithm(self) -> ProximalAlgorithm:
-        return HalpernPDHG(ratio="auto") if self.algorithm is None else self.algorithm
+        return DEFAULT_ALGORITHM if self.algorithm is None else self.algorithm
 
     def _risk_options(self) -> RiskOptions:
         assert self.method is not None
@@ -269,23 +283,21 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
 
     def _run(
         self, rows: PreparedRows, design: Design, progress: Progress
-    ) -> tuple[Batch, np.ndarray]:
-        """Run all penalties side by side, or go on from where the last fit stopped."""
+    ) -> tuple[Batch, tuple[int, int]]:
+        """Run all penalties side by side, or go on from where the last fit stopped; choose."""
         loss, penalty_of, algorithm = self._loss(), self._penalty(), self._algorithm()
         data = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
-        alphas, lams = self._grid(data, penalty_of)
+        self.alphas_, lams = self._grid(data, penalty_of)
         batch = start_all(data, penalty_of, lams, algorithm)
         problem = loss, batch.penalty, algorithm
         known = self._known(batch, problem, rows)
         problem = tuple(map(snapshot, problem)) if self.warm_start else problem
         batch = batch if known is None else known
-        watch, n_iter = progress.watch(data, rows.scale, batch.n_iter), int(self.n_iter)
-        if watch is None and not self.warm_start:
-            batch = run_all(batch, n_iter)
-        else:
-            batch = batch.extended(n_iter, watch)
-        self._warm = _Warm(rows.copy(), problem, batch) if self.warm_start else None
-        return batch, alphas
+        batch, best = self._go_on(batch, progress.watch(data, rows.scale, batch.n_iter))
+        self._warm = None
+        if self.warm_start and not isinstance(batch, DeferredBatch):
+            self._warm = _Warm(rows.copy(), problem, batch)
+        return batch, best
 
     def _grid(self, data: RunData, penalty: PenaltyOf) -> tuple[np.ndarray, np.ndarray]:
         """Return the penalties to try, on the scale of scikit-learn and as ``lam``."""
@@ -310,7 +322,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             return None
         old = warm.batch
         goes_on = (
-            old.n_iter <= self.n_iter
+            (self.n_iter == "auto" or old.n_iter <= self.n_iter)
             and all(map(same, warm.problem, problem))
             and old.data.fit_intercept == new.data.fit_intercept
             and len(old) == len(new)
@@ -325,9 +337,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self.best_risk_ = float(self.risk_path_[tuning.best])
         self.best_risk_stderr_ = float(self.risk_stderr_[tuning.best])
         if self.select == "risk" and tuning.still_falls:
+            n_iter = tuning.path.n_iter
+            limit = ", the limit for data of this size" if tuning.stop == "limit" else ""
             warn(
-                f"the risk still falls at the last of {tuning.path.n_iter} iterations: raise "
-                "n_iter",
+                f"the estimated risk still falls after {n_iter} iterations{limit}: pass a larger "
+                f"n_iter, such as n_iter={2 * n_iter}",
                 ConvergenceWarning,
             )
         for message in self.warnings_:

@@ -42,7 +42,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import check_finite, losses_at
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._methods import Estimate, Problem, folds, leave_out_rows
+from steinpath.risk._methods import Estimate, Problem, fold_runs, leave_out_rows
 
 # Differences up to this many standard errors are taken for noise. A smaller number repairs more
 # of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
@@ -91,7 +91,8 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
     batch = Batch.of(path)
     n, dtype = path.n_samples, getattr(namespace(path.y), problem.options.precision)
     if how == "folds" and exact is None:
-        (crossed,) = folds(problem, batch, design_in(batch, dtype, [rng]))
+        runs = fold_runs(problem, batch, design_in(batch, dtype, [rng]))
+        (crossed,) = runs.extended(batch)
         rows = np.arange(n)
         return LeftOut(rows, crossed.predictions, crossed.optimism, 1 / math.sqrt(n))
     m = n if how == "folds" else min(int(how), n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from steinpath.problem._scoring import (
 from steinpath.risk._audit import Audit, LeftOut, compare, leave_rows_out
 from steinpath.risk._diagnostics import Diagnostic, diagnose
 from steinpath.risk._interactions import Interactions
+from steinpath.risk._leave_out import FoldRuns, mean_losses
 from steinpath.risk._methods import (
     METHODS,
     Estimate,
@@ -436,13 +437,16 @@ def estimate_risk_batch(
 
 
 def estimate_together(
-    batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
+    batch: Batch,
+    options: RiskOptions,
+    rngs: Sequence[np.random.Generator],
+    runs: FoldRuns | None = None,
 ) -> list[Risk]:
     """Estimate the risks of all paths of a batch without audits, all of them together.
 
     By "compressed" as one stream of tangents, by "folds" (of paths that differ in their penalties
-    alone) as members of the same runs. By "auto", each path has the cheapest method, and those for
-    which that is "compressed" are one stream.
+    alone) as members of the same runs, which may be known as far as they went before. By "auto",
+    each path has the cheapest method, and those for which that is "compressed" are one stream.
     """
     problems = pose(batch, options.but(audit=0), rngs)
     methods = [options.method] * len(batch)
@@ -450,7 +454,8 @@ def estimate_together(
         methods = [cheapest(problem) for problem in problems]
     found: dict[int, Estimate] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        for method, joint in (("compressed", compressed), ("folds", by_folds)):
+        of_folds = partial(by_folds, runs=runs)
+        for method, joint in (("compressed", compressed), ("folds", of_folds)):
             members = [k for k, each in enumerate(methods) if each == method]
             if members:
                 some = joint([problems[k] for k in members], batch.part(members))
@@ -498,7 +503,7 @@ def assemble(
     return Risk(
         values=values,
         raw=found.score.values,
-        train=score(problem, Fitted(problem.path)).values,
+        train=_training_error(problem),
         stderr=stderr,
         probe_stderr=found.score.probe_stderr,
         test_loss=_name(problem.criterion),
@@ -514,6 +519,13 @@ def assemble(
         found=found,
         left_out=left_out,
     )
+
+
+def _training_error(problem: Problem) -> Array:
+    path, criterion = problem.path, problem.criterion
+    if problem.options.centered:
+        return score(problem, Fitted(path)).values
+    return mean_losses(path, criterion)
 
 
 def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:

@@ -7,8 +7,9 @@ K-fold cross-validation, of a whole path is n or K members, not n or K runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -50,12 +51,14 @@ from steinpath.problem._scoring import (
 WIDTH = 256
 #: States that a step of a run has at a time.
 BLOCKS = 12
+# Predictions that are scored at a time.
+_SCORED = 2**16
 
 
 def predictions_without(
     batch: Batch, left_out: np.ndarray, count: Any = None, design: Design | None = None
 ) -> Iterator[Array]:
-    """Run the algorithm of a batch again without some of the rows.
+    """Run the algorithm of a batch again without some of the rows, as long as it is asked to.
 
     Each run keeps the step sizes, and is otherwise that of a user who never had the rows: columns
     are centred by those that are kept, and so is the start of the intercept.
@@ -88,7 +91,7 @@ def predictions_without(
     width, xp = left_out.shape[1], namespace(data.y)
     maps = batch.maps.on(runs.rows, width)
     unmoved = like(np.tile(nothing, members), batch.data.response) > 0
-    for fitted in fitted_values(maps, runs, members * width, batch.n_iter):
+    for fitted in fitted_values(maps, runs, members * width):
         predictions = fitted if runs.offset is None else fitted + runs.offset
         predictions = cast(predictions, batch.data.response.dtype)
         yield xp.where(unmoved, 0 * predictions, predictions) if nothing.any() else predictions
@@ -152,7 +155,8 @@ def leave_out(
         left_out = np.zeros((n, len(some)), dtype=bool)
         left_out[some, columns] = True
         wanted = indices((some * len(some) + columns).ravel(), path.y)
-        for t, fitted in enumerate(predictions_without(batch, left_out, design=design)):
+        runs = predictions_without(batch, left_out, design=design)
+        for t, fitted in enumerate(islice(runs, path.n_iter + 1)):
             values = xp.take(xp.reshape(fitted, (-1,)), wanted, axis=0)
             result[t, start : start + len(some), :] = xp.reshape(values, some.shape)
     return result
@@ -169,6 +173,12 @@ class Splits(NamedTuple):
 
     train: np.ndarray
     test: np.ndarray
+
+    @property
+    def fold(self) -> np.ndarray | None:
+        """Which run tests each row, if each is tested once; otherwise None."""
+        once = bool(np.all(self.test.sum(axis=1) == 1) and np.all(self.test.max(axis=1) == 1))
+        return self.test.argmax(axis=1) if once else None
 
 
 def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits:
@@ -214,15 +224,13 @@ class CrossValidated:
     optimism: Array
 
 
-def cross_validate(
-    batch: Batch,
-    criterion: PerObservation,
-    splits: Splits,
-    design: Design | None = None,
-    burman: bool = True,
-    with_losses: bool = False,
-) -> list[CrossValidated]:
-    """Cross-validate whole paths.
+def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[CrossValidated]:
+    """Cross-validate whole paths; the arguments are those of `FoldRuns`."""
+    return FoldRuns(batch, *arguments, **options).extended(batch)
+
+
+class FoldRuns:
+    """The runs of all splits of some paths, which go on when the paths do.
 
     Parameters
     ----------
@@ -239,48 +247,99 @@ def cross_validate(
     with_losses : bool, default=False
         Whether to sum the losses of each row over its tests, in place of keeping the predictions.
     """
-    data, L, T, K = batch.data, len(batch), batch.n_iter + 1, splits.train.shape[1]
-    y, xp, n = data.response[:, 0], namespace(data.y), batch.n_samples
+
+    def __init__(
+        self,
+        batch: Batch,
+        criterion: PerObservation,
+        splits: Splits,
+        design: Design | None = None,
+        burman: bool = True,
+        with_losses: bool = False,
+    ):
+        self._criterion, self._splits = criterion, splits
+        self._burman, self._with_losses = burman, with_losses
+        self._runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
+        zeros = batch.data.design.zeros
+        self._wanted, self._errors = zeros(len(batch), 0, batch.n_samples), zeros(len(batch), 0)
+
+    def extended(self, batch: Batch) -> list[CrossValidated]:
+        """Go on until the runs are as long as the paths.
+
+        Parameters
+        ----------
+        batch : Batch
+            The same paths, which may be longer than before.
+        """
+        xp = namespace(batch.data.y)
+        if batch.n_iter + 1 > self._wanted.shape[1]:
+            wanted, errors = self._next(batch, batch.n_iter + 1 - self._wanted.shape[1])
+            if self._wanted.shape[1]:
+                wanted = xp.concat([self._wanted, wanted], axis=1)
+                errors = xp.concat([self._errors, errors], axis=1)
+            self._wanted, self._errors = wanted, errors
+        optimism = self._errors
+        if self._burman:
+            optimism = xp.stack([mean_losses(path, self._criterion) for path in batch]) - optimism
+        predictions, losses = self._wanted, None
+        if self._with_losses:
+            predictions, losses = None, self._wanted
+        return [
+            CrossValidated(
+                None if predictions is None else predictions[k, ...],
+                None if losses is None else losses[k, ...],
+                optimism[k, :],
+            )
+            for k in range(len(batch))
+        ]
+
+    def _next(self, batch: Batch, steps: int) -> tuple[Array, Array]:
+        """Run so many steps; return predictions (or losses) by test folds, and errors on all rows.
+
+        The errors are means over the splits, and zero if they are of no use.
+        """
+        data, splits, L, K = batch.data, self._splits, len(batch), self._splits.train.shape[1]
+        y, xp, n = data.response[:, 0], namespace(data.y), batch.n_samples
+        average = _averaging(splits, y)
+        shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
+        counts = like(splits.test.T, y)[None, ...]
+        wanted, errors = data.design.zeros(L, steps, n), data.design.zeros(L, steps)
+        for t, fitted in enumerate(islice(self._runs, steps)):
+            each = None
+            if self._with_losses or self._burman:
+                tested = check_finite(fitted) if self._with_losses else fitted
+                each = observation_losses(self._criterion, y, tested.T)
+            if self._with_losses:
+                wanted[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
+            else:
+                wanted[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
+            if self._burman:
+                means = xp.reshape(xp.mean(each, axis=1), (L, K))
+                errors[:, t] = xp.sum(shares * means, axis=1)
+        return wanted, errors
+
+
+def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:
+    """Return a function of predictions (n, paths, K) by all splits: the mean of those that test."""
+    fold, xp = splits.fold, namespace(y)
+    if fold is not None and isinstance(y, np.ndarray):  # picking is much faster than a mean
+        places = np.broadcast_to(fold[:, None, None], (len(fold), 1, 1))
+        return lambda fitted: np.take_along_axis(fitted, places, axis=2)[:, :, 0]
     tests = splits.test.sum(axis=1)
     mask = like(splits.test / np.maximum(tests, 1)[:, None], y)[:, None, :]
-    shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
-    counts = like(splits.test.T, y)[None, ...]
-    wanted, optimism = data.design.zeros(L, T, n), data.design.zeros(L, T)
-    runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
-    for t, fitted in enumerate(runs):
-        each = None
-        if with_losses or burman:
-            tested = check_finite(fitted) if with_losses else fitted
-            each = observation_losses(criterion, y, tested.T)
-        if with_losses:
-            wanted[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
-        else:
-            wanted[:, t, :] = xp.sum(mask * xp.reshape(fitted, (n, L, K)), axis=2).T
-        if burman:
-            errors = xp.reshape(xp.mean(each, axis=1), (L, K))
-            optimism[:, t] = -xp.sum(shares * errors, axis=1)
-    if burman:
-        optimism += xp.stack([_training_error(path, criterion) for path in batch])
-    predictions, losses = (None, wanted) if with_losses else (wanted, None)
-    return [
-        CrossValidated(
-            None if predictions is None else predictions[k, ...],
-            None if losses is None else losses[k, ...],
-            optimism[k, :],
-        )
-        for k in range(L)
-    ]
+    return lambda fitted: xp.sum(mask * fitted, axis=2)
 
 
-def _training_error(path: Path, criterion: PerObservation) -> Array:
-    xp = namespace(path.y)
-    rows = range(path.n_iter + 1)
-    return xp.stack(
-        [
-            xp.mean(observation_losses(criterion, path.response, path.products[t : t + 1, :]))
-            for t in rows
-        ]
-    )
+def mean_losses(path: Path, criterion: PerObservation) -> Array:
+    """Return the training error of each iterate."""
+    y, xp, n = path.response, namespace(path.y), path.n_samples
+    length = max(1, _SCORED // n)
+    pieces = []
+    for start in range(0, path.n_iter + 1, length):
+        values = path.products_at(slice(start, min(start + length, path.n_iter + 1)))
+        losses = observation_losses(criterion, y, values)
+        pieces.append(path.design.over_rows(xp.sum(losses, axis=1)) / n)
+    return xp.concat(pieces)
 
 
 # ------------------------------------------------------------------------------------------------

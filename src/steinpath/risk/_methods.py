@@ -18,7 +18,7 @@ from steinpath._support.arrays import (
     take,
     units_of,
 )
-from steinpath._support.validation import warn
+from steinpath._support.validation import spawned, warn
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._compression import (
@@ -29,6 +29,7 @@ from steinpath.engine._compression import (
 )
 from steinpath.engine._deferred import DeferredBatch, at_a_time, members_at_a_time
 from steinpath.engine._path import Path
+from steinpath.engine._precision import design_in
 from steinpath.engine._shortcuts import has_spectrum
 from steinpath.engine._traces import compute_matrices, row_squares_of, second_moments
 from steinpath.problem._scoring import (
@@ -40,8 +41,7 @@ from steinpath.problem._scoring import (
 from steinpath.risk._interactions import Interactions, disjoint_pairs, interactions, n_columns
 from steinpath.risk._leave_out import (
     BLOCKS,
-    CrossValidated,
-    cross_validate,
+    FoldRuns,
     leave_out,
     random_folds,
 )
@@ -51,8 +51,13 @@ from steinpath.risk._options import RiskOptions
 _MOST_PROBES = 16
 # Random vectors of Hutchinson's method, and folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
+# Folds of a rough estimate, for at least so many rows per column: the more rows there are, the less
+# a path depends on those that a fold leaves out, and Burman's correction does the rest.
+_ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
 # Seconds that leaving out all rows may take where the correction is a large extrapolation.
 _PATIENCE = 2.0
+# Rows per column from which on paths hardly depend on a tenth of the rows.
+_TALL = 10
 # Entries of a block that fit into caches.
 _CACHED = 2**19
 # Tangent columns of several paths that advance together on a processor.
@@ -314,6 +319,8 @@ def probes_wanted(problem: Problem, found: Estimate, first: int) -> int | None:
     near = problem.options.near
     best = int(namespace(score.values).argmin(score.values)) if near is None else near
     noise = noise_near(best, score.probe_stderr)
+    if problem.options.rough:
+        return None
     tol = problem.options.probe_tol or noise_allowed(score.stderr[best])
     if noise > tol and n_probes < most:
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
@@ -389,16 +396,29 @@ def leave_out_rows(
     return predictions, interactions(path, problem.criterion, pairs, alone, together)
 
 
+def n_folds(batch: Batch, rough: bool) -> int:
+    """Return how many folds to make."""
+    n, p = batch.data.design.shape
+    count = _FOLDS
+    if rough:
+        count = next(folds for ratio, folds in _ROUGH_FOLDS if n >= ratio * p)
+    return min(count, n)
+
+
 def _folds(problem: Problem) -> Estimate:
     (found,) = by_folds([problem], Batch.of(problem.path))
     return found
 
 
-def by_folds(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
+def by_folds(
+    problems: Sequence[Problem], batch: Batch, runs: FoldRuns | None = None
+) -> list[Estimate]:
     """Cross-validate paths that differ in their penalties alone, all of them together."""
     _refuse_covariance("folds", problems[0])
     results = []
-    for problem, crossed in zip(problems, folds(problems[0], batch), strict=True):
+    if runs is None:
+        runs = fold_runs(problems[0], batch)
+    for problem, crossed in zip(problems, runs.extended(batch), strict=True):
         predictions = StoredPredictions(problem.path, crossed.predictions)
         found = score(problem, predictions)
         found = found._replace(values=found.values + crossed.optimism)
@@ -406,15 +426,18 @@ def by_folds(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
     return results
 
 
-def folds(problem: Problem, batch: Batch, design: Design | None = None) -> list[CrossValidated]:
-    """Cross-validate paths in ten folds, with Burman's correction."""
-    n = batch.n_samples
-    if n < 2:
+def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> FoldRuns:
+    """Return runs of paths in ten folds (fewer if that is enough), with Burman's correction."""
+    if batch.n_samples < 2:
         raise ValueError("folds need two observations at least")
     if not batch.maps.structured:
         raise ValueError("folds are not available for a Recursion; leave one out instead")
-    splits = random_folds(batch, min(_FOLDS, n), problem.rng)
-    return cross_validate(batch, problem.criterion, splits, design)
+    rough = problem.options.rough
+    splits = random_folds(batch, n_folds(batch, rough), problem.rng)
+    if rough and design is None:
+        rngs = [spawned(problem.rng) for _ in batch]
+        design = design_in(batch, namespace(batch.data.y).float32, rngs)
+    return FoldRuns(batch, problem.criterion, splits, design)
 
 
 def _refuse_covariance(method: str, problem: Problem) -> None:
@@ -436,7 +459,7 @@ METHODS: dict[str, Callable[[Problem], Estimate]] = {
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     """Return which members to estimate at a time: by folds as many as there is room for."""
     if options.method == "folds":
-        width = at_a_time(batch, _FOLDS * BLOCKS)
+        width = at_a_time(batch, n_folds(batch, options.rough) * BLOCKS)
         if isinstance(batch, DeferredBatch):
             width = min(width, members_at_a_time(batch, batch.n_iter))
         return _in_portions(len(batch), width)
@@ -444,22 +467,34 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
 
 
 def folds_pay(batch: Batch) -> bool:
-    """Whether folds of all paths together are much cheaper than correcting one by one.
+    """Whether rough folds of all paths together are cheaper than correcting them one by one.
 
-    That is where the time goes into calls rather than products. At rates measured on two cores.
+    They are where the time goes into calls rather than products, where there are many more rows
+    than columns, and where tangents have no zeros to be left out. At rates measured on a core.
     """
     (n, p), n_paths = batch.data.design.shape, len(batch)
     if n < 2:
         return False
-    together = 2e-4 + _FOLDS * n_paths * (6e-11 * n * p + 8e-9 * (n + p))  # per step
-    return 2 * together < n_paths * (2.5e-4 + 4e-10 * n * p)
+    column = 5e-11 * n * p + 1.2e-8 * (n + p)  # seconds of a step
+    corrected = 1.5e-4 + usual_probes(batch) * column * (1.0 if batch.maps.carries else 0.3)
+    together = 2e-4 + n_folds(batch, rough=True) * n_paths * column
+    return 1.5 * together < n_paths * corrected
 
 
-def should_leave_out(batch: Batch) -> bool:
-    """Whether a choice is better made by leave-one-out: fewer rows than columns, and seconds."""
+def left_out_by(batch: Batch) -> str | None:
+    """Return the method that leaves rows out by which a choice is better made, if there is one.
+
+    With many more rows than columns that is folds: what they leave out hardly matters, and unlike
+    the correction they do not mind rows of unequal size. With fewer rows than columns, where the
+    correction is a large extrapolation, it is leave-one-out, if that is a matter of seconds.
+    """
     n, p = batch.data.design.shape
+    if n < 2 or not batch.maps.structured:
+        return None
+    if n >= _TALL * p:
+        return "folds"
     seconds = batch.n_iter * _seconds_without(n, p, n)
-    return 2 <= n < p and batch.maps.structured and seconds < _PATIENCE
+    return "loo" if n < p and seconds < _PATIENCE else None
 
 
 def _seconds_without(n: int, p: int, left_out: int) -> float:

@@ -26,6 +26,9 @@ class RiskOptions:
     near: int | None = None
     precision: str = "float32"
     centered: bool = False
+    #: Whether a quick estimate will do, which only has to say what is worth a better one: as many
+    #: folds and probes as it takes for that.
+    rough: bool = False
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, ("auto", *METHOD_NAMES))

@@ -1,17 +1,72 @@
-"""Stopping a run once the minimum of the estimated risk is behind it."""
+"""How long to run: until the minimum of the estimated risk is behind, or it no longer falls."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_count, check_rng, store_number
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import TestLoss
-from steinpath.risk._estimate import estimate
+from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._options import RiskOptions
+
+# Iterations at first, how many times as many next, and how many at most.
+_FIRST, _GROWTH, _MOST = 100, 2, 1600
+# The limit in work: products of an entry of X with one of an iterate, over all runs. Half a minute.
+_WORK = 1e11
+# Iterations pay if they lower the risk by this share of it; or by this share of the risk of the
+# start, below which rounding and chance decide.
+_WORTH, _NOTHING = 5e-3, 1e-5
+
+
+def growing_horizons(batch: Batch) -> list[int]:
+    """Numbers of iterations after which to ask whether more of them pay; the last is a limit.
+
+    The limit is in work, so that large problems end, too.
+    """
+    n, p = batch.data.design.shape
+    most = int(min(max(_WORK / (len(batch) * n * p), _FIRST / 2), _MOST))
+    horizons = [min(_FIRST, most)]
+    while horizons[-1] < most:
+        horizons.append(min(_GROWTH * horizons[-1], most))
+    return horizons
+
+
+def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
+    """Whether more iterations may lower the smallest risk by more than a trifle.
+
+    The last doubling of the iterations lowered the smallest risk of each path by so much; the
+    next one is taken to lower it by half as much.
+
+    Parameters
+    ----------
+    risks : sequence of Risk
+        One for each path, all of the same length.
+    at : int, optional
+        The iterate that will be taken, if it is not that with the smallest risk: then what counts
+        is how much its risk still changes.
+    """
+    curves = np.stack([to_numpy(risk.values).astype(float) for risk in risks])
+    half = (curves.shape[1] - 1) // 2
+    if at is not None:
+        k = int(np.argmin(curves[:, at]))
+        change = abs(float(curves[k, at] - curves[k, at // 2]))
+        return change > _worth(curves[k, at], curves[k, 0])
+    lowest = curves.min(axis=1)
+    fall = curves[:, : half + 1].min(axis=1) - curves[:, half + 1 :].min(axis=1)
+    best, start = float(lowest.min()), float(curves[int(lowest.argmin()), 0])
+    return bool(np.any(lowest - fall / 2 < best - _worth(best, start)))
+
+
+def _worth(risk: float, start: float) -> float:
+    return max(_WORTH * abs(risk), _NOTHING * abs(start))
 
 
 @dataclass(frozen=True, eq=False)
