@@ -218,6 +218,9 @@ class ProximalGradient(ProximalAlgorithm):
         step = 0.99 * design.n_rows / (smoothness * norm**2) if norm else 1.0
         return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.n_rows)))
 
+    def on_fewer_rows(self, share: Any) -> ProximalGradient:
+        return replace(self, step=self.step * share)
+
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
         return DualMap(loss, rows, step=0.0, factor=rows.root)
 

@@ -60,8 +60,9 @@ def predictions_without(
 ) -> Iterator[Array]:
     """Run the algorithm of a batch again without some of the rows, as long as it is asked to.
 
-    Each run keeps the step sizes, and is otherwise that of a user who never had the rows: columns
-    are centred by those that are kept, and so is the start of the intercept.
+    Each run is that of a user who never had the rows: columns are centred by those that are kept,
+    and so is the start of the intercept. The step sizes are those of the batch, made as much
+    smaller as is safe for any part of its rows of that size.
 
     Parameters
     ----------
@@ -403,8 +404,9 @@ def cross_validate_path(
 ) -> Validation:
     """Cross-validate every iterate of a path, all splits being columns of the same products.
 
-    Each split runs the path's algorithm, with its step sizes, on the rows it trains on: they alone
-    centre the columns, and say where the intercept starts.
+    Each split runs the path's algorithm on the rows it trains on: they alone centre the columns,
+    and say where the intercept starts. A split that trains on a share s of the rows has the path's
+    step sizes times ``√s`` (``s``, for proximal gradient steps), with which it cannot diverge.
 
     Parameters
     ----------
