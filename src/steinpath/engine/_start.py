@@ -26,7 +26,7 @@ ITERATIONS = 24
 _LAST = 12
 # Of ratios whose objectives are as close as this to the lowest, the one nearest to 1 is taken: very
 # unequal steps are slow later on.
-_CLOSE = 1e-3
+_CLOSE = 2e-4
 
 
 def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1) -> Batch:
