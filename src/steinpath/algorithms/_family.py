@@ -235,7 +235,7 @@ class ProximalGradient(ProximalAlgorithm):
         if loss.smoothness is None:
             raise ValueError(
                 f"{type(self).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has "
-                "none (smoothness is None); use ChambollePock or LinearizedADMM, or the loss "
+                "none (smoothness is None); use ChambollePock or HalpernPDHG, or the loss "
                 "Huber or Squared"
             )
         return loss.smoothness
