@@ -222,7 +222,9 @@ PENALTIES_OF_LAM = {
 
 @everywhere(every=7)
 @pytest.mark.parametrize("make", PENALTIES_OF_LAM.values(), ids=PENALTIES_OF_LAM)
-@pytest.mark.parametrize("algorithm", [sp.ChambollePock(), sp.LinearizedADMM(), sp.FISTA()])
+@pytest.mark.parametrize(
+    "algorithm", [sp.ChambollePock(), sp.HalpernPDHG(), sp.LinearizedADMM(), sp.FISTA()]
+)
 def test_paths_are_those_of_separate_runs(make, algorithm):
     tuning, X, y = tuned(sp.Huber(), make, 3, algorithm=algorithm, fit_intercept=True)
     for lam, risk in zip(tuning.lams, tuning.risks, strict=True):

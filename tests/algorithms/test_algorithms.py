@@ -98,6 +98,7 @@ def test_proximal_gradient_and_fista(momentum):
 FIXED = [
     sp.ChambollePock(0.3, 0.2),
     sp.ChambollePock(0.3, 0.2, relaxation=1.6),
+    sp.HalpernPDHG(0.3, 0.2, restart=2),
     sp.LinearizedADMM(0.3, 0.2),
     sp.ProximalGradient(0.2),
     sp.FISTA(0.2),
@@ -132,6 +133,7 @@ OWN_STEPS = [
     ("ChambollePock", sp.LAD(), {}, {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]}),
     ("ChambollePock", sp.SquareRoot(), {"tau": 0.2, "theta": 0.5}, {"sigma": [0.3, 0.5, 0.1]}),
     ("ChambollePock", sp.Squared(), {"sigma": 0.3, "relaxation": 1.6}, {"tau": [0.2, 0.1, 0.4]}),
+    ("HalpernPDHG", sp.LAD(), {"restart": 4}, {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]}),
     ("LinearizedADMM", sp.LAD(), {}, {"rho": [1.2, 0.3, 0.7], "alpha": [0.1, 0.2, 0.05]}),
     ("ProximalGradient", sp.Huber(), {}, {"step": [0.1, 0.2, 0.3]}),
     ("FISTA", sp.Squared(), {}, {"step": [0.1, 0.2, 0.3]}),
@@ -186,6 +188,7 @@ def test_unsafe_steps_of_one_member_are_named():
     sigma, tau, step = (np.array(own)[:, None] for own in ([1.0, 2.0], [0.5, 2.5], [0.5, 3.0]))
     for loss, algorithm, formula, value, limit in (
         (sp.LAD(), sp.ChambollePock(sigma, tau), "sigma * tau * ‖X‖² / n", 5, 1),
+        (sp.LAD(), sp.HalpernPDHG(sigma, tau), "sigma * tau * ‖X‖² / n", 5, 1),
         (sp.LAD(), sp.LinearizedADMM(sigma, tau), "rho * alpha * ‖X‖² / n", 5, 1),
         (sp.Squared(), sp.ProximalGradient(step), "step * smoothness * ‖X‖² / n", 3, 2),
         (sp.Squared(), sp.FISTA(step), "step * smoothness * ‖X‖² / n", 3, 1),
@@ -288,6 +291,7 @@ def test_default_steps_where_there_is_nothing_to_go_by():
 
 UNSAFE = [
     (sp.LAD(), sp.ChambollePock(2.0, 2.5), "sigma * tau * ‖X‖² / n", 5, 1),
+    (sp.LAD(), sp.HalpernPDHG(2.0, 2.5), "sigma * tau * ‖X‖² / n", 5, 1),
     (sp.LAD(), sp.LinearizedADMM(2.0, 2.5), "rho * alpha * ‖X‖² / n", 5, 1),
     (sp.Squared(), sp.ProximalGradient(3.0), "step * smoothness * ‖X‖² / n", 3, 2),
     (sp.Squared(), sp.FISTA(3.0), "step * smoothness * ‖X‖² / n", 3, 1),
@@ -379,7 +383,7 @@ def test_smooth_losses_are_asked_for(algorithm, loss):
         sp.run(X, y, loss, sp.Lasso(0.1), algorithm)
     assert str(caught.value) == (
         f"{type(algorithm).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has none "
-        "(smoothness is None); use ChambollePock or LinearizedADMM, or the loss Huber or Squared"
+        "(smoothness is None); use ChambollePock or HalpernPDHG, or the loss Huber or Squared"
     )
 
 

@@ -169,7 +169,13 @@ def test_long_paths_are_sketched_alike(loss, fit_intercept):
 
 @pytest.mark.parametrize(
     "algorithm",
-    [sp.LinearizedADMM(), sp.FISTA(), sp.ProximalGradient(), sp.ChambollePock(relaxation=1.5)],
+    [
+        sp.LinearizedADMM(),
+        sp.FISTA(),
+        sp.ProximalGradient(),
+        sp.ChambollePock(relaxation=1.5),
+        sp.HalpernPDHG(restart=7),
+    ],
 )
 def test_blocks_with_other_algorithms(algorithm):
     X, y, _ = draw(60, 40, seed=2)
@@ -178,6 +184,16 @@ def test_blocks_with_other_algorithms(algorithm):
     assert_same_path(path, whole)
     found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
     assert_same_risk(found, expected)
+
+
+def test_ratios_are_not_searched_for():
+    X, y, _ = draw(60, 40, seed=2)
+    args = y, sp.LAD(), sp.Lasso(0.2)
+    with pytest.raises(ValueError, match=r"ratio='auto' needs the rows of X in this process"):
+        sp.run(LocalDesign(X, CUTS), *args, sp.HalpernPDHG(ratio="auto"), n_iter=5)
+    given = sp.HalpernPDHG(ratio=0.1)
+    path, whole = (sp.run(each, *args, given, n_iter=20) for each in (LocalDesign(X, CUTS), X))
+    assert_same_path(path, whole)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -50,6 +50,7 @@ PENALTY_CLASSES = {
 CONVEX = {*PENALTIES} - {"mcp", "scad"}
 RECURSIONS = {
     sp.ChambollePock: reference.chambolle_pock,
+    sp.HalpernPDHG: reference.halpern,
     sp.LinearizedADMM: reference.linearized_admm,
     sp.ProximalGradient: reference.proximal_gradient,
     sp.FISTA: reference.fista,
@@ -179,6 +180,9 @@ def _algorithm(rng, problem, smooth):
         lambda: sp.ChambollePock(relaxation=rng.uniform(0.5, 1.9)),
         lambda: sp.LinearizedADMM(),
         lambda: sp.LinearizedADMM(sigma, tau),
+        lambda: sp.HalpernPDHG(ratio="auto"),
+        lambda: sp.HalpernPDHG(sigma, tau, restart=int(rng.integers(1, 20))),
+        lambda: sp.HalpernPDHG(restart=None, ratio=sigma),
     ]
     if smooth:
         kinds += [lambda: sp.ProximalGradient(), lambda: sp.FISTA()] * 3

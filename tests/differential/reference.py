@@ -211,10 +211,11 @@ class Reference:
 
 # ------------------------------------------------------------------------------------------------
 # The recursions, of A = X/√n and c = y/√n: each yields b^t and u^t for t = 1, …, n_iter
+# (the ratio has done its part in the step sizes)
 # ------------------------------------------------------------------------------------------------
 
 
-def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation):
+def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation, ratio):
     """Condat's over-relaxation moves by so many times the way to the point that a step finds."""
     root_n = np.sqrt(problem.n)
     b, u = np.zeros(A.shape[1]), np.zeros(len(c))
@@ -230,7 +231,29 @@ def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation):
         yield b, u
 
 
-def linearized_admm(problem, A, c, n_iter, rho, alpha):
+def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio):
+    """Each step of Chambolle–Pock, reflected, is averaged with the anchor; b is found before u."""
+    root_n, delta, p = np.sqrt(problem.n), sigma / np.sqrt(problem.n), A.shape[1]
+
+    def step(z):
+        b = problem.prox(z[:p] - tau * A.T @ z[p:], tau / root_n)
+        w = z[p:] - sigma * (c - A @ (2 * b - z[:p]))
+        return np.concatenate([b, w + delta * problem.loss_prox(-w / delta, 1 / delta)])
+
+    z = anchor = np.zeros(p + len(c))
+    since = 0
+    found = step(z)
+    for _ in range(n_iter):
+        since += 1
+        z = (since * (2 * found - z) + anchor) / (since + 1)
+        if since == restart:
+            z, anchor, since = found, found, 0
+        u = found[p:]
+        found = step(z)
+        yield found[:p], u
+
+
+def linearized_admm(problem, A, c, n_iter, rho, alpha, ratio):
     """Residual r = c - A b and scaled multiplier d, neither of them eliminated."""
     root_n = np.sqrt(problem.n)
     b, d = np.zeros(A.shape[1]), np.zeros(len(c))

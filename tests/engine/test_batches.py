@@ -246,6 +246,7 @@ def test_penalties_of_different_kinds(intercept, shared):
 STEPS = {
     "chambolle-pock": (sp.ChambollePock, ("sigma", "tau"), {"theta": 0.5}),
     "relaxed": (sp.ChambollePock, ("sigma", "tau"), {"relaxation": 1.5}),
+    "halpern": (sp.HalpernPDHG, ("sigma", "tau"), {"restart": 5}),
     "linearized-admm": (sp.LinearizedADMM, ("rho", "alpha"), {}),
     "proximal-gradient": (sp.ProximalGradient, ("step",), {}),
     "fista": (sp.FISTA, ("step",), {}),
@@ -260,6 +261,7 @@ STEPS = {
         (sp.LAD(), "chambolle-pock"),
         (sp.SquareRoot(), "chambolle-pock"),
         (sp.Quantile(0.3), "relaxed"),
+        (sp.LAD(), "halpern"),
         (sp.SquareRoot(), "linearized-admm"),
         (sp.Huber(), "proximal-gradient"),
         (sp.Squared(), "fista"),

@@ -202,7 +202,14 @@ def test_gap_bounds_the_distance_on_random_problems(seed):
     penalty = PENALTY_EXAMPLES[rng.choice(CONVEX)](p)
     if hasattr(penalty, "lam"):
         penalty = type(penalty)(**{**arguments(penalty), "lam": 10.0 ** rng.uniform(-3, 1)})
-    algorithm = rng.choice([sp.ChambollePock(), sp.LinearizedADMM(), sp.ChambollePock(theta=0.5)])
+    algorithm = rng.choice(
+        [
+            sp.ChambollePock(),
+            sp.LinearizedADMM(),
+            sp.ChambollePock(theta=0.5),
+            sp.HalpernPDHG(restart=9),
+        ]
+    )
     weights = rng.uniform(0.1, 3, n) if rng.random() < 0.5 else None
     rest = {"fit_intercept": bool(rng.random() < 0.5), "sample_weight": weights}
     path = sp.run(X, y, loss, penalty, algorithm, 200, **rest)

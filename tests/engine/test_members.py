@@ -173,7 +173,9 @@ def test_a_watch_sees_every_iteration_and_may_stop():
 
 
 @everywhere
-@pytest.mark.parametrize("algorithm", [sp.ChambollePock(), sp.LinearizedADMM(), sp.FISTA()])
+@pytest.mark.parametrize(
+    "algorithm", [sp.ChambollePock(), sp.HalpernPDHG(), sp.LinearizedADMM(), sp.FISTA()]
+)
 @pytest.mark.parametrize("kind", ["mcp", "scad"])
 def test_steps_are_those_of_the_strictest_penalty(algorithm, kind):
     make = {"mcp": lambda c: sp.MCP(0.1, gamma=c), "scad": lambda c: sp.SCAD(0.1, a=1 + c)}[kind]

@@ -315,7 +315,9 @@ def test_shifting_features_only_moves_the_intercept():
 @everywhere
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Quantile(0.2)], ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("algorithm", [sp.ChambollePock(), sp.LinearizedADMM()], ids=repr)
+@pytest.mark.parametrize(
+    "algorithm", [sp.ChambollePock(), sp.HalpernPDHG(), sp.LinearizedADMM()], ids=repr
+)
 def test_default_steps_do_not_depend_on_units(loss, intercept, algorithm):
     """X in other units gives the same fits; y in other units scales them."""
     X, y, _ = draw(40, 8)

@@ -401,6 +401,12 @@ def algorithm(rng):
     def step():
         return None if chance(rng, 0.7) else number(rng, 0.0, 2.0, bad=0.02)
 
+    def restart():
+        return None if chance(rng, 0.3) else mostly(rng, (1, 2, 5, 100), (0, -1, 2.5, *WRONG))
+
+    def ratio():
+        return mostly(rng, ("auto", 1.0, 0.01, 30.0), (0, -1.0, "best", float("nan"), *WRONG))
+
     if chance(rng, 0.5):
         return sp.ChambollePock()
     return one_of(
@@ -410,6 +416,8 @@ def algorithm(rng):
             lambda: sp.ChambollePock(theta=number(rng, 0.0, 1.0, bad=0.02)),
             lambda: sp.ChambollePock(relaxation=number(rng, 0.5, 2.0, bad=0.02)),
             lambda: sp.LinearizedADMM(step(), step()),
+            lambda: sp.HalpernPDHG(step(), step(), restart(), ratio()),
+            lambda: sp.ChambollePock(ratio=ratio()),
             lambda: sp.ProximalGradient(step()),
             lambda: sp.FISTA(step()),
             lambda: one_of(rng, (*WRONG, sp.FISTA)) if chance(rng, 0.2) else sp.ChambollePock(),

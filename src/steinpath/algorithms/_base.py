@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from steinpath._support.arrays import Array, clip, copied, namespace, take
-from steinpath._support.validation import check_returned, is_own, store_number, warn
+from steinpath._support.validation import check_returned, is_own, shown, store_number, warn
 from steinpath.design._base import Design
 from steinpath.problem._jacobians import Jacobian
 from steinpath.problem._losses import Loss
@@ -439,8 +439,10 @@ class PrimalDual(ProximalAlgorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.ratio, str) or self.ratio != "auto":
+        if not isinstance(self.ratio, str):
             store_number(self, "ratio", low=1e-6, high=1e6)
+        elif self.ratio != "auto":
+            raise ValueError(f"ratio must be a number or 'auto', got {shown(self.ratio)}")
 
     @property
     def searches(self) -> bool:

@@ -81,20 +81,22 @@ class ChambollePock(PrimalDual):
 class HalpernPDHG(PrimalDual):
     r"""Chambolle–Pock, each step reflected and averaged with an anchor (reflected Halpern).
 
-    With ``T(z)`` one step of Chambolle–Pock (at ``theta = 1``) from ``z = (b, u)``,
+    With ``T(z)`` one step of Chambolle–Pock (at ``theta = 1``, the coefficients first) from
+    ``z = (b, u)``,
 
-    .. math:: z^{t+1} = \tfrac{t}{t+1} (2 T(z^t) - z^t) + \tfrac{1}{t+1} z^0 .
+    .. math:: z^t = \tfrac{t}{t+1} (2 T(z^{t-1}) - z^{t-1}) + \tfrac{1}{t+1} z^0,
+              \qquad (b^t, u^{t+1}) = T(z^t) .
 
-    The iterates of the path are the ``T(z^t)``, which are sparse under a lasso. This is the
-    iteration of current first-order solvers of linear programs (HPR-LP, cuPDLPx).
+    The iterates of the path are the ``T(z^t)``, whose coefficients are sparse under a lasso. This
+    is the iteration of current first-order solvers of linear programs (HPR-LP, cuPDLPx).
 
     Parameters
     ----------
     sigma, tau : float, optional
         Step sizes, as for `ChambollePock`.
     restart : int or None, default=100
-        Iterations after which the last iterate becomes the anchor, again and again; None to keep
-        the start as the anchor.
+        Iterations after which the last ``T(z)`` becomes the anchor ``z^0``, again and again; None
+        to keep the start as the anchor. With 1 this is Chambolle–Pock.
     ratio : float or "auto", default=1.0
         As for `ChambollePock`.
 
@@ -116,25 +118,26 @@ class HalpernPDHG(PrimalDual):
             object.__setattr__(self, "restart", check_count("restart", self.restart))
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
-        # z is the averaged dual, r the residual of the averaged coefficients
-        step = self._since_anchor(t)
-        z, r, z0, r0 = (u[-1], v[-1], u[-1], v[-1]) if step == 1 else u.carried
+        # z is the averaged dual, r the residual of the averaged coefficients; z0 and r0 those of
+        # the anchor
+        step = t if self.restart is None else (t - 1) % self.restart + 1
+        z, r, z0, r0 = (u[-1], before(v), u[-1], before(v)) if step == 1 else u.carried
         ahead = 2 * v[-1] - r
         new = prox(z - self.sigma * ahead)
         u.carried = _averaged(2 * new - z, z0, step), _averaged(ahead, r0, step), z0, r0
         return new
 
     def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
-        # z are the averaged coefficients, g the gradient of the averaged dual
-        step, last = self._since_anchor(t), before(eta)
-        z, g, z0, g0 = (b[-1], last, b[-1], last) if step == 1 else b.carried
-        z, g = _averaged(2 * b[-1] - z, z0, step), _averaged(2 * eta[-1] - g, g0, step)
+        # z are the averaged coefficients, g the gradient of the averaged dual. The coefficients of
+        # a step come before its dual, so that a new anchor is first seen here.
+        step = t if self.restart is None else t % self.restart
+        if step == 0:
+            z, g, z0, g0 = b[-1], eta[-1], b[-1], eta[-1]
+        else:
+            z, g, z0, g0 = b.carried or (b[-1], 0 * eta[-1], b[-1], 0 * eta[-1])
+            z, g = _averaged(2 * b[-1] - z, z0, step), _averaged(2 * eta[-1] - g, g0, step)
         b.carried = z, g, z0, g0
         return prox(z - self.tau * g)
-
-    def _since_anchor(self, t: int) -> int:
-        """Return the number of the iteration, counted from the last anchor."""
-        return t if self.restart is None else (t - 1) % self.restart + 1
 
 
 def _averaged(reflected: Array, anchor: Array, step: int) -> Array:
@@ -235,7 +238,7 @@ class ProximalGradient(ProximalAlgorithm):
         if loss.smoothness is None:
             raise ValueError(
                 f"{type(self).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has "
-                "none (smoothness is None); use ChambollePock or LinearizedADMM, or the loss "
+                "none (smoothness is None); use ChambollePock or HalpernPDHG, or the loss "
                 "Huber or Squared"
             )
         return loss.smoothness

@@ -201,7 +201,7 @@ def run_batch(
         Such as ``sp.LAD()``.
     penalty : Penalty or sequence of Penalty
         Such as ``sp.Lasso(0.5)``; one for all, or one for each member.
-    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA
+    algorithm : ChambollePock, HalpernPDHG, LinearizedADMM, ProximalGradient or FISTA
         What to run. Step sizes that are None are chosen for the first member's y, and so that
         they are safe for all.
     n_iter : int, default=300
