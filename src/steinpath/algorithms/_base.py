@@ -399,7 +399,8 @@ class ProximalAlgorithm(Algorithm):
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
         """Return the algorithm with steps that are safe on any such share of the rows.
 
-        A part of the rows may have the norm of all of them, and then n alone is smaller.
+        A part of the rows may have the norm of all of them, while its n is smaller: what is safe
+        for all rows may be beyond the limit by that share.
         """
         return self
 
@@ -472,8 +473,12 @@ class PrimalDual(ProximalAlgorithm):
         found = zip(self.steps, (sigma * unit, tau / unit), strict=True)
         return replace(self, **dict(found))  # type: ignore[type-var]
 
+    #: How many times its limit `stability` may be before the algorithm diverges.
+    slack: float = 1.0
+
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
-        found = {name: getattr(self, name) * share**0.5 for name in self.steps}
+        factor = at_most_one(self.slack * share) ** 0.5
+        found = {name: getattr(self, name) * factor for name in self.steps}
         return replace(self, **found)  # type: ignore[type-var]
 
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
@@ -488,6 +493,11 @@ class PrimalDual(ProximalAlgorithm):
         product = getattr(self, self.steps[0]) * getattr(self, self.steps[1])
         value = largest_of(product) * curvature(design)
         return f"{' * '.join(self.steps)} * ‖X‖² / n", value, 1.0
+
+
+def at_most_one(value: Any) -> Any:
+    """Return a number, or each of an array's, cut off at 1."""
+    return clip(value, 0.0, 1.0) if hasattr(value, "ndim") else min(value, 1.0)
 
 
 def largest_of(step: Any) -> float:

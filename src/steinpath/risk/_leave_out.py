@@ -61,8 +61,8 @@ def predictions_without(
     """Run the algorithm of a batch again without some of the rows, as long as it is asked to.
 
     Each run is that of a user who never had the rows: columns are centred by those that are kept,
-    and so is the start of the intercept. The step sizes are those of the batch, made as much
-    smaller as is safe for any part of its rows of that size.
+    and so is the start of the intercept. The step sizes are those of the batch, made smaller where
+    they would not be safe for a part of its rows.
 
     Parameters
     ----------
@@ -405,8 +405,8 @@ def cross_validate_path(
     """Cross-validate every iterate of a path, all splits being columns of the same products.
 
     Each split runs the path's algorithm on the rows it trains on: they alone centre the columns,
-    and say where the intercept starts. A split that trains on a share s of the rows has the path's
-    step sizes times ``√s`` (``s``, for proximal gradient steps), with which it cannot diverge.
+    and say where the intercept starts. Step sizes are the path's, made smaller where that is needed
+    for a part of the rows: with `HalpernPDHG`, and with less than three quarters of them.
 
     Parameters
     ----------
