@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from steinpath._support.arrays import Array, namespace
 from steinpath._support.equality import key
 from steinpath._support.printing import with_error
-from steinpath._support.progress import begin
+from steinpath._support.progress import begin, listener
+from steinpath._support.threads import in_threads, one_thread_unless
 from steinpath._support.validation import check_choice, check_count, check_instance, check_rng
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
@@ -32,6 +33,7 @@ from steinpath.risk._methods import (
     fold_runs,
     folds_pay,
     left_out_by,
+    n_folds,
     noise_allowed,
     noise_near,
     portions,
@@ -354,6 +356,11 @@ class Search:
 
     def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
         """Run for so many iterations, or for as many as pay, and choose."""
+        n, p = self.batch.data.design.shape
+        with one_thread_unless(n * p * len(self.batch)):
+            return self._run(n_iter, watch)
+
+    def _run(self, n_iter: int | None, watch: Watch | None) -> Tuning:
         given = n_iter
         if given is None and self._iterate is not None and self._iterate >= 0:
             given = max(self._iterate, 1)
@@ -370,10 +377,6 @@ class Search:
                 break
         return self._settle(risks, stop)
 
-    def choose(self) -> Tuning:
-        """Choose from the runs as they are."""
-        return self._settle(self._first_look(), "n_iter")
-
     def _extend(self, horizon: int, watch: Watch | None) -> None:
         if horizon == self.batch.n_iter:
             return
@@ -383,10 +386,12 @@ class Search:
             enough = watch is not None and watch(t, b)
             return done() or enough
 
+        unseen = watch is None and listener.get() is None
+
         batch = self.batch
         if isinstance(batch, DeferredBatch):  # what could not be kept begins again
             batch = batch.unmoved()
-        self.batch = run_all(batch, horizon, told)
+        self.batch = run_all(batch, horizon, None if unseen else told)
 
     def _last(self, risks: Sequence[Risk]) -> int | None:
         """Return the iterate that will be taken, if that is the last."""
@@ -408,23 +413,32 @@ class Search:
             rough=options.method != "folds",
         )
         done, risks = begin("estimating their risks", len(batch)), list[Risk]()
-        for members in portions(batch, options):
-            rngs = [np.random.default_rng(self._seed) for _ in members]
-            part, runs = batch.part(members), None
-            if by_folds:
-                runs = self._runs.get(tuple(members))
-                if runs is None:
-                    (problem, *_) = pose(part, options, rngs)
-                    runs = self._runs[tuple(members)] = fold_runs(problem, part)
-            found = estimate_together(part, options, rngs, runs)
-            if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
-                pairs = zip(members, found, strict=True)
-                found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+        threads = batch.threads(n_folds(batch, rough=True)) if by_folds else 1
+        groups = portions(batch, options)
+        for first in range(0, len(groups), threads):
+            some = groups[first : first + threads]
+            look = partial(self._look, options)
+            found = [risk for part in in_threads(look, some, threads) for risk in part]
             risks += found
-            told = [done() for _ in members]
+            told = [done() for _ in found]
             if any(told):
                 break
         return risks
+
+    def _look(self, options: RiskOptions, members: list[int]) -> list[Risk]:
+        """Estimate the risks of some penalties."""
+        batch, runs = self.batch, None
+        part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
+        if options.method == "folds":
+            key = tuple(members)
+            if key not in self._runs:
+                self._runs[key] = fold_runs(pose(part, options, rngs)[0], part)
+            runs = self._runs[key]
+        found = estimate_together(part, options, rngs, runs)
+        if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
+            pairs = zip(members, found, strict=True)
+            found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+        return found
 
     def _settle(self, risks: list[Risk], stop: str) -> Tuning:
         """Estimate those risks again, with care, that would be chosen; and choose."""

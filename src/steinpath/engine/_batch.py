@@ -7,17 +7,22 @@ all of them, and small problems fill a device.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, take
+from steinpath._support.threads import blas_threads, in_threads
 from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
 from steinpath.engine._data import RunData
 from steinpath.engine._loop import FiniteCheck, Histories, Iteration, Watch, beginning, iterate
 from steinpath.engine._path import Path
 from steinpath.problem._penalties import Penalty
+
+# Numbers of a dual iterate of all members from which on parts of the members run side by side.
+_WIDE = 2**18
 
 
 class States(NamedTuple):
@@ -94,13 +99,35 @@ class Batch(Sequence[Path]):
             Called after each iteration; the run ends if it returns True.
         """
         assert self._past is not None
-        data, past, first = self.data, self._past.copy(), self.n_iter + 1
-        members = len(self)
-        states = States(*(data.design.zeros(members, n_iter + 1, x.shape[2]) for x in self.states))
+        first, members = self.n_iter + 1, len(self)
+        states = States(
+            *(self.data.design.zeros(members, n_iter + 1, x.shape[2]) for x in self.states)
+        )
         for array, known in zip(states, self.states, strict=True):
             array[:, :first, :] = known
-        iteration = Iteration(self.maps, data)
-        check = FiniteCheck(self.algorithm, data, [n_iter])
+        shards = self._shards() if watch is None else [self]
+        if len(shards) > 1:
+            bounds = np.cumsum([0, *map(len, shards)])
+            parts = [
+                States(*(array[start:end, ...] for array in states))
+                for start, end in itertools.pairwise(bounds)
+            ]
+            jobs = list(zip(shards, parts, strict=True))
+            pasts = in_threads(lambda job: job[0]._advance(n_iter, job[1])[0], jobs, len(jobs))
+            past = Histories.joined(pasts)
+        else:
+            past, reached = self._advance(n_iter, states, watch)
+            if reached < n_iter:
+                states = States(*(array[:, : reached + 1, :] for array in states))
+        return Batch(self.data, self.penalty, self.algorithm, self.maps, states, past)
+
+    def _advance(
+        self, n_iter: int, states: States, watch: Watch | None = None
+    ) -> tuple[Histories, int]:
+        """Fill in the states from where the runs are; return where they go on from, and when."""
+        assert self._past is not None
+        past, first, iteration = self._past.copy(), self.n_iter + 1, Iteration(self.maps, self.data)
+        check = FiniteCheck(self.algorithm, self.data, [n_iter])
         reached = first - 1
         with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
             steps = iterate(iteration, past, range(first, n_iter + 1), self.maps.memory)
@@ -112,9 +139,19 @@ class Batch(Sequence[Path]):
                     array[:, reached, :] = block[:, :, 0].T
                 if watch is not None and watch(reached, newest.b[:, :, 0]):
                     break
-        if reached < n_iter:
-            states = States(*(array[:, : reached + 1, :] for array in states))
-        return Batch(data, self.penalty, self.algorithm, self.maps, states, past)
+        return past, reached
+
+    def threads(self, columns: int = 1) -> int:
+        """Return in how many threads parts of the members are to run, with so many columns each."""
+        design = self.data.design
+        wide = design.n_rows * len(self) * columns >= _WIDE
+        alone = not wide or not self.on_processor or design.out_of_core
+        return 1 if alone else min(blas_threads(), len(self))
+
+    def _shards(self) -> list[Batch]:
+        """Return parts that may run side by side, each in a thread of its own, where that pays."""
+        members, count = np.arange(len(self)), self.threads()
+        return [self.part(list(some)) for some in np.array_split(members, count)]
 
     def unmoved(self) -> Batch:
         """Return the same runs at their start."""
@@ -188,7 +225,7 @@ class Batch(Sequence[Path]):
         else:
             maps = self.maps
         states = States(*(_some(array, chosen) for array in self.states))
-        past = None if self.n_iter else beginning(data, len(members))
+        past = None if self._past is None else self._past.some(chosen)
         return Batch(data, penalty, algorithm, maps, states, past)
 
     def _path(self, k: int) -> Path:

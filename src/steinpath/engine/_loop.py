@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import Array, namespace
+from steinpath._support.arrays import Array, namespace, take
 from steinpath.algorithms._base import Algorithm, History, Maps
 from steinpath.engine._data import RunData
 
@@ -58,6 +58,30 @@ class Histories(NamedTuple):
             copies.append(History(history))
             copies[-1].carried = history.carried
         return Histories(*copies)
+
+    def some(self, members: np.ndarray) -> Histories:
+        """Return the histories of some members."""
+        return Histories(*(_each(lambda blocks: take(blocks[0], members, 1), [h]) for h in self))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Histories]) -> Histories:
+        """Return the histories of all members, from those of some each."""
+        return cls(*(_each(_side_by_side, histories) for histories in zip(*parts, strict=True)))
+
+
+def _side_by_side(blocks: Sequence[Array]) -> Array:
+    return namespace(blocks[0]).concat(blocks, axis=1)
+
+
+def _each(change: Callable[[Sequence[Array]], Array], histories: Sequence[History]) -> History:
+    """Apply a function of blocks to those of several histories, and to what they carry."""
+    result = History(change(blocks) for blocks in zip(*histories, strict=True))
+    carried = [history.carried for history in histories]
+    if isinstance(carried[0], tuple):
+        result.carried = tuple(change(blocks) for blocks in zip(*carried, strict=True))
+    elif carried[0] is not None:
+        result.carried = change(carried)
+    return result
 
 
 class Newest(NamedTuple):

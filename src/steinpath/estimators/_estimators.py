@@ -40,7 +40,7 @@ from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
 from steinpath.estimators._reading import readable
-from steinpath.estimators._rows import PreparedRows, prepare_rows
+from steinpath.estimators._rows import PreparedRows, enough_precision, prepare_rows
 from steinpath.problem._grid import (
     LARGEST_LAM,
     MOST_LAMS,
@@ -52,6 +52,9 @@ from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, Square
 from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
+
+# Iterations that are taken for granted when a precision is chosen.
+_USUAL_ITERATIONS = 100
 
 
 class _Warm(NamedTuple):
@@ -141,13 +144,21 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
         progress = Progress(called, X, y, sample_weight, known)
         rows, design = prepare_rows(
-            X, y, sample_weight, self._needs_risk(), self.standardize, about_mean=self.fit_intercept
+            X,
+            y,
+            sample_weight,
+            self._needs_risk(),
+            self.standardize,
+            about_mean=self.fit_intercept,
+            **self._rounding(X, y),
         )
         batch, (k, t) = self._run(rows, design, progress)
         path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
+        if rows.centre is not None:
+            self.intercept_ -= float(rows.centre @ self.coef_)
         if self.select == "last" and (problem := _not_converged(path, self.tol)):
             warn(
                 f"{problem} (tol={self.tol:g}): raise n_iter, or use select='risk', which needs "
@@ -226,6 +237,15 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         if self.method is not None:
             self._risk_options()
         self._needs_risk()
+
+    def _rounding(self, X: Any, y: np.ndarray) -> dict[str, Any]:
+        """Say in which precision to run: of large tables, single is enough."""
+        whole = isinstance(X, np.ndarray) and not needs_blocks(X) and X.dtype == np.float64
+        if not whole or not self.standardize or not self.fit_intercept or self.warm_start:
+            return {}
+        runs = self.n_alphas if isinstance(self.alpha, str) else np.size(self.alpha)
+        dtype = enough_precision(y, sum(X.shape) * runs * _USUAL_ITERATIONS)
+        return {"centre": True, "dtype": dtype} if dtype == np.float32 else {}
 
     def _needs_risk(self) -> bool:
         """Whether anything is to be chosen by its risk; refuse that where none is estimated."""

@@ -17,6 +17,8 @@ from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import ScaledDesign
 
+# Numbers of runs from which on single precision will do, if responses have sizes within these.
+_LARGE, _MODERATE = 3e7, 1e7
 # Counts are written out as rows up to this many entries of X, or four times those it has.
 _MOST_ENTRIES = 2**26
 
@@ -121,6 +123,23 @@ def prepare_rows(
     example = np.empty(0, dtype or own_dtype)
     y = check_array("y", y, ndim=1, reference=in_own_precision(y, example))
     return PreparedRows(X, y, weights, scale, means), design
+
+
+def enough_precision(y: np.ndarray, numbers: float) -> Any:
+    """Return the precision that is enough for runs of so many numbers: single, if they are many.
+
+    Columns are then to be standardised and centred before they are rounded.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        The responses.
+    numbers : float
+        Iterates times the numbers of each.
+    """
+    spread = float(np.abs(y - np.median(y)).max())
+    small = numbers > _LARGE and 1 / _MODERATE < spread < _MODERATE
+    return np.float32 if small else np.float64
 
 
 def _weighted(

@@ -459,7 +459,8 @@ METHODS: dict[str, Callable[[Problem], Estimate]] = {
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     """Return which members to estimate at a time: by folds as many as there is room for."""
     if options.method == "folds":
-        width = at_a_time(batch, n_folds(batch, options.rough) * BLOCKS)
+        count = n_folds(batch, options.rough)
+        width = min(at_a_time(batch, count * BLOCKS), -(-len(batch) // batch.threads(count)))
         if isinstance(batch, DeferredBatch):
             width = min(width, members_at_a_time(batch, batch.n_iter))
         return _in_portions(len(batch), width)

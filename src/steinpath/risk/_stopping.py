@@ -43,7 +43,7 @@ def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
     """Whether more iterations may lower the smallest risk by more than a trifle.
 
     The last doubling of the iterations lowered the smallest risk of each path by so much; the
-    next one is taken to lower it by half as much.
+    next one is taken to lower it by a quarter of that.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
     lowest = curves.min(axis=1)
     fall = curves[:, : half + 1].min(axis=1) - curves[:, half + 1 :].min(axis=1)
     best, start = float(lowest.min()), float(curves[int(lowest.argmin()), 0])
-    return bool(np.any(lowest - fall / 2 < best - _worth(best, start)))
+    return bool(np.any(lowest - fall / 4 < best - _worth(best, start)))
 
 
 def _worth(risk: float, start: float) -> float:
