@@ -84,7 +84,7 @@ def encoded(
 
 def without_constants(X: np.ndarray) -> np.ndarray:
     """Return the columns that vary."""
-    return X[:, np.ptp(X, axis=0) > 0]
+    return np.ascontiguousarray(X[:, np.ptp(X, axis=0) > 0])
 
 
 def expanded(load: Callable[[], Data], degree: int) -> Data:
