@@ -220,9 +220,9 @@ def results(tables):
 def test_the_page_shows_wins_and_losses(tables):
     found = results(tables)
     text = tables.page(PAGE.read_text(encoding="utf-8"), found)
-    assert "- LADLasso on engel: 1.100 ± 0.000" in text
+    assert "- LADLasso on engel: 1.100 ± 0.000 of Huber, 0.880 of LAD" in text
     assert "| engel | **1.100 ± 0.000** | 1.000 ± 0.000 | 0.950 ± 0.000 | Huber | Huber |" in text
-    assert "| LADLasso | 1.100 | 1.100 | 1 of 1 | 100% | 100% |" in text
+    assert "| LADLasso | 1.100 | 1.100 | 1 of 1 | 0.880 | 100% | 100% | 1 (1) | 1 (1) |" in text
     assert tables.page(text, found) == text
 
 
