@@ -110,8 +110,9 @@ def rehline(loss: Record, fitting: Fitting) -> Any:
     from rehline import plq_Ridge_Regressor
 
     strengths = {"C": [0.01, 0.1, 1.0, 10.0]}
-    model = plq_Ridge_Regressor(loss=loss, max_iter=10_000)
-    return standardised(GridSearchCV(model, strengths, scoring="neg_mean_absolute_error"))
+    model = plq_Ridge_Regressor(loss=loss)
+    absolute = "neg_mean_absolute_error"
+    return standardised(GridSearchCV(model, strengths, scoring=absolute, error_score="raise"))
 
 
 STEINPATH: dict[str, Make] = {
@@ -490,18 +491,19 @@ def overall(found: Record) -> str:
 
 
 def _mean(ratios: list[float]) -> str:
-    return f"{math.exp(np.mean(np.log(ratios))):.3f}"  # geometric
+    return f"{math.exp(np.nanmean(np.log(ratios))):.3f}"  # geometric
 
 
 def _of_same_loss(methods: Record, method: str) -> float:
+    """Return the error of an estimator by that of the minimiser of its loss, if there is one."""
     error = matching(method)
-    return float(methods[method][error] / methods[SAME_LOSS[method]][error])
+    return float(methods[method][error] / methods[SAME_LOSS[method]].get(error, math.nan))
 
 
 def _times_of(tables: Record, method: str, rival: str) -> str:
     both = [(t["methods"][method], t["methods"][rival]) for t in tables.values()]
     ratios = [a["seconds"] / b["seconds"] for a, b in both if "seconds" in a and "seconds" in b]
-    return f"{np.median(ratios):.2g} ({max(ratios):.2g})" if ratios else "–"
+    return f"{_time(float(np.median(ratios)))} ({_time(max(ratios))})" if ratios else "–"
 
 
 # ------------------------------------------------------------------------------------------------
