@@ -175,6 +175,8 @@ def time_limit(limit: int) -> Iterator[None]:
     signal.alarm(limit)
     try:
         yield
+    except SystemError as error:  # what compiled code makes of it
+        raise error.__cause__ if isinstance(error.__cause__, TimeoutError) else error from None
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
