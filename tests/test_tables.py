@@ -1,0 +1,268 @@
+"""The benchmark on ordinary data: its data sets are well formed, its arithmetic is right."""
+
+import json
+import math
+import re
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE, RESULTS = ROOT / "docs/tables.md", ROOT / "benchmarks/results/tables.json"
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """`datasets` and `tables`, which import each other as scripts do."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import datasets
+    import tables
+
+    yield datasets, tables
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def datasets(modules):
+    return modules[0]
+
+
+@pytest.fixture(scope="module")
+def tables(modules):
+    return modules[1]
+
+
+# ------------------------------------------------------------------------------------------------
+# Data sets
+# ------------------------------------------------------------------------------------------------
+
+
+def test_there_are_data_sets_of_every_kind(datasets):
+    assert len(datasets.TABLES) >= 20
+    assert {t.package for t in datasets.TABLES.values()} >= {"scikit-learn", "statsmodels"}
+    for name, table in datasets.TABLES.items():
+        assert re.fullmatch(r"[a-z0-9-]+", name)  # to be typed in a shell
+        assert table.about
+
+
+def test_those_that_need_no_other_package_load(datasets):
+    loaded = {
+        name: table.load()
+        for name, table in datasets.TABLES.items()
+        if table.package in ("scikit-learn", "statsmodels")
+    }
+    assert len(loaded) >= 10
+    for X, y in loaded.values():
+        assert X.dtype == y.dtype == np.float64
+        assert X.shape[0] == len(y)
+        assert np.isfinite(X).all()
+        assert np.isfinite(y).all()
+        assert (X.std(axis=0) > 0).all()
+        assert len(np.unique(y)) > 2
+    # known from elsewhere
+    assert loaded["diabetes"][0].shape == (442, 10)
+    assert loaded["diabetes-squares"][0].shape == (442, 65)
+    assert loaded["engel"][0].shape == (235, 1)
+    assert loaded["stackloss"][0].shape == (21, 3)
+    assert loaded["stackloss"][1].sum() == 368
+    again, _ = datasets.TABLES["randhie"].load()  # the same sample each time
+    np.testing.assert_array_equal(loaded["randhie"][0], again)
+
+
+def test_encoding(datasets):
+    frame = pd.DataFrame(
+        {
+            "rownames": range(6),
+            "y": [1, 2, 3, 4, 5, 6],
+            "number": [0.5, 1.5, 2.5, None, 4.5, 5.5],
+            "constant": 7.0,
+            "code": [1, 2, 1, 2, 3, 1],
+            "text": ["b", "a", None, "a", "b", "b"],
+            "name": list("uvwxyz"),
+        }
+    )
+    options = {"drop": ["name"], "categories": ["code"]}
+    X, y = datasets.encoded(frame, "y", **options)
+    np.testing.assert_array_equal(y, [1, 2, 3, 5, 6])  # one row has no number
+    # number; text: b, missing (a is dropped); code: 2, 3 (1 is dropped)
+    expected = [
+        [0.5, 1, 0, 0, 0],
+        [1.5, 0, 0, 1, 0],
+        [2.5, 0, 1, 0, 0],
+        [4.5, 1, 0, 0, 1],
+        [5.5, 1, 0, 0, 0],
+    ]
+    np.testing.assert_array_equal(X, expected)
+    X, _ = datasets.encoded(frame, "y", all_levels=True, **options)
+    assert X.shape == (5, 7)
+    X, _ = datasets.encoded(frame, "y", rows=4, **options)
+    assert len(X) == 4
+
+
+def test_kinds(datasets):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 30)), rng.standard_normal(50)
+    assert datasets.kinds(X, y) == ["small", "wide"]
+    X, y = rng.standard_normal((3000, 3)), rng.poisson(1, 3000)
+    assert datasets.kinds(X, y.astype(float)) == ["tall", "discrete"]
+    X = np.eye(4)[rng.integers(4, size=500)]
+    assert datasets.kinds(X, rng.standard_t(2, 500)) == ["one-hot", "collinear", "heavy tails"]
+
+
+# ------------------------------------------------------------------------------------------------
+# Arithmetic
+# ------------------------------------------------------------------------------------------------
+
+
+def test_comparison_by_hand(tables):
+    # two splits of four rows: rows 0, 1 are held out first, rows 1, 2 then
+    one = [np.array([2.0, -4.0]), np.array([4.0, 0.0])]
+    other = [np.array([-1.0, 3.0]), np.array([2.0, 2.0])]
+    rows = [np.array([0, 1]), np.array([1, 2])]
+    found = tables.compare(one, other, rows, squared=False)
+    assert found.ratio == pytest.approx(2.5 / 2)
+    # row means of the differences: 1, (1 + 2)/2, -2; of splits: 1, 0
+    variance = np.var([1, 1.5, -2], ddof=1) / 3 + np.var([1, 0], ddof=1) / 2
+    assert found.stderr == pytest.approx(math.sqrt(variance) / 2)
+    found = tables.compare(one, other, rows, squared=True)
+    assert found.ratio == pytest.approx(math.sqrt(9 / 4.5))
+    # 3, (7 + 12)/2, -4; of splits: 5, 4
+    variance = np.var([3, 9.5, -4], ddof=1) / 3 + np.var([5, 4], ddof=1) / 2
+    derivative = 1 / (2 * math.sqrt(9 / 4.5))
+    assert found.stderr == pytest.approx(derivative * math.sqrt(variance) / 4.5)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_standard_error_of_one_split_is_that_of_the_ratio(tables, squared):
+    rng = np.random.default_rng(0)
+    draws = []
+    for _ in range(400):
+        noise = rng.standard_normal(300)
+        one, other = noise + 0.5 * rng.standard_normal(300), noise
+        draws.append(tables.compare([one], [other], [np.arange(300)], squared))
+    ratios, stderrs = np.array(draws).T
+    # the denominator's own error counts little, as the two have most of their noise in common
+    assert stderrs.mean() == pytest.approx(ratios.std(), rel=0.15)
+
+
+def test_behind_is_more_than_a_percent_and_a_standard_error(tables):
+    assert tables.Comparison(1.02, 0.015).behind
+    assert not tables.Comparison(1.02, 0.025).behind
+    assert not tables.Comparison(1.009, 0.001).behind
+    assert not tables.Comparison(0.9, 0.001).behind
+
+
+def made_up(tables, errors):
+    """Two splits of three rows, each method with a residual of its own on all rows."""
+    record = {"mae": 0.0, "rmse": 0.0, "seconds": 1.0, "warnings": []}
+    own = {
+        "estimate": 1.1,
+        "estimate_stderr": 0.3,
+        "held_out": 1.0,
+        "held_out_stderr": 0.4,
+        "alpha": 0.1,
+        "best_iter": 3,
+        "n_iter": 9,
+    }
+    splits = []
+    for seed in range(2):
+        records, residuals = {}, {}
+        for method in tables.METHODS:
+            if method not in errors:
+                records[method] = {"failed": "TimeoutError: more than 60 s"}
+                continue
+            value = errors[method]
+            records[method] = record | {"mae": value, "rmse": value}
+            if method in tables.STEINPATH:
+                records[method] |= own | {"warnings": [f"UserWarning: {seed + 10} rows of 0.5"]}
+            residuals[method] = np.full(3, value)
+        splits.append({"records": records, "residuals": residuals, "test": np.arange(3) + seed})
+    return splits
+
+
+def test_summary_of_made_up_splits(tables):
+    errors = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9}
+    errors |= {"least squares": 3.0, "Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
+    found = tables.summary(made_up(tables, errors))
+    assert found["best"] == {"mae": "Huber", "rmse": "Huber"}
+    methods = found["methods"]
+    assert methods["LADLasso"]["mae_ratio"] == pytest.approx((1.1, 0), abs=1e-12)
+    assert methods["LassoCV"]["rmse_ratio"] == pytest.approx((0.5, 0), abs=1e-12)
+    assert methods["LADLasso"]["warned"] == 2
+    assert methods["LADLasso"]["warnings"] == {"UserWarning: 10 rows of 0.5": 2}
+    assert methods["LADLasso"]["estimate_over_held_out"] == pytest.approx(1.1)
+    assert methods["LADLasso"]["estimate_errors"] == pytest.approx([0.2, 0.2])
+    assert methods["skglm, quantile"] == {"failed": {"TimeoutError: more than 60 s": 2}}
+    lost = tables.behind({"engel": found})
+    assert [(name, method) for name, method, _ in lost] == [("engel", "LADLasso")]
+
+
+def results(tables):
+    """A results file of one data set, as it is read back."""
+    errors = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9}
+    errors |= {"least squares": 3.0, "Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
+    summary = tables.summary(made_up(tables, errors))
+    found = {
+        "machine": {"date": "2026-01-01", "processor": "processor"},
+        "versions": {"steinpath": "1.0", "skglm": None},
+        "command": "python benchmarks/tables.py",
+        "splits": 2,
+        "limit": 60,
+        "tables": {"engel": {"n": 235, "p": 1, "kinds": ["small"], **summary}},
+    }
+    return json.loads(json.dumps(found))
+
+
+def test_the_page_shows_wins_and_losses(tables):
+    found = results(tables)
+    text = tables.page(PAGE.read_text(encoding="utf-8"), found)
+    assert "- LADLasso on engel: 1.100 ± 0.000 of Huber, 0.880 of LAD" in text
+    assert "| engel | **1.100 ± 0.000** | 1.000 ± 0.000 | 0.950 ± 0.000 | Huber | Huber |" in text
+    assert "| LADLasso | 1.100 | 1.100 | 1 of 1 | 0.880 | 100% | 100% | 1 (1) | 1 (1) |" in text
+    assert tables.page(text, found) == text
+
+
+def test_the_page_has_every_table(tables):
+    parts = [match[2] for match in tables.BLOCK.finditer(PAGE.read_text(encoding="utf-8"))]
+    assert sorted(parts) == sorted(tables.PARTS)
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="not yet measured")
+def test_the_page_is_made_of_the_results(tables):
+    text = PAGE.read_text(encoding="utf-8")
+    assert tables.page(text, json.loads(RESULTS.read_text(encoding="utf-8"))) == text
+
+
+def test_one_split(tables, monkeypatch):
+    """Some methods on little data; what fails, or is not installed, is in the records."""
+    kept = (*tables.STEINPATH, *tables.MINIMISERS, "LassoCV")
+    methods = {method: tables.METHODS[method] for method in kept}
+
+    def missing(fitting):
+        raise ModuleNotFoundError("No module named 'rival'")
+
+    class Slow:
+        def fit(self, X, y):
+            time.sleep(60)
+
+    slow = {"slow": lambda fitting: Slow(), "missing": missing}
+    monkeypatch.setattr(tables, "METHODS", methods | slow)
+    monkeypatch.setattr(tables, "RIVALS", tables.RIVALS | slow)
+    X, y = tables.TABLES["statecrime"].load()
+    rows = np.arange(len(y))
+    found = tables.split("statecrime", rows[::2], rows[1::2], seed=0, limit=1)
+    for method in kept:
+        residuals = found["residuals"][method]
+        assert found["records"][method]["mae"] == pytest.approx(np.abs(residuals).mean())
+    expected = np.linalg.lstsq(np.c_[np.ones(26), X[::2]], y[::2])[0]
+    predicted = np.c_[np.ones(25), X[1::2]] @ expected
+    np.testing.assert_allclose(found["residuals"]["least squares"], y[1::2] - predicted)
+    own = found["records"]["SqrtLasso"]
+    assert own["held_out"] == pytest.approx(own["rmse"] ** 2)
+    failed = {name: record["failed"] for name, record in found["records"].items() if name in slow}
+    assert failed["slow"] == "TimeoutError: more than 1 s"
+    assert failed["missing"] == "ModuleNotFoundError: No module named 'rival'"
