@@ -26,7 +26,7 @@ ITERATIONS = 24
 _LAST = 12
 # A ratio is as good as another if its objective is larger by no more than this share; of several
 # such, the one nearest to this is taken.
-_CLOSE, _PREFERRED = 0.01, 10.0**-0.5
+_CLOSE, _PREFERRED = 0.003, 10.0**-0.5
 
 
 def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1) -> Batch:
