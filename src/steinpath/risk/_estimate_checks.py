@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from steinpath._support.arrays import Array, root_mean_square, take, to_numpy
+from steinpath._support.arrays import Array, take, to_numpy
 from steinpath.algorithms._base import History, ProximalAlgorithm, ProximalMaps
 from steinpath.engine._batch import Batch
 from steinpath.engine._null_model import lam_max
@@ -26,24 +26,23 @@ _TIMES = 24
 
 
 def zero_coefficients(evidence: Evidence) -> Diagnostic | None:
-    """A penalty so large that all coefficients are zero at every iterate."""
+    """All coefficients are zero at every iterate, since the penalty is too large."""
     path = evidence.path
     lam = getattr(path.penalty, "lam", None)
     if lam is None or not isinstance(path.algorithm, ProximalAlgorithm):
         return None
-    relative, largest = 0.0, math.nan
+    relative, message = 0.0, "some coefficients are not zero"
     if not np.any(to_numpy(path.coef)):
         features, intercept = features_of(path.design), path.fit_intercept
         largest = lam_max(features, path.y, path.loss, path.penalty, intercept)
         relative = float(lam) / largest if largest > 0 else 0.0
-    return Diagnostic(
-        "zero coefficients",
-        relative,
-        1.001,  # the largest penalty of a grid is above lam_max by rounding
-        f"all coefficients are zero at every iterate: the penalty lam = {lam:.3g} is larger than "
-        f"lam_max = {largest:.3g}; use a smaller one (alpha = lam / √n in estimators), or "
-        "alpha='auto'",
-    )
+        message = (
+            f"all coefficients are zero at every iterate: the penalty lam = {lam:.3g} is larger "
+            f"than lam_max = {largest:.3g}; use a smaller one (alpha = lam / √n in estimators), or "
+            "alpha='auto'"
+        )
+    # the largest penalty of a grid is above lam_max by rounding
+    return Diagnostic("zero coefficients", relative, 1.001, message)
 
 
 def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
@@ -202,12 +201,11 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
     three and a half standard errors of the difference; and what is within two of the estimate's own
     does not show.
     """
-    risk, audit, chosen = evidence.risk, evidence.risk.audit, evidence.chosen
+    audit, chosen = evidence.risk.audit, evidence.chosen
     if audit is None:
         return None
     difference = to_numpy(audit.difference).astype(float)
-    visible = root_mean_square(difference[evidence.near]) > 2 * float(risk.stderr[chosen])
-    size = float(audit.significance[chosen]) if visible else 0.0
+    size = float(audit.significance[chosen]) if evidence.disagreement > 2 else 0.0
     by = f"{size:.1f} standard errors" if math.isfinite(size) else "beyond any doubt"
     return Diagnostic(
         "audit",
@@ -215,6 +213,6 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
         3.5,
         f"near the chosen iterate, {chosen}, the audited rows, when left out, cost "
         f"{difference[chosen]:+.2g} beside the estimate, {by}; the estimate was repaired by "
-        f"{float(audit.repair[chosen]):+.2g}, and its standard error allows for the rest, but other "
-        "penalties were compared without; use method='loo' or method='folds'",
+        f"{float(audit.repair[chosen]):+.2g}, and its standard error allows for the rest; other "
+        "penalties may have been compared without: use method='loo' or method='folds'",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steinpath._support.arrays import take, to_numpy
+from steinpath._support.arrays import root_mean_square, take, to_numpy
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 
@@ -22,6 +23,8 @@ _COMPARED, _COMPARISONS = 128, 2**23
 _MOST_ENTRIES = 4 * _COMPARISONS
 # Columns that are looked at together.
 _BLOCK = 128
+# Columns are much correlated above this, by at most so many rows; looked for among so many columns.
+_CORRELATED, _FOR_CORRELATIONS, _MOST_CORRELATED = 0.2, 500, 1000
 
 
 @dataclass(frozen=True)
@@ -126,23 +129,29 @@ class Evidence:
 
     @cached_property
     def shuffled_cosines(self) -> np.ndarray | None:
-        """The same once each column, or category, is shuffled by itself; None if X is too large."""
-        design = self.path.design
-        n, rng, rows = len(self.distinct), self.rng, self.rows
+        """The same once rows are put together from parts of other rows; None if X is too large.
+
+        A part is the columns of a category, or several columns that are much correlated.
+        """
         if not self.is_readable:
             return None
-        products, squares = np.zeros((len(rows), self.path.n_samples)), 0.0
+        design, rows, order = self.path.design, self.rows, self.distinct
+        parts = iter(_parts(design, order))
+        orders: dict[int, np.ndarray] = {}
+        products, squares = np.zeros((len(rows), self.path.n_samples)), np.zeros(1)
+        rng = self.rng
         for X, groups in blocks_of_columns(design):
-            for columns in groups:
-                kept = X[self.distinct[:, None], columns]
-                X[self.distinct[:, None], columns] = kept[rng.permutation(n)]
+            for columns, part in zip(groups, parts, strict=False):
+                if part not in orders:
+                    orders[part] = rng.permutation(len(order))
+                X[order[:, None], columns] = X[order[orders[part], None], columns]
             X -= X.mean(axis=0)
             products += X[rows] @ X.T
             squares = squares + (X**2).sum(axis=1)
-        return self.as_cosines(products, np.asarray(squares))
+        return self.as_cosines(products, squares)
 
     def as_cosines(self, products: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """Turn products of `rows` with all rows into cosines, those of an observation with itself 0.
+        """Turn products of `rows` with all rows into cosines; 0 within an observation.
 
         Rows at the mean have no direction.
         """
@@ -178,7 +187,32 @@ class Evidence:
     @cached_property
     def signs(self) -> np.ndarray:
         """Whether residuals are above (1) or below (-1) their median."""
-        return np.sign(self.residuals - np.median(self.residuals))
+        return np.asarray(np.sign(self.residuals - np.median(self.residuals)))
+
+    # ----- The estimate -----
+
+    @property
+    def own_effect(self) -> float:
+        """By what share of the estimate a row's own presence lowers its error.
+
+        This is the correction. A row that is the same again would lower it about as much.
+        """
+        risk, chosen = self.risk, self.chosen
+        value, train = float(risk.values[chosen]), float(risk.train[chosen])
+        if risk.centered:  # the values are differences, and no scale
+            return math.inf
+        return max(value - train, 0.0) / value if value > 0 else 0.0
+
+    @property
+    def disagreement(self) -> float:
+        """Of the audit with the estimate near the choice, in standard errors of the latter."""
+        audit, stderr = self.risk.audit, float(self.risk.stderr[self.chosen])
+        if audit is None:
+            return 0.0
+        size = root_mean_square(to_numpy(audit.difference).astype(float)[self.near])
+        if stderr > 0:
+            return size / stderr
+        return math.inf if size > 0 else 0.0
 
 
 def features_of(design: Design) -> Design:
@@ -216,6 +250,42 @@ def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[in
         size = sum(map(len, groups))
         yield X[:, :size], groups
         start += size
+
+
+def _parts(design: Design, order: np.ndarray) -> list[int]:
+    """Return for each column, or category, which part of a row it belongs to.
+
+    The most correlated ones come together first, as long as no part has more than half of them.
+    """
+    kept = order[np.linspace(0, len(order) - 1, min(len(order), _FOR_CORRELATIONS)).astype(int)]
+    columns, labels, count = [], [], 0
+    for X, groups in blocks_of_columns(design):
+        for group in groups:
+            columns.append(X[kept][:, group])
+            labels += [count] * len(group)
+            count += 1
+    part = list(range(count))
+    if len(labels) > _MOST_CORRELATED or count < 3:
+        return part
+    units = np.hstack(columns)
+    units -= units.mean(axis=0)
+    lengths = np.linalg.norm(units, axis=0)
+    units /= np.where(lengths > 1e-9 * lengths.max(initial=0), lengths, np.inf)
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    correlations = np.abs(units.T @ units)
+    for axis in (0, 1):
+        correlations = np.maximum.reduceat(correlations, starts, axis=axis)
+    by_chance = 4 / math.sqrt(len(kept))
+    first, second = np.nonzero(np.triu(correlations, 1) > max(_CORRELATED, by_chance))
+    strongest = np.argsort(-correlations[first, second], kind="stable")
+    members = {k: [k] for k in part}
+    for i, j in zip(first[strongest], second[strongest], strict=True):
+        a, b = part[i], part[j]
+        if a != b and len(members[a]) + len(members[b]) <= count / 2:
+            for k in members[b]:
+                part[k] = a
+            members[a] += members.pop(b)
+    return part
 
 
 def _categories(X: np.ndarray) -> list[list[int]]:

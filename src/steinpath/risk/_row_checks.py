@@ -1,4 +1,4 @@
-"""Checks of the rows: do they depend on each other, and do a few of them decide everything?
+"""Checks of the rows: whether they depend on each other, and whether a few decide everything.
 
 Rows that are alike, or like the ones before them, are no reason for doubt by themselves: few
 columns, columns with few values, squares and products of columns make independent rows alike, and
@@ -9,7 +9,7 @@ the residuals.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.special import betainccinv
@@ -19,16 +19,22 @@ from steinpath._support.arrays import to_numpy
 from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 
+# Share of the estimate by which dependent rows may make it too small.
+_EFFECT = 0.1
+# A fit is flexible if a row's own presence lowers its error by this share.
+_INFLUENTIAL = 0.3
 # Share of rows that may have near-duplicates.
 _FEW_DUPLICATES = 0.1
 # Near-duplicates of a row are at most so many, and closer than the next row by this factor.
-_MOST_DUPLICATES, _GAP = 8, 0.5
+_MOST_DUPLICATES, _GAP = 8, 1 / 3
 # Standard errors beyond which residuals of near-duplicates, or of neighbours, agree too often.
 _AGREE_IN_PAIRS, _AGREE_IN_ORDER = 3.0, 4.0
 # Pairs of rows from which agreement is told.
 _PAIRS = 20
 # How many rows apart two are that are compared with neighbours, at most.
 _APART = 10
+# Sorted values have fewer turning points than this share of those in random order.
+_FEW_TURNS = 0.6
 _GROUPS = (
     "hold out whole groups: sp.cross_validate_path(path, cv=GroupKFold(5), groups=labels), the "
     "splitter from sklearn.model_selection"
@@ -44,10 +50,12 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
 
     Independent rows in many dimensions point in different directions. A row is near another one
     if their cosine is above one half, and above what the largest of all would be by chance. Few
-    columns, or columns with few values, make rows alike that are no duplicates: as many are
-    allowed for as there would be if the columns were independent. Squares, products and nested
-    categories are not independent, so there has to be more: a gap, up to eight rows being twice as
-    near as any other; or residuals of the nearest pairs that agree in sign beyond chance.
+    columns, columns with few values, products and nested categories make independent rows alike:
+    as many are allowed for as there are among rows that were put together from parts of others.
+    There has to be a gap, too, up to eight rows being three times as near as any other; or
+    residuals of the nearest rows that agree in sign beyond chance; or a fit so flexible that its
+    residuals cannot tell. And it has to matter: leaving the near rows out as well could raise the
+    estimate by a tenth.
     """
     cosines = evidence.cosines
     # of a random direction in k dimensions, the squared cosine follows a beta law
@@ -55,24 +63,54 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     by_chance = math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size))
     limit = max(0.5, by_chance)
     share = found = float(np.mean(cosines.max(axis=1) > limit))
-    agreement = 0.0
+    agree, effect = False, math.inf
     if share > _FEW_DUPLICATES:
-        agreement = _agreement_of_the_nearest(evidence, limit)
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
-        alike = share - float(np.mean(expected.max(axis=1) > limit))
-        apart = float(_is_apart(cosines, limit).mean() - _is_apart(expected, limit).mean())
-        found = max(apart, alike if agreement > _AGREE_IN_PAIRS else min(alike, _FEW_DUPLICATES))
+        agree = _agreement_of_the_nearest(evidence, limit) > _AGREE_IN_PAIRS
+        told = agree or evidence.own_effect > _INFLUENTIAL
+        kinds = [_is_apart, _is_near] if told else [_is_apart]
+        excess, weight = max(_excess(kind, cosines, expected, limit) for kind in kinds)
+        effect = evidence.own_effect * weight if weight > 0 else 0.0
+        found = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
     return Diagnostic(
         "near-duplicate rows",
         max(found, 0.0),
         _FEW_DUPLICATES,
         f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
         f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
-        + (", and their residuals agree" if agreement > _AGREE_IN_PAIRS else "")
-        + ": if these are repeated measurements of the same unit, the error on new units is "
-        f"larger than estimated; {_GROUPS}",
+        f"{', and their residuals agree' if agree else ''}: if these are repeated measurements of "
+        f"the same units, the error on new units is larger than estimated{_by(effect)}; {_GROUPS}",
     )
+
+
+def _excess(
+    kind: Callable[[np.ndarray, float], np.ndarray],
+    cosines: np.ndarray,
+    expected: np.ndarray,
+    limit: float,
+) -> tuple[float, float]:
+    """Share of rows of a kind beyond what is expected; how many near rows they have, over all rows.
+
+    Up to eight near rows count, each by its squared cosine.
+    """
+    shares, weights = [], []
+    for each in (cosines, expected):
+        chosen = kind(each, limit)
+        nearest = -np.sort(-each, axis=1)[:, :_MOST_DUPLICATES]
+        near = np.where(nearest > limit, nearest**2, 0).sum(axis=1)
+        shares.append(float(chosen.mean()))
+        weights.append(float((chosen * near).mean()))
+    return shares[0] - shares[1], weights[0] - weights[1]
+
+
+def _is_near(cosines: np.ndarray, limit: float) -> np.ndarray:
+    """Whether any row is near each of the compared ones."""
+    return np.asarray(cosines.max(axis=1) > limit)
+
+
+def _by(effect: float) -> str:
+    return f" (by {effect:.0%} or so)" if effect < 1 else ""
 
 
 def _is_apart(cosines: np.ndarray, limit: float) -> np.ndarray:
@@ -105,7 +143,8 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     The mean cosine of neighbours is that of any two for independent rows, up to ``1 / √(m k)`` for
     m of them in k dimensions, of which four are beyond chance. Below 0.2 it does little harm. Rows
     that were sorted by some column are like their neighbours, too, but no more than like rows a
-    little further on, that column aside.
+    little further on, that column aside. And it has to matter: leaving the neighbours out as well
+    could raise the estimate by a tenth.
     """
     neighbour = dict(zip(evidence.distinct[:-1], evidence.distinct[1:], strict=True))
     inner = np.array([k for k, i in enumerate(evidence.rows) if i in neighbour], int)
@@ -116,8 +155,10 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     following = [neighbour[i] for i in evidence.rows[inner]]
     likeness = float(np.mean(cosines[np.arange(len(inner)), following]) - anyone)
     threshold = max(0.2, 4 / math.sqrt(len(inner) * evidence.dimension))
-    found = likeness
-    if likeness > threshold and evidence.is_readable:
+    found, effect = likeness, evidence.own_effect * 2 * likeness / max(1 - likeness, 0.01)
+    if likeness > threshold and effect < _EFFECT:
+        found = threshold
+    elif likeness > threshold and evidence.is_readable:
         columns = (X[evidence.distinct] for X, _ in blocks_of_columns(evidence.path.design))
         unsorted = (X[:, [not _is_sorted(x) for x in X.T]] for X in columns)
         if _local_likeness(unsorted) <= _AGREE_IN_ORDER:
@@ -127,7 +168,8 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         found,
         threshold,
         f"rows of X are like their neighbours (mean cosine {likeness:.2f} above that of any two): "
-        f"if they are a time series, the error on later rows is larger than estimated; {_IN_ORDER}",
+        f"if they are a time series, the error on later rows is larger than estimated"
+        f"{_by(effect)}; {_IN_ORDER}",
     )
 
 
@@ -137,7 +179,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     Signs of independent residuals agree as often as not, whatever their law: the agreement of
     n - 1 pairs has standard error ``1 / √(n - 1)``, of which four are beyond chance. In a file that
     was sorted by the target or by a feature, they have a trend: neighbours must then also be more
-    alike than rows a little further on. Given the target, predictions take the residuals' place.
+    alike than rows a little further on, and if it was by the target, their predictions as well.
     """
     signs = evidence.signs[evidence.distinct]
     agreement, count = _agreement(signs[1:] * signs[:-1])
@@ -148,9 +190,11 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         response = to_numpy(evidence.path.response).astype(float)
         key = _sorted_by(evidence, response)
         if key is not None:
-            values = response - evidence.residuals if key == "target" else evidence.residuals
-            if _local_likeness([values[evidence.distinct, None]]) <= _AGREE_IN_ORDER:
-                found = _AGREE_IN_ORDER
+            # given a sorted target, residuals and predictions have a trend, whose parts add up
+            series = [evidence.residuals]
+            series += [response - evidence.residuals] if key == "target" else []
+            local = [_local_likeness([values[evidence.distinct, None]]) for values in series]
+            found = agreement if min(local) > _AGREE_IN_ORDER else _AGREE_IN_ORDER
     return Diagnostic(
         "serial residuals",
         found,
@@ -167,9 +211,9 @@ def _share(agreement: float, count: int) -> float:
 
 
 def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
-    """What the rows are sorted by, the target or a column of X; None for neither."""
+    """Say what the rows are sorted by, the target or a column of X; None for neither."""
     order = evidence.distinct
-    if _is_sorted(response[order]):
+    if _in_pieces(response[order]):
         return "target"
     if not evidence.is_readable:
         return None
@@ -183,7 +227,7 @@ def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
 
 
 def _is_sorted(values: np.ndarray) -> bool:
-    """Whether neighbours differ by next to nothing: sorted values, or equal ones in one piece.
+    """Whether values are sorted, or equal ones stand together.
 
     This is von Neumann's ratio of the ranks: 1 on average in random order, ``6 / n²`` if sorted,
     and ``1 - r`` for an autocorrelation of r.
@@ -191,6 +235,24 @@ def _is_sorted(values: np.ndarray) -> bool:
     ranks = rankdata(values)
     spread = float(np.sum((ranks - ranks.mean()) ** 2))
     return float(np.sum(np.diff(ranks) ** 2)) <= 2 * max(0.005, 4 / len(ranks)) * spread
+
+
+def _in_pieces(values: np.ndarray) -> bool:
+    """Whether values are sorted, in one piece or a few, or the most frequent one stands together.
+
+    Values in pieces have few turning points. A random walk has three quarters of those that there
+    are in random order.
+    """
+    each, counts = np.unique(values, return_counts=True)
+    if _is_sorted(values) or _is_sorted(values == each[counts.argmax()]):
+        return True
+    shuffled = np.random.default_rng(0).permutation(values)
+    return _turning_points(values) < _FEW_TURNS * _turning_points(shuffled)
+
+
+def _turning_points(values: np.ndarray) -> int:
+    steps = np.sign(np.diff(values))
+    return int(np.count_nonzero(steps[1:] * steps[:-1] < 0))
 
 
 def _local_likeness(blocks: Iterable[np.ndarray]) -> float:
@@ -217,7 +279,8 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     The squared norms of Gaussian rows vary by ``2 / k`` in k effective dimensions, relative to
     their mean. What exceeds that by a quarter is a multivariate Student t with 12 degrees of
     freedom or fewer, on which the plain estimate is biased by several percent. With ``row_scale``,
-    they may vary by two before so few of them decide that no standard error holds.
+    they may vary by two before so few of them decide that no standard error holds; or by more if
+    the correction is a small part of the estimate, and an audit of all rows agrees with it.
     """
     squares, scaled = evidence.row_squares, evidence.risk.row_scale is not None
     if not evidence.corrected or not squares.any():
@@ -225,6 +288,11 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     natural = 2 / evidence.dimension
     spread = float(np.var(squares / squares.mean()))
     largest = math.sqrt(squares.max() / squares.mean())
+    threshold = natural + max(2.0 if scaled else 0.25, natural)
+    audit = evidence.risk.audit
+    checked = audit is not None and len(audit.rows) == len(squares)
+    harmless = evidence.own_effect < _EFFECT and evidence.disagreement < 2
+    found = min(spread, threshold) if scaled and checked and harmless else spread
     advice = (
         "row_scale allows for that, but a few rows decide the estimate and its standard error; "
         "transform heavy-tailed columns (log, sklearn.preprocessing.QuantileTransformer), or use "
@@ -234,8 +302,8 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     )
     return Diagnostic(
         "row norms",
-        spread,
-        natural + max(2.0 if scaled else 0.25, natural),
+        found,
+        threshold,
         f"row norms of X vary widely (the largest is {largest:.1f} times the average; the squares "
         f"vary by {spread:.2g}, those of Gaussian rows by {natural:.2g}): {advice}",
     )
