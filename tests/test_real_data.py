@@ -136,8 +136,6 @@ def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     assert abs(risk - exact) < stderr
 
 
-# a false alarm: products of features make independent rows look more alike than Gaussian ones
-@pytest.mark.filterwarnings("ignore:.*have a near copy among the others:UserWarning")
 @pytest.mark.parametrize(("kind", "loss", "cost"), ESTIMATORS.values(), ids=ESTIMATORS)
 def test_the_estimate_is_near_the_held_out_error(diabetes, kind, loss, cost):
     X, y = (data.to_numpy() for data in diabetes)

@@ -139,7 +139,7 @@ def test_what_counts_as_sorted():
     assert _is_sorted(-np.sort(values))
     assert _is_sorted(np.sort(values) > 0)
     assert _is_sorted(np.ones(400))
-    for series in (values, lfilter([1.0], [1.0, -0.9], values)):
+    for series in (values, lfilter([1.0], [1.0, -0.9], rng.standard_normal(400))):
         assert not _is_sorted(series)
         assert not _in_pieces(series)
     assert not _is_sorted(np.concatenate([np.sort(values[:200]), np.sort(values[200:])]))
@@ -176,7 +176,7 @@ def test_counts_of_observations_are_no_duplicates():
         weighted = model.fit(X, y, sample_weight=counts).warnings_
     assert weighted == ()
     # whereas rows that somebody repeated may be anything
-    repeated = np.repeat(np.arange(120), counts)
+    repeated = np.random.default_rng(2).permutation(np.repeat(np.arange(120), counts))
     with pytest.warns(UserWarning, match="near-duplicate"):
         model.fit(X[repeated], y[repeated])
 

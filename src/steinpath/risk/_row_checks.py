@@ -55,7 +55,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     There has to be a gap, too, up to eight rows being three times as near as any other; or
     residuals of the nearest rows that agree in sign beyond chance; or a fit so flexible that its
     residuals cannot tell. And it has to matter: leaving the near rows out as well could raise the
-    estimate by a tenth.
+    estimate by a tenth. Exact copies, of X and of a y with many values, are no doubt what they are.
     """
     cosines = evidence.cosines
     # of a random direction in k dimensions, the squared cosine follows a beta law
@@ -73,6 +73,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         excess, weight = max(_excess(kind, cosines, expected, limit) for kind in kinds)
         effect = evidence.own_effect * weight if weight > 0 else 0.0
         found = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
+        found = max(found, _share_of_copies(evidence))
     return Diagnostic(
         "near-duplicate rows",
         max(found, 0.0),
@@ -120,6 +121,15 @@ def _is_apart(cosines: np.ndarray, limit: float) -> np.ndarray:
     distances = np.sqrt(np.where(nearest < 1 - 1e-6, 1 - nearest, 0))  # the rest is rounding
     gaps = distances[:, :-1] < _GAP * distances[:, 1:]
     return np.asarray(np.any(gaps & (nearest[:, :-1] > limit), axis=1))
+
+
+def _share_of_copies(evidence: Evidence) -> float:
+    """Share of rows that are there again, response included; 0 if many responses are equal."""
+    response, cosines = to_numpy(evidence.path.response), evidence.cosines
+    equal = response[evidence.rows, None] == response
+    if equal.mean() > 0.05:
+        return 0.0
+    return float(np.mean(np.any(equal & (cosines > 1 - 1e-6), axis=1)))
 
 
 def _agreement_of_the_nearest(evidence: Evidence, limit: float) -> float:
