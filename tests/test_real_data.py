@@ -51,7 +51,7 @@ def pinball(residuals, q):
 
 
 # the households are in an order, and neighbours' errors are alike: the warning is right
-@pytest.mark.filterwarnings("ignore:errors of neighbouring rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:residuals of neighbouring rows:UserWarning")
 @pytest.mark.parametrize("q", [0.25, 0.75, 0.9])
 def test_quantiles_are_those_of_statsmodels(engel, q):
     X, y = engel
@@ -62,7 +62,7 @@ def test_quantiles_are_those_of_statsmodels(engel, q):
     assert pinball(y - model.predict(X), q) == pytest.approx(pinball(theirs.resid, q), rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:errors of neighbouring rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:residuals of neighbouring rows:UserWarning")
 def test_least_absolute_deviations_are_those_of_statsmodels(engel):
     X, y = engel
     model = sp.LADLasso(algorithm=LARGE_STEPS, random_state=0, **TO_THE_END).fit(X, y)

@@ -24,7 +24,7 @@ _EFFECT = 0.1
 # A fit is flexible if a row's own presence lowers its error by this share.
 _INFLUENTIAL = 0.3
 # Share of rows that may have near-duplicates.
-_FEW_DUPLICATES = 0.1
+_FEW_DUPLICATES = 0.2
 # Near-duplicates of a row are at most so many, and closer than the next row by this factor.
 _MOST_DUPLICATES, _GAP = 8, 1 / 3
 # Standard errors beyond which residuals of near-duplicates, or of neighbours, agree too often.
