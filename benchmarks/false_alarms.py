@@ -194,7 +194,34 @@ REAL = (
     *("teaching", "hitters", "meats", "chemical-yield"),
 )
 #: The verdict on each warning, and why.
-JUDGED: dict[tuple[str, str], tuple[bool, str]] = {}
+JUDGED: dict[tuple[str, str], tuple[bool, str]] = {
+    ("engel", "serial residuals"): (True, "households are listed in groups, not at random"),
+    ("stackloss", "few rows"): (True, "there are 21 days"),
+    ("fair", "serial residuals"): (False, "the file is sorted by whether the target is zero"),
+    ("flights", "near-duplicate rows"): (False, "a random sample; rare routes make rows alike"),
+    ("flights", "row norms"): (True, "rows of rare destinations; the estimate is often too low"),
+    ("chicago", "serial residuals"): (True, "days in their order, a time series"),
+    ("chicago", "serial rows"): (True, "days in their order, a time series"),
+    ("doctor-visits", "serial residuals"): (False, "the file is sorted by target, sex and age"),
+    ("medical-costs", "serial residuals"): (True, "members of a family follow each other"),
+    ("medical-costs", "serial rows"): (True, "members of a family follow each other"),
+    ("saratoga", "serial residuals"): (True, "houses of a neighbourhood follow each other"),
+    ("sacramento", "row norms"): (True, "zip codes with a few houses; often too low"),
+    ("sacramento", "near-duplicate rows"): (False, "houses of a zip code, at independent prices"),
+    ("concrete-cubes", "near-duplicate rows"): (True, "a mixture is measured at several ages"),
+    ("concrete-cubes", "serial rows"): (True, "mixtures of an experiment follow each other"),
+    ("concrete-cubes", "serial residuals"): (True, "mixtures of an experiment follow each other"),
+    ("concrete-cubes", "row norms"): (True, "cubes have heavy tails; a few rows decide"),
+    ("cars", "serial rows"): (True, "cars of the same model follow each other"),
+    ("cars", "serial residuals"): (True, "cars of the same model follow each other"),
+    ("cars", "near-duplicate rows"): (True, "cars of the same model"),
+    ("teaching", "audit"): (True, "a teacher has few courses: the correction is too small"),
+    ("teaching", "near-duplicate rows"): (True, "courses of the same teacher"),
+    ("teaching", "serial rows"): (True, "courses of a teacher follow each other"),
+    ("chemical-yield", "serial rows"): (True, "runs of a process, in their order"),
+    ("meats", "serial residuals"): (False, "half of the file is sorted by the target"),
+    ("computers", "near-duplicate rows"): (True, "the same offer, advertised again"),
+}
 
 
 def rows_of(name: str, most: int = 1500) -> tuple[np.ndarray, np.ndarray]:

@@ -3,8 +3,8 @@
 import ast
 import functools
 import importlib.util
-import math
 import inspect
+import math
 import re
 import textwrap
 from dataclasses import dataclass
