@@ -51,7 +51,7 @@ def pinball(residuals, q):
 
 
 # the households are in an order, and neighbours' errors are alike: the warning is right
-@pytest.mark.filterwarnings("ignore:errors of neighbouring rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:residuals of neighbouring rows:UserWarning")
 @pytest.mark.parametrize("q", [0.25, 0.75, 0.9])
 def test_quantiles_are_those_of_statsmodels(engel, q):
     X, y = engel
@@ -62,7 +62,7 @@ def test_quantiles_are_those_of_statsmodels(engel, q):
     assert pinball(y - model.predict(X), q) == pytest.approx(pinball(theirs.resid, q), rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:errors of neighbouring rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:residuals of neighbouring rows:UserWarning")
 def test_least_absolute_deviations_are_those_of_statsmodels(engel):
     X, y = engel
     model = sp.LADLasso(algorithm=LARGE_STEPS, random_state=0, **TO_THE_END).fit(X, y)
@@ -136,8 +136,6 @@ def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     assert abs(risk - exact) < stderr
 
 
-# a false alarm: products of features make independent rows look more alike than Gaussian ones
-@pytest.mark.filterwarnings("ignore:.*have a near copy among the others:UserWarning")
 @pytest.mark.parametrize(("kind", "loss", "cost"), ESTIMATORS.values(), ids=ESTIMATORS)
 def test_the_estimate_is_near_the_held_out_error(diabetes, kind, loss, cost):
     X, y = (data.to_numpy() for data in diabetes)

@@ -269,8 +269,12 @@ def test_what_it_says_of_itself():
     assert repr(path).endswith("n=60, p=12, intercept>")
     assert repr(path.design.features) == "<DistributedDesign of 60 × 12 in 5 blocks of rows>"
     risk = sp.estimate_risk(path)
-    assert {each.name for each in risk.diagnostics} >= {"step sizes", "probe noise"}
-    assert not {each.name for each in risk.diagnostics} & {"row sizes", "near copies", "movement"}
+    assert {each.name for each in risk.diagnostics} >= {"step sizes", "Monte Carlo error"}
+    assert not {each.name for each in risk.diagnostics} & {
+        "row norms",
+        "near-duplicate rows",
+        "movement",
+    }
     assert_threads_end(lambda: len(session_threads()) > 5)
     del path, risk
     assert_threads_end()

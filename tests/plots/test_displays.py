@@ -153,7 +153,7 @@ def test_weights_after_a_fit_without(data):
         sp.RiskPathDisplay.from_estimator(model)
 
 
-# Rows that are written out as often as they count are near copies of each other, and said to be.
+# Weights are said to be taken for counts.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_integer_weights(data):
     model = sp.LADLasso(n_alphas=3, n_iter=60, random_state=0)

@@ -37,12 +37,16 @@ class Design(ABC):
         How much each row counts, with mean 1; None if all count alike. `rmatmat` has them in it.
     out_of_core : bool
         Whether a product costs much more than its arithmetic, as where X is read from a file.
+    source_rows : ndarray of int of shape (n,) or None
+        Which observation each row stands for, where counts of observations were written out as
+        rows; None if each row is one.
     """
 
     shape: tuple[int, int]
     example: Array
     weights: Array | None = None
     out_of_core: bool = False
+    source_rows: np.ndarray | None = None
     _norm: tuple[float, float] | None = None  # where it is known, and its tolerance
 
     @abstractmethod

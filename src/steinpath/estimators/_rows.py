@@ -98,7 +98,7 @@ def prepare_rows(
         Precision of the design, to which an array is rounded when it has been standardised; that
         of X by default.
     """
-    X, y, weights = _weighted(X, y, sample_weight, needs_risk)
+    X, y, weights, sources = _weighted(X, y, sample_weight, needs_risk)
     lazy: ScalableDesign | None = None
     if _is_sparse(X):
         lazy = SparseDesign(X, any_size=standardize)
@@ -120,6 +120,7 @@ def prepare_rows(
         design = DenseDesign(columns if dtype is None else columns.astype(dtype))
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
+    design.source_rows = sources
     example = np.empty(0, dtype or own_dtype)
     y = check_array("y", y, ndim=1, reference=in_own_precision(y, example))
     return PreparedRows(X, y, weights, scale, means), design
@@ -144,9 +145,10 @@ def enough_precision(y: np.ndarray, numbers: float) -> Any:
 
 def _weighted(
     X: Any, y: np.ndarray, sample_weight: Any, needs_risk: bool
-) -> tuple[Any, np.ndarray, np.ndarray | None]:
+) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Return X, y, weights that are no counts, and which row was repeated for each that is."""
     if sample_weight is None:
-        return X, y, None
+        return X, y, None, None
     if np.iscomplexobj(sample_weight):
         raise TypeError("sample_weight must be real, got complex numbers")
     weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
@@ -156,9 +158,9 @@ def _weighted(
     if len(y) < 2:
         raise ValueError(f"sample_weight leaves n_samples = {len(y)}; two at least must count")
     if np.all(weights == weights[0]):
-        return X, y, None
+        return X, y, None, None
     if not needs_risk:  # only proportions matter
-        return X, y, weights / unit_of(largest(weights))
+        return X, y, weights / unit_of(largest(weights)), None
     if np.any(weights % 1):
         raise ValueError(
             "the risk of a fit to rows that count unequally is not known, so that nothing can be "
@@ -178,7 +180,7 @@ def _weighted(
         "and a number for alpha"
     )
     repeated = np.repeat(np.arange(len(y)), weights.astype(int))
-    return X[repeated], y[repeated], None
+    return X[repeated], y[repeated], None, repeated
 
 
 def _is_sparse(X: Any) -> bool:

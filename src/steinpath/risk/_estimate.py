@@ -89,7 +89,8 @@ class Risk:
     audit : Audit or None
         How the estimate compares with runs that leave rows out.
     diagnostics : tuple of Diagnostic
-        What was checked of the data, the path and the estimate; computed when asked for.
+        What was checked of the data, the path and the estimate near `best_iter`; computed when
+        asked for.
     warnings : tuple of str
         Messages of those diagnostics that say not to trust the estimate, in plain words. Checks
         of the rows are left out for designs that do not know their sizes.
@@ -139,7 +140,24 @@ class Risk:
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What was checked of the data, the path and the estimate."""
-        return diagnose(self)
+        return self.diagnose()
+
+    def diagnose(self, at: int | None = None) -> tuple[Diagnostic, ...]:
+        """Check the data, the path and the estimate near an iterate.
+
+        Parameters
+        ----------
+        at : int, optional
+            The iterate that was chosen; that with the smallest estimated risk by default.
+
+        Returns
+        -------
+        tuple of Diagnostic
+            Those that warn have a ``value`` above their ``threshold``.
+        """
+        if at is not None:
+            at = check_count("at", at, low=0, high=self.values.shape[0] - 1)
+        return diagnose(self, at)
 
     @property
     def warnings(self) -> tuple[str, ...]:

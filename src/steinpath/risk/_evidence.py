@@ -1,0 +1,304 @@
+"""What the checks of an estimate look at: its rows, their order, the iterates near the choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steinpath._support.arrays import root_mean_square, take, to_numpy
+from steinpath.design._base import Design
+from steinpath.design._transformed import InterceptDesign
+
+if TYPE_CHECKING:
+    from steinpath.risk._estimate import Risk
+
+# Rows that are compared with all others, and how many comparisons there may be.
+_COMPARED, _COMPARISONS = 128, 2**23
+# Entries of X up to which its columns are looked at one by one.
+_MOST_ENTRIES = 4 * _COMPARISONS
+# Columns that are looked at together.
+_BLOCK = 128
+# Columns are much correlated above this, by at most so many rows; looked for among so many columns.
+_CORRELATED, _FOR_CORRELATIONS, _MOST_CORRELATED = 0.2, 500, 1000
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One check of an estimate.
+
+    Attributes
+    ----------
+    name : str
+        What was checked.
+    value, threshold : float
+        The number found, and the largest that is no cause for concern.
+    message : str
+        What it means and what to do, in plain words.
+    meaning : str
+        What is asked, whatever the answer.
+    """
+
+    name: str
+    value: float
+    threshold: float
+    message: str
+    meaning: str = ""
+
+    @property
+    def warns(self) -> bool:
+        """Whether the value is beyond the threshold."""
+        return self.value > self.threshold
+
+
+class Evidence:
+    """A risk estimate, the iterate that was chosen, and what several checks want to know.
+
+    Parameters
+    ----------
+    risk : Risk
+        The estimate.
+    at : int, optional
+        The chosen iterate; that with the smallest estimated risk by default.
+    """
+
+    def __init__(self, risk: Risk, at: int | None = None):
+        self.risk, self.path = risk, risk.path
+        #: The chosen iterate.
+        self.chosen = risk.best_iter if at is None else at
+        #: Iterates that a choice could as well have fallen on: from half to twice the chosen one.
+        self.near = slice(self.chosen // 2, min(2 * self.chosen, self.path.n_iter) + 1)
+        #: Whether the estimate rests on the theory: leaving rows out needs none.
+        self.corrected = risk.method not in ("loo", "folds")
+        #: What to do about a correction that may be wrong.
+        self.advice = (
+            "check and repair it by an audit, audit=32, or use method='loo'"
+            if risk.audit is None
+            else "use method='loo', or an audit of more rows, such as audit=128"
+        )
+
+    # ----- The rows -----
+
+    @cached_property
+    def row_squares(self) -> np.ndarray:
+        """Squared norms of the rows of X as the path saw them: centred if it has an intercept."""
+        return to_numpy(self.path.design.row_squares()).astype(float)
+
+    @cached_property
+    def sources(self) -> np.ndarray | None:
+        """Which observation each row stands for, where weights were written out as rows."""
+        return features_of(self.path.design).source_rows
+
+    @cached_property
+    def distinct(self) -> np.ndarray:
+        """The first row of each observation, in their order: all rows, unless there are weights."""
+        if self.sources is None:
+            return np.arange(self.path.n_samples)
+        return np.sort(np.unique(self.sources, return_index=True)[1])
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Rows that are compared with all: a fixed sample, so that warnings are reproducible."""
+        n = self.path.n_samples
+        return self.rng.permutation(self.distinct)[: min(_COMPARED, _COMPARISONS // n + 1)]
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Random numbers, the same each time."""
+        return np.random.default_rng(0)
+
+    @cached_property
+    def cosines(self) -> np.ndarray:
+        """Cosines of `rows` with all rows, centred; 0 with themselves and with rows of zeros."""
+        design, rows = self.path.design, self.rows
+        n = self.path.n_samples
+        chosen = np.zeros((n, len(rows) + 1))
+        chosen[rows, np.arange(len(rows))] = 1.0
+        chosen[:, -1] = 1 / n
+        # the rows, their mean, and the products of both with all rows, by the products there are
+        block = design.adjoint(design.array(chosen))
+        products = to_numpy(design.forward(block)).astype(float).T
+        products, with_mean = products[:-1], products[-1]
+        products = products - with_mean - with_mean[rows, None] + with_mean.mean()
+        center = None if self.path.fit_intercept else block[:, -1]  # an intercept centres anyway
+        return self.as_cosines(products, to_numpy(design.row_squares(center)).astype(float))
+
+    @cached_property
+    def shuffled_cosines(self) -> np.ndarray | None:
+        """The same once rows are put together from parts of other rows; None if X is too large.
+
+        A part is the columns of a category, or several columns that are much correlated.
+        """
+        if not self.is_readable:
+            return None
+        design, rows, order = self.path.design, self.rows, self.distinct
+        parts = iter(_parts(design, order))
+        orders: dict[int, np.ndarray] = {}
+        products, squares = np.zeros((len(rows), self.path.n_samples)), np.zeros(1)
+        rng = self.rng
+        for X, groups in blocks_of_columns(design):
+            for columns, part in zip(groups, parts, strict=False):
+                if part not in orders:
+                    orders[part] = rng.permutation(len(order))
+                X[order[:, None], columns] = X[order[orders[part], None], columns]
+            X -= X.mean(axis=0)
+            products += X[rows] @ X.T
+            squares = squares + (X**2).sum(axis=1)
+        return self.as_cosines(products, squares)
+
+    def as_cosines(self, products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Turn products of `rows` with all rows into cosines; 0 within an observation.
+
+        Rows at the mean have no direction.
+        """
+        lengths = np.sqrt(np.where(squares > 1e-12 * squares.max(), squares, np.inf))
+        cosines = np.clip(products / lengths[self.rows, None] / lengths, -1, 1)
+        cosines[np.arange(len(self.rows)), self.rows] = 0.0
+        if self.sources is not None:  # copies by count are one observation
+            cosines[self.sources[self.rows, None] == self.sources] = 0.0
+        return np.asarray(cosines)
+
+    @cached_property
+    def dimension(self) -> float:
+        """Dimension in which random directions would be as much alike as those of the rows.
+
+        In k dimensions the squared cosine of two of them has mean ``1 / k`` and, unless k is
+        small, median 0.455 of it; the median does not mind a few copies.
+        """
+        middle = float(np.median(self.cosines**2))
+        return min(max(0.455 / middle, 1.0), self.path.n_features) if middle > 0 else 1.0
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether X is small enough to look at its columns one by one."""
+        return self.path.n_samples * self.path.n_features <= _MOST_ENTRIES
+
+    # ----- Their residuals -----
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        """Of the chosen iterate, corrected."""
+        return to_numpy(self.risk.residuals(self.chosen)).astype(float)
+
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """Whether residuals are above (1) or below (-1) their median."""
+        return np.asarray(np.sign(self.residuals - np.median(self.residuals)))
+
+    # ----- The estimate -----
+
+    @property
+    def own_effect(self) -> float:
+        """By what share of the estimate a row's own presence lowers its error.
+
+        This is the correction. A row that is the same again would lower it about as much.
+        """
+        risk, chosen = self.risk, self.chosen
+        value, train = float(risk.values[chosen]), float(risk.train[chosen])
+        if risk.centered:  # the values are differences, and no scale
+            return math.inf
+        return max(value - train, 0.0) / value if value > 0 else 0.0
+
+    @property
+    def disagreement(self) -> float:
+        """Of the audit with the estimate near the choice, in standard errors of the latter."""
+        audit, stderr = self.risk.audit, float(self.risk.stderr[self.chosen])
+        if audit is None:
+            return 0.0
+        size = root_mean_square(to_numpy(audit.difference).astype(float)[self.near])
+        if stderr > 0:
+            return size / stderr
+        return math.inf if size > 0 else 0.0
+
+
+def features_of(design: Design) -> Design:
+    """Return the design without the intercept, whose columns are the same up to their means."""
+    return design.features if isinstance(design, InterceptDesign) else design
+
+
+def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[int]]]]:
+    """Columns as arrays, some at a time, since of a sparse X not all fit; no category is cut."""
+    design = features_of(design)
+    n, p = design.shape
+    whole = None
+    if design.part(None, np.arange(1)) is None:  # by whichever product has the smaller identity
+        whole = (
+            design.forward(design.array(np.eye(p)))
+            if p <= n
+            else design.adjoint(design.array(np.eye(n))).T
+        )
+    start, width = 0, _BLOCK
+    while start < p:
+        columns = np.arange(start, min(start + width, p))
+        if whole is None:
+            part = design.part(None, columns)
+            assert part is not None
+            X = part.forward(part.array(np.eye(len(columns))))
+        else:
+            X = take(whole, columns, axis=1)
+        X = np.array(to_numpy(X), float)
+        groups = _categories(X)
+        if columns[-1] + 1 < p:  # the last group may go on
+            if len(groups) == 1:
+                width *= 2
+                continue
+            groups.pop()
+        size = sum(map(len, groups))
+        yield X[:, :size], groups
+        start += size
+
+
+def _parts(design: Design, order: np.ndarray) -> list[int]:
+    """Return for each column, or category, which part of a row it belongs to.
+
+    The most correlated ones come together first, as long as no part has more than half of them.
+    """
+    kept = order[np.linspace(0, len(order) - 1, min(len(order), _FOR_CORRELATIONS)).astype(int)]
+    columns, labels, count = [], [], 0
+    for X, groups in blocks_of_columns(design):
+        for group in groups:
+            columns.append(X[kept][:, group])
+            labels += [count] * len(group)
+            count += 1
+    part = list(range(count))
+    if len(labels) > _MOST_CORRELATED or count < 3:
+        return part
+    units = np.hstack(columns)
+    units -= units.mean(axis=0)
+    lengths = np.linalg.norm(units, axis=0)
+    units /= np.where(lengths > 1e-9 * lengths.max(initial=0), lengths, np.inf)
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    correlations = np.abs(units.T @ units)
+    for axis in (0, 1):
+        correlations = np.maximum.reduceat(correlations, starts, axis=axis)
+    by_chance = 4 / math.sqrt(len(kept))
+    first, second = np.nonzero(np.triu(correlations, 1) > max(_CORRELATED, by_chance))
+    strongest = np.argsort(-correlations[first, second], kind="stable")
+    members = {k: [k] for k in part}
+    for i, j in zip(first[strongest], second[strongest], strict=True):
+        a, b = part[i], part[j]
+        if a != b and len(members[a]) + len(members[b]) <= count / 2:
+            for k in members[b]:
+                part[k] = a
+            members[a] += members.pop(b)
+    return part
+
+
+def _categories(X: np.ndarray) -> list[list[int]]:
+    """Return the columns, those together that follow each other and say one of several things."""
+    groups: list[list[int]] = []
+    taken = np.ones(len(X), bool)  # by one of the columns of the last group
+    for j, column in enumerate(X.T):
+        above = column > column.min()
+        binary = bool(np.all(column[above] == column.max()))
+        if groups and binary and not np.any(taken & above):
+            groups[-1].append(j)
+            taken |= above
+        else:
+            groups.append([j])
+            taken = above if binary else np.ones(len(X), bool)
+    return groups

@@ -1,0 +1,353 @@
+"""Checks of the rows: whether they depend on each other, and whether a few decide everything.
+
+Rows that are alike, or like the ones before them, are no reason for doubt by themselves: few
+columns, columns with few values, squares and products of columns make independent rows alike, and
+so does sorting a file. So likeness is compared with what independent rows would show, and with
+the residuals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from scipy.special import betainccinv
+from scipy.stats import rankdata
+
+from steinpath._support.arrays import to_numpy
+from steinpath.problem._scoring import Criterion
+from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
+
+# Share of the estimate by which dependent rows may make it too small.
+_EFFECT = 0.1
+# A fit is flexible if a row's own presence lowers its error by this share.
+_INFLUENTIAL = 0.3
+# Share of rows that may have near-duplicates.
+_FEW_DUPLICATES = 0.2
+# Near-duplicates of a row are at most so many, and closer than the next row by this factor.
+_MOST_DUPLICATES, _GAP = 8, 1 / 3
+# Standard errors beyond which residuals of near-duplicates, or of neighbours, agree too often.
+_AGREE_IN_PAIRS, _AGREE_IN_ORDER = 3.0, 4.0
+# Pairs of rows from which agreement is told.
+_PAIRS = 20
+# How many rows apart two are that are compared with neighbours, at most.
+_APART = 10
+# Sorted values have fewer turning points than this share of those in random order.
+_FEW_TURNS = 0.6
+_GROUPS = (
+    "hold out whole groups: sp.cross_validate_path(path, cv=GroupKFold(5), groups=labels), the "
+    "splitter from sklearn.model_selection"
+)
+_IN_ORDER = (
+    "hold out the end of the series: sp.cross_validate_path(path, cv=TimeSeriesSplit(5)), the "
+    "splitter from sklearn.model_selection"
+)
+
+
+def near_duplicates(evidence: Evidence) -> Diagnostic | None:
+    """Near-duplicate rows: one that is left out is still there.
+
+    Independent rows in many dimensions point in different directions. A row is near another one
+    if their cosine is above one half, and above what the largest of all would be by chance. Few
+    columns, columns with few values, products and nested categories make independent rows alike:
+    as many are allowed for as there are among rows that were put together from parts of others.
+    There has to be a gap, too, up to eight rows being three times as near as any other; or
+    residuals of the nearest rows that agree in sign beyond chance; or a fit so flexible that its
+    residuals cannot tell. And it has to matter: leaving the near rows out as well could raise the
+    estimate by a tenth. Exact copies, of X and of a y with many values, are no doubt what they are.
+    """
+    cosines = evidence.cosines
+    # of a random direction in k dimensions, the squared cosine follows a beta law
+    other = max(evidence.dimension - 1, 1e-3)
+    by_chance = math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size))
+    limit = max(0.5, by_chance)
+    share = found = float(np.mean(cosines.max(axis=1) > limit))
+    agree, effect = False, math.inf
+    if share > _FEW_DUPLICATES:
+        shuffled = evidence.shuffled_cosines
+        expected = np.zeros((1, 1)) if shuffled is None else shuffled
+        agree = _agreement_of_the_nearest(evidence, limit) > _AGREE_IN_PAIRS
+        told = agree or evidence.own_effect > _INFLUENTIAL
+        kinds = [_is_apart, _is_near] if told else [_is_apart]
+        excess, weight = max(_excess(kind, cosines, expected, limit) for kind in kinds)
+        effect = evidence.own_effect * weight if weight > 0 else 0.0
+        found = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
+        found = max(found, _share_of_copies(evidence))
+    return Diagnostic(
+        "near-duplicate rows",
+        max(found, 0.0),
+        _FEW_DUPLICATES,
+        f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
+        f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
+        f"{', and their residuals agree' if agree else ''}: if these are repeated measurements of "
+        f"the same units, the error on new units is larger than estimated{_by(effect)}; {_GROUPS}",
+    )
+
+
+def _excess(
+    kind: Callable[[np.ndarray, float], np.ndarray],
+    cosines: np.ndarray,
+    expected: np.ndarray,
+    limit: float,
+) -> tuple[float, float]:
+    """Share of rows of a kind beyond what is expected; how many near rows they have, over all rows.
+
+    Up to eight near rows count, each by its squared cosine.
+    """
+    shares, weights = [], []
+    for each in (cosines, expected):
+        chosen = kind(each, limit)
+        nearest = -np.sort(-each, axis=1)[:, :_MOST_DUPLICATES]
+        near = np.where(nearest > limit, nearest**2, 0).sum(axis=1)
+        shares.append(float(chosen.mean()))
+        weights.append(float((chosen * near).mean()))
+    return shares[0] - shares[1], weights[0] - weights[1]
+
+
+def _is_near(cosines: np.ndarray, limit: float) -> np.ndarray:
+    """Whether any row is near each of the compared ones."""
+    return np.asarray(cosines.max(axis=1) > limit)
+
+
+def _by(effect: float) -> str:
+    return f" (by {effect:.0%} or so)" if effect < 1 else ""
+
+
+def _is_apart(cosines: np.ndarray, limit: float) -> np.ndarray:
+    """Whether a few rows are much nearer to each of the compared ones than all others."""
+    count = min(_MOST_DUPLICATES + 1, cosines.shape[1])
+    nearest = -np.sort(-cosines, axis=1)[:, :count]
+    distances = np.sqrt(np.where(nearest < 1 - 1e-6, 1 - nearest, 0))  # the rest is rounding
+    gaps = distances[:, :-1] < _GAP * distances[:, 1:]
+    return np.asarray(np.any(gaps & (nearest[:, :-1] > limit), axis=1))
+
+
+def _share_of_copies(evidence: Evidence) -> float:
+    """Share of rows that are there again, response included; 0 if many responses are equal."""
+    response, cosines = to_numpy(evidence.path.response), evidence.cosines
+    equal = response[evidence.rows, None] == response
+    if equal.mean() > 0.05:
+        return 0.0
+    return float(np.mean(np.any(equal & (cosines > 1 - 1e-6), axis=1)))
+
+
+def _agreement_of_the_nearest(evidence: Evidence, limit: float) -> float:
+    """How often residuals of the nearest rows agree in sign, in standard errors beyond chance."""
+    cosines, rows = evidence.cosines, evidence.rows
+    near = np.flatnonzero(cosines.max(axis=1) > limit)
+    pairs = np.sort([rows[near], cosines[near].argmax(axis=1)], axis=0)
+    first, second = np.unique(pairs, axis=1)
+    return _agreement(evidence.signs[first] * evidence.signs[second])[0]
+
+
+def _agreement(products: np.ndarray) -> tuple[float, int]:
+    """Sum of products of signs over its standard error, if they are independent; their number."""
+    count = int(np.count_nonzero(products))
+    return float(products.sum() / math.sqrt(count)) if count else 0.0, count
+
+
+def serial_rows(evidence: Evidence) -> Diagnostic | None:
+    """Rows that are like the ones before them, as in a time series.
+
+    The mean cosine of neighbours is that of any two for independent rows, up to ``1 / √(m k)`` for
+    m of them in k dimensions, of which four are beyond chance. Below 0.2 it does little harm. Rows
+    that were sorted by some column are like their neighbours, too, but no more than like rows a
+    little further on, that column aside. And it has to matter: leaving the neighbours out as well
+    could raise the estimate by a tenth.
+    """
+    neighbour = dict(zip(evidence.distinct[:-1], evidence.distinct[1:], strict=True))
+    inner = np.array([k for k, i in enumerate(evidence.rows) if i in neighbour], int)
+    if len(inner) < _PAIRS:
+        return None
+    cosines = evidence.cosines[inner]
+    anyone = cosines.sum() / (cosines.size - len(inner))  # its own, which is 0, not counted
+    following = [neighbour[i] for i in evidence.rows[inner]]
+    likeness = float(np.mean(cosines[np.arange(len(inner)), following]) - anyone)
+    threshold = max(0.2, 4 / math.sqrt(len(inner) * evidence.dimension))
+    found, effect = likeness, evidence.own_effect * 2 * likeness / max(1 - likeness, 0.01)
+    if likeness > threshold and effect < _EFFECT:
+        found = threshold
+    elif likeness > threshold and evidence.is_readable:
+        columns = (X[evidence.distinct] for X, _ in blocks_of_columns(evidence.path.design))
+        unsorted = (X[:, [not _is_sorted(x) for x in X.T]] for X in columns)
+        if _local_likeness(unsorted) <= _AGREE_IN_ORDER:
+            found = threshold
+    return Diagnostic(
+        "serial rows",
+        found,
+        threshold,
+        f"rows of X are like their neighbours (mean cosine {likeness:.2f} above that of any two): "
+        f"if they are a time series, the error on later rows is larger than estimated"
+        f"{_by(effect)}; {_IN_ORDER}",
+    )
+
+
+def serial_residuals(evidence: Evidence) -> Diagnostic | None:
+    """Residuals of neighbouring rows with the same sign too often, as in a time series.
+
+    Signs of independent residuals agree as often as not, whatever their law: the agreement of
+    n - 1 pairs has standard error ``1 / √(n - 1)``, of which four are beyond chance. In a file that
+    was sorted by the target or by a feature, they have a trend: neighbours must then also be more
+    alike than rows a little further on, and if it was by the target, their predictions as well.
+    """
+    signs = evidence.signs[evidence.distinct]
+    agreement, count = _agreement(signs[1:] * signs[:-1])
+    if count < _PAIRS:
+        return None
+    found = agreement
+    if agreement > _AGREE_IN_ORDER:
+        response = to_numpy(evidence.path.response).astype(float)
+        key = _sorted_by(evidence, response)
+        if key is not None:
+            # given a sorted target, residuals and predictions have a trend, whose parts add up
+            series = [evidence.residuals]
+            series += [response - evidence.residuals] if key == "target" else []
+            local = [_local_likeness([values[evidence.distinct, None]]) for values in series]
+            found = agreement if min(local) > _AGREE_IN_ORDER else _AGREE_IN_ORDER
+    return Diagnostic(
+        "serial residuals",
+        found,
+        _AGREE_IN_ORDER,
+        f"residuals of neighbouring rows have the same sign in {_share(agreement, count):.0%} of "
+        "all cases: if the order of the rows means something (time, batches), they are not "
+        "independent, and the estimate or its standard error is too small; for batches, "
+        f"{_GROUPS}; for a time series, use cv=TimeSeriesSplit(5)",
+    )
+
+
+def _share(agreement: float, count: int) -> float:
+    return (1 + agreement / math.sqrt(count)) / 2
+
+
+def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
+    """Say what the rows are sorted by, the target or a column of X; None for neither."""
+    order = evidence.distinct
+    if _in_pieces(response[order]):
+        return "target"
+    if not evidence.is_readable:
+        return None
+    try:
+        for X, _ in blocks_of_columns(evidence.path.design):
+            if any(_is_sorted(x) for x in X[order].T):
+                return "column"
+    except NotImplementedError:  # a design that does not show its columns
+        pass
+    return None
+
+
+def _is_sorted(values: np.ndarray) -> bool:
+    """Whether values are sorted, or equal ones stand together.
+
+    This is von Neumann's ratio of the ranks: 1 on average in random order, ``6 / n²`` if sorted,
+    and ``1 - r`` for an autocorrelation of r.
+    """
+    ranks = rankdata(values)
+    spread = float(np.sum((ranks - ranks.mean()) ** 2))
+    return float(np.sum(np.diff(ranks) ** 2)) <= 2 * max(0.005, 4 / len(ranks)) * spread
+
+
+def _in_pieces(values: np.ndarray) -> bool:
+    """Whether values are sorted, in one piece or a few, or the most frequent one stands together.
+
+    Values in pieces have few turning points. A random walk has three quarters of those that there
+    are in random order.
+    """
+    each, counts = np.unique(values, return_counts=True)
+    if _is_sorted(values) or _is_sorted(values == each[counts.argmax()]):
+        return True
+    shuffled = np.random.default_rng(0).permutation(values)
+    return _turning_points(values) < _FEW_TURNS * _turning_points(shuffled)
+
+
+def _turning_points(values: np.ndarray) -> int:
+    steps = np.sign(np.diff(values))
+    return int(np.count_nonzero(steps[1:] * steps[:-1] < 0))
+
+
+def _local_likeness(blocks: Iterable[np.ndarray]) -> float:
+    """How often rows are nearer to their neighbours than to rows ten apart, in standard errors.
+
+    Each is compared with the mean of the two on either side of it, so that a trend cancels. For
+    independent rows both are equally likely; comparisons overlap, which makes the standard error
+    larger by a quarter at most.
+    """
+    near, far = np.zeros(1), np.zeros(1)
+    for X in blocks:
+        apart = min(_APART, len(X) // 10)
+        middle = np.arange(apart, len(X) - apart)
+        near, far = (
+            total + ((X[middle] - (X[middle - by] + X[middle + by]) / 2) ** 2).sum(axis=1)
+            for total, by in ((near, 1), (far, apart))
+        )
+    return _agreement(np.sign(far - near))[0] / 1.25
+
+
+def row_norms(evidence: Evidence) -> Diagnostic | None:
+    """Row norms that vary widely: the plain correction is the same for all rows.
+
+    The squared norms of Gaussian rows vary by ``2 / k`` in k effective dimensions, relative to
+    their mean. What exceeds that by a quarter is a multivariate Student t with 12 degrees of
+    freedom or fewer, on which the plain estimate is biased by several percent. With ``row_scale``,
+    they may vary by two before so few of them decide that no standard error holds; or by more if
+    the correction is a small part of the estimate, and an audit of all rows agrees with it.
+    """
+    squares, scaled = evidence.row_squares, evidence.risk.row_scale is not None
+    if not evidence.corrected or not squares.any():
+        return None
+    natural = 2 / evidence.dimension
+    spread = float(np.var(squares / squares.mean()))
+    largest = math.sqrt(squares.max() / squares.mean())
+    threshold = natural + max(2.0 if scaled else 0.25, natural)
+    audit = evidence.risk.audit
+    checked = audit is not None and len(audit.rows) == len(squares)
+    harmless = evidence.own_effect < _EFFECT and evidence.disagreement < 2
+    found = min(spread, threshold) if scaled and checked and harmless else spread
+    advice = (
+        "row_scale allows for that, but a few rows decide the estimate and its standard error; "
+        "transform heavy-tailed columns (log, sklearn.preprocessing.QuantileTransformer), or use "
+        "method='loo'"
+        if scaled
+        else "the estimate may be too low; use row_scale='norm', or row_scale='auto' with audit=32"
+    )
+    return Diagnostic(
+        "row norms",
+        found,
+        threshold,
+        f"row norms of X vary widely (the largest is {largest:.1f} times the average; the squares "
+        f"vary by {spread:.2g}, those of Gaussian rows by {natural:.2g}): {advice}",
+    )
+
+
+def dominant_row(evidence: Evidence) -> Diagnostic | None:
+    """One row that has most of the variation of y: errors and their standard errors hang on it."""
+    response, criterion = to_numpy(evidence.path.response).astype(float), evidence.risk.criterion
+    deviations = np.abs(response - np.median(response))
+    if len(response) < 10 or not deviations.any():
+        return None
+    deviations /= deviations.max()
+    squared = isinstance(criterion, Criterion) and criterion.name == "squared"
+    if squared:
+        deviations = deviations**2
+    row, share = int(np.argmax(deviations)), float(1 / deviations.sum())
+    what = "squared" if squared else "absolute"
+    return Diagnostic(
+        "dominant row",
+        share,
+        0.5,
+        f"row {row} has {share:.0%} of the {what} deviations of y from the median: the error and "
+        "its standard error hang on this one row; check it"
+        + (", or use a robust loss such as sp.LAD()" if squared else ""),
+    )
+
+
+def few_rows(evidence: Evidence) -> Diagnostic | None:
+    """Too few observations for a standard error, let alone for a limit theorem."""
+    n = len(evidence.distinct)
+    return Diagnostic(
+        "few rows",
+        1 / n,
+        1 / 30,
+        f"with {n} observations the standard errors are themselves uncertain; collect more rows, "
+        "or take differences between models for what they are, rough",
+    )
