@@ -21,12 +21,12 @@ from steinpath.problem._penalties import Penalty
 
 #: Ratios that are tried, for so many iterations.
 RATIOS = tuple(float(x) for x in 10.0 ** np.arange(-2, 0.51, 0.5))
-ITERATIONS = 24
+ITERATIONS = 32
 # Iterates at the end, over whose objectives the mean is taken: single ones oscillate.
-_LAST = 12
-# Of ratios whose objectives are as close as this to the lowest, the one nearest to 1 is taken: very
-# unequal steps are slow later on.
-_CLOSE = 2e-4
+_LAST = 16
+# Ratios whose objectives have fallen by all but this share of the most that any has: of these, the
+# one nearest to 1 is taken, since very unequal steps are slow later on.
+_CLOSE = 1e-3
 
 
 def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1) -> Batch:
@@ -59,10 +59,14 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
         steps[name] = one.design.array(sizes)[:, None]
     own = [each for each in kinds for _ in RATIOS]
     tried = replace(algorithm, ratio=1.0, **steps)  # type: ignore[type-var]
+    at_start = float(one.loss.value(copied(one.target[:, 0, 0]), one.rows))
     found = _objectives(one, own, tried).reshape(len(kinds), len(RATIOS))
     lowest = found.min(axis=1, keepdims=True)
-    behind = np.mean(found / np.where((lowest > 0) & np.isfinite(lowest), lowest, 1.0), axis=0)
-    close = np.flatnonzero(behind <= (1 + _CLOSE) * behind.min())
+    fallen = at_start - lowest
+    with np.errstate(invalid="ignore"):  # infinite objectives are as far behind as any can be
+        behind = (found - lowest) / np.where(fallen > 0, fallen, np.inf)
+    behind = np.mean(np.where(np.isnan(behind), np.inf, behind), axis=0)
+    close = np.flatnonzero(behind <= behind.min() + _CLOSE)
     return min((RATIOS[k] for k in close), key=lambda ratio: abs(math.log(ratio)))
 
 
