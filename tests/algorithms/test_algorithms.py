@@ -105,6 +105,34 @@ FIXED = [
 ]
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, np.array([[0.2], [0.9]])], ids=str)
+def test_steps_on_fewer_rows_are_safe(share):
+    """A part of the rows may have the norm of all of them, while its n is smaller."""
+    for algorithm, most in (
+        (sp.ChambollePock(0.5, 1.9), 4 / 3),
+        (sp.ChambollePock(0.5, 1.9, relaxation=1.5), 1.0),
+        (sp.HalpernPDHG(0.5, 1.9), 1.0),
+        (sp.LinearizedADMM(0.5, 1.9), 4 / 3),
+    ):
+        fewer = algorithm.on_fewer_rows(share)
+        first, second = (getattr(fewer, name) for name in algorithm.steps)
+        assert np.all(first * second / share <= most + 1e-12)
+        assert np.all(first / second == pytest.approx(0.5 / 1.9))
+    assert np.all(sp.ProximalGradient(1.0).on_fewer_rows(share).step / share <= 2)
+    assert np.all(sp.FISTA(1.0).on_fewer_rows(share).step / share <= 1)
+
+
+@pytest.mark.parametrize("cv", [2, 3, 10])
+def test_folds_do_not_diverge(cv):
+    """One row has nearly the whole norm of X, in whatever fold it is."""
+    X, y, _ = draw(40, 5)
+    X[7] *= 30
+    for algorithm in (sp.HalpernPDHG(), sp.ChambollePock(), sp.LinearizedADMM()):
+        path = sp.run(X, y, sp.SquareRoot(), sp.Lasso(0.01), algorithm, n_iter=200)
+        values = sp.cross_validate_path(path, cv, "absolute", rng=0).values
+        assert values[-1] < 3 * values[0]
+
+
 @pytest.mark.parametrize("algorithm", FIXED, ids=repr)
 def test_maps_of_members_that_leave_rows_out_are_those_of_the_rows_they_keep(algorithm):
     """Of two members with a penalty each, three runs that leave some rows out."""
@@ -122,7 +150,8 @@ def test_maps_of_members_that_leave_rows_out_are_those_of_the_rows_they_keep(alg
         primal = part.primal(2, History(b), History(eta))
         for k in range(6):
             rows, own = kept[:, k % 3], slice(k, k + 1)
-            alone = algorithm.maps(loss, sp.Lasso(lams[k // 3]), Rows(int(rows.sum())))
+            safe = algorithm.on_fewer_rows(rows.sum() / total)
+            alone = safe.maps(loss, sp.Lasso(lams[k // 3]), Rows(int(rows.sum())))
             expected = alone.dual(2, *(History(each[:, rows, own]) for each in (u, v)))
             np.testing.assert_allclose(dual[rows, own], expected)
             expected = alone.primal(2, *(History(each[:, :, own]) for each in (b, eta)))

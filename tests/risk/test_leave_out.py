@@ -50,6 +50,11 @@ PROBLEMS = pytest.mark.parametrize(
 SAME_STEPS = pytest.mark.filterwarnings("ignore:.*may diverge")
 
 
+def safe(algorithm, share):
+    """An algorithm with steps for a share of the rows; a recursion has none that could be known."""
+    return algorithm.on_fewer_rows(share) if hasattr(algorithm, "on_fewer_rows") else algorithm
+
+
 def fits(X, path, rows, total):
     """What a run on some rows alone, with a path's step sizes, predicts for all rows.
 
@@ -64,7 +69,8 @@ def fits(X, path, rows, total):
         start = np.median(y[rows])
     X_rows = np.concatenate([X[rows], np.zeros((missing, X.shape[1]))])
     y_rows = np.concatenate([y[rows] - start, np.zeros(missing)])
-    run = sp.run(X_rows, y_rows, path.loss, penalty, path.algorithm, path.n_iter)
+    algorithm = safe(path.algorithm, total / len(path.y))
+    run = sp.run(X_rows, y_rows, path.loss, penalty, algorithm, path.n_iter)
     return start + run.coef @ X.T
 
 
@@ -259,8 +265,9 @@ def far_from_zero(n=23, p=6):
 
 
 def refit(X, path, rows, algorithm=None, penalty=None):
-    """What a user's own run on some rows alone, with a path's step sizes, predicts for all rows."""
-    algorithm, penalty = algorithm or path.algorithm, penalty or path.penalty
+    """What a user's own run on some rows alone, with safe step sizes, predicts for all rows."""
+    algorithm = algorithm or safe(path.algorithm, len(X[rows]) / len(X))
+    penalty = penalty or path.penalty
     run = sp.run(
         *(X[rows], path.y[rows], path.loss, penalty, algorithm, path.n_iter),
         fit_intercept=path.fit_intercept,

@@ -203,8 +203,12 @@ class ProximalMaps(Maps):
         return self.primal_update(self.primal_map, t, b, eta)
 
     def on(self, rows: Rows, members: int) -> ProximalMaps:
-        penalty = self.primal_map.penalty.repeated(members)
-        return self.algorithm.repeated(members).maps(self.dual_map.loss, penalty, rows)
+        penalty, algorithm = self.primal_map.penalty.repeated(members), self.algorithm
+        share = rows.count / self.dual_map.rows.count
+        algorithm = algorithm.repeated(members)
+        if not isinstance(share, float) or share != 1:
+            algorithm = algorithm.on_fewer_rows(share)
+        return algorithm.maps(self.dual_map.loss, penalty, rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         return self._tangent(self.dual_update, self.dual_map, t, u, v)
@@ -392,6 +396,14 @@ class ProximalAlgorithm(Algorithm):
             return f"the step sizes are too large ({formula} = {value:.4g}, at most {limit:g})"
         return "X or y have entries too large to square; rescale them"
 
+    def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
+        """Return the algorithm with steps that are safe on any such share of the rows.
+
+        A part of the rows may have the norm of all of them, while its n is smaller: what is safe
+        for all rows may be beyond the limit by that share.
+        """
+        return self
+
     def member(self, k: int) -> ProximalAlgorithm:
         """Return the algorithm of one member, if members have step sizes of their own."""
         own = {name: float(x[k, 0]) for name, x in self._own_steps().items()}
@@ -461,6 +473,14 @@ class PrimalDual(ProximalAlgorithm):
         found = zip(self.steps, (sigma * unit, tau / unit), strict=True)
         return replace(self, **dict(found))  # type: ignore[type-var]
 
+    #: How many times its limit `stability` may be before the algorithm diverges.
+    slack: float = 1.0
+
+    def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
+        factor = at_most_one(self.slack * share) ** 0.5
+        found = {name: getattr(self, name) * factor for name in self.steps}
+        return replace(self, **found)  # type: ignore[type-var]
+
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
         step, unit = getattr(self, self.steps[0]), self.dual_unit(rows)
         inverse = rows.root * unit / step
@@ -473,6 +493,11 @@ class PrimalDual(ProximalAlgorithm):
         product = getattr(self, self.steps[0]) * getattr(self, self.steps[1])
         value = largest_of(product) * curvature(design)
         return f"{' * '.join(self.steps)} * ‖X‖² / n", value, 1.0
+
+
+def at_most_one(value: Any) -> Any:
+    """Return a number, or each of an array's, cut off at 1."""
+    return clip(value, 0.0, 1.0) if hasattr(value, "ndim") else min(value, 1.0)
 
 
 def largest_of(step: Any) -> float:

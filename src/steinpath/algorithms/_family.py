@@ -14,6 +14,7 @@ from steinpath.algorithms._base import (
     PrimalDual,
     Prox,
     ProximalAlgorithm,
+    at_most_one,
     before,
     curvature,
     largest_of,
@@ -66,6 +67,11 @@ class ChambollePock(PrimalDual):
         store_number(self, "relaxation", low=0, high=2, open_low=True, open_high=True)
         if self.relaxation != 1 and self.theta != 1:
             raise ValueError("relaxation other than 1 needs theta = 1")
+
+    @property
+    def slack(self) -> float:  # type: ignore[override]
+        """Four thirds without over-relaxation (Li and Yan, 2021)."""
+        return 4 / 3 if self.relaxation == 1 else 1.0
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         # with over-relaxation, the unrelaxed b̂ was at v̂ = v⁻ + (v - v⁻) / relaxation
@@ -169,6 +175,7 @@ class LinearizedADMM(PrimalDual):
     ratio: Any = 1.0
 
     steps = ("rho", "alpha")
+    slack = 4 / 3
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         return prox(u[-1] - self.rho * (2 * v[-1] - before(v)))
@@ -220,6 +227,9 @@ class ProximalGradient(ProximalAlgorithm):
         norm = design.norm()
         step = 0.99 * design.n_rows / (smoothness * norm**2) if norm else 1.0
         return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.n_rows)))
+
+    def on_fewer_rows(self, share: Any) -> ProximalGradient:
+        return replace(self, step=self.step * at_most_one(self.limit * share))
 
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
         return DualMap(loss, rows, step=0.0, factor=rows.root)

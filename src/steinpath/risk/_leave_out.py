@@ -60,8 +60,9 @@ def predictions_without(
 ) -> Iterator[Array]:
     """Run the algorithm of a batch again without some of the rows, as long as it is asked to.
 
-    Each run keeps the step sizes, and is otherwise that of a user who never had the rows: columns
-    are centred by those that are kept, and so is the start of the intercept.
+    Each run is that of a user who never had the rows: columns are centred by those that are kept,
+    and so is the start of the intercept. The step sizes are those of the batch, made smaller where
+    they would not be safe for a part of its rows.
 
     Parameters
     ----------
@@ -403,8 +404,9 @@ def cross_validate_path(
 ) -> Validation:
     """Cross-validate every iterate of a path, all splits being columns of the same products.
 
-    Each split runs the path's algorithm, with its step sizes, on the rows it trains on: they alone
-    centre the columns, and say where the intercept starts.
+    Each split runs the path's algorithm on the rows it trains on: they alone centre the columns,
+    and say where the intercept starts. Step sizes are the path's, made smaller where that is needed
+    for a part of the rows: with `HalpernPDHG`, and with less than three quarters of them.
 
     Parameters
     ----------
