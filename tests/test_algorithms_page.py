@@ -73,11 +73,11 @@ def test_minima_are_those_of_an_interior_point_solver(algorithms, problem):
 
 
 def test_measurements_are_those_of_the_paths(algorithms, problem, monkeypatch):
-    monkeypatch.setattr(algorithms, "ITERATIONS", 60)
+    monkeypatch.setattr(algorithms, "ITERATIONS", 400)
     found = algorithms.measure(problem, "LAD", 0.1)
     X, y, X_new, y_new = problem
     paths = {
-        name: sp.run(X, y, sp.LAD(), sp.Lasso(found["lam"]), algorithm, 60, True)
+        name: sp.run(X, y, sp.LAD(), sp.Lasso(found["lam"]), algorithm, 400, True)
         for name, algorithm in algorithms.ALGORITHMS.items()
     }
     risks = {
