@@ -98,7 +98,7 @@ def test_proximal_gradient_and_fista(momentum):
 FIXED = [
     sp.ChambollePock(0.3, 0.2),
     sp.ChambollePock(0.3, 0.2, relaxation=1.6),
-    sp.HalpernPDHG(0.3, 0.2, restart=2),
+    sp.HalpernPDHG(0.3, 0.2, restart=1),  # without a state at a single time
     sp.LinearizedADMM(0.3, 0.2),
     sp.ProximalGradient(0.2),
     sp.FISTA(0.2),

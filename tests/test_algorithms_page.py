@@ -1,0 +1,102 @@
+"""The benchmark of the algorithms: its arithmetic, and that its page is made of its results."""
+
+import json
+import sys
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import steinpath as sp
+
+ROOT = Path(__file__).parents[1]
+PAGE, RESULTS = ROOT / "docs/algorithms.md", ROOT / "benchmarks/results/algorithms.json"
+
+
+@pytest.fixture(scope="module")
+def algorithms():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import algorithms
+
+    yield algorithms
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+@pytest.fixture
+def problem(algorithms):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 6))
+    y = X[:, 0] + rng.standard_normal(90) + 2
+    return algorithms.standardised(X, y, 60)
+
+
+def test_the_page_is_made_of_the_results(algorithms):
+    text = PAGE.read_text(encoding="utf-8")
+    parts = [match[2] for match in algorithms.BLOCK.finditer(text)]
+    assert sorted(parts) == sorted(algorithms.PARTS)
+    assert algorithms.page(text, json.loads(RESULTS.read_text(encoding="utf-8"))) == text
+
+
+def test_what_the_page_says_of_the_results(algorithms):
+    """To 1e-3, Halpern's iteration is the fastest for LAD, Chambolle–Pock for the square root."""
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    for loss, best in (("LAD", "Halpern, searched"), ("square root", "Chambolle–Pock, searched")):
+        means = {}
+        for name in algorithms.ALGORITHMS:
+            runs = [each["runs"][name] for each in found["records"] if each["loss"] == loss]
+            counts = [run["objective"][0] or found["iterations"] for run in runs]
+            means[name] = np.mean(np.log(counts))
+        assert min(means, key=means.get) == best
+
+
+def test_designs(algorithms):
+    for name, make in algorithms.DESIGNS.items():
+        if name == "flight delays":
+            continue
+        X, y, X_new, y_new = make("LAD")
+        assert len(X) == len(y) < len(X_new) == len(y_new)
+        np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(X.std(axis=0), 1)
+        condition = np.linalg.cond(X)
+        assert (condition < 30) == (name in ("Gaussian", "heavy tails")), name
+
+
+def test_minima_are_those_of_an_interior_point_solver(algorithms, problem):
+    X, y, *_ = problem
+    for loss, norm in (("LAD", lambda r: cp.norm1(r) / np.sqrt(60)), ("square root", cp.norm)):
+        b, c = cp.Variable(6), cp.Variable()
+        cost = norm(y - X @ b - c) + 0.3 * cp.norm1(b)
+        expected = cp.Problem(cp.Minimize(cost)).solve(cp.CLARABEL)
+        found = algorithms.lowest_objective(problem, loss, 0.3)
+        assert found == pytest.approx(expected, rel=1e-7)
+
+
+def test_measurements_are_those_of_the_paths(algorithms, problem, monkeypatch):
+    monkeypatch.setattr(algorithms, "ITERATIONS", 400)
+    found = algorithms.measure(problem, "LAD", 0.1)
+    X, y, X_new, y_new = problem
+    paths = {
+        name: sp.run(X, y, sp.LAD(), sp.Lasso(found["lam"]), algorithm, 400, True)
+        for name, algorithm in algorithms.ALGORITHMS.items()
+    }
+    risks = {
+        name: np.abs(y_new - path.coef @ X_new.T - path.intercept[:, None]).mean(axis=1)
+        for name, path in paths.items()
+    }
+    best = min(values.min() for values in risks.values())
+    assert found["best_risk"] == pytest.approx(best)
+    for name, run in found["runs"].items():
+        (t, _), excess = run["objective"], paths[name].objective / found["lowest"] - 1
+        assert excess[t] <= 1e-3 < excess[:t].min()
+        assert run["lowest_risk"] == pytest.approx(risks[name].min())
+        if run["risk"] is not None:
+            assert risks[name][run["risk"]] <= 1.01 * best < risks[name][: run["risk"]].min()
+
+
+def test_means(algorithms):
+    assert algorithms.first(np.array([False, True, False, True])) == 1
+    assert algorithms.first(np.array([False, False])) is None
+    assert algorithms._mean([10, 1000], 1500) == "100"
+    assert algorithms._mean([10, None], 1000) == "> 100 (1 not)"
+    assert algorithms._mean([10, 40, None], None) == "20 (1 not)"
