@@ -22,7 +22,7 @@ def rows(n=150, p=6, seed=0, noise="t2"):
 
 def data(columns=None, **options):
     encoded = encode(as_table(rows() if columns is None else columns), "y")
-    return prepare_data(encoded, **{"n_iter": 50, "n_strengths": 5} | options)
+    return prepare_data(encoded, **{"n_iter": 50, "n_alphas": 5} | options)
 
 
 def spec(loss="lad", penalty="lasso", y=None, **parameters):
@@ -67,13 +67,13 @@ def test_the_training_error_is_that_of_the_predictions():
 
 def test_many_rows_leave_room_for_fewer_iterations():
     small, large = ({"x": np.arange(n) % 7.0, "y": np.arange(n) % 5.0} for n in (100, 40_000))
-    assert (data(small, n_iter=None, n_strengths=None).n_iter) == 300
-    found = data(large, n_iter=None, n_strengths=None)
-    assert 40_000 * found.n_iter * found.n_strengths <= 10**8
+    assert (data(small, n_iter=None, n_alphas=None).n_iter) == 300
+    found = data(large, n_iter=None, n_alphas=None)
+    assert 40_000 * found.n_iter * found.n_alphas <= 10**8
     assert found.design.example.dtype == np.float32
     assert "so many rows" in found.notes[0]
-    asked = data(large, n_iter=400, n_strengths=20)
-    assert (asked.n_iter, asked.n_strengths, asked.notes) == (400, 20, ())
+    asked = data(large, n_iter=400, n_alphas=20)
+    assert (asked.n_iter, asked.n_alphas, asked.notes) == (400, 20, ())
 
 
 def test_shapes_go_where_they_belong():
@@ -131,14 +131,14 @@ def test_content_is_what_was_found():
     k, shown = charts.chosen
     assert charts.iterates[shown] == t
     assert charts.risk[k][shown] == pytest.approx(fit.estimate[0])
-    assert charts.strengths == tuple(sorted(charts.strengths, reverse=True))
+    assert charts.alphas == tuple(sorted(charts.alphas, reverse=True))
     assert charts.nonzeros[k][shown] == fit.nonzeros
     assert ("seed", "3") in content.provenance
     assert content.notes == ("a",)
 
 
 def test_very_many_iterates_are_thinned():
-    fit = fit_model(data(n_iter=1500, n_strengths=2), spec())
+    fit = fit_model(data(n_iter=1500, n_alphas=2), spec())
     charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     assert len(charts.iterates) < 450
     assert charts.iterates[charts.chosen[1]] == fit.tuning.best_iter

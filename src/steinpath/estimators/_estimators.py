@@ -39,6 +39,7 @@ from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath.estimators._grid_end import end_of_grid
 from steinpath.estimators._reading import readable
 from steinpath.estimators._rows import PreparedRows, enough_precision, prepare_rows
 from steinpath.problem._grid import (
@@ -368,6 +369,16 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 f"the estimated risk still falls after {n_iter} iterations{limit}: pass a larger "
                 f"n_iter, such as n_iter={2 * n_iter}",
                 ConvergenceWarning,
+            )
+        if end := end_of_grid(tuning, same_iterate=self.select != "risk"):
+            reached = f"{self.alphas_[tuning.best[0]]:.3g}"
+            beyond = f"alpha=np.geomspace({reached}, {reached} / 1000, 20)"
+            if end == "largest":
+                beyond = f"alpha=np.geomspace(100 * {reached}, {reached}, 20)"
+            warn(
+                f"the {end} alpha on the grid was selected, and its estimated risk is lower than "
+                f"that of the next one by more than a standard error; consider extending the grid: "
+                f"{beyond}"
             )
         for message in self.warnings_:
             warn(message)

@@ -13,7 +13,7 @@ import steinpath as sp
 from commands import call, houses, spawn, write
 from steinpath.problem._scoring import CRITERIA
 
-QUICK = ("--iters", "60", "--strengths", "6")
+QUICK = ("--iters", "60", "--n-alphas", "6")
 
 
 @pytest.fixture(scope="module")
@@ -349,8 +349,8 @@ def test_what_a_terminal_cannot_show(tmp_path):
 def test_remarks_are_made(tmp_path):
     file = write(tmp_path)
     command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots")
-    assert "more --iters may be better" in call(*command, "--iters", 3, "--strengths", 2).stdout
-    assert "the weakest of the strengths" in call(*command, "--iters", 30, "--strengths", 2).stdout
+    assert "more --iters may be better" in call(*command, "--iters", 3, "--n-alphas", 2).stdout
+    assert "the weakest of the strengths" in call(*command, "--iters", 30, "--n-alphas", 2).stdout
 
 
 def test_codes_that_count_as_numbers_are_noted(tmp_path):

@@ -97,7 +97,7 @@ def contents():
         "tiny": samples.tiny(),
         "crowded": samples.crowded(),
         "evil": evil(),
-        "single": samples.tiny(charts=samples.charts(n_strengths=1)),
+        "single": samples.tiny(charts=samples.charts(n_alphas=1)),
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
         "zeros": samples.tiny(charts=zeros),
@@ -215,7 +215,7 @@ def test_every_section_is_there(case):
         assert name in reader.ids
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
-    assert ("surface-plot" in reader.ids) == (len(content.charts.strengths) > 1)
+    assert ("surface-plot" in reader.ids) == (len(content.charts.alphas) > 1)
     assert content.command == reader.texts["command"]
 
 
