@@ -292,8 +292,8 @@ def test_levels_are_explained_where_there_are_some():
     assert words in Reader(render(samples.tiny(coefficients=levels))).texts["model"]
 
 
-def test_strengths_are_said_to_be_looked_at_unequally():
-    words = "were looked at more closely than the rest"
+def test_alphas_are_said_to_be_estimated_unequally():
+    words = "estimated more precisely than at the rest"
     assert words in Reader(render(samples.tiny())).texts["risk"]
     assert words not in Reader(render(CONTENTS["single"])).texts["risk"]
 
