@@ -56,13 +56,14 @@ def test_the_fit_does_not_depend_on_units_or_origins():
 
 
 def test_the_training_error_is_that_of_the_predictions():
-    columns = rows()
+    columns = rows(60, 80)
     fit = fit_model(data(columns), spec("huber"), "absolute")
-    X = np.column_stack([columns[f"x{j}"] for j in range(6)])
+    X = np.column_stack([columns[f"x{j}"] for j in range(80)])
     residuals = columns["y"] - X @ fit.coef - fit.intercept
     assert fit.train == pytest.approx(np.abs(residuals).mean(), rel=1e-9)
     charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     np.testing.assert_allclose(charts.raw, residuals, rtol=1e-9, atol=1e-9)
+    assert fit.risk.method == "loo"  # folds have a correction of their mean beside
     assert np.abs(charts.corrected).mean() == pytest.approx(fit.estimate[0], rel=1e-9)
 
 
