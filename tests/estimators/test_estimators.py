@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import io
 import pickle
 import subprocess
@@ -598,6 +599,40 @@ def test_responses_without_a_median_absolute_deviation(y, scale, intercept):
     model = fixed("HuberRidge", fit_intercept=intercept).fit(X, y)
     assert model.y_scale_ == pytest.approx(scale)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("select", ["risk", "last"])
+def test_an_end_of_the_grid_that_matters_is_said(select, data):
+    model = make("LADLasso", select=select, n_iter=200, tol=1e6)
+    largest = clone(model).fit(*data).alphas_[0]
+    message = "the smallest alpha on the grid was selected.*consider extending the grid: alpha=np"
+    with pytest.warns(UserWarning, match=message):
+        clone(model).set_params(alpha=[largest, largest / 2]).fit(*data)
+    message = message.replace("smallest", "largest")
+    noise = np.random.default_rng(0).standard_normal(N)
+    with pytest.warns(UserWarning, match=message):
+        clone(model).set_params(alpha=[largest / 50, largest / 1000]).fit(draw(N, 60)[0], noise)
+
+
+def test_an_end_of_the_grid_that_does_not_matter_is_not_said(data):
+    """With many rows for the columns, no penalty is the best one, and a small one is as good."""
+    model = make("LADLasso", n_iter=200, n_alphas=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(*draw(1000, 3))
+        clone(model).set_params(alpha=model.alphas_[-1]).fit(*draw(1000, 3))  # a grid of one
+    assert model.alpha_ < model.alphas_[0] / 20
+
+
+def test_one_default_of_the_estimate_for_each_meaning():
+    """As the table in docs/choosing.md has them."""
+    found = {
+        name: tuple(inspect.signature(getattr(sp, name)).parameters[key].default
+                    for key in ("row_scale", "audit"))
+        for name in ("estimate_risk", "estimate_risk_batch", "StopOnRisk", "tune", *NAMES)
+    }  # fmt: skip
+    paper = {"estimate_risk": (None, 0), "estimate_risk_batch": (None, 0), "StopOnRisk": (None, 32)}
+    assert found == paper | dict.fromkeys(("tune", *NAMES), ("norm", "folds"))
 
 
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])

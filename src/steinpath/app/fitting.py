@@ -29,8 +29,9 @@ from steinpath.risk._methods import StoredPredictions
 # Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
 # (rows + columns) × values; and at the least.
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 250_000, 5
-# Beyond so many, single precision, unless the target has sizes that it does not hold well.
-_LARGE, _PRECISE = 10**5, 3e7
+# Beyond so many numbers of all paths, single precision, unless the target has sizes beyond that;
+# iterations that are not given are taken to be so many.
+_LARGE, _USUAL_ITERATIONS = 3 * 10**7, 300
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
@@ -90,7 +91,8 @@ def prepare_data(
     _check_sizes(encoded)
     level = float(np.median(encoded.y))
     y, largest = encoded.y - level, float(np.abs(encoded.y - level).max())
-    large = size * alphas > _LARGE and 1 / _PRECISE < largest < _PRECISE
+    numbers = size * alphas * (n_iter or _USUAL_ITERATIONS)
+    large = numbers > _LARGE and 1 / _LARGE < largest < _LARGE
     rows, design = prepare_rows(
         encoded.X,
         y,
