@@ -6,7 +6,7 @@ import numpy as np
 
 from steinpath._tuning import Tuning
 
-# A difference of less than this share of the risk is no reason to try other penalties.
+# Less than this share of the risk is no reason to try other penalties.
 _WORTH = 5e-3
 
 
@@ -15,7 +15,8 @@ def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
 
     With many rows for the columns the smallest penalty is often the best, and smaller ones are as
     good. So an end counts only if the risk there is lower than at the next penalty by more than a
-    standard error of the difference, and by more than a trifle.
+    standard error of the difference, and if penalties beyond it promise more than a trifle: below
+    the smallest, if the risk went on falling in proportion to the penalty, down to none.
 
     Parameters
     ----------
@@ -29,9 +30,10 @@ def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
     place = int(np.flatnonzero(order == k)[0])
     if len(order) < 2 or place not in (0, len(order) - 1):
         return None
-    end, step = ("smallest", 1) if place == 0 else ("largest", -1)
-    neighbour = int(order[place + step])
+    end, neighbour = ("smallest", order[1]) if place == 0 else ("largest", order[-2])
     at = t if same_iterate else tuning.risks[neighbour].best_iter
-    fall, stderr = tuning.compare((neighbour, at), tuning.best)
+    fall, stderr = tuning.compare((int(neighbour), at), tuning.best)
+    lam, beside = tuning.lams[k], tuning.lams[neighbour]
+    promise = fall * lam / (beside - lam) if end == "smallest" else fall
     worth = _WORTH * abs(float(tuning.risks[k].values[t]))
-    return end if fall > max(stderr, worth) else None
+    return end if fall > stderr and promise > worth else None
