@@ -306,11 +306,13 @@ def test_attributes(name, data):
     assert isinstance(model.best_iter_, int)
     assert (model.n_iter_, model.n_features_in_) == (40, P)
     assert not hasattr(model, "feature_names_in_")
-    k, t = np.unravel_index(np.argmin(model.risk_path_), model.risk_path_.shape)
-    assert (model.best_index_, model.best_iter_) == (k, t)
+    k, t = model.best_index_, model.best_iter_
+    assert t == np.argmin(model.risk_path_[k])
     assert model.alpha_ == model.alphas_[k]
-    assert model.best_risk_ == model.risk_path_[k, t] == model.risk_path_.min()
+    assert model.best_risk_ == model.risk_path_[k, t]
     assert model.best_risk_stderr_ == model.risk_stderr_[k, t]
+    # a rough estimate at another penalty may be smaller by chance
+    assert model.risk_path_.min() > model.best_risk_ - model.best_risk_stderr_
     assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
     assert_allclose(model.score(X, y), r2_score(y, X @ model.coef_ + model.intercept_))
     # the chosen model is that of its penalty alone, stopped where it says
@@ -397,8 +399,8 @@ def test_select(data):
 
 @unconverged
 def test_rule_and_test_loss(data):
-    least = make("LADLasso", n_alphas=8).fit(*data)
-    careful = make("LADLasso", n_alphas=8, rule="one_se").fit(*data)
+    least = make("LADLasso", n_alphas=30).fit(*data)
+    careful = make("LADLasso", n_alphas=30, rule="one_se").fit(*data)
     assert careful.alpha_ > least.alpha_
     X, y = data
     for test_loss in ("squared", lambda y, prediction: (y - prediction) ** 2):
@@ -963,7 +965,7 @@ def test_convergence_warnings(data):
     gap = rf"not converge in 10 iterations: the duality gap .* is 0\.\d+ of its objective {advice}"
     with pytest.warns(ConvergenceWarning, match=gap):
         make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
-    with pytest.warns(ConvergenceWarning, match="risk still falls .* raise n_iter"):
+    with pytest.warns(ConvergenceWarning, match="risk still falls .* pass a larger n_iter"):
         make("LADLasso", alpha=0.01, n_iter=3).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -1081,6 +1083,7 @@ def test_pipeline(data):
 
 
 @unconverged
+@pytest.mark.filterwarnings("ignore:the smallest alpha on the grid")  # of the two that are given
 @pytest.mark.parametrize(
     ("model", "grid"),
     [
