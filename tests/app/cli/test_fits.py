@@ -183,7 +183,7 @@ def test_missing_values_are_filled_in_on_request(tmp_path):
 
 
 def test_compare_ranks_by_the_same_loss(tmp_path):
-    file, out = write(tmp_path), tmp_path / "o"
+    file, out = write(tmp_path, table=houses(400)), tmp_path / "o"
     kinds = ("--loss", "lad", "--loss", "square_root", "--penalty", "lasso", "--penalty", "ridge")
     result = call("compare", file, "--target", "price", "--out", out, "--json", *kinds, *QUICK)
     found = json.loads(result.stdout)
