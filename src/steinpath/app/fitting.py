@@ -20,7 +20,7 @@ from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
-from steinpath.estimators._rows import prepare_rows
+from steinpath.estimators._rows import enough_precision, prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
@@ -29,9 +29,8 @@ from steinpath.risk._methods import StoredPredictions
 # Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
 # (rows + columns) × values; and at the least.
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 250_000, 5
-# Beyond so many numbers of all paths, single precision, unless the target has sizes beyond that;
-# iterations that are not given are taken to be so many.
-_LARGE, _USUAL_ITERATIONS = 3 * 10**7, 300
+# Iterations that are taken for granted when a precision is chosen.
+_USUAL_ITERATIONS = 300
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
@@ -90,9 +89,7 @@ def prepare_data(
         )
     _check_sizes(encoded)
     level = float(np.median(encoded.y))
-    y, largest = encoded.y - level, float(np.abs(encoded.y - level).max())
-    numbers = size * alphas * (n_iter or _USUAL_ITERATIONS)
-    large = numbers > _LARGE and 1 / _LARGE < largest < _LARGE
+    y = encoded.y - level
     rows, design = prepare_rows(
         encoded.X,
         y,
@@ -101,7 +98,7 @@ def prepare_data(
         standardize=True,
         about_mean=True,
         centre=True,
-        dtype=np.float32 if large else np.float64,
+        dtype=enough_precision(y, size * alphas * (n_iter or _USUAL_ITERATIONS)),
     )
     assert rows.centre is not None
     return FitData(
