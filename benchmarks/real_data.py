@@ -120,7 +120,7 @@ CASES = {
     "LADLasso": Case(sp.LADLasso(), sp.LAD(), np.abs, 0.5, 2.0),
     "SqrtLasso": Case(sp.SqrtLasso(), sp.SquareRoot(), np.square),
     "HuberLasso": Case(
-        sp.HuberLasso(delta=DELTA),
+        sp.PathRegressor(sp.Huber(DELTA)),  # in units of y, as the others have it
         sp.Huber(DELTA),
         lambda r: np.where(np.abs(r) < DELTA, r**2 / 2, DELTA * np.abs(r) - DELTA**2 / 2),
     ),

@@ -188,7 +188,7 @@ def own_loss(model: Any) -> Callable[[np.ndarray], np.ndarray]:
         return np.abs
     if isinstance(model, sp.SqrtLasso):
         return np.square
-    delta = getattr(model, "delta_", model.delta)  # in the units of y
+    delta = model.loss_.delta  # in the units of y
     return lambda r: np.where(np.abs(r) < delta, r**2 / 2, delta * np.abs(r) - delta**2 / 2)
 
 

@@ -60,10 +60,7 @@ test_losses.__test__ = False
 
 
 def fitted(name, x, y, unit, test_loss=None, **options):
-    parameters = dict(HOMOGENEOUS.get(name, {}))
-    if "delta" in parameters:
-        parameters["delta"] *= unit
-    options = {"n_iter": 30, "n_alphas": 3, "random_state": 0} | parameters | options
+    options = {"n_iter": 30, "n_alphas": 3, "random_state": 0} | HOMOGENEOUS.get(name, {}) | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return getattr(sp, name)(test_loss=test_losses(unit)[test_loss], **options).fit(x, y)

@@ -9,10 +9,11 @@ import steinpath as sp
 from steinpath._support.printing import with_error
 from steinpath.app.encoding import encode
 from steinpath.app.fitting import compare_models, fit_model, prepare_data
-from steinpath.app.model_spec import ModelSpec, make_criterion, robust_spread
+from steinpath.app.model_spec import ModelSpec, make_criterion
 from steinpath.app.report.build import build_charts, build_content
 from steinpath.app.tables import as_table
 from steinpath.problem._scoring import CRITERIA
+from steinpath.problem._spread import robust_spread
 
 
 def rows(n=150, p=6, seed=0, noise="t2"):
@@ -22,7 +23,7 @@ def rows(n=150, p=6, seed=0, noise="t2"):
 
 def data(columns=None, **options):
     encoded = encode(as_table(rows() if columns is None else columns), "y")
-    return prepare_data(encoded, **{"n_iter": 50, "n_strengths": 5} | options)
+    return prepare_data(encoded, **{"n_iter": 50, "n_alphas": 5} | options)
 
 
 def spec(loss="lad", penalty="lasso", y=None, **parameters):
@@ -55,32 +56,61 @@ def test_the_fit_does_not_depend_on_units_or_origins():
 
 
 def test_the_training_error_is_that_of_the_predictions():
-    columns = rows()
+    columns = rows(60, 80)
     fit = fit_model(data(columns), spec("huber"), "absolute")
-    X = np.column_stack([columns[f"x{j}"] for j in range(6)])
+    X = np.column_stack([columns[f"x{j}"] for j in range(80)])
     residuals = columns["y"] - X @ fit.coef - fit.intercept
     assert fit.train == pytest.approx(np.abs(residuals).mean(), rel=1e-9)
     charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     np.testing.assert_allclose(charts.raw, residuals, rtol=1e-9, atol=1e-9)
+    assert fit.risk.method == "loo"  # folds have a correction of their mean beside
     assert np.abs(charts.corrected).mean() == pytest.approx(fit.estimate[0], rel=1e-9)
 
 
-def test_many_rows_leave_room_for_fewer_iterations():
+def test_many_rows_leave_room_for_fewer_values_of_alpha():
     small, large = ({"x": np.arange(n) % 7.0, "y": np.arange(n) % 5.0} for n in (100, 40_000))
-    assert (data(small, n_iter=None, n_strengths=None).n_iter) == 300
-    found = data(large, n_iter=None, n_strengths=None)
-    assert 40_000 * found.n_iter * found.n_strengths <= 10**8
+    found = data(small, n_iter=None, n_alphas=None)
+    assert (found.n_iter, found.n_alphas, found.notes) == ("auto", 20, ())
+    found = data(large, n_iter=None, n_alphas=None)
+    assert (found.n_iter, found.n_alphas) == ("auto", 6)
     assert found.design.example.dtype == np.float32
-    assert "so many rows" in found.notes[0]
-    asked = data(large, n_iter=400, n_strengths=20)
-    assert (asked.n_iter, asked.n_strengths, asked.notes) == (400, 20, ())
+    assert found.notes[0] == (
+        "with so many rows, 6 values of alpha are tried instead of 20; --n-alphas 20 tries all"
+    )
+    asked = data(large, n_iter=400, n_alphas=20)
+    assert (asked.n_iter, asked.n_alphas, asked.notes) == (400, 20, ())
+
+
+def test_the_fit_says_how_long_it_ran_and_why(monkeypatch):
+    given = fit_model(data(n_iter=60), spec())
+    assert given.length == "Iterations ended at 60: as given by --iters."
+    assert given.warnings == given.tuning.warnings
+    auto = fit_model(data(n_iter=None), spec())
+    n_iter = auto.tuning.path.n_iter
+    assert auto.length == f"Iterations ended at {n_iter}: the estimated risk no longer falls."
+    assert auto.warnings == auto.tuning.warnings
+
+
+@pytest.mark.parametrize("n_iter", [3, None], ids=["given", "limit"])
+def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
+    monkeypatch.setattr("steinpath._tuning.growing_horizons", lambda batch: [3])
+    fit = fit_model(data(n_iter=n_iter), spec())
+    limit = "" if n_iter else ", the limit for data of this size"
+    said = f"the estimated risk still falls after 3 iterations{limit}: pass a larger --iters, such"
+    assert fit.warnings[0] == f"{said} as --iters 6"
+    assert fit.warnings[1:] == fit.tuning.warnings
+    if n_iter is None:
+        assert fit.length.endswith("at 3: the limit for data of this size: pass --iters N.")
+    content = build_content(fit, file="f", command="c", seed=0)
+    assert content.warnings == fit.warnings
+    assert fit.length in content.verdict
 
 
 def test_shapes_go_where_they_belong():
     y = rows()["y"]
     spread = robust_spread(y)
     assert spec("huber").loss == sp.Huber(1.35 * spread)
-    assert spec("huber", delta=2.0).loss == sp.Huber(2.0)
+    assert spec("huber", delta=2.0).loss == sp.Huber(2.0 * spread)
     assert spec("epsilon_insensitive", eps=0.0).loss == sp.EpsilonInsensitive(0.0)
     assert spec("quantile", q=0.9).loss == sp.Quantile(0.9)
     assert spec(penalty="mcp", gamma=5.0, a=4.0).penalty_of(2.0) == sp.MCP(2.0, gamma=5.0)
@@ -113,7 +143,7 @@ def test_test_losses_have_their_parameters_in_units_of_the_target():
     assert make_criterion("absolute", y) == CRITERIA["absolute"]()
     assert make_criterion("quantile", y, q=0.9) == CRITERIA["quantile"](0.9)
     assert make_criterion("huber", y) == CRITERIA["huber"](1.35 * spread)
-    assert make_criterion("pseudo_huber", y, delta=2.0) == CRITERIA["pseudo_huber"](2.0)
+    assert make_criterion("pseudo_huber", y, delta=2.0) == CRITERIA["pseudo_huber"](2.0 * spread)
     assert make_criterion("epsilon_insensitive", y, eps=0.0).parameter == 0.0
 
 
@@ -131,14 +161,14 @@ def test_content_is_what_was_found():
     k, shown = charts.chosen
     assert charts.iterates[shown] == t
     assert charts.risk[k][shown] == pytest.approx(fit.estimate[0])
-    assert charts.strengths == tuple(sorted(charts.strengths, reverse=True))
+    assert charts.alphas == tuple(sorted(charts.alphas, reverse=True))
     assert charts.nonzeros[k][shown] == fit.nonzeros
     assert ("seed", "3") in content.provenance
     assert content.notes == ("a",)
 
 
 def test_very_many_iterates_are_thinned():
-    fit = fit_model(data(n_iter=1500, n_strengths=2), spec())
+    fit = fit_model(data(n_iter=1500, n_alphas=2), spec())
     charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     assert len(charts.iterates) < 450
     assert charts.iterates[charts.chosen[1]] == fit.tuning.best_iter

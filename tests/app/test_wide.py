@@ -29,7 +29,7 @@ def columns(p):
 
 
 def wide_fit(p, n_iter=4):
-    data = prepare_data(encode(Table(columns(p)), "y"), n_iter, n_strengths=2)
+    data = prepare_data(encode(Table(columns(p)), "y"), n_iter, n_alphas=2)
     return fit_model(data, ModelSpec.from_names("lad", "ridge", data.encoded.y))
 
 
@@ -56,7 +56,7 @@ def test_memory_per_cell(p, tmp_path):
     assert size < BYTES_OF_A_CELL * cells
     size, encoded = peak(lambda: encode(read, "y"))
     assert size < BYTES_OF_A_NUMBER * cells
-    size, _ = peak(lambda: prepare_data(encoded, n_iter=4, n_strengths=2))
+    size, _ = peak(lambda: prepare_data(encoded, n_iter=4, n_alphas=2))
     assert size < BYTES_OF_A_NUMBER * cells
 
 
@@ -132,11 +132,9 @@ def test_while_models_are_compared_only_the_best_is_in_memory(fit, monkeypatch):
     assert alive == [0, 1, 1, 1]
 
 
-def test_so_many_iterations_and_strengths_as_there_is_room_for():
+def test_so_many_values_of_alpha_as_there_is_room_for():
     found = prepare_data(encode(Table(columns(100_000)), "y"))
-    assert 100_030 * found.n_iter * found.n_strengths <= 10**8
-    assert found.n_iter >= 50
-    assert found.n_strengths >= 5
-    assert found.notes[0].startswith(f"with so many columns, {found.n_strengths} strengths of")
-    asked = prepare_data(found.encoded, n_iter=300, n_strengths=20)
-    assert (asked.n_iter, asked.n_strengths, asked.notes) == (300, 20, ())
+    assert (found.n_iter, found.n_alphas) == ("auto", 5)
+    assert found.notes[0].startswith("with so many columns, 5 values of alpha are tried")
+    asked = prepare_data(found.encoded, n_iter=300, n_alphas=20)
+    assert (asked.n_iter, asked.n_alphas, asked.notes) == (300, 20, ())

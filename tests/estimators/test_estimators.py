@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import io
 import pickle
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.stats import median_abs_deviation, norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, QuantileRegressor, Ridge
@@ -51,6 +53,7 @@ every_estimator = pytest.mark.parametrize("name", NAMES)
 SOME = ["LADElasticNet", "SqrtLasso", "QuantileRidge", "HuberLasso"]
 some_estimators = pytest.mark.parametrize("name", SOME)
 N, P = 100, 8
+mad = functools.partial(median_abs_deviation, scale="normal")
 # Few iterations are not meant to converge: ConvergenceWarning is tested on its own.
 unconverged = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 # Weights are said to be taken for counts.
@@ -164,6 +167,17 @@ class Numbers:
 PARAMETERS = {"Quantile": {"q": 0.3}, "Huber": {"delta": 0.7}, "LADElastic": {"l1_ratio": 0.3}}
 
 
+def spread(y, w=None):
+    """Median absolute deviation over that of a Gaussian, each row counted ``w`` times."""
+    w = np.ones(len(y)) if w is None else w
+
+    def median(x):
+        order = np.argsort(x)
+        return x[order][np.searchsorted(np.cumsum(w[order]), w.sum() / 2)]
+
+    return median(np.abs(y - median(y))) / norm.ppf(0.75)
+
+
 def own_parameters(name):
     return next((own for start, own in PARAMETERS.items() if name.startswith(start)), {})
 
@@ -173,12 +187,13 @@ def own_parameters(name):
 def test_minimum_of_the_objective(name, intercept, data):
     X, y = data
     w = np.random.default_rng(1).uniform(0.2, 2, N)  # fractional: no risk, and so quick
-    own, alpha = own_parameters(name), 0.1
+    given, alpha = own_parameters(name), 0.1
+    own = {key: value * spread(y, w) if key == "delta" else value for key, value in given.items()}
     b, c = cp.Variable(P), cp.Variable() if intercept else 0.0
     best = cp.Problem(cp.Minimize(objective(name, X, y, w, alpha, b, c, cp, **own)))
     best.solve(solver=cp.CLARABEL)
     model = fixed(
-        name, alpha=alpha, fit_intercept=intercept, standardize=False, n_iter=2000, **own
+        name, alpha=alpha, fit_intercept=intercept, standardize=False, n_iter=2000, **given
     ).fit(X, y, sample_weight=w)
     reached = objective(name, X, y, w, alpha, model.coef_, model.intercept_, Numbers, **own)
     assert best.value * (1 - 1e-6) <= reached <= best.value * (1 + 3e-4)
@@ -249,10 +264,11 @@ def test_square_root_is_least_squares_with_alpha_times_sigma(name, least_squares
 @pytest.mark.parametrize(
     ("name", "loss"),
     [
-        ("LADLasso", np.abs),
-        ("SqrtRidge", np.square),
-        ("HuberLasso", lambda r: Numbers.huber(r, 1.35) / 2),
+        ("LADLasso", lambda r, y: np.abs(r)),
+        ("SqrtRidge", lambda r, y: np.square(r)),
+        ("HuberLasso", lambda r, y: Numbers.huber(r, 1.35 * mad(y)) / 2),
     ],
+    ids=["LADLasso", "SqrtRidge", "HuberLasso"],
 )
 def test_risk_at_the_choice_is_the_error_on_new_rows(name, loss):
     z = []
@@ -260,10 +276,10 @@ def test_risk_at_the_choice_is_the_error_on_new_rows(name, loss):
         X, y = draw(150, 60, seed)
         X_new, y_new = draw(50_000, 60, seed + 1000)
         model = make(name, n_iter=80, n_alphas=6).fit(X, y)
-        error = loss(y_new - model.predict(X_new)).mean()
+        error = loss(y_new - model.predict(X_new), y).mean()
         z.append((model.best_risk_ - error) / model.best_risk_stderr_)
         train = model.train_path_[model.best_index_, model.best_iter_]
-        assert_allclose(train, loss(y - model.predict(X)).mean(), rtol=1e-6)
+        assert_allclose(train, loss(y - model.predict(X), y).mean(), rtol=1e-6)
     assert np.abs(z).max() < 3.5
     assert np.sqrt(np.mean(np.square(z))) < 2
 
@@ -290,11 +306,13 @@ def test_attributes(name, data):
     assert isinstance(model.best_iter_, int)
     assert (model.n_iter_, model.n_features_in_) == (40, P)
     assert not hasattr(model, "feature_names_in_")
-    k, t = np.unravel_index(np.argmin(model.risk_path_), model.risk_path_.shape)
-    assert (model.best_index_, model.best_iter_) == (k, t)
+    k, t = model.best_index_, model.best_iter_
+    assert t == np.argmin(model.risk_path_[k])
     assert model.alpha_ == model.alphas_[k]
-    assert model.best_risk_ == model.risk_path_[k, t] == model.risk_path_.min()
+    assert model.best_risk_ == model.risk_path_[k, t]
     assert model.best_risk_stderr_ == model.risk_stderr_[k, t]
+    # a rough estimate at another penalty may be smaller by chance
+    assert model.risk_path_.min() > model.best_risk_ - model.best_risk_stderr_
     assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
     assert_allclose(model.score(X, y), r2_score(y, X @ model.coef_ + model.intercept_))
     # the chosen model is that of its penalty alone, stopped where it says
@@ -310,10 +328,13 @@ def test_named_estimators_are_path_regressors(name, data):
 
 
 def test_parameters_of_losses_and_penalties(data):
-    losses = {"QuantileLasso": (sp.Quantile, "q", 0.8), "HuberLasso": (sp.Huber, "delta", 0.4)}
-    for name, (kind, parameter, value) in losses.items():
-        general = fixed("PathRegressor", loss=kind(value)).fit(*data)
-        assert_same(fixed(name, **{parameter: value}).fit(*data), general)
+    named = {"QuantileLasso": {"q": 0.8}, "HuberLasso": {"delta": 0.4}}
+    for name, loss in (
+        ("QuantileLasso", sp.Quantile(0.8)),
+        ("HuberLasso", sp.Huber(0.4 * mad(data[1]))),
+    ):
+        general = fixed("PathRegressor", loss=loss).fit(*data)
+        assert_same(fixed(name, **named[name]).fit(*data), general)
     for ratio, name in ((0.0, "LADRidge"), (1.0, "LADLasso")):
         assert_same(fixed("LADElasticNet", l1_ratio=ratio).fit(*data), fixed(name).fit(*data))
     free = functools.partial(sp.Lasso, weights=[0, *[1] * (P - 1)])
@@ -379,8 +400,8 @@ def test_select(data):
 
 @unconverged
 def test_rule_and_test_loss(data):
-    least = make("LADLasso", n_alphas=8).fit(*data)
-    careful = make("LADLasso", n_alphas=8, rule="one_se").fit(*data)
+    least = make("LADLasso", n_alphas=30).fit(*data)
+    careful = make("LADLasso", n_alphas=30, rule="one_se").fit(*data)
     assert careful.alpha_ > least.alpha_
     X, y = data
     for test_loss in ("squared", lambda y, prediction: (y - prediction) ** 2):
@@ -481,8 +502,7 @@ def test_equivariance(name, data):
     X, y = data
     plain = make(name).fit(X, y)
     if name != "LADElasticNet":  # whose two parts do not scale alike
-        own = {"delta": 1.35 * 4} if name.startswith("Huber") else {}
-        scaled = make(name, **own).fit(X, 4 * y + 100)
+        scaled = make(name).fit(X, 4 * y + 100)
         assert scaled.best_iter_ == plain.best_iter_
         assert_allclose(scaled.coef_, 4 * plain.coef_, atol=1e-8)
         assert_allclose(scaled.predict(X), 4 * plain.predict(X) + 100, atol=1e-7)
@@ -493,6 +513,130 @@ def test_equivariance(name, data):
     assert_allclose(moved.coef_ * units, plain.coef_, atol=1e-7)
     assert_allclose(moved.predict(X * units + shift), plain.predict(X), atol=1e-6)
     assert_allclose(moved.risk_path_, plain.risk_path_, rtol=1e-5)
+
+
+WIDTHS = {"huber": ("delta", 1.35), "epsilon_insensitive": ("eps", 0.1)}
+
+
+@pytest.mark.parametrize("loss", WIDTHS)
+def test_losses_by_name_have_widths_in_robust_standard_deviations(loss, data):
+    X, y = data
+    name, default = WIDTHS[loss]
+    model = fixed("PathRegressor", loss=loss).fit(X, y)
+    assert model.y_scale_ == pytest.approx(mad(y))
+    assert getattr(model.loss_, name) == pytest.approx(default * mad(y))
+    same = fixed("PathRegressor", loss=type(model.loss_)(default * mad(y))).fit(X, y)
+    assert_same(model, same)
+    # classes keep the units of y
+    raw = fixed("PathRegressor", loss=type(model.loss_)(2.0)).fit(X, y)
+    assert getattr(raw.loss_, name) == 2.0
+
+
+@unconverged
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
+@pytest.mark.parametrize("loss", ["lad", "square_root", "quantile", *WIDTHS])
+def test_units_of_y_do_not_matter_to_losses_by_name(loss, intercept, data):
+    X, y = data
+    settings = {"loss": loss, "fit_intercept": intercept, "algorithm": sp.ChambollePock()}
+    plain = make("PathRegressor", **settings).fit(X, y)
+    for c in (2.0**-20, 1024.0):  # powers of 2, which round nothing
+        scaled = make("PathRegressor", **settings).fit(X, c * y)
+        assert scaled.y_scale_ == c * plain.y_scale_
+        assert (scaled.best_index_, scaled.best_iter_) == (plain.best_index_, plain.best_iter_)
+        assert_allclose(scaled.coef_ / c, plain.coef_, rtol=1e-6, atol=1e-8)
+        unit = c**2 if loss in ("square_root", "huber") else c
+        assert_allclose(scaled.risk_path_ / unit, plain.risk_path_, rtol=1e-5)
+
+
+@unconverged
+def test_the_parameter_stays_as_it_was_given(data):
+    X, y = data
+    model = make("HuberLasso", delta=2.0).fit(X, 10 * y)
+    assert model.delta == model.get_params()["delta"] == clone(model).delta == 2.0
+    assert model.loss_ == sp.Huber(2.0 * model.y_scale_)
+    assert "delta=2.0" in repr(model)
+
+
+@unconverged
+@pytest.mark.parametrize(
+    ("loss", "test_loss", "delta"),
+    [("huber", None, 1.35), ("huber", "huber", 1.35), ("lad", "huber", 1.35)],
+    ids=["its own", "by name", "of another loss"],
+)
+def test_test_losses_by_name_are_in_the_same_units(loss, test_loss, delta, data):
+    X, y = data
+    y = 50 * y
+    model = make("PathRegressor", loss=loss, test_loss=test_loss).fit(X, y)
+    fitted = X @ model.coef_ + model.intercept_
+    expected = np.mean(Numbers.huber(y - fitted, delta * mad(y)) / 2)
+    train = model.train_path_[model.best_index_, model.best_iter_]
+    assert train == pytest.approx(expected, rel=1e-6)
+    # in a class, they are in units of y
+    raw = make("PathRegressor", loss=loss, test_loss=sp.Huber(3.0)).fit(X, y)
+    fitted = X @ raw.coef_ + raw.intercept_
+    train = raw.train_path_[raw.best_index_, raw.best_iter_]
+    assert train == pytest.approx(np.mean(Numbers.huber(y - fitted, 3.0) / 2), rel=1e-6)
+
+
+def test_the_spread_counts_weights_as_repetitions(data):
+    X, y = data
+    counts = np.random.default_rng(0).integers(0, 4, N)
+    weighted = fixed("HuberLasso", method=None).fit(X, y, sample_weight=counts)
+    assert weighted.y_scale_ == pytest.approx(mad(np.repeat(y, counts)))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("y", "scale"),
+    [
+        (np.full(40, 7.0), 7.0),  # without an intercept, the size that there is
+        (np.zeros(40), 1.0),
+        (np.r_[np.zeros(30), np.ones(10)], np.sqrt(3) / 4),  # no median absolute deviation
+        (np.r_[np.full(30, 0.1) + 1e-17 * np.arange(30), np.ones(10)], 0.9 * np.sqrt(3) / 4),
+    ],
+    ids=["constant", "zero", "mostly zero", "mostly constant"],
+)
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
+def test_responses_without_a_median_absolute_deviation(y, scale, intercept):
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    model = fixed("HuberRidge", fit_intercept=intercept).fit(X, y)
+    assert model.y_scale_ == pytest.approx(scale)
+    assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("select", ["risk", "last"])
+def test_an_end_of_the_grid_that_matters_is_said(select, data):
+    model = make("LADLasso", select=select, n_iter=200, tol=1e6)
+    largest = clone(model).fit(*data).alphas_[0]
+    message = "the smallest alpha on the grid was selected.*consider extending the grid: alpha=np"
+    with pytest.warns(UserWarning, match=message):
+        clone(model).set_params(alpha=[largest, largest / 2]).fit(*data)
+    # nothing to predict, and estimates of the same kind, whose difference is known best
+    X, y = draw(N, 60)[0], np.random.default_rng(0).standard_normal(N)
+    message = message.replace("smallest", "largest")
+    with pytest.warns(UserWarning, match=message):
+        clone(model).set_params(alpha=[0.05, 0.001], select="last", method="folds").fit(X, y)
+
+
+def test_an_end_of_the_grid_that_does_not_matter_is_not_said(data):
+    """With many rows for the columns, no penalty is the best one, and a small one is as good."""
+    model = make("LADLasso", n_iter=200, n_alphas=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(*draw(1000, 3))
+        clone(model).set_params(alpha=model.alphas_[-1]).fit(*draw(1000, 3))  # a grid of one
+    assert model.alpha_ < model.alphas_[0] / 20
+
+
+def test_one_default_of_the_estimate_for_each_meaning():
+    """As the table in docs/choosing.md has them."""
+    found = {
+        name: tuple(inspect.signature(getattr(sp, name)).parameters[key].default
+                    for key in ("row_scale", "audit"))
+        for name in ("estimate_risk", "StopOnRisk", "tune", *NAMES)
+    }  # fmt: skip
+    paper = {"estimate_risk": (None, 0), "StopOnRisk": (None, 32)}
+    assert found == paper | dict.fromkeys(("tune", *NAMES), ("norm", "folds"))
 
 
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
@@ -821,7 +965,7 @@ def test_convergence_warnings(data):
     gap = rf"not converge in 10 iterations: the duality gap .* is 0\.\d+ of its objective {advice}"
     with pytest.warns(ConvergenceWarning, match=gap):
         make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
-    with pytest.warns(ConvergenceWarning, match="risk still falls .* raise n_iter"):
+    with pytest.warns(ConvergenceWarning, match="risk still falls .* pass a larger n_iter"):
         make("LADLasso", alpha=0.01, n_iter=3).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -940,6 +1084,7 @@ def test_pipeline(data):
 
 @pytest.mark.filterwarnings("ignore:all coefficients are zero:UserWarning")
 @unconverged
+@pytest.mark.filterwarnings("ignore:the smallest alpha on the grid")  # of the two that are given
 @pytest.mark.parametrize(
     ("model", "grid"),
     [

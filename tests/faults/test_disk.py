@@ -19,7 +19,7 @@ from steinpath.study import StudyError, run_study
 from steinpath.study import _runner as runner
 from studies import SIZES, TINY, part_files
 
-QUICK = ["--target=price", "--iters=20", "--strengths=3"]
+QUICK = ["--target=price", "--iters=20", "--n-alphas=3"]
 
 
 @contextmanager

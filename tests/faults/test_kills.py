@@ -85,7 +85,7 @@ def signalled(monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_fit_that_is_told_to_end_makes_do_with_what_is_finished(tmp_path, signalled, number):
     signalled(number, "running", 12)
-    options = ["--target=price", "--iters=40", "--strengths=3", "--no-plots", "--out", tmp_path]
+    options = ["--target=price", "--iters=40", "--n-alphas=3", "--no-plots", "--out", tmp_path]
     result = call("fit", write(tmp_path), *options, code=130)
     assert "Stopping: making do with what is finished" in result.stderr
     assert "interrupted at" in result.stdout
@@ -113,7 +113,7 @@ def test_a_command_that_is_ended_while_it_writes_leaves_no_half_file(tmp_path, m
         really(text, *args, **options)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    options = ["--target=price", "--iters=20", "--strengths=3", "--no-plots", "--out", tmp_path]
+    options = ["--target=price", "--iters=20", "--n-alphas=3", "--no-plots", "--out", tmp_path]
     call("fit", write(tmp_path), *options)
     before = (tmp_path / "model.json").read_bytes()
     really = Path.write_text

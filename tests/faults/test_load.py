@@ -73,7 +73,7 @@ def test_eight_fits_in_processes_are_those_one_after_the_other(alone, eight_proc
 def test_eight_commands_that_write_the_same_files(tmp_path, monkeypatch, eight_processes):
     write(tmp_path)
     monkeypatch.chdir(tmp_path)
-    arguments = ["fit", "houses.csv", "--target=price", "--iters=20", "--strengths=3"]
+    arguments = ["fit", "houses.csv", "--target=price", "--iters=20", "--n-alphas=3"]
     arguments = [*arguments, "--no-plots", "--out"]
     call(*arguments, "alone")
     together = [*arguments, str(tmp_path / "together")]
@@ -105,7 +105,7 @@ def test_two_writers_of_a_file_do_not_share_what_they_write_to(tmp_path):
 @pytest.mark.usefixtures("often")
 def test_a_model_that_eight_threads_write_is_whole_whenever_it_is_read(tmp_path):
     call(
-        *("fit", write(tmp_path), "--target=price", "--iters=20", "--strengths=3"),
+        *("fit", write(tmp_path), "--target=price", "--iters=20", "--n-alphas=3"),
         *("--no-plots", "--out", tmp_path),
     )
     file = tmp_path / "model.json"

@@ -14,7 +14,7 @@ from studies import SIZES, TINY, part_files
 
 # the module, whose name in the package is that of the command
 fit_command = importlib.import_module("steinpath.app.cli.fit")
-QUICK = ["--target=price", "--iters=20", "--strengths=3"]
+QUICK = ["--target=price", "--iters=20", "--n-alphas=3"]
 
 
 @pytest.fixture(autouse=True)

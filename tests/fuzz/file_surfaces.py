@@ -336,7 +336,7 @@ def _fit_words(rng, command, file):
     if chance(rng, 0.02):
         shown = one_of(rng, ("nowhere.csv", ".", "", "x.xlsx", "..", "\udcff.csv", "n" * 300))
     words = [command, shown, "--iters", str(rng.integers(2, 16))]
-    words += ["--strengths", str(rng.integers(1, 4))]
+    words += ["--n-alphas", str(rng.integers(1, 4))]
     if not chance(rng, 0.02):
         target = file.names[-1].strip()
         # the column before an equals sign, so that one may begin with a dash
@@ -418,7 +418,7 @@ def _predict(case, file):
     words += [
         "--no-plots",
         "--iters=3",
-        "--strengths=1",
+        "--n-alphas=1",
         f"--test-loss={one_of(rng, list(CRITERIA))}",
     ]
     _, refused = _call(case, words)

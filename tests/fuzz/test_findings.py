@@ -134,7 +134,7 @@ def test_records_and_nothing_are_no_numbers():
             sp.run(bad, Y, sp.LAD(), sp.Lasso(0.1))
 
 
-def test_a_million_strengths():
+def test_a_million_alphas():
     with pytest.raises(ValueError, match="lams must be at most 10000"):
         sp.tune(X, Y, sp.LAD(), sp.Lasso, lams=10**6)
 

@@ -34,7 +34,7 @@ def fitted(tmp_path):
     file = tmp_path / "d.csv"
     rows = "".join(f"{k % 7},{k % 3 + k % 7}\n" for k in range(ROWS))
     file.write_text(f"x,y\n{rows}", encoding="utf-8")
-    quick = ("--iters", 3, "--strengths", 1, "--no-plots", "--test-loss", "squared")
+    quick = ("--iters", 3, "--n-alphas", 1, "--no-plots", "--test-loss", "squared")
     command("fit", file, "--target", "y", "--out", tmp_path / "o", *quick)
     return file, tmp_path / "o" / "model.json"
 
@@ -105,7 +105,7 @@ def test_an_error_on_new_rows_that_is_no_number(fitted, tmp_path):
     assert "inf" not in result.output
 
 
-@pytest.mark.parametrize("option", ["--iters", "--strengths"])
+@pytest.mark.parametrize("option", ["--iters", "--n-alphas"])
 def test_numbers_that_no_fit_takes_are_wrong_options(option, fitted):
     file, _ = fitted
     line = command("fit", file, "--target", "y", option, 10**13, code=2).stderr

@@ -32,7 +32,7 @@ def call(*arguments):
             assert not end.code, arguments
 
 def work():
-    quick = ("--target", "y", "--iters", "10", "--strengths", "2")
+    quick = ("--target", "y", "--iters", "10", "--n-alphas", "2")
     call("fit", "d.csv", "--out", "f", "--no-plots", *quick)
     call("tune", "d.csv", "--out", "t", "--loss", "lad", "--no-plots", *quick)
     call("predict", "f/model.json", "d.csv", "--out", "p.csv")

@@ -46,7 +46,7 @@ HOSTILE = [
 SEEN = [r"$\frac{", "$x_{", "[bold]", "[/]", ":skull:", "\x1b]0;owned\x07"]
 LEVELS = ["<b>bold</b>", "\x1b[31mred", "[/red]", "$\\int"]
 TARGET = "<i>[/]\x1b[5m$\\frac{</i>"
-QUICK = ("--iters", "12", "--strengths", "3")
+QUICK = ("--iters", "12", "--n-alphas", "3")
 
 
 @pytest.fixture(scope="module")

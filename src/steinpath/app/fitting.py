@@ -20,19 +20,17 @@ from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
-from steinpath.estimators._rows import prepare_rows
+from steinpath.estimators._rows import enough_precision, prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
 from steinpath.risk._methods import StoredPredictions
 
-# Iterations and strengths of the penalty, where there is room for them ...
-_ITERATIONS, _STRENGTHS = 300, 20
-# ... which there is for so many numbers, (rows + columns) × iterations × strengths, which is what
-# the paths have, and at the least.
-_ROOM, _FEWEST_ITERATIONS, _FEWEST_STRENGTHS = 10**8, 50, 5
-# Beyond so many, single precision, unless the target has sizes beyond that.
-_LARGE = 3 * 10**7
+# Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
+# (rows + columns) × values; and at the least.
+_ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 250_000, 5
+# Iterations that are taken for granted when a precision is chosen.
+_USUAL_ITERATIONS = 300
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
@@ -52,42 +50,46 @@ class FitData:
     centre: np.ndarray
     scale: np.ndarray
     level: float
-    n_iter: int
-    n_strengths: int
+    n_iter: int | str
+    n_alphas: int
+    alpha_ratio: float | None
     notes: tuple[str, ...]
 
 
 def prepare_data(
-    encoded: Encoded, n_iter: int | None = None, n_strengths: int | None = None
+    encoded: Encoded,
+    n_iter: int | None = None,
+    n_alphas: int | None = None,
+    alpha_ratio: float | None = None,
 ) -> FitData:
-    """Make data ready, and say how many iterations and strengths of the penalty to try.
+    """Make data ready, and say how many iterations and values of alpha to try.
 
     Parameters
     ----------
     encoded : Encoded
         Features and responses.
-    n_iter, n_strengths : int, optional
-        As many as there is room for by default.
+    n_iter : int, optional
+        As many as lower the estimated risk by default.
+    n_alphas : int, optional
+        20 by default; fewer of large data.
+    alpha_ratio : float, optional
+        As ``lam_ratio`` of `steinpath.tune`.
     """
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
     size = sum(encoded.X.shape)  # numbers of each iterate
-    strengths = n_strengths or max(
-        min(_STRENGTHS, _ROOM // (size * (n_iter or 2 * _FEWEST_ITERATIONS))), _FEWEST_STRENGTHS
-    )
-    iterations = n_iter or max(min(_ITERATIONS, _ROOM // (size * strengths)), _FEWEST_ITERATIONS)
+    alphas = n_alphas or max(min(_ALPHAS, _ROOM // size), _FEWEST_ALPHAS)
     notes = []
-    wide = "columns" if encoded.X.shape[1] > n else "rows"
-    if (n_iter or _ITERATIONS) > iterations or (n_strengths or _STRENGTHS) > strengths:
+    if n_alphas is None and alphas < _ALPHAS:
+        many = "columns" if encoded.X.shape[1] > n else "rows"
         notes.append(
-            f"with so many {wide}, {strengths} strengths of the penalty and {iterations} "
-            "iterations are tried unless you ask for more (--strengths, --iters)"
+            f"with so many {many}, {alphas} values of alpha are tried instead of {_ALPHAS}; "
+            f"--n-alphas {_ALPHAS} tries all"
         )
     _check_sizes(encoded)
     level = float(np.median(encoded.y))
-    y, largest = encoded.y - level, float(np.abs(encoded.y - level).max())
-    large = size * strengths * iterations > _LARGE and 1 / _LARGE < largest < _LARGE
+    y = encoded.y - level
     rows, design = prepare_rows(
         encoded.X,
         y,
@@ -96,7 +98,7 @@ def prepare_data(
         standardize=True,
         about_mean=True,
         centre=True,
-        dtype=np.float32 if large else np.float64,
+        dtype=enough_precision(y, size * alphas * (n_iter or _USUAL_ITERATIONS)),
     )
     assert rows.centre is not None
     return FitData(
@@ -106,8 +108,9 @@ def prepare_data(
         centre=rows.centre,
         scale=rows.scale,
         level=level,
-        n_iter=iterations,
-        n_strengths=strengths,
+        n_iter=n_iter or "auto",
+        n_alphas=alphas,
+        alpha_ratio=alpha_ratio,
         notes=tuple(notes),
     )
 
@@ -124,6 +127,15 @@ def _check_sizes(encoded: Encoded) -> None:
         )
 
 
+# Why a run ended: see `Tuning.stop`.
+_WHY = {
+    "risk": "the estimated risk no longer falls",
+    "limit": "the limit for data of this size: pass --iters N",
+    "n_iter": "as given by --iters",
+    "interrupted": "interrupted",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """What was found for a loss and a penalty.
@@ -135,7 +147,7 @@ class Fit:
     spec : ModelSpec
         The loss and the penalty.
     tuning : Tuning
-        The risk of every iterate for every strength of the penalty.
+        The risk of every iterate for every value of alpha.
     """
 
     data: FitData
@@ -144,7 +156,7 @@ class Fit:
 
     @property
     def risk(self) -> Risk:
-        """The risk estimate at the chosen strength."""
+        """The risk estimate at the chosen alpha."""
         return self.tuning.risks[self.tuning.best[0]]
 
     @property
@@ -170,7 +182,7 @@ class Fit:
 
     @property
     def alphas(self) -> np.ndarray:
-        """Strengths of the penalty on scikit-learn's scale."""
+        """Regularisation strengths on scikit-learn's scale."""
         return self.tuning.lams / math.sqrt(len(self.data.y))
 
     @property
@@ -197,9 +209,24 @@ class Fit:
     @property
     def is_whole(self) -> bool:
         """Whether nothing was cut short."""
-        alone = self.spec.penalty == NoPenalty.name  # it has no strength
-        strengths = 1 if alone else self.data.n_strengths
-        return self.tuning.path.n_iter == self.data.n_iter and len(self.tuning.lams) == strengths
+        return self.tuning.stop != "interrupted"
+
+    @property
+    def length(self) -> str:
+        """How many iterations were run, and why no more."""
+        return f"Iterations ended at {self.tuning.path.n_iter:,}: {_WHY[self.tuning.stop]}."
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to try again with other options, and reasons not to trust the estimate."""
+        found, n_iter = list[str](), self.tuning.path.n_iter
+        if self.is_whole and self.tuning.still_falls:
+            limit = ", the limit for data of this size" if self.tuning.stop == "limit" else ""
+            found.append(
+                f"the estimated risk still falls after {n_iter} iterations{limit}: pass a larger "
+                f"--iters, such as --iters {2 * n_iter}"
+            )
+        return (*found, *self.tuning.warnings)
 
     @cached_property
     def constant_risk(self) -> float:
@@ -222,20 +249,22 @@ class Fit:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A loss and a penalty, at the strength and the iterate that are best for them.
+    """A loss and a penalty, at the alpha and the iterate that are best for them.
 
     Attributes
     ----------
     loss, penalty : str
         Which.
     alpha : float
-        The strength, on scikit-learn's scale.
+        The regularisation strength, on scikit-learn's scale.
     iterate, nonzeros : int
         The iterate, and the number of its coefficients that are not zero.
     risk, stderr : float
         Its estimated risk, with standard error.
     behind, behind_stderr : float
         How much larger that is than the smallest, with standard error.
+    still_falls : bool
+        Whether the risk still fell when the iterations ended.
     """
 
     loss: str
@@ -247,12 +276,13 @@ class Ranked:
     stderr: float
     behind: float
     behind_stderr: float
+    still_falls: bool = False
 
 
 def fit_model(
     data: FitData, spec: ModelSpec, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
 ) -> Fit:
-    """Choose the strength of the penalty and the iterate by their estimated risk.
+    """Choose alpha and the iterate by their estimated risk.
 
     Parameters
     ----------
@@ -263,7 +293,7 @@ def fit_model(
     test_loss, rule, seed
         As for `steinpath.tune`.
     """
-    lams: Any = np.zeros(1) if spec.penalty == NoPenalty.name else data.n_strengths
+    lams: Any = np.zeros(1) if spec.penalty == NoPenalty.name else data.n_alphas
     tuning = tune(
         data.design,
         data.y,
@@ -275,6 +305,7 @@ def fit_model(
         test_loss=test_loss,
         rule=rule,
         rng=seed,
+        lam_ratio=data.alpha_ratio,
     )
     return Fit(data, spec, tuning)
 
@@ -308,14 +339,15 @@ def compare_models(
         All that were finished, the best first.
     """
     best: Fit | None = None
-    found: list[tuple[ModelSpec, float, int, int, Risk]] = []
+    found: list[tuple[ModelSpec, float, int, int, bool, Risk]] = []
     done = begin(f"comparing {len(specs)} models", len(specs))
     for spec in specs:
         fit = fit_model(data, spec, test_loss, rule, seed)
         stop = done()
         if stop and not fit.is_whole and best is not None:
             break
-        found.append((spec, fit.alpha, fit.tuning.best_iter, fit.nonzeros, _alone(fit.risk)))
+        chosen = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
+        found.append((spec, *chosen, _alone(fit.risk)))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
         del fit  # while the next one runs, only the best is in memory
@@ -323,7 +355,7 @@ def compare_models(
             break
     assert best is not None
     ranking = []
-    for spec, alpha, t, nonzeros, risk in found:
+    for spec, alpha, t, nonzeros, still_falls, risk in found:
         behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
         ranking.append(
             Ranked(
@@ -336,6 +368,7 @@ def compare_models(
                 float(risk.stderr[t]),
                 behind,
                 0.0 if spec is best.spec else stderr,
+                still_falls,
             )
         )
     return best, sorted(ranking, key=lambda row: row.risk)

@@ -1,4 +1,4 @@
-"""Losses, penalties and test losses by their names, with parameters in units of the data."""
+"""Losses, penalties and test losses by their names, with widths in units of the spread of y."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._registry import ParameterSpec, Registered
 from steinpath.problem._scoring import CRITERIA, Criterion
+from steinpath.problem._spread import robust_spread
 
 
 def loss_names() -> list[str]:
@@ -88,7 +89,7 @@ class ModelSpec:
         loss, penalty : str
             Of `loss_names` and `penalty_names`.
         y : ndarray of shape (n,)
-            The responses: some defaults are in units of their spread.
+            The responses, whose robust standard deviation is the unit of some parameters.
         **parameters : float, optional
             By the names of `parameter_specs`; None for their defaults.
         """
@@ -114,20 +115,10 @@ def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) ->
 def _arguments(
     kind: type[Registered], y: np.ndarray, parameters: dict[str, float | None]
 ) -> dict[str, float]:
-    """Return the parameter of a class by name, if it has one: as it was given, or its default."""
+    """Return the parameter of a class by name, if it has one, in the units of the class."""
     spec = kind.parameter_spec
     if spec is None:
         return {}
     given = parameters.get(spec.name)
-    if given is None:
-        given = spec.default * (robust_spread(y) if spec.in_units_of_y else 1.0)
-    return {spec.name: given}
-
-
-def robust_spread(y: np.ndarray) -> float:
-    """Return the standard deviation of a Gaussian of the same median absolute deviation.
-
-    Where that is zero, the plain one of y.
-    """
-    deviation = float(np.median(np.abs(y - np.median(y)))) / 0.6744897501960817
-    return deviation or float(np.std(y))
+    value = spec.default if given is None else given
+    return {spec.name: spec.in_units(value, robust_spread(y))}

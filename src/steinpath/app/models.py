@@ -36,7 +36,7 @@ class Choice:
     parameters : dict of str to float
         Parameters of the loss and shape of the penalty.
     alpha : float
-        Strength of the penalty, on scikit-learn's scale.
+        Regularisation strength, on scikit-learn's scale.
     iterate, iterations : int
         The chosen iterate, and how many were run.
     test_loss : str

@@ -39,6 +39,7 @@ from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath.estimators._grid_end import end_of_grid
 from steinpath.estimators._reading import readable
 from steinpath.estimators._rows import PreparedRows, enough_precision, prepare_rows
 from steinpath.problem._grid import (
@@ -50,6 +51,7 @@ from steinpath.problem._grid import (
 )
 from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
 from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
+from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
 
@@ -87,8 +89,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     random_state: Any = None
 
     @abstractmethod
-    def _loss(self) -> Loss:
-        """Return what is minimised."""
+    def _loss(self, spread: float = 1.0) -> Loss:
+        """Return what is minimised; ``spread`` is the unit of widths that are given as numbers."""
 
     @abstractmethod
     def _penalty(self) -> PenaltyOf:
@@ -271,7 +273,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             return batch, (0, batch.n_iter if iterate < 0 else min(iterate, batch.n_iter))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         lams = self.alphas_ * math.sqrt(batch.n_samples)
-        search = Search(batch, lams, self._risk_options(), seed, self.rule, iterate)
+        test_loss = scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
+        options = self._risk_options().but(test_loss=test_loss)
+        search = Search(batch, lams, options, seed, self.rule, iterate)
         tuning = search.run(n_iter, watch)
         self._keep_risk(tuning)
         return search.batch, tuning.best
@@ -305,7 +309,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self, rows: PreparedRows, design: Design, progress: Progress
     ) -> tuple[Batch, tuple[int, int]]:
         """Run all penalties side by side, or go on from where the last fit stopped; choose."""
-        loss, penalty_of, algorithm = self._loss(), self._penalty(), self._algorithm()
+        self.y_scale_ = robust_spread(rows.y, rows.weights)
+        self.loss_ = loss = self._loss(self.y_scale_)
+        penalty_of, algorithm = self._penalty(), self._algorithm()
         data = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
         self.alphas_, lams = self._grid(data, penalty_of)
         batch = start_all(data, penalty_of, lams, algorithm)
@@ -363,6 +369,16 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 f"the estimated risk still falls after {n_iter} iterations{limit}: pass a larger "
                 f"n_iter, such as n_iter={2 * n_iter}",
                 ConvergenceWarning,
+            )
+        if end := end_of_grid(tuning, same_iterate=self.select != "risk"):
+            reached = f"{self.alphas_[tuning.best[0]]:.3g}"
+            beyond = f"alpha=np.geomspace({reached}, {reached} / 1000, 20)"
+            if end == "largest":
+                beyond = f"alpha=np.geomspace(100 * {reached}, {reached}, 20)"
+            warn(
+                f"the {end} alpha on the grid was selected, and its estimated risk is lower than "
+                f"that of the next one by more than a standard error; consider extending the grid: "
+                f"{beyond}"
             )
         for message in self.warnings_:
             warn(message)
@@ -427,18 +443,22 @@ class PathRegressor(PathEstimator):
     ----------
     loss : str or Loss, default="lad"
         "lad", "square_root", "quantile", "huber", "epsilon_insensitive", "squared"; or one with
-        parameters, such as ``sp.Quantile(0.9)``.
+        parameters, such as ``sp.Quantile(0.9)``. By name, the ``delta`` of Huber is 1.35, and the
+        ``eps`` of the ε-insensitive loss 0.1 robust standard deviations of y (median absolute
+        deviation / 0.6745, see `y_scale_`); in a class, such as ``sp.Huber(20.0)``, they are in
+        units of y.
     penalty : str or callable, default="lasso"
         "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``, such as
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
     alpha : "auto", float or array-like, default="auto"
-        Strength of the penalty, or several to choose from; "auto" tries `n_alphas` in equal
+        Regularisation strength, or several to choose from; "auto" tries `n_alphas` in equal
         ratios from the smallest with all coefficients zero down (for ridge, from one that
         shrinks everything tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
     n_alphas : int, default=20
         Number of penalties that "auto" tries.
-    n_iter : int, default=300
-        Number of iterations.
+    n_iter : int or "auto", default="auto"
+        Number of iterations; "auto" runs as long as the estimated risk still falls, up to a limit
+        that depends on the size of the data. Where no risk is estimated, it runs until `tol`.
     select : "risk", "last" or int, default="risk"
         Which iterate to take: that of the smallest estimated risk, the last one, or this one.
         With several ``alpha``, that with the smallest risk at the iterate.
@@ -447,10 +467,12 @@ class PathRegressor(PathEstimator):
     standardize : bool, default=True
         Divide the columns by their standard deviations before the fit (without an intercept, by
         their root mean squares), and the coefficients after it.
-    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA, optional
-        What to run; ``sp.ChambollePock()`` by default.
+    algorithm : ProximalAlgorithm, optional
+        What to run, such as ``sp.ChambollePock()``; ``sp.HalpernPDHG(ratio="auto")`` by default.
     test_loss : None, str, Loss or callable, default=None
         What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
+        "huber", "pseudo_huber" and "epsilon_insensitive" have the parameter of the fitted loss if
+        it has one, and that of its name otherwise, in robust standard deviations of y.
     method, row_scale, audit
         How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
         ``alpha`` and iterate.
@@ -498,6 +520,12 @@ class PathRegressor(PathEstimator):
         The training error, with the same test loss.
     warnings_ : tuple of str
         Reasons not to trust the estimate; each is also issued as a warning.
+    loss_ : Loss
+        The loss that was minimised, with its parameter in units of y.
+    y_scale_ : float
+        Robust standard deviation of y: the unit of the parameters of losses and test losses that
+        are given by name, and of the ``delta`` of `HuberLasso`. Where the median absolute deviation
+        is zero, the plain standard deviation.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -517,11 +545,14 @@ class PathRegressor(PathEstimator):
     loss: str | Loss = "lad"
     penalty: str | PenaltyOf = "lasso"
 
-    def _loss(self) -> Loss:
+    def _loss(self, spread: float = 1.0) -> Loss:
         if not isinstance(self.loss, str):
             check_instance("loss", self.loss, Loss, "sp.LAD()")
             return self.loss
-        return LOSSES[check_choice("loss", self.loss, LOSSES)]()
+        kind: Any = LOSSES[check_choice("loss", self.loss, LOSSES)]
+        spec = kind.parameter_spec
+        own = {} if spec is None else {spec.name: spec.in_units(spec.default, spread)}
+        return kind(**own)  # type: ignore[no-any-return]
 
     def _penalty(self) -> PenaltyOf:
         if not isinstance(self.penalty, str):
@@ -544,8 +575,12 @@ class NamedEstimator(PathEstimator):
     loss_class: ClassVar[Any]
     penalty_class: ClassVar[Any]
 
-    def _loss(self) -> Loss:
-        loss: Loss = self.loss_class(**self._own(self.loss_class))
+    def _loss(self, spread: float = 1.0) -> Loss:
+        parameters, spec = self._own(self.loss_class), self.loss_class.parameter_spec
+        if spec is not None:
+            value = spec.check(parameters[spec.name])
+            parameters[spec.name] = spec.in_units(value, spread)
+        loss: Loss = self.loss_class(**parameters)
         return loss
 
     def _penalty(self) -> PenaltyOf:
@@ -644,7 +679,9 @@ class HuberLasso(NamedEstimator):
     Parameters
     ----------
     delta : float, default=1.35
-        Where the loss turns from quadratic to linear, in units of y.
+        Where the loss turns from quadratic to linear, in robust standard deviations of y (median
+        absolute deviation / 0.6745), so that the fit does not depend on the units of y. In units
+        of y it is ``delta * model.y_scale_``, the ``delta`` of ``model.loss_``.
     """
 
     delta: float = 1.35

@@ -266,7 +266,8 @@ class Huber(SeparableLoss):
     Parameters
     ----------
     delta : float, default=1.35
-        Where the loss turns from quadratic to linear, on the scale of the residuals.
+        Where the loss turns from quadratic to linear, in units of y. (Estimators and the command
+        take it in robust standard deviations of y.)
     """
 
     delta: float = 1.35
@@ -280,8 +281,8 @@ class Huber(SeparableLoss):
         high=LARGEST,
         open_low=True,
         in_units_of_y=True,
-        help="Where Huber's loss becomes linear, in units of the target; 1.35 robust standard "
-        "deviations of it by default.",
+        help="Where Huber's loss becomes linear, in robust standard deviations of the target "
+        "(median absolute deviation / 0.6745); 1.35 by default.",
     )
     test_loss = "huber"
     smoothness = 1.0
@@ -311,7 +312,8 @@ class EpsilonInsensitive(SeparableLoss):
     Parameters
     ----------
     eps : float, default=0.1
-        Half-width of the band within which errors cost nothing.
+        Half-width of the band within which errors cost nothing, in units of y. (Estimators and
+        the command take it in robust standard deviations of y.)
     """
 
     eps: float = 0.1
@@ -325,8 +327,8 @@ class EpsilonInsensitive(SeparableLoss):
         high=LARGEST,
         option="epsilon",
         in_units_of_y=True,
-        help="Errors that cost nothing, in units of the target; a tenth of a robust standard "
-        "deviation of it by default.",
+        help="Errors that cost nothing, in robust standard deviations of the target; 0.1 by "
+        "default.",
     )
     test_loss = "epsilon_insensitive"
 

@@ -36,8 +36,8 @@ class ParameterSpec:
     help : str
         What it means, for the command line.
     in_units_of_y : bool
-        Whether it is a size of residuals: the command then takes its default times a robust
-        standard deviation of y.
+        Whether it is a size of residuals. The class takes it in units of y; estimators and the
+        command take it in robust standard deviations of y.
     """
 
     name: str
@@ -63,6 +63,10 @@ class ParameterSpec:
             open_low=self.open_low,
             open_high=self.open_high,
         )
+
+    def in_units(self, value: float, spread: float) -> float:
+        """Return the value that the class takes, for one in robust standard deviations of y."""
+        return value * spread if self.in_units_of_y else value
 
     def store(self, instance: Any) -> None:
         """Check the parameter of a frozen dataclass, and keep it as a plain float."""

@@ -8,12 +8,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import median_abs_deviation
 
 import steinpath as sp
 from commands import call, houses, spawn, write
 from steinpath.problem._scoring import CRITERIA
 
-QUICK = ("--iters", "60", "--strengths", "6")
+QUICK = ("--iters", "60", "--n-alphas", "6")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,12 @@ def test_fit_prints_a_table_and_writes_everything(fitted):
     risks = pd.read_csv(out / "risk.csv")
     assert len(risks) == 6 * 61
     model = sp.load_model(out / "model.json")
-    assert risks["risk"].min() == pytest.approx(model.choice.risk, rel=1e-6)
+    choice = model.choice
+    at = np.isclose(risks["alpha"], choice.alpha) & (risks["iterate"] == choice.iterate)
+    assert risks["risk"][at].item() == pytest.approx(choice.risk, rel=1e-6)
+    # on its own path it is the smallest, and on others nothing is smaller by more than chance
+    assert risks["risk"][np.isclose(risks["alpha"], choice.alpha)].idxmin() == np.flatnonzero(at)[0]
+    assert risks["risk"].min() > choice.risk - choice.stderr
     assert f"{model.choice.iterate} of 60" in result.stdout
 
 
@@ -135,7 +141,7 @@ def test_every_kind_of_file_gives_the_same_model(name, tmp_path):
         (["--loss", "square-root"], "expected squared error"),
         (["--loss", "huber", "--penalty", "ridge"], "Huber + ridge"),
         (["--quantile", "0.9"], "pinball loss at 0.9"),
-        (["--loss", "epsilon_insensitive", "--epsilon", "2"], "error beyond 2"),
+        (["--loss", "epsilon_insensitive", "--epsilon", "0"], "error beyond 0"),
         (["--penalty", "elastic-net", "--l1-ratio", "0.9"], "LAD + elastic net"),
         (["--penalty", "mcp", "--gamma", "5"], "LAD + MCP"),
         (["--penalty", "scad"], "LAD + SCAD"),
@@ -158,7 +164,10 @@ def test_shapes_are_kept_with_the_model(tmp_path):
     file, out = write(tmp_path), tmp_path / "o"
     options = ("--loss", "huber", "--delta", "7", "--penalty", "mcp", "--gamma", "4")
     call("fit", file, "--target", "price", "--out", out, "--no-plots", *QUICK, *options)
-    assert sp.load_model(out / "model.json").choice.parameters == {"delta": 7.0, "gamma": 4.0}
+    # in the file, in units of the target
+    delta = 7 * median_abs_deviation(houses()["price"], scale="normal")
+    expected = {"delta": pytest.approx(delta), "gamma": 4.0}
+    assert sp.load_model(out / "model.json").choice.parameters == expected
 
 
 def test_missing_values_are_filled_in_on_request(tmp_path):
@@ -174,7 +183,7 @@ def test_missing_values_are_filled_in_on_request(tmp_path):
 
 
 def test_compare_ranks_by_the_same_loss(tmp_path):
-    file, out = write(tmp_path), tmp_path / "o"
+    file, out = write(tmp_path, table=houses(400)), tmp_path / "o"
     kinds = ("--loss", "lad", "--loss", "square_root", "--penalty", "lasso", "--penalty", "ridge")
     result = call("compare", file, "--target", "price", "--out", out, "--json", *kinds, *QUICK)
     found = json.loads(result.stdout)
@@ -200,7 +209,7 @@ def test_tune_keeps_the_best_model(tmp_path):
     ranking = pd.read_csv(out / "ranking.csv")
     assert model.choice.risk == pytest.approx(ranking["risk"].min(), rel=1e-6)
     assert f"The best, {ranking['loss'][0]} + {ranking['penalty'][0]}" in result.stdout
-    assert "strength" in result.stdout
+    assert "alpha" in result.stdout
 
 
 def test_a_quantile_is_tested_by_its_own_loss(tmp_path):
@@ -250,6 +259,7 @@ def test_a_hundred_thousand_rows(tmp_path):
     # the mean absolute value of the noise
     assert found["risk"] == pytest.approx(1.0, abs=5 * found["stderr"])
     assert "so many rows" in found["notes"][0]
+    assert found["stop"] == "risk"
 
 
 def test_the_real_entry_point(tmp_path):
@@ -313,18 +323,19 @@ def test_the_constant_prediction_is_the_best_for_the_test_loss(options, constant
     assert found["constant_risk"] == pytest.approx(best, rel=1e-3)
 
 
-def test_test_losses_are_in_units_of_the_target(tmp_path):
+def test_widths_are_in_robust_standard_deviations_of_the_target(tmp_path):
     file = write(tmp_path)
     command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots", "--json")
     found = json.loads(call(*command, "--test-loss", "huber", *QUICK).stdout)
-    assert found["test_parameter"] > 100  # prices vary by hundreds
+    spread = median_abs_deviation(houses()["price"], scale="normal")
+    assert found["test_parameter"] == pytest.approx(1.35 * spread)
     found = json.loads(call(*command, "--test-loss", "huber", "--delta", 7, *QUICK).stdout)
-    assert found["test_parameter"] == 7
+    assert found["test_parameter"] == pytest.approx(7 * spread)
 
 
 def test_single_precision_is_precise_enough(tmp_path):
     rng = np.random.default_rng(0)
-    n = 26_000  # times 60 iterations and 20 strengths: too many for double precision
+    n = 26_000  # times the values of alpha: too many for double precision
     X = np.column_stack([1e6 + rng.standard_normal(n), 1e-42 * rng.standard_normal(n)])
     y = X[:, 0] - 1e42 * X[:, 1] + rng.laplace(size=n)
     file = tmp_path / "long.csv"
@@ -346,11 +357,67 @@ def test_what_a_terminal_cannot_show(tmp_path):
     assert "expected absolute error" in plain.stdout
 
 
-def test_remarks_are_made(tmp_path):
+def test_a_risk_that_still_falls_is_the_first_thing_said(tmp_path):
+    file, out = write(tmp_path), tmp_path / "o"
+    command = ("fit", file, "--target", "price", "--out", out, "--no-plots", "--n-alphas", 2)
+    lines = call(*command, "--iters", 3).stdout.splitlines()
+    assert lines[1].startswith("Warning: the estimated risk still falls after 3 iterations: pass a")
+    assert "Iterations ended at 3: as given by --iters." in lines
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.index("such as --iters 6") < page.index('<dl class="facts">')
+    assert "such as --iters 6" in sp.load_model(out / "model.json").warnings[0]
+
+
+def test_iterations_are_as_many_as_lower_the_risk(tmp_path):
+    command = ("fit", write(tmp_path), "--target", "price", "--out", tmp_path / "o", "--no-plots")
+    said = call(*command).stdout
+    model = sp.load_model(tmp_path / "o" / "model.json")
+    reason = "the estimated risk no longer falls"
+    assert f"Iterations ended at {model.choice.iterations}: {reason}." in said
+    assert f"{model.choice.iterate} of {model.choice.iterations}" in said
+    assert "still falls" not in said
+
+
+def test_warnings_come_before_notes(tmp_path):
+    """Few rows for the columns: the estimate warns; a column left out is a note."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((20, 30)), columns=[f"x{j}" for j in range(30)])
+    table = table.assign(constant=1.0, y=table["x0"] + rng.standard_t(2, 20))
+    command = ("fit", write(tmp_path, table=table), "--target", "y", "--out", tmp_path / "o")
+    said = call(*command, "--no-plots", "--iters", 3, "--n-alphas", 4).stdout
+    assert 0 < said.rindex("Warning: ") < said.index("Note: ")
+
+
+def test_an_end_of_the_grid_that_matters_is_noted(tmp_path):
+    command = ("fit", write(tmp_path), "--target", "price", "--out", tmp_path / "o", "--no-plots")
+    grid = ("--n-alphas", 3, "--alpha-ratio")
+    said = " ".join(call(*command, *grid, 0.5).stdout.split())
+    note = "Note: the smallest alpha on the grid was selected; consider extending the grid, by"
+    assert f"{note} --alpha-ratio 0.05." in said
+    # a grid that goes far enough ends with an alpha that is as good as the next
+    assert "on the grid was selected" not in call(*command, *grid, 1e-6).stdout
+
+
+def test_a_target_that_nothing_predicts(tmp_path):
+    rng = np.random.default_rng(0)
+    table = houses().assign(price=rng.standard_normal(120))
+    command = ("fit", write(tmp_path, table=table), "--target", "price", "--out", tmp_path / "o")
+    said = " ".join(call(*command, "--no-plots", "--rule", "one-se").stdout.split())
+    assert "all coefficients are zero: no feature improves on a constant prediction" in said
+
+
+def test_the_former_name_of_an_option_still_works(tmp_path):
     file = write(tmp_path)
-    command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots")
-    assert "more --iters may be better" in call(*command, "--iters", 3, "--strengths", 2).stdout
-    assert "the weakest of the strengths" in call(*command, "--iters", 30, "--strengths", 2).stdout
+    command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots", "--json")
+    one, other = (
+        json.loads(call(*command, "--iters", 20, option, 3).stdout)
+        for option in ("--strengths", "--n-alphas")
+    )
+    assert one["risk"] == other["risk"]
+    assert len(pd.read_csv(tmp_path / "o" / "risk.csv")) == 3 * 21
+    help_text = call("fit", "--help").stdout
+    assert "--n-alphas" in help_text
+    assert "--strengths" not in help_text
 
 
 def test_codes_that_count_as_numbers_are_noted(tmp_path):

@@ -15,7 +15,7 @@ from commands import COMMAND, Terminal, write
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")
 
-LONG = ["fit", "houses.csv", "--target=price", "--iters=100000", "--strengths=5", "--no-plots"]
+LONG = ["fit", "houses.csv", "--target=price", "--iters=100000", "--n-alphas=5", "--no-plots"]
 
 
 def test_progress_and_a_fit_cut_short(tmp_path):
@@ -26,7 +26,7 @@ def test_progress_and_a_fit_cut_short(tmp_path):
     terminal.interrupt()
     terminal.wait_for("Stopping: making do with what is finished")
     assert terminal.end() == 130, terminal.seen[-500:]
-    assert "of 5 strengths of the penalty" in terminal.seen.replace("\r\n", " ")
+    assert "of 5 values of alpha" in terminal.seen.replace("\r\n", " ")
     model = sp.load_model(tmp_path / "houses-fit" / "model.json")
     assert 0 < model.choice.iterations < 100000
     assert (tmp_path / "houses-fit" / "report.html").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from commands import COMMAND, call, houses, refused, spawn, write
 
-QUICK = ("--iters", "20", "--strengths", "3", "--no-plots")
+QUICK = ("--iters", "20", "--n-alphas", "3", "--no-plots")
 
 
 def text(folder, content, name="d.csv"):

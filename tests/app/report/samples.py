@@ -29,14 +29,14 @@ def rows(array):
     return tuple(tuple(row) for row in np.asarray(array).tolist())
 
 
-def charts(n_strengths=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
+def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
     """Curves that fall, and rise again where the penalty is weak."""
     rng = np.random.default_rng(seed)
     t = np.arange(n_iterates)
-    strengths = np.geomspace(1.0, 0.01, n_strengths)
-    decay = np.exp(-t / (3.0 + 10 * strengths[:, None]))
-    weak = 1 - np.linspace(0.3, 1, n_strengths)[::-1, None]
-    risk = 2 + 3 * decay + weak * np.log1p(t) / 4 + 0.4 * np.sqrt(strengths[:, None])
+    alphas = np.geomspace(1.0, 0.01, n_alphas)
+    decay = np.exp(-t / (3.0 + 10 * alphas[:, None]))
+    weak = 1 - np.linspace(0.3, 1, n_alphas)[::-1, None]
+    risk = 2 + 3 * decay + weak * np.log1p(t) / 4 + 0.4 * np.sqrt(alphas[:, None])
     train = risk - 0.3 * weak * np.log1p(t) - 0.1 * np.log1p(t)
     final = rng.standard_t(3, n_names)
     raw = rng.standard_t(2, 150)
@@ -44,7 +44,7 @@ def charts(n_strengths=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
     return Charts(
         test_loss="absolute error",
         penalty="lasso",
-        strengths=tuple(strengths.tolist()),
+        alphas=tuple(alphas.tolist()),
         iterates=tuple(t.tolist()),
         risk=rows(scale * risk),
         stderr=rows(np.full_like(risk, scale * 0.08)),
@@ -141,7 +141,7 @@ def fitted():
         charts=Charts(
             test_loss="absolute error",
             penalty="lasso",
-            strengths=tuple(lams.tolist()),
+            alphas=tuple(lams.tolist()),
             iterates=tuple(range(path.n_iter + 1)),
             risk=rows(tuning.risk),
             stderr=rows(tuning.stderr),

@@ -43,12 +43,12 @@ def said(page, name):
 
 
 def assert_panel_shows(page, charts, row, at):
-    """The panel has the numbers of this strength and iterate."""
+    """The panel has the numbers of this alpha and iterate."""
     assert said(page, "iterate") == f"{charts.iterates[at]:,}"
     assert said(page, "risk") == plus_minus(charts.risk[row][at], charts.stderr[row][at])
     assert said(page, "train") == figure(charts.train[row][at])
     assert said(page, "nonzeros") == f"{charts.nonzeros[row][at]:,}"
-    assert said(page, "strength") == figure(charts.strengths[row])
+    assert said(page, "alpha") == figure(charts.alphas[row])
 
 
 def rounded(charts):
@@ -57,7 +57,7 @@ def rounded(charts):
         charts,
         risk=samples.rows([[round(v, 3) for v in row] for row in charts.risk]),
         train=samples.rows([[round(v, 3) for v in row] for row in charts.train]),
-        strengths=tuple(float(f"{v:.3g}") for v in charts.strengths),
+        alphas=tuple(float(f"{v:.3g}") for v in charts.alphas),
     )
 
 
@@ -103,7 +103,7 @@ def test_touching_shows_an_iterate_that_stays(show):
     x, y = page.place("#surface-plot > svg > svg", 0.02, (row + 0.5) / 3)
     page.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
     page.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-    page.until("document.querySelector('#strength-note').textContent.includes('dotted')")
+    page.until("document.querySelector('#alpha-note').textContent.includes('dotted')")
     assert_panel_shows(page, CHARTS, row, 0)
     page.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
@@ -124,16 +124,16 @@ def test_arrow_keys_move_the_iterate(show):
     assert_panel_shows(page, CHARTS, row, 0)
 
 
-def test_clicking_the_surface_switches_the_strength_and_back(show):
+def test_clicking_the_surface_switches_alpha_and_back(show):
     page = show(CONTENT)
-    last = len(CHARTS.strengths) - 1
+    last = len(CHARTS.alphas) - 1
     other = last if CHARTS.chosen[0] != last else 0
     line = "document.querySelector('#risk-plot .line.estimate').getAttribute('d')"
     before = page.js(line)
     page.click(*page.place("#surface-plot > svg > svg", 0.999, (other + 0.5) / (last + 1)))
     assert_panel_shows(page, CHARTS, other, 40)
     assert page.js(line) != before
-    assert "kept for the chosen strength only" in said(page, "note")
+    assert "kept for the chosen alpha only" in said(page, "note")
     page.js(f"document.querySelector('{SURFACE}').focus()")
     step = -1 if other else 1
     page.key("ArrowUp" if other else "ArrowDown")
@@ -149,7 +149,7 @@ def test_hovering_the_surface_says_its_risk(show):
     hover(page, "#surface-plot > svg > svg", 0.999, 0.01)
     risk = plus_minus(CHARTS.risk[0][40], CHARTS.stderr[0][40])
     text = page.text("#surface-note")
-    assert text == f"Strength {figure(CHARTS.strengths[0])}, iterate 40: estimated risk {risk}"
+    assert text == f"Alpha {figure(CHARTS.alphas[0])}, iterate 40: estimated risk {risk}"
 
 
 def test_hovering_a_coefficient_names_it(show):
@@ -245,7 +245,7 @@ def awkward():
         "holes": samples.tiny(charts=holes),
         "nothing": samples.tiny(charts=nothing, coefficients=()),
         "flat": samples.tiny(charts=flat, coefficients=()),
-        "single": samples.tiny(charts=samples.charts(n_strengths=1)),
+        "single": samples.tiny(charts=samples.charts(n_alphas=1)),
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
         "crowded": samples.crowded(),

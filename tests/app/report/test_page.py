@@ -97,7 +97,7 @@ def contents():
         "tiny": samples.tiny(),
         "crowded": samples.crowded(),
         "evil": evil(),
-        "single": samples.tiny(charts=samples.charts(n_strengths=1)),
+        "single": samples.tiny(charts=samples.charts(n_alphas=1)),
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
         "zeros": samples.tiny(charts=zeros),
@@ -215,7 +215,7 @@ def test_every_section_is_there(case):
         assert name in reader.ids
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
-    assert ("surface-plot" in reader.ids) == (len(content.charts.strengths) > 1)
+    assert ("surface-plot" in reader.ids) == (len(content.charts.alphas) > 1)
     assert content.command == reader.texts["command"]
 
 
@@ -292,8 +292,8 @@ def test_levels_are_explained_where_there_are_some():
     assert words in Reader(render(samples.tiny(coefficients=levels))).texts["model"]
 
 
-def test_strengths_are_said_to_be_looked_at_unequally():
-    words = "were looked at more closely than the rest"
+def test_alphas_are_said_to_be_estimated_unequally():
+    words = "estimated more precisely than at the rest"
     assert words in Reader(render(samples.tiny())).texts["risk"]
     assert words not in Reader(render(CONTENTS["single"])).texts["risk"]
 

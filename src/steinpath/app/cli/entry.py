@@ -122,7 +122,7 @@ def _make_printable() -> None:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; try fewer --strengths or --iters"
+        return "there is not enough memory for this; try fewer --n-alphas or --iters"
     if isinstance(error, OSError) and error.strerror:
         what = "the output" if error.filename is None else error.filename
         return f"cannot write {what}: {error.strerror}; make room, or choose another place for it"

@@ -23,6 +23,7 @@ from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, fit_mode
 from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
 from steinpath.app.report.build import facts
 from steinpath.app.tables import DataError, read_table
+from steinpath.estimators._grid_end import end_of_grid
 from steinpath.problem._scoring import Criterion
 
 # How many coefficients are printed; all are in the model's file.
@@ -35,9 +36,9 @@ _SHOWN = 10
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Fit a model to FILE, and say what error to expect of it.
 
-    FILE is CSV, TSV, Parquet, Feather or npz. The strength of the penalty and the iterate are
-    chosen by their estimated risk, under the loss's own test loss unless another is named. Model,
-    report, plots and the risk of every iterate are written to --out.
+    FILE is CSV, TSV, Parquet, Feather or npz. The regularisation strength alpha and the iterate
+    are chosen by their estimated risk, under the loss's own scoring loss unless another is named.
+    Model, report, plots and the risk of every iterate are written to --out.
     """
     result = _work(ctx, [_one_loss(loss, options)], [penalty], options, compare=False)
     _finish(result, options, _print_fit, with_model=True)
@@ -51,9 +52,9 @@ def tune(
 ) -> None:
     """Fit several losses and penalties to FILE, and keep the best model.
 
-    LAD, Huber and square root with lasso and ridge by default, all under the same test loss:
-    absolute error, or the pinball loss where a --quantile is aimed at. Does all that `fit` does,
-    and shows the strengths of the penalty that were tried.
+    LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
+    absolute error, or the pinball loss if --quantile is given. Does all that `fit` does, and shows
+    the values of alpha that were tried.
     """
     result = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
     _finish(result, options, _print_tuning, with_model=True)
@@ -67,9 +68,9 @@ def compare(
 ) -> None:
     """Rank losses and penalties on FILE by their estimated risk, with standard errors.
 
-    LAD, Huber and square root with lasso and ridge by default, all under the same test loss:
-    absolute error, or the pinball loss where a --quantile is aimed at. Writes a report and the
-    ranking, but no model.
+    LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
+    absolute error, or the pinball loss if --quantile is given. Writes a report and the ranking,
+    but no model.
     """
     result = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
     _finish(result, options, _print_ranking, with_model=False)
@@ -84,7 +85,7 @@ def _one_loss(loss: str | None, options: dict[str, Any]) -> str:
     if options["q"] is None:
         return loss or "lad"
     if loss not in (None, "quantile") and options["test_loss"] != "quantile":
-        raise click.UsageError(f"--quantile is of --loss quantile, and not of {loss!r}")
+        raise click.UsageError(f"--quantile requires --loss quantile, got --loss {loss}")
     return loss or "quantile"
 
 
@@ -126,7 +127,8 @@ def _work(
         raise DataError(str(error)) from error
     finally:
         heard.reset(kept)
-    notes = [*data.encoded.notes, *data.notes, *(message for message, _ in said), *_remarks(best)]
+    notes = [*data.encoded.notes, *data.notes, *(message for message, _ in said)]
+    notes += _remarks(best, ranking)
     if display.enough:
         notes.append(_cut_short(best, len(ranking), len(specs)))
     file = Path(options["file"]).name
@@ -139,7 +141,7 @@ def _data(display: Display, options: dict[str, Any]) -> FitData:
     table, target = read_table(options["file"], options["category"]), options["target"]
     if target is None:
         names = ", ".join([*map(repr, table.columns)][-20:])
-        raise click.UsageError(f"say which column to predict, by --target; there are {names}")
+        raise click.UsageError(f"name the column to predict by --target; there are {names}")
     encoded = encode(
         table,
         target,
@@ -147,7 +149,8 @@ def _data(display: Display, options: dict[str, Any]) -> FitData:
         drop=options["drop"],
         categories=options["category"],
     )
-    return prepare_data(encoded, options["iters"], options["strengths"])
+    n_alphas = options["n_alphas"] or options["strengths"]
+    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"])
 
 
 def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
@@ -156,24 +159,28 @@ def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
 
 
 def _test_loss(data: FitData, options: dict[str, Any], compare: bool) -> Criterion | None:
-    """Return what an error costs; None for what it costs in the loss itself."""
+    """Return the scoring loss; None for that of the loss itself."""
     name = options["test_loss"]
     if name is None and compare:  # the same for all
         name = "absolute" if options["q"] is None else "quantile"
     return None if name is None else make_criterion(name, data.encoded.y, **_parameters(options))
 
 
-def _remarks(fit: Fit) -> list[str]:
+def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
     """Say what is worth knowing of a choice, and is no reason to mistrust it."""
     tuning, found = fit.tuning, []
-    if tuning.still_falls:
+    if fit.nonzeros == 0:
+        found.append("all coefficients are zero: no feature improves on a constant prediction")
+    elif (end := end_of_grid(tuning)) is not None:
+        ratio = tuning.lams.min() / tuning.lams.max() / 10
+        remedy = f"consider extending the grid, by --alpha-ratio {ratio:.1g}"
+        if end == "largest":
+            remedy = "the features may say little about the target"
+        found.append(f"the {end} alpha on the grid was selected; {remedy}")
+    if others := [f"{row.loss} + {row.penalty}" for row in ranking[1:] if row.still_falls]:
         found.append(
-            f"the risk still falls at the last of {tuning.path.n_iter} iterations: more --iters "
-            "may be better"
-        )
-    if len(tuning.lams) > 1 and tuning.best_lam == tuning.lams.min():
-        found.append(
-            "the weakest of the strengths that were tried is the best: the penalty hardly matters"
+            f"the estimated risk of {', '.join(others)} still fell when the iterations ended; "
+            "with more --iters the ranking may change"
         )
     if fit.risk.audit is not None:
         repair = float(fit.risk.audit.repair[tuning.best_iter])
@@ -190,10 +197,10 @@ def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
     if ranked and ranked < asked:
         return f"interrupted: {ranked} of {asked} models compared"
     if fit.is_whole:
-        return "interrupted: the choice was not looked at as closely as usual"
+        return "interrupted: the risk at the choice was not checked as closely as usual"
     return (
         f"interrupted at {counted(fit.tuning.path.n_iter, 'iteration')} of "
-        f"{counted(len(fit.tuning.lams), 'strength')} of the penalty"
+        f"{counted(len(fit.tuning.lams), 'value')} of alpha"
     )
 
 
@@ -203,7 +210,7 @@ def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
 
 
 def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
-    """Return the folder to write to, after a look whether that is allowed."""
+    """Return the folder to write to, if that is allowed."""
     name = Path(options["file"]).name.split(".")[0] or "data"
     folder = Path(options["out"] or f"{name}-{ctx.info_name}")
     check_writable(folder)
@@ -243,6 +250,7 @@ def _print_fit(console: Console, result: FitResult) -> None:
     """Print the key figures, and the largest coefficients."""
     fit, encoded = result.fit, result.fit.data.encoded
     console.print(f"{shown(encoded.encoding.target)}: {fit.spec.words}", style="bold")
+    print_warnings(console, fit.warnings)
     table = make_table("", "", left=1)
     table.show_header = False
     for what, value in facts(fit):
@@ -258,25 +266,25 @@ def _print_fit(console: Console, result: FitResult) -> None:
         console.print(table)
     if fit.nonzeros > _SHOWN:
         console.print(f"… and {fit.nonzeros - _SHOWN} more, in model.json")
-    _print_remarks(console, result)
+    _print_notes(console, result)
 
 
 def _print_ranking(console: Console, result: FitResult) -> None:
     """Print the losses and penalties, the best first, and how to keep that."""
     _print_ranks(console, result)
-    _print_remarks(console, result)
-    console.print("To keep the best model, say tune instead of compare.")
+    _print_notes(console, result)
+    console.print("To keep the best model, use `steinpath tune`.")
 
 
 def _print_tuning(console: Console, result: FitResult) -> None:
     """Print the ranking, and what was tried for the best."""
     _print_ranks(console, result)
     tuning = result.fit.tuning
-    table = make_table("strength", "best iterate", "nonzeros", "risk", "behind", left=0)
+    table = make_table("alpha", "best iterate", "nonzeros", "risk", "behind", left=0)
     for k, (alpha, risk) in enumerate(zip(result.fit.alphas, tuning.risks, strict=True)):
         chosen = k == tuning.best[0]
         t = tuning.best_iter if chosen else risk.best_iter
-        # what had a first look only is estimated in another way
+        # what was screened out is estimated in another way
         known = tuning.settled[k] and not chosen
         behind = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
         table.add_row(
@@ -290,8 +298,8 @@ def _print_tuning(console: Console, result: FitResult) -> None:
     console.print(f"The best, {result.fit.spec.words}:")
     console.print(table)
     if not tuning.settled.all():
-        console.print("Strengths without a difference had a first look only, and lost by it.")
-    _print_remarks(console, result)
+        console.print("Values of alpha without a difference were screened out.")
+    _print_notes(console, result)
 
 
 def _print_ranks(console: Console, result: FitResult) -> None:
@@ -299,9 +307,8 @@ def _print_ranks(console: Console, result: FitResult) -> None:
     console.print(
         f"{shown(fit.data.encoded.encoding.target)}: expected {fit.criterion.words}", style="bold"
     )
-    table = make_table(
-        "loss", "penalty", "strength", "iterate", "nonzeros", "risk", "behind", left=2
-    )
+    print_warnings(console, fit.warnings)
+    table = make_table("loss", "penalty", "alpha", "iterate", "nonzeros", "risk", "behind", left=2)
     for k, row in enumerate(result.ranking):
         table.add_row(
             row.loss,
@@ -316,7 +323,8 @@ def _print_ranks(console: Console, result: FitResult) -> None:
     console.print(table)
 
 
-def _print_remarks(console: Console, result: FitResult) -> None:
+def _print_notes(console: Console, result: FitResult) -> None:
+    """Print how long the run was, and why; and what else should be known."""
+    say(console, result.fit.length)
     for note in result.notes:
         say(console, f"Note: {note}.")
-    print_warnings(console, result.fit.tuning.warnings)

@@ -84,7 +84,7 @@ def _model_options(
         ]
     shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
     test_loss = click.Option(
-        ["--test-loss"], type=Name(test_losses), help="What an error costs; above is the default."
+        ["--test-loss"], type=Name(test_losses), help="Scoring loss; its default is given above."
     )
     return kinds, [*shapes, test_loss]
 
@@ -102,7 +102,7 @@ _DATA = (
         "--category",
         metavar="COLUMN",
         multiple=True,
-        help="Take the numbers in this column for codes of categories.",
+        help="Treat this numeric column as categorical.",
     ),
     click.option(
         "--impute",
@@ -112,19 +112,31 @@ _DATA = (
     ),
 )
 _CHOICE = (
-    click.option("--iters", type=click.IntRange(2, 10**9), help="Iterations; 300 by default."),
     click.option(
-        "--strengths",
+        "--iters",
+        type=click.IntRange(2, 10**9),
+        help="Iterations; by default as many as lower the estimated risk.",
+    ),
+    click.option(
+        "--n-alphas",
         type=click.IntRange(1, MOST_LAMS),
-        help="How many strengths of the penalty to try; 20 by default.",
+        help="Values of the regularisation strength alpha to try; 20 by default, fewer on large "
+        "files.",
+    ),
+    click.option("--strengths", type=click.IntRange(1, MOST_LAMS), hidden=True),  # its former name
+    click.option(
+        "--alpha-ratio",
+        type=Finite(0, 1, min_open=True, max_open=True),
+        help="Smallest alpha of the grid relative to the largest; by default 0.01 with fewer rows "
+        "than columns, 0.001 with more, 0.0001 for ridge.",
     ),
     click.option(
         "--rule",
         type=click.Choice(["min", "one-se"]),
         default="min",
         show_default=True,
-        help="Take the smallest risk, or the strongest penalty that is not worse by a standard "
-        "error of the difference.",
+        help="Take the smallest risk, or the largest alpha whose risk is within a standard error "
+        "of the difference.",
     ),
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
 )

@@ -90,7 +90,7 @@ def make_model(fit: Fit) -> Model:
         fit.coef,
         fit.intercept,
         _choice(fit),
-        fit.tuning.warnings,
+        fit.warnings,
         version("steinpath"),
     )
 
@@ -131,7 +131,8 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
         "nonzeros": fit.nonzeros,
         "constant_risk": fit.constant_risk,
         "intercept": fit.intercept,
-        "warnings": list(fit.tuning.warnings),
+        "stop": fit.tuning.stop,
+        "warnings": list(fit.warnings),
         "notes": list(result.notes),
         "ranking": [asdict(row) for row in result.ranking],
         "interrupted": result.interrupted,
@@ -140,7 +141,7 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
 
 
 def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
-    """Risk of every iterate for every strength."""
+    """Risk of every iterate for every alpha."""
     for alpha, risk in zip(fit.alphas, fit.tuning.risks, strict=True):
         nonzeros = count_nonzeros(risk.path)
         columns = (to_numpy(x).tolist() for x in (risk.values, risk.stderr, risk.train, nonzeros))

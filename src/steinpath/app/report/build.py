@@ -67,7 +67,7 @@ def build_content(
         title=f"{encoded.encoding.target}, from {file}",
         verdict=verdict(fit),
         facts=facts(fit),
-        warnings=fit.tuning.warnings,
+        warnings=fit.warnings,
         assumptions=ASSUMPTIONS + ((_SMALLEST,) if fit.tuning.rule == "min" else ()),
         checks=fit.risk.diagnostics,
         columns=encoded.summaries,
@@ -103,7 +103,7 @@ def verdict(fit: Fit) -> str:
         f"On new rows like these, the mean {fit.criterion.words} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
         f"prediction is {to_digits_of(fit.constant_risk, stderr)}. The model is iterate "
-        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}."
+        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}. {fit.length}"
     )
 
 
@@ -122,8 +122,7 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     if fit.criterion.name == "squared":
         found.insert(1, ("its root", to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
     if fit.spec.penalty != NoPenalty.name:
-        words = PENALTIES[fit.spec.penalty].label
-        found.insert(-2, (f"chosen strength (alpha) of the {words}", f"{fit.alpha:.3g}"))
+        found.insert(-2, ("chosen alpha", f"{fit.alpha:.3g}"))
     return tuple(found)
 
 
@@ -151,7 +150,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     return Charts(
         test_loss=fit.criterion.words,
         penalty=PENALTIES[fit.spec.penalty].label,
-        strengths=tuple(fit.alphas[order].tolist()),
+        alphas=tuple(fit.alphas[order].tolist()),
         iterates=tuple(shown),
         risk=curves[0],
         stderr=curves[1],

@@ -75,7 +75,7 @@ function riskChart(host) {
   return { draw: drawAll, mark };
 }
 
-// ---- every strength --------------------------------------------------------------------------
+// ---- every alpha -----------------------------------------------------------------------------
 
 function shade(share) {
   const place = share * (VIRIDIS.length - 1);
@@ -86,7 +86,7 @@ function shade(share) {
 
 function surfaceChart(host) {
   const note = byId("surface-note");
-  const rows = data.strengths.length;
+  const rows = data.alphas.length;
   const low = least(data.risk.flat()), high = quantile(data.risk.flat(), 0.8);
   // the root spreads the colours near the minimum, where surfaces are flat
   const colourOf = (risk) => Math.round(SHADES * Math.sqrt(clamp((risk - low) / (high - low || 1),
@@ -100,12 +100,12 @@ function surfaceChart(host) {
     fill: shade(share), class: "cell" });
   function drawAll() {
     pic = picture(host, MARGIN.top + depth * rows + MARGIN.bottom,
-      "Estimated risk of every iterate for every strength of the penalty");
+      "Estimated risk of every iterate for every alpha");
     axis = timeAxis(pic, data.iterates, state.log);
-    nameAbove(pic, "strength");
-    data.strengths.forEach((strength, row) => {
+    nameAbove(pic, "alpha");
+    data.alphas.forEach((alpha, row) => {
       paint(row);
-      if (row % every === 0) writeBeside(pic, middle(row), Number(strength.toPrecision(2)));
+      if (row % every === 0) writeBeside(pic, middle(row), Number(alpha.toPrecision(2)));
     });
     drawKey();
     outline = add(pic.root, "rect", { x: pic.left, width: pic.right - pic.left, height: depth,
@@ -144,7 +144,7 @@ function surfaceChart(host) {
     const row = state.over ?? state.row;
     set(outline, { y: pic.top + state.row * depth });
     set(ring, { cx: axis.x(state.at), cy: middle(row) });
-    note.textContent = `Strength ${figure(data.strengths[row])}, iterate ${
+    note.textContent = `Alpha ${figure(data.alphas[row])}, iterate ${
       count(data.iterates[state.at])}: estimated risk ${riskAt(row, state.at)}`;
   }
   return { draw: drawAll, mark };

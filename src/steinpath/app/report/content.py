@@ -19,18 +19,18 @@ class Charts:
         What an error is, such as "absolute error".
     penalty : str
         Name of the penalty, such as "lasso".
-    strengths : tuple of float
-        Strengths of the penalty that were tried, the largest first.
+    alphas : tuple of float
+        Regularisation strengths that were tried, the largest first.
     iterates : tuple of int
         Iterates that are shown, increasing from 0: all of them, or some of very many.
     risk, stderr, train : tuple of tuple of float
-        Estimated risk, its standard error and the training error, for each strength and iterate.
+        Estimated risk, its standard error and the training error, for each alpha and iterate.
     nonzeros : tuple of tuple of int
         Number of coefficients that are not zero, likewise.
     chosen : tuple of int
-        Index of the chosen strength, and the *index* in `iterates` of the chosen iterate.
+        Index of the chosen alpha, and the *index* in `iterates` of the chosen iterate.
     coefficient_names : tuple of str
-        The features whose coefficients are largest on the path of the chosen strength.
+        The features whose coefficients are largest on the path of the chosen alpha.
     coefficients : tuple of tuple of float
         Their coefficients on that path, one tuple for each of `iterates`: change of the prediction
         per standard deviation of the feature.
@@ -40,7 +40,7 @@ class Charts:
 
     test_loss: str
     penalty: str
-    strengths: tuple[float, ...]
+    alphas: tuple[float, ...]
     iterates: tuple[int, ...]
     risk: tuple[tuple[float, ...], ...]
     stderr: tuple[tuple[float, ...], ...]

@@ -10,7 +10,7 @@ const last = data.iterates.length - 1;
 const [chosenRow, chosenAt] = data.chosen;
 const largest = most(data.coefficients.flat().map(Math.abs));
 // `at` is the index of the iterate that is looked at, `pinned` the one to return to when the
-// mouse leaves a chart; `row` is the strength whose curve is shown, `over` the one that is
+// mouse leaves a chart; `row` is the alpha whose curve is shown, `over` the one that is
 // pointed at; `line` is a coefficient.
 const state = { row: chosenRow, over: null, at: chosenAt, pinned: chosenAt, line: -1, log: true };
 const charts = [];
@@ -72,16 +72,16 @@ function showPanel({ row, at, pinned }) {
     risk: riskAt(row, at),
     train: figure(data.train[row][at]),
     nonzeros: count(data.nonzeros[row][at]),
-    strength: figure(data.strengths[row]),
-    note: !isChosenRow ? "Coefficients are kept for the chosen strength only."
+    alpha: figure(data.alphas[row]),
+    note: !isChosenRow ? "Coefficients are kept for the chosen alpha only."
       : bars.length ? "" : "All are zero.",
   };
   for (const [name, text] of Object.entries(texts)) field(name).textContent = text;
   field("chosen").hidden = !(isChosenRow && at === chosenAt);
   field("bars").replaceChildren(...bars);
   byId("back").hidden = isChosenRow && pinned === chosenAt;
-  byId("strength-note").textContent = data.strengths.length === 1 ? "" : `Strength ${
-    texts.strength}${isChosenRow ? ", the chosen one" : "; dotted, the risk of the chosen one"}`;
+  byId("alpha-note").textContent = data.alphas.length === 1 ? "" : `Alpha ${
+    texts.alpha}${isChosenRow ? ", the chosen one" : "; dotted, the risk of the chosen one"}`;
 }
 
 function barsAt(at) {

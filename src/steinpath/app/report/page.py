@@ -49,7 +49,7 @@ def data_block(charts: Charts) -> str:
     row, at = charts.chosen
     numbers = {
         "testLoss": charts.test_loss,
-        "strengths": _rounded(charts.strengths),
+        "alphas": _rounded(charts.alphas),
         "iterates": charts.iterates,
         "nonzeros": charts.nonzeros,
         "chosen": charts.chosen,
@@ -86,7 +86,8 @@ def _header(content: Content) -> list[Node]:
     kicker = tag("p", "Steinpath report", button("theme", "Dark"), class_="kicker")
     verdict = tag("p", content.verdict, class_="verdict")
     header = tag("header", kicker, tag("h1", content.title), verdict)
-    return [header, tag("dl", cards, class_="facts") if cards else None, caution]
+    figures = tag("dl", cards, class_="facts") if cards else None
+    return [header, *((caution, figures) if content.warnings else (figures, caution))]
 
 
 def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
@@ -107,10 +108,10 @@ def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
         )
         for r, error in both
     ]
-    head = ("Loss and penalty", "#Estimated risk", "#Behind the best", "± 2 s.e.", "#Strength",
+    head = ("Loss and penalty", "#Estimated risk", "#Behind the best", "± 2 s.e.", "#Alpha",
             "#Iterate", "#Non-zeros")  # fmt: skip
     lead = (
-        "Each at the strength and the iterate that are best for it. A difference that is less than "
+        "Each at the alpha and the iterate that are best for it. A difference that is less than "
         "two of its standard errors (s.e.) may well be chance: its line then crosses zero."
     )
     title = "Losses and penalties side by side"
@@ -130,18 +131,19 @@ def _risk(charts: Charts) -> Markup:
     }
     swatches = [tag("li", tag("i", class_=f"swatch {k}"), text) for k, text in kinds.items()]
     buttons = button("back", "Back to the chosen one"), button("axis", "Linear axis")
-    strip = tag("p", tag("span", id="strength-note"), buttons, class_="controls")
+    strip = tag("p", tag("span", id="alpha-note"), buttons, class_="controls")
     curve = tag("div", tag("ul", swatches, class_="legend"), strip, chart("risk"))
     surface = (
-        tag("h3", "Every strength of the penalty"),
-        tag("p", f"The same for all {len(charts.strengths)} strengths of the {charts.penalty} that "
-            "were tried, the brighter the better. Click a row to see its curve above. The chosen "
-            "strength, and others that came close, were looked at more closely than the rest, so "
-            "their rows may differ a little from the ones beside them."),
+        tag("h3", "Every alpha"),
+        tag("p", f"The same for all {len(charts.alphas)} regularisation strengths of the "
+            f"{charts.penalty} that were tried, the brighter the better. Click a row to see its "
+            "curve above. The risk at the chosen alpha, and at others that came close, was "
+            "estimated more precisely than at the rest, which were screened out; so their rows may "
+            "differ a little from the ones beside them."),
         chart("surface"),
     )  # fmt: skip
     beside = tag("div", curve, _panel(charts), class_="beside")
-    shown = surface if len(charts.strengths) > 1 else None
+    shown = surface if len(charts.alphas) > 1 else None
     return section("risk", "Risk of every iterate", lead, beside, shown)
 
 
@@ -161,7 +163,7 @@ def _panel(charts: Charts) -> Markup:
         ("risk", "Estimated risk", plus_minus(charts.risk[row][at], charts.stderr[row][at])),
         ("train", "Training error", figure(charts.train[row][at])),
         ("nonzeros", "Non-zeros", f"{charts.nonzeros[row][at]:,}"),
-        ("strength", f"Strength of the {charts.penalty}", figure(charts.strengths[row])),
+        ("alpha", f"Alpha of the {charts.penalty}", figure(charts.alphas[row])),
     )
     number = tag("span", f"{charts.iterates[at]:,}", data_field="iterate")
     return tag(
@@ -238,7 +240,7 @@ def _check_name(check: Diagnostic) -> list[Node]:
 
 def _later_sections(content: Content) -> list[Markup]:
     along = (
-        "On the path of the chosen strength: the change of the prediction per standard deviation "
+        "On the path of the chosen alpha: the change of the prediction per standard deviation "
         "of the feature."
     )
     paths = (along, chart("paths")) if content.charts.coefficient_names else ("All are zero.",)

@@ -1,0 +1,39 @@
+"""Whether the choice fell on an end of the grid of penalties where it matters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steinpath._tuning import Tuning
+
+# Less than this share of the risk is no reason to try other penalties.
+_WORTH = 5e-3
+
+
+def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
+    """Return which end of the grid was chosen, "smallest" or "largest", if others may be better.
+
+    With many rows for the columns the smallest penalty is often the best, and smaller ones are as
+    good. So an end counts only if the risk there is lower than at the next penalty by more than a
+    standard error of the difference, and if penalties beyond it promise more than a trifle: below
+    the smallest, if the risk went on falling in proportion to the penalty, down to none.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        The choice.
+    same_iterate : bool, default=False
+        Whether the iterate was given, and not chosen with the penalty.
+    """
+    k, t = tuning.best
+    order = np.argsort(tuning.lams, kind="stable")
+    place = int(np.flatnonzero(order == k)[0])
+    if len(order) < 2 or place not in (0, len(order) - 1):
+        return None
+    end, neighbour = ("smallest", order[1]) if place == 0 else ("largest", order[-2])
+    at = t if same_iterate else tuning.risks[neighbour].best_iter
+    fall, stderr = tuning.compare((int(neighbour), at), tuning.best)
+    lam, beside = tuning.lams[k], tuning.lams[neighbour]
+    promise = fall * lam / (beside - lam) if end == "smallest" else fall
+    worth = _WORTH * abs(float(tuning.risks[k].values[t]))
+    return end if fall > stderr and promise > worth else None
