@@ -140,7 +140,8 @@ class Tuning:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Reasons not to trust the estimate for the chosen penalty."""
-        return self.risks[self.best[0]].warnings
+        (k, t) = self.best
+        return tuple(found.message for found in self.risks[k].diagnose(t) if found.warns)
 
     @property
     def still_falls(self) -> bool:
