@@ -137,10 +137,10 @@ class Tuning:
         """Intercept of the chosen iterate."""
         return float(self.path.intercept[self.best_iter])
 
-    @property
+    @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons not to trust the estimate for the chosen penalty."""
-        (k, t) = self.best
+        """Reasons not to trust the estimate of the chosen iterate."""
+        k, t = self.best
         return tuple(found.message for found in self.risks[k].diagnose(t) if found.warns)
 
     @property
