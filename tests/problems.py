@@ -36,7 +36,7 @@ ALGORITHM_EXAMPLES = {
     "chambolle-pock": sp.ChambollePock(),
     "chambolle-pock-theta": sp.ChambollePock(0.3, 0.3, theta=0.5),
     "chambolle-pock-relaxed": sp.ChambollePock(relaxation=1.7),
-    "halpern": sp.HalpernPDHG(restart=4),
+    "halpern": sp.HalpernPDHG(restart=4, warmup=1),
     "linearized-admm": sp.LinearizedADMM(),
     "proximal-gradient": sp.ProximalGradient(),
     "fista": sp.FISTA(),

@@ -162,7 +162,12 @@ OWN_STEPS = [
     ("ChambollePock", sp.LAD(), {}, {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]}),
     ("ChambollePock", sp.SquareRoot(), {"tau": 0.2, "theta": 0.5}, {"sigma": [0.3, 0.5, 0.1]}),
     ("ChambollePock", sp.Squared(), {"sigma": 0.3, "relaxation": 1.6}, {"tau": [0.2, 0.1, 0.4]}),
-    ("HalpernPDHG", sp.LAD(), {"restart": 4}, {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]}),
+    (
+        "HalpernPDHG",
+        sp.LAD(),
+        {"restart": 4, "warmup": 1},
+        {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]},
+    ),
     ("LinearizedADMM", sp.LAD(), {}, {"rho": [1.2, 0.3, 0.7], "alpha": [0.1, 0.2, 0.05]}),
     ("ProximalGradient", sp.Huber(), {}, {"step": [0.1, 0.2, 0.3]}),
     ("FISTA", sp.Squared(), {}, {"step": [0.1, 0.2, 0.3]}),

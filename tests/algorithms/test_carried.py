@@ -38,7 +38,7 @@ class Halpern(PrimalDual):
 
 
 #: The same, as it comes with the package.
-OURS = sp.HalpernPDHG(0.4, 0.5, restart=None)
+OURS = sp.HalpernPDHG(0.4, 0.5, restart=None, warmup=0)
 OWN = Halpern(0.4, 0.5)
 
 PROBLEMS = pytest.mark.parametrize(

@@ -25,7 +25,18 @@ PROBLEMS = pytest.mark.parametrize(
     ids=["lad-lasso", "sqrt-lasso", "huber-ridge"],
 )
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
-RESTART = pytest.mark.parametrize("restart", [None, 3, 1], ids="restart {}".format)
+#: Restarts and warm-ups that are over within a few iterations.
+SCHEDULES = pytest.mark.parametrize(
+    "schedule",
+    [
+        {"restart": None, "warmup": 0},
+        {"restart": 3, "warmup": 0},
+        {"restart": 1, "warmup": 0},
+        {"restart": None, "warmup": 2},
+        {"restart": 3, "warmup": 1},
+    ],
+    ids=lambda each: f"restart {each['restart']} warmup {each['warmup']}",
+)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -69,25 +80,25 @@ def primal_prox(penalty, z, intercept):
     return np.sign(z) * np.maximum(np.abs(z) - lam, 0), np.diag(1.0 * (np.abs(z) > lam))
 
 
-def points(start, steps, restart):
+def points(start, steps, restart, warmup):
     """The points z^0, z^1, …, given those that a step of Chambolle–Pock finds from each of them."""
     z = anchor = start
-    since = 0
+    since = -warmup
     yield z
     for found in steps:
         since += 1
-        if since == restart:
-            z, anchor, since = found, found, 0
+        if since <= 0 or since == restart:
+            z, anchor, since = found, found, min(since, 0)
         else:
             z = since / (since + 1) * (2 * found - z) + 1 / (since + 1) * anchor
         yield z
 
 
-def halpern(Z, y, loss, penalty, intercept, restart, n_iter=ITERATIONS):
+def halpern(Z, y, loss, penalty, intercept, schedule, n_iter=ITERATIONS):
     """Iterates b^0, b^1, … and u^1, u^2, …, and the Jacobians of the maps that gave them."""
     n, p = Z.shape
     results, found = ([], [], [], []), []
-    for t, z in enumerate(points(np.zeros(p + n), found, restart)):
+    for t, z in enumerate(points(np.zeros(p + n), found, **schedule)):
         # one step of Chambolle–Pock from there, the coefficients first
         z_b, z_u = z[:p], z[p:]
         b, of_b = primal_prox(penalty, z_b - TAU * Z.T @ z_u / np.sqrt(n), intercept)
@@ -101,13 +112,13 @@ def halpern(Z, y, loss, penalty, intercept, restart, n_iter=ITERATIONS):
     return b, u[:-1], of_b, of_u
 
 
-def blocks_by_hand(of_b, of_u, restart):
+def blocks_by_hand(of_b, of_u, schedule):
     """Blocks of the Jacobians of the two maps, as functions of all that came before."""
     N = len(of_b) - 1
     unit = np.eye(N + 2)
     # point t is a sum of b^0, …, b^{t-1} and of u^0, …, u^t: these are the weights
-    in_b = [*points(unit[0], [unit[t - 1] for t in range(1, N + 1)], restart)]
-    in_u = [*points(unit[0], [unit[t] for t in range(1, N + 1)], restart)]
+    in_b = [*points(unit[0], [unit[t - 1] for t in range(1, N + 1)], **schedule)]
+    in_u = [*points(unit[0], [unit[t] for t in range(1, N + 1)], **schedule)]
     blocks = {name: {} for name in ("phi_u", "phi_v", "psi_b", "psi_eta")}
     for t in range(1, N + 1):
         for s in range(t):
@@ -127,12 +138,12 @@ def blocks_by_hand(of_b, of_u, restart):
 
 @PROBLEMS
 @INTERCEPT
-@RESTART
-def test_iterates_are_those_of_plain_numpy(loss, penalty, intercept, restart):
+@SCHEDULES
+def test_iterates_are_those_of_plain_numpy(loss, penalty, intercept, schedule):
     X, y = problem()
     Z, target = as_the_recursion_sees_it(X, y, loss, intercept)
-    path = sp.run(X, y, loss, penalty, sp.HalpernPDHG(SIGMA, TAU, restart), 40, intercept)
-    b, u, _, _ = halpern(Z, target, loss, penalty, intercept, restart, 40)
+    path = sp.run(X, y, loss, penalty, sp.HalpernPDHG(SIGMA, TAU, **schedule), 40, intercept)
+    b, u, _, _ = halpern(Z, target, loss, penalty, intercept, schedule, 40)
     assert np.abs(b[-1]).max() > 0.1
     np.testing.assert_allclose(path.coef, b[:, :COLUMNS], atol=1e-13)
     np.testing.assert_allclose(path.dual, u, atol=1e-13)
@@ -141,20 +152,20 @@ def test_iterates_are_those_of_plain_numpy(loss, penalty, intercept, restart):
 
 @PROBLEMS
 @INTERCEPT
-@RESTART
-def test_matrices_are_those_of_the_formal_definition(loss, penalty, intercept, restart):
+@SCHEDULES
+def test_matrices_are_those_of_the_formal_definition(loss, penalty, intercept, schedule):
     """Also where each pass of the engine begins at another time: tangents carry their own state."""
     X, y = problem()
     Z, target = as_the_recursion_sees_it(X, y, loss, intercept)
-    algorithm = sp.HalpernPDHG(SIGMA, TAU, restart)
+    algorithm = sp.HalpernPDHG(SIGMA, TAU, **schedule)
     path = sp.run(X, y, loss, penalty, algorithm, ITERATIONS, intercept)
-    _, _, of_b, of_u = halpern(Z, target, loss, penalty, intercept, restart)
+    _, _, of_b, of_u = halpern(Z, target, loss, penalty, intercept, schedule)
     covariance = sp.simulate.toeplitz(COLUMNS, 0.6)
     moments = np.zeros((Z.shape[1], Z.shape[1]))
     moments[:COLUMNS, :COLUMNS] = covariance
     if intercept:
         moments[-1, -1] = Z[0, -1] ** 2
-    formal = formal_matrices(blocks_by_hand(of_b, of_u, restart), Z, moments, ITERATIONS + 1)
+    formal = formal_matrices(blocks_by_hand(of_b, of_u, schedule), Z, moments, ITERATIONS + 1)
     assert all(np.abs(np.tril(matrix, -1)).max() > 1e-2 for matrix in formal)
     found = [sp.correction_matrices(path, covariance)]
     for width, window in ((1, 20), (30, 1), (30, 4)):
@@ -211,10 +222,10 @@ def test_it_needs_fewer_iterations_than_chambolle_pock():
 
 @PROBLEMS
 @INTERCEPT
-@RESTART
-def test_a_run_that_goes_on_is_the_whole_run(loss, penalty, intercept, restart):
+@SCHEDULES
+def test_a_run_that_goes_on_is_the_whole_run(loss, penalty, intercept, schedule):
     X, y = problem()
-    algorithm = sp.HalpernPDHG(SIGMA, TAU, restart)
+    algorithm = sp.HalpernPDHG(SIGMA, TAU, **schedule)
     whole = sp.run(X, y, loss, penalty, algorithm, 20, intercept)
     batch = Batch.start(prepare(X, y, loss, intercept), penalty, algorithm)
     for n_iter in (1, 2, 3, 4, 9, 20):  # also just before, at and after a restart
@@ -227,18 +238,18 @@ def test_a_run_that_goes_on_is_the_whole_run(loss, penalty, intercept, restart):
 
 @PROBLEMS
 @INTERCEPT
-@RESTART
-def test_members_are_separate_runs(loss, penalty, intercept, restart):
+@SCHEDULES
+def test_members_are_separate_runs(loss, penalty, intercept, schedule):
     """With penalties and step sizes of their own."""
     X, y = problem()
-    algorithm = sp.HalpernPDHG(SIGMA, TAU, restart)
+    algorithm = sp.HalpernPDHG(SIGMA, TAU, **schedule)
     penalties = [type(penalty)(lam) for lam in (LAM, 4 * LAM)]
     batch = sp.run_batch(X, y, loss, penalties, algorithm, 20, intercept)
-    own = sp.HalpernPDHG(np.array([[SIGMA], [0.2]]), TAU, restart)
+    own = sp.HalpernPDHG(np.array([[SIGMA], [0.2]]), TAU, **schedule)
     stepped = Batch.start(prepare(X, y, loss, intercept), penalty, own, 2).extended(20)
     pairs = [(batch[k], penalties[k], algorithm) for k in range(2)]
     pairs += [(stepped[0], penalty, algorithm)]
-    pairs += [(stepped[1], penalty, sp.HalpernPDHG(0.2, TAU, restart))]
+    pairs += [(stepped[1], penalty, sp.HalpernPDHG(0.2, TAU, **schedule))]
     for found, its_penalty, its_algorithm in pairs:
         alone = sp.run(X, y, loss, its_penalty, its_algorithm, 20, intercept)
         np.testing.assert_allclose(found.coef, alone.coef, atol=1e-13)
@@ -248,14 +259,14 @@ def test_members_are_separate_runs(loss, penalty, intercept, restart):
 
 
 @PROBLEMS
-@RESTART
-def test_runs_that_leave_a_row_out(loss, penalty, restart):
+@SCHEDULES
+def test_runs_that_leave_a_row_out(loss, penalty, schedule):
     """Without an intercept, a row of zeros with a response of zero is as good as none."""
     X, y = problem()
-    path = sp.run(X, y, loss, penalty, sp.HalpernPDHG(SIGMA, TAU, restart), 20)
+    path = sp.run(X, y, loss, penalty, sp.HalpernPDHG(SIGMA, TAU, **schedule), 20)
     for i, predictions in enumerate(leave_one_out(path).T):
         kept = 1.0 * (np.arange(ROWS) != i)
-        b, _, _, _ = halpern(kept[:, None] * X, kept * y, loss, penalty, False, restart, 20)
+        b, _, _, _ = halpern(kept[:, None] * X, kept * y, loss, penalty, False, schedule, 20)
         np.testing.assert_allclose(predictions, b @ X[i], atol=1e-12)
 
 
@@ -266,10 +277,10 @@ def test_runs_that_leave_a_row_out(loss, penalty, restart):
 
 @PROBLEMS
 @INTERCEPT
-@RESTART
-def test_risks_of_all_methods(loss, penalty, intercept, restart):
+@SCHEDULES
+def test_risks_of_all_methods(loss, penalty, intercept, schedule):
     X, y, _ = draw(60, 15)
-    path = sp.run(X, y, loss, penalty, sp.HalpernPDHG(restart=restart), 20, intercept)
+    path = sp.run(X, y, loss, penalty, sp.HalpernPDHG(**schedule), 20, intercept)
     exact = sp.estimate_risk(path, method="exact")
     for method in ("compressed", "hutchinson"):
         risk = sp.estimate_risk(path, method=method, n_probes=300, precision="float64", rng=0)
@@ -279,11 +290,11 @@ def test_risks_of_all_methods(loss, penalty, intercept, restart):
 
 
 @INTERCEPT
-@RESTART
+@SCHEDULES
 @pytest.mark.parametrize("shape", [(60, 15), (20, 40)], ids=str)
-def test_risks_where_jacobians_are_isotropic(intercept, restart, shape):
+def test_risks_where_jacobians_are_isotropic(intercept, schedule, shape):
     X, y, _ = draw(*shape)
-    algorithm = sp.HalpernPDHG(restart=restart)
+    algorithm = sp.HalpernPDHG(**schedule)
     path = sp.run(X, y, sp.Squared(), sp.Ridge(0.5), algorithm, 20, intercept)
     exact, spectral = (sp.estimate_risk(path, method=each) for each in ("exact", "spectral"))
     np.testing.assert_allclose(spectral.values, exact.values, rtol=1e-8)
@@ -353,6 +364,22 @@ def test_estimates_are_near_the_true_risk_on_larger_problems(loss, noise, algori
 # ------------------------------------------------------------------------------------------------
 # Parameters
 # ------------------------------------------------------------------------------------------------
+
+
+def test_it_begins_with_chambolle_pock():
+    X, y, _ = draw(60, 15)
+    path, plain = (
+        sp.run(X, y, *LAD_LASSO, algorithm, 20)
+        for algorithm in (sp.HalpernPDHG(warmup=9), sp.ChambollePock())
+    )
+    np.testing.assert_allclose(path.coef[:10], plain.coef[:10], atol=1e-13)
+    assert np.abs(path.coef[11] - plain.coef[11]).max() > 1e-4
+
+
+@pytest.mark.parametrize("warmup", [-1, 2.5, None])
+def test_impossible_warmups_are_refused(warmup):
+    with pytest.raises((ValueError, TypeError), match="warmup must be"):
+        sp.HalpernPDHG(warmup=warmup)
 
 
 @pytest.mark.parametrize("restart", [0, -3, 2.5, "often", True])

@@ -156,7 +156,7 @@ def assert_same(found, expected):
 
 ALGORITHMS = {
     "chambolle-pock": sp.ChambollePock(relaxation=1.5),
-    "halpern": sp.HalpernPDHG(restart=5),
+    "halpern": sp.HalpernPDHG(restart=5, warmup=2),
     "admm": sp.LinearizedADMM(),
     "fista": sp.FISTA(),
     "own": Reflected(),

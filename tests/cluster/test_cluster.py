@@ -174,7 +174,7 @@ def test_long_paths_are_sketched_alike(loss, fit_intercept):
         sp.FISTA(),
         sp.ProximalGradient(),
         sp.ChambollePock(relaxation=1.5),
-        sp.HalpernPDHG(restart=7),
+        sp.HalpernPDHG(restart=7, warmup=3),
     ],
 )
 def test_blocks_with_other_algorithms(algorithm):

@@ -181,7 +181,7 @@ def _algorithm(rng, problem, smooth):
         lambda: sp.LinearizedADMM(),
         lambda: sp.LinearizedADMM(sigma, tau),
         lambda: sp.HalpernPDHG(ratio="auto"),
-        lambda: sp.HalpernPDHG(sigma, tau, restart=int(rng.integers(1, 20))),
+        lambda: sp.HalpernPDHG(sigma, tau, int(rng.integers(1, 20)), warmup=int(rng.integers(3))),
         lambda: sp.HalpernPDHG(restart=None, ratio=sigma),
     ]
     if smooth:

@@ -231,7 +231,7 @@ def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation, ratio):
         yield b, u
 
 
-def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio):
+def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio, warmup):
     """Each step of Chambolle–Pock, reflected, is averaged with the anchor; b is found before u."""
     root_n, delta, p = np.sqrt(problem.n), sigma / np.sqrt(problem.n), A.shape[1]
 
@@ -241,13 +241,14 @@ def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio):
         return np.concatenate([b, w + delta * problem.loss_prox(-w / delta, 1 / delta)])
 
     z = anchor = np.zeros(p + len(c))
-    since = 0
+    since = -warmup
     found = step(z)
     for _ in range(n_iter):
         since += 1
-        z = (since * (2 * found - z) + anchor) / (since + 1)
-        if since == restart:
-            z, anchor, since = found, found, 0
+        if since <= 0 or since == restart:
+            z, anchor, since = found, found, min(since, 0)
+        else:
+            z = (since * (2 * found - z) + anchor) / (since + 1)
         u = found[p:]
         found = step(z)
         yield found[:p], u

@@ -201,7 +201,7 @@ def test_objectives_fall_to_the_minimum_and_no_lower(seed, tmp_path):
     b, c, best = solved(problem)
     algorithm = type(configuration.algorithm)()
     if isinstance(algorithm, sp.HalpernPDHG):
-        algorithm = replace(algorithm, restart=None)  # as in the theorem
+        algorithm = replace(algorithm, restart=None, warmup=0)  # as in the theorem
     path = replace(configuration, algorithm=algorithm).run(tmp_path, 1000)
     iterates = [*zip(double(path.coef), double(path.intercept), strict=True)]
     point = iterates[-1]

@@ -246,7 +246,7 @@ def test_penalties_of_different_kinds(intercept, shared):
 STEPS = {
     "chambolle-pock": (sp.ChambollePock, ("sigma", "tau"), {"theta": 0.5}),
     "relaxed": (sp.ChambollePock, ("sigma", "tau"), {"relaxation": 1.5}),
-    "halpern": (sp.HalpernPDHG, ("sigma", "tau"), {"restart": 5}),
+    "halpern": (sp.HalpernPDHG, ("sigma", "tau"), {"restart": 5, "warmup": 2}),
     "linearized-admm": (sp.LinearizedADMM, ("rho", "alpha"), {}),
     "proximal-gradient": (sp.ProximalGradient, ("step",), {}),
     "fista": (sp.FISTA, ("step",), {}),

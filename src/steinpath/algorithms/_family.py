@@ -102,9 +102,12 @@ class HalpernPDHG(PrimalDual):
         Step sizes, as for `ChambollePock`.
     restart : int or None, default=100
         Iterations after which the last ``T(z)`` becomes the anchor ``z^0``, again and again; None
-        to keep the start as the anchor. With 1 this is Chambolle–Pock.
+        to keep the first anchor. With 1 this is Chambolle–Pock.
     ratio : float or "auto", default=1.0
         As for `ChambollePock`.
+    warmup : int, default=10
+        Iterations at the start that are Chambolle–Pock's. What they end with is the first anchor: a
+        better one than zero, and early iterates predict better without the reflections.
 
     References
     ----------
@@ -115,6 +118,7 @@ class HalpernPDHG(PrimalDual):
     tau: Any = None
     restart: int | None = 100
     ratio: Any = 1.0
+    warmup: int = 10
 
     carries = True
 
@@ -122,11 +126,13 @@ class HalpernPDHG(PrimalDual):
         super().__post_init__()
         if self.restart is not None:
             object.__setattr__(self, "restart", check_count("restart", self.restart))
+        object.__setattr__(self, "warmup", check_count("warmup", self.warmup, low=0))
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         # z is the averaged dual, r the residual of the averaged coefficients; z0 and r0 those of
         # the anchor
-        step = t if self.restart is None else (t - 1) % self.restart + 1
+        since = max(t - self.warmup - 1, 0)
+        step = 1 + (since if self.restart is None else since % self.restart)
         z, r, z0, r0 = (u[-1], before(v), u[-1], before(v)) if step == 1 else u.carried
         ahead = 2 * v[-1] - r
         new = prox(z - self.sigma * ahead)
@@ -136,7 +142,8 @@ class HalpernPDHG(PrimalDual):
     def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
         # z are the averaged coefficients, g the gradient of the averaged dual. The coefficients of
         # a step come before its dual, so that a new anchor is first seen here.
-        step = t if self.restart is None else t % self.restart
+        since = max(t - self.warmup, 0)
+        step = since if self.restart is None else since % self.restart
         if step == 0:
             z, g, z0, g0 = b[-1], eta[-1], b[-1], eta[-1]
         else:
