@@ -536,8 +536,8 @@ class PathRegressor(PathEstimator):
     >>> import steinpath as sp
     >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
     >>> model = sp.PathRegressor(loss="lad", penalty="lasso", random_state=0).fit(X, y)
-    >>> model.risk_path_.shape, model.coef_.shape
-    ((20, 301), (60,))
+    >>> model.risk_path_.shape == (20, model.n_iter_ + 1), model.coef_.shape
+    (True, (60,))
     >>> bool(model.risk_path_[:, -1].min() > model.risk_path_.min())
     True
     """

@@ -378,6 +378,20 @@ def test_iterations_are_as_many_as_lower_the_risk(tmp_path):
     assert "still falls" not in said
 
 
+def test_a_ranking_of_runs_that_were_too_short_says_so(tmp_path):
+    command = ("compare", write(tmp_path), "--target", "price", "--out", tmp_path / "o")
+    kinds = ("--loss", "lad", "--loss", "square-root", "--penalty", "lasso", "--no-plots")
+    found = json.loads(call(*command, *kinds, "--iters", 3, "--n-alphas", 3, "--json").stdout)
+    assert [row["still_falls"] for row in found["ranking"]] == [True, True]
+    loser = found["ranking"][1]
+    note = f"the estimated risk of {loser['loss']} + lasso still fell when the iterations ended"
+    assert any(each.startswith(note) for each in found["notes"])
+    assert found["stop"] == "n_iter"
+    long = json.loads(call(*command, *kinds, "--n-alphas", 3, "--json").stdout)
+    assert not any("still fell" in each for each in long["notes"])
+    assert long["stop"] == "risk"
+
+
 def test_warnings_come_before_notes(tmp_path):
     """Few rows for the columns: the estimate warns; a column left out is a note."""
     rng = np.random.default_rng(0)
