@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: What is run unless something else is asked for.
-DEFAULT_ALGORITHM = HalpernPDHG(ratio="auto")
+DEFAULT_ALGORITHM = HalpernPDHG(ratio="auto", warmup=10)
 #: How a penalty is chosen; see `tune`.
 RULES = ("min", "one_se")
 # Differences up to this many standard errors are no reason for another audit.
@@ -84,8 +84,11 @@ class Tuning:
         one also with all the probes it needs. The others have had a first look alone.
     rule : {"min", "one_se"}
         How the choice was made.
+    stop : {"risk", "limit", "n_iter", "interrupted"}
+        Why the iterations ended: the estimated risk no longer falls, it still does at the limit for
+        data of this size, their number was given, or they were interrupted.
     warnings : tuple of str
-        Reasons not to trust the estimate for the chosen penalty, in plain words.
+        Reasons not to trust the estimate of the chosen iterate, in plain words.
     still_falls : bool
         Whether the risk at the choice still fell when the iterations ended: more may be better.
     """
@@ -221,17 +224,18 @@ def tune(
 ) -> Tuning:
     """Choose the penalty and the iterate with the smallest estimated risk.
 
-    All penalties advance together, as columns of the same products with X. The risk of every
-    iterate of every path is then estimated without an audit; on small problems, where calls cost
-    more than products, by ten folds of all paths at once. The penalty that has the minimum is then
-    estimated with an audit and as many probes as it needs (on small problems, and on less small
-    ones with fewer rows than columns, by leave-one-out),
-    which may raise its risk above that of another; and so on, until the minimum is where this has
-    been done. So rows of `Tuning.risk` may come from different methods: see ``risks[k].method``.
+    All penalties advance together, as columns of the same products with X, as long as the risk
+    falls. The risk of every iterate of every path is first estimated roughly: mostly by a few folds
+    of all paths at once. The penalty that has the minimum is then estimated with care: with an
+    audit and as many probes as it needs; by ten folds if there are ten times as many rows as
+    columns; by leave-one-out if there are fewer rows than columns and it takes a second or two.
+    If that raises its risk clearly above that of another, the other is next. Rough estimates that
+    are still lower by chance are raised by what they lack, all alike. So rows of `Tuning.risk` may
+    come from different methods: see ``risks[k].method``.
 
     Parameters
     ----------
-    X, y, loss, n_iter, fit_intercept
+    X, y, loss, fit_intercept
         As for `steinpath.run`.
     penalty : callable
         A penalty for each ``lam``: ``sp.Lasso`` itself, or such as
@@ -239,8 +243,11 @@ def tune(
     lams : int or array-like, default=20
         The penalties, or how many of them: then in equal ratios from the smallest with all
         coefficients zero down; for ridge, from one that shrinks every direction tenfold.
-    algorithm : ChambollePock, LinearizedADMM, ProximalGradient or FISTA
-        What to run.
+    n_iter : int or "auto", default="auto"
+        Number of iterations. "auto" begins with 100 and doubles them as long as that promises to
+        lower the risk by half a percent, up to a limit in work: see `Tuning.stop`.
+    algorithm : ProximalAlgorithm, default=HalpernPDHG(ratio="auto", warmup=10)
+        What to run, such as ``sp.ChambollePock()``.
     test_loss, covariance, method, row_scale
         As for `steinpath.estimate_risk`; rows are taken to be of unequal size by default.
     audit : int or "folds", default="folds"
@@ -446,6 +453,8 @@ class Search:
         batch, method, audit = self.batch, self._options.method, self._options.audit
         iterate, last = self._iterate, batch.n_iter
         if iterate is not None:
+            if stop == "interrupted":  # before the iterate was reached
+                iterate = min(iterate, last)
             iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
         options = self._options.but(near=iterate)
         leave_out = left_out_by(batch) if audit and self._automatic else None
@@ -469,12 +478,32 @@ class Search:
             if enough or not unsettled:
                 settled = np.array([len(those) < len(efforts) for those in left])
                 best = chosen, iterates[chosen]
+                if not enough:
+                    _raise_others(risks, iterates, settled, lowest)
                 return Tuning(lams, tuple(risks), settled, self._rule, best, stop)
             k = unsettled[0]
             rough = left[k].pop(0)
             if left[k] or not _is_quiet(risks[k], iterates[k]):
                 risks[k] = closely(k, rough)
                 enough = done()
+
+
+def _raise_others(
+    risks: list[Risk], iterates: Sequence[int], settled: np.ndarray, lowest: int
+) -> None:
+    """Raise rough estimates that are lower by chance than the best careful one, all by as much.
+
+    Care changes neighbours much alike: so they are as far above the best as they were.
+    """
+    rough = [k for k in range(len(risks)) if not settled[k]]
+    if not rough or not settled[lowest]:
+        return
+    least = min(float(risks[k].values[iterates[k]]) for k in rough)
+    shift = float(risks[lowest].values[iterates[lowest]]) - least
+    if shift > 0:
+        for k in rough:
+            shift += float(np.spacing(abs(risks[k].values[iterates[k]])))  # not to round below it
+            risks[k] = replace(risks[k], values=risks[k].values + shift)
 
 
 def _is_quiet(risk: Risk, t: int) -> bool:

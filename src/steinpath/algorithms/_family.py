@@ -105,7 +105,7 @@ class HalpernPDHG(PrimalDual):
         to keep the first anchor. With 1 this is Chambolle–Pock.
     ratio : float or "auto", default=1.0
         As for `ChambollePock`.
-    warmup : int, default=10
+    warmup : int, default=0
         Iterations at the start that are Chambolle–Pock's. What they end with is the first anchor: a
         better one than zero, and early iterates predict better without the reflections.
 
@@ -118,7 +118,7 @@ class HalpernPDHG(PrimalDual):
     tau: Any = None
     restart: int | None = 100
     ratio: Any = 1.0
-    warmup: int = 10
+    warmup: int = 0
 
     carries = True
 

@@ -56,6 +56,8 @@ _HUTCHINSON, _FOLDS = 5, 10
 _ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
 # Seconds that leaving out all rows may take where the correction is a large extrapolation.
 _PATIENCE = 2.0
+# Entries of X up to which rough estimates are in double precision, too: it takes no longer.
+_SMALL = 2**16
 # Rows per column from which on paths hardly depend on a tenth of the rows.
 _TALL = 10
 # Entries of a block that fit into caches.
@@ -434,7 +436,7 @@ def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> F
         raise ValueError("folds are not available for a Recursion; leave one out instead")
     rough = problem.options.rough
     splits = random_folds(batch, n_folds(batch, rough), problem.rng)
-    if rough and design is None:
+    if rough and design is None and math.prod(batch.data.design.shape) > _SMALL:
         rngs = [spawned(problem.rng) for _ in batch]
         design = design_in(batch, namespace(batch.data.y).float32, rngs)
     return FoldRuns(batch, problem.criterion, splits, design)
