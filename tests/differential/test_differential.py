@@ -94,7 +94,10 @@ def errors_without(configuration, path, keep, count):
         constant_entry=whole.intercept_entry,
     )
     rest = starting_at(rest, path.loss.location(rest.y))
-    recursion, steps = RECURSIONS[type(path.algorithm)], asdict(path.algorithm)
+    # with fewer rows in their scaling, steps may have to be smaller
+    share = 1.0 if count else keep.mean()
+    recursion = RECURSIONS[type(path.algorithm)]
+    steps = asdict(path.algorithm if share == 1 else path.algorithm.on_fewer_rows(share))
     coef, intercept, *_ = rest.run(recursion, path.n_iter, **steps)
     return np.abs(whole.y[~keep] - coef @ whole.X[~keep].T - intercept[:, None])
 
