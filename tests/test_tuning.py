@@ -203,7 +203,8 @@ def test_shapes_and_the_minimum(how, intercept):
         np.testing.assert_array_equal(tuning.stderr[j], risk.stderr)
         expected = np.abs(y - risk.path.fitted).mean(axis=1)
         np.testing.assert_allclose(tuning.train[j], expected, rtol=1e-12)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(tuning.best_lam), n_iter=12, fit_intercept=intercept)
+    best, steps = sp.Lasso(tuning.best_lam), tuning.path.algorithm
+    path = sp.run(X, y, sp.LAD(), best, steps, n_iter=12, fit_intercept=intercept)
     np.testing.assert_allclose(tuning.coef, path.coef[t], atol=1e-12)
     assert tuning.intercept == pytest.approx(path.intercept[t], abs=1e-12)
     assert isinstance(tuning.intercept, float)
@@ -246,9 +247,10 @@ def test_risks_without_noise_are_those_of_estimate_risk(method, test_loss):
 
 @everywhere
 def test_folds_are_the_same_for_one_penalty_and_for_many():
-    tuning, _, _ = tuned(method="folds")
+    how = {"method": "folds", "algorithm": sp.HalpernPDHG()}  # without a search for a ratio
+    tuning, _, _ = tuned(**how)
     for k, lam in enumerate(tuning.lams):
-        alone, _, _ = tuned(lams=[lam], method="folds")
+        alone, _, _ = tuned(lams=[lam], **how)
         np.testing.assert_allclose(alone.risk[0], tuning.risk[k], rtol=1e-11)
         np.testing.assert_allclose(alone.stderr[0], tuning.stderr[k], rtol=1e-10)
 

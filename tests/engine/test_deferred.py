@@ -8,7 +8,7 @@ import pytest
 
 import steinpath as sp
 from problems import draw
-from steinpath._tuning import choose, start
+from steinpath._tuning import Search, start_all
 from steinpath.engine._data import prepare
 from steinpath.engine._deferred import (
     KEPT,
@@ -26,12 +26,17 @@ LAMS = np.array([1.0, 0.5, 0.25, 0.12])
 def unmoved(n, p, dtype=np.float64):
     X, y, _ = draw(n, p)
     data = prepare(X.astype(dtype), y + 3, sp.LAD(), True)
-    return start(data, sp.Lasso, LAMS, sp.ChambollePock())
+    return start_all(data, sp.Lasso, LAMS, sp.ChambollePock())
 
 
 def kept_and_deferred(n, p, n_iter=25):
     batch = unmoved(n, p)
     return batch.extended(n_iter), DeferredBatch(batch, n_iter)
+
+
+def choose(batch, options, rule="min"):
+    """The choice from runs as they are."""
+    return Search(batch, LAMS, options, 0, rule).run(batch.n_iter)
 
 
 TALL_AND_WIDE = pytest.mark.parametrize(("n", "p"), [(40, 12), (20, 50)], ids=["tall", "wide"])
@@ -58,7 +63,7 @@ def test_paths_are_those_that_are_kept(n, p):
 def test_choices_are_those_of_kept_paths(method, rule, n, p):
     kept, deferred = kept_and_deferred(n, p)
     mine, theirs = (
-        choose(batch, LAMS, RiskOptions(method=method, audit="folds"), 0, rule)
+        choose(batch, RiskOptions(method=method, audit="folds"), rule)
         for batch in (deferred, kept)
     )
     assert mine.best == theirs.best
@@ -73,7 +78,7 @@ def test_choices_are_those_of_kept_paths(method, rule, n, p):
 
 def test_nothing_is_kept_but_the_latest_path():
     _, deferred = kept_and_deferred(20, 50)
-    tuning = choose(deferred, LAMS, RiskOptions(method="compressed"), 0)
+    tuning = choose(deferred, RiskOptions(method="compressed"))
     for path in (risk.path for risk in tuning.risks):
         held = [x for x in vars(path).values() if isinstance(x, np.ndarray) and x.ndim == 2]
         assert sum(x.size for x in held) <= 26 * 20  # fitted values, in place of 50 coefficients
@@ -106,7 +111,7 @@ def test_copies_have_all_of_their_states():
 
 def test_folds_keep_no_more_than_there_is_room_for():
     X, y, _ = draw(20, 50)
-    batch = start(prepare(X, y, sp.LAD(), True), sp.Lasso, np.ones(40), sp.ChambollePock())
+    batch = start_all(prepare(X, y, sp.LAD(), True), sp.Lasso, np.ones(40), sp.ChambollePock())
     many = KEPT // (2 * 71 * 8 * 3) - 1
     portions_of = portions(DeferredBatch(batch, many), RiskOptions(method="folds"))
     assert max(map(len, portions_of)) == members_at_a_time(batch, many) == 3

@@ -32,9 +32,9 @@ def everything(X, y):
     for method in ("auto", "compressed", "hutchinson", "folds"):
         risk = sp.estimate_risk(path, method=method, audit=4, rng=0)
         assert risk.warnings is not None
-    sp.tune(X, y, sp.LAD(), sp.Lasso, lams=2, n_iter=8, rng=0)
+    sp.tune(X, y, sp.LAD(), sp.Lasso, lams=2, n_iter=40, rng=0)
     sp.cross_validate_path(path, 3, rng=0)
-    model = sp.LADLasso(n_alphas=2, n_iter=8, random_state=0).fit(X, y)
+    model = sp.LADLasso(n_alphas=2, n_iter=40, random_state=0).fit(X, y)
     clone(model).set_params(n_iter=5).fit(X, y).predict(X)
     with pytest.raises(ValueError, match="NaN"):
         sp.run(np.nan * X, y, sp.LAD(), sp.Lasso(0.1))

@@ -54,7 +54,7 @@ def test_every_step_is_told(listening):
     tuning = tune()
     assert heard.counts["running 5 penalties"] == heard.totals["running 5 penalties"] == 30
     assert heard.counts["estimating their risks"] == 5
-    assert heard.counts["looking closely at the best"] >= 1
+    assert heard.counts["auditing the best"] >= 1
     listener.set(None)
     np.testing.assert_array_equal(tune().risk, tuning.risk)  # listening changes nothing
 

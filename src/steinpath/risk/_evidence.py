@@ -137,14 +137,11 @@ class Evidence:
             return None
         design, rows, order = self.path.design, self.rows, self.distinct
         parts = iter(_parts(design, order))
-        orders: dict[int, np.ndarray] = {}
         products, squares = np.zeros((len(rows), self.path.n_samples)), np.zeros(1)
-        rng = self.rng
         for X, groups in blocks_of_columns(design):
             for columns, part in zip(groups, parts, strict=False):
-                if part not in orders:
-                    orders[part] = rng.permutation(len(order))
-                X[order[:, None], columns] = X[order[orders[part], None], columns]
+                other = order[np.random.default_rng([0, part]).permutation(len(order))]
+                X[order[:, None], columns] = X[other[:, None], columns]
             X -= X.mean(axis=0)
             products += X[rows] @ X.T
             squares = squares + (X**2).sum(axis=1)
