@@ -34,6 +34,8 @@ def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
     at = t if same_iterate else tuning.risks[neighbour].best_iter
     fall, stderr = tuning.compare((int(neighbour), at), tuning.best)
     lam, beside = tuning.lams[k], tuning.lams[neighbour]
-    promise = fall * lam / (beside - lam) if end == "smallest" else fall
+    promise = (
+        fall * float(lam / max(beside - lam, np.spacing(beside))) if end == "smallest" else fall
+    )
     worth = _WORTH * abs(float(tuning.risks[k].values[t]))
     return end if fall > stderr and promise > worth else None
