@@ -6,11 +6,11 @@ beside another busy process. Large work is better cut into parts that know nothi
 
 from __future__ import annotations
 
-import contextvars
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -22,13 +22,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+# Threads for parts that run side by side, where the BLAS itself was told to use one.
+_parts: ContextVar[int | None] = ContextVar("parts", default=None)
+
+
 @functools.cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def blas_threads() -> int:
-    """Return how many threads the BLAS may use here: by the machine, or by who called."""
+def threads_allowed() -> int:
+    """Return how many threads there may be here: as many as the BLAS may use, by who called."""
+    known = _parts.get()
+    if known is not None:
+        return known
     pools = _controller().select(user_api="blas").info()
     return max([int(pool["num_threads"]) for pool in pools], default=1)
 
@@ -45,8 +52,12 @@ def one_thread_unless(multiplications: float) -> Iterator[None]:
     if multiplications >= _LARGE_PRODUCT:
         yield
         return
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    token = _parts.set(threads_allowed())
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _parts.reset(token)
 
 
 def in_threads(
@@ -65,12 +76,17 @@ def in_threads(
     """
     if threads <= 1 or len(items) <= 1:
         return [function(item) for item in items]
+
+    def alone(item: Item) -> Result:
+        _parts.set(1)  # in a context of its own
+        return function(item)
+
     with (
         _controller().limit(limits=1, user_api="blas"),
         ThreadPoolExecutor(min(threads, len(items))) as pool,
     ):
         # who listens to progress or warnings is known to the context
-        tasks = [pool.submit(contextvars.copy_context().run, function, item) for item in items]
+        tasks = [pool.submit(copy_context().run, alone, item) for item in items]
         try:
             return [task.result() for task in tasks]
         except BaseException:

@@ -14,7 +14,7 @@ from typing import NamedTuple, overload
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, take
-from steinpath._support.threads import blas_threads, in_threads
+from steinpath._support.threads import in_threads, threads_allowed
 from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
 from steinpath.engine._data import RunData
 from steinpath.engine._loop import FiniteCheck, Histories, Iteration, Watch, beginning, iterate
@@ -146,7 +146,7 @@ class Batch(Sequence[Path]):
         design = self.data.design
         wide = design.n_rows * len(self) * columns >= _WIDE
         alone = not wide or not self.on_processor or design.out_of_core
-        return 1 if alone else min(blas_threads(), len(self))
+        return 1 if alone else min(threads_allowed(), len(self))
 
     def _shards(self) -> list[Batch]:
         """Return parts that may run side by side, each in a thread of its own, where that pays."""
