@@ -63,8 +63,7 @@ def test_paths_are_those_that_are_kept(n, p):
 def test_choices_are_those_of_kept_paths(method, rule, n, p):
     kept, deferred = kept_and_deferred(n, p)
     mine, theirs = (
-        choose(batch, RiskOptions(method=method, audit="folds"), rule)
-        for batch in (deferred, kept)
+        choose(batch, RiskOptions(method=method, audit="folds"), rule) for batch in (deferred, kept)
     )
     assert mine.best == theirs.best
     np.testing.assert_allclose(mine.risk, theirs.risk, rtol=1e-6)

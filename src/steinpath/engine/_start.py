@@ -24,9 +24,9 @@ RATIOS = tuple(float(x) for x in 10.0 ** np.arange(-2, 0.51, 0.5))
 ITERATIONS = 24
 # Iterates at the end, over whose objectives the mean is taken: single ones oscillate.
 _LAST = 12
-# A ratio is as good as another if its objective is larger by no more than this share; of several
-# such, the one nearest to this is taken.
-_CLOSE, _PREFERRED = 0.003, 10.0**-0.5
+# A ratio is as good as another if it lacks no more than this share of the progress from the start;
+# of several such, the one nearest to this is taken.
+_CLOSE, _PREFERRED = 0.01, 10.0**-0.5
 
 
 def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1) -> Batch:
@@ -63,8 +63,10 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
     tried = replace(algorithm, ratio=1.0, **steps)  # type: ignore[type-var]
     found = _objectives(one, own, tried).reshape(len(kinds), len(RATIOS))
     lowest = found.min(axis=1, keepdims=True)
-    behind = np.mean(found / np.where((lowest > 0) & np.isfinite(lowest), lowest, 1.0), axis=0)
-    close = np.flatnonzero(behind <= (1 + _CLOSE) * behind.min())
+    start = float(one.loss.value(copied(one.target[:, 0, 0]), one.rows))
+    progress = np.where(lowest < start, start - lowest, 1.0)
+    behind = np.mean((found - np.where(np.isfinite(lowest), lowest, 0.0)) / progress, axis=0)
+    close = np.flatnonzero(behind <= behind.min() + _CLOSE)
     return min((RATIOS[k] for k in close), key=lambda each: abs(math.log(each / _PREFERRED)))
 
 

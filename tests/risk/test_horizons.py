@@ -1,0 +1,166 @@
+"""How long runs go on: while the estimated risk falls, up to a limit in work."""
+
+import itertools
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import steinpath as sp
+from problems import draw
+from steinpath._tuning import start_all
+from steinpath.engine._data import prepare
+from steinpath.risk import _stopping
+from steinpath.risk._leave_out import FoldRuns, cross_validate, random_folds
+from steinpath.risk._stopping import growing_horizons, promises_less
+
+
+def unmoved(n, p, lams=(1.0, 0.5)):
+    X, y, _ = draw(n, p)
+    return start_all(prepare(X, y, sp.LAD(), True), sp.Lasso, np.array(lams), sp.HalpernPDHG())
+
+
+def curves(*values):
+    return [SimpleNamespace(values=np.asarray(each, float)) for each in values]
+
+
+# ------------------------------------------------------------------------------------------------
+# When to stop
+# ------------------------------------------------------------------------------------------------
+
+
+def test_horizons_double_up_to_a_limit_in_work(monkeypatch):
+    horizons = growing_horizons(unmoved(30, 5))
+    assert horizons[0] == 100
+    assert all(later == 2 * earlier for earlier, later in itertools.pairwise(horizons))
+    wide, tall = unmoved(20, 400), unmoved(400, 20)
+    for batch in (wide, tall):
+        n, p = batch.data.design.shape
+        monkeypatch.setattr(_stopping, "_WORK", 250 * 2 * (n * p + 200 * (n + p)))
+        assert growing_horizons(batch) == [100, 200, 250]
+    monkeypatch.setattr(_stopping, "_WORK", 1.0)
+    assert growing_horizons(tall) == [50]
+
+
+def test_a_risk_that_falls_promises_less():
+    t = np.arange(101)
+    assert promises_less(curves(1 + np.exp(-t / 100)))
+    assert not promises_less(curves(1 + np.exp(-t / 5)))  # it has converged
+    assert not promises_less(curves(1 + (t - 30) ** 2 / 1000))  # the minimum is behind
+    assert not promises_less(curves(np.ones(101)))
+    # the best has converged; another one, still behind, may overtake it, or not
+    flat = 1 + 0 * t
+    assert promises_less(curves(flat, 1.1 - t / 1000))
+    assert not promises_less(curves(flat, 1.5 - t / 1000))
+
+
+def test_only_the_change_of_an_iterate_counts_that_will_be_taken():
+    t = np.arange(101)
+    falling, rising = 1 + np.exp(-t / 100), 1 + t / 100
+    assert promises_less(curves(falling), at=100)
+    assert promises_less(curves(rising), at=100)
+    assert not promises_less(curves(1 + (t < 40)), at=100)
+
+
+# ------------------------------------------------------------------------------------------------
+# Folds that go on
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("burman", [True, False])
+@pytest.mark.parametrize("with_losses", [True, False])
+def test_folds_that_go_on_are_whole_ones(burman, with_losses):
+    batch = unmoved(30, 8)
+    splits = random_folds(batch, 4, np.random.default_rng(0))
+
+    def criterion(y, prediction):
+        return np.abs(y - prediction)
+
+    runs = FoldRuns(batch, criterion, splits, None, burman, with_losses)
+    for n_iter in (3, 3, 20):
+        batch = batch.extended(n_iter)
+        expected = cross_validate(batch, criterion, splits, None, burman, with_losses)
+        for mine, theirs in zip(runs.extended(batch), expected, strict=True):
+            for name in ("predictions", "losses", "optimism"):
+                one, other = getattr(mine, name), getattr(theirs, name)
+                assert (one is None) == (other is None)
+                if one is not None:
+                    np.testing.assert_allclose(one, other, atol=1e-13, err_msg=name)
+
+
+# ------------------------------------------------------------------------------------------------
+# What a user sees
+# ------------------------------------------------------------------------------------------------
+
+
+def powers(n=150, degree=8):
+    """Powers of one variable, nearly collinear: many iterations pay."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, n)
+    X = x[:, None] ** np.arange(1, degree + 1)
+    return X / X.std(axis=0), np.sin(5 * x) + 0.05 * rng.standard_t(3, n)
+
+
+def test_runs_go_on_while_it_pays():
+    X, y = powers()
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=5, rng=0)
+    assert tuning.path.n_iter > 100
+    assert tuning.risk.shape == (5, tuning.path.n_iter + 1)
+    short = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=5, n_iter=100, rng=0)
+    assert (short.path.n_iter, short.stop) == (100, "n_iter")
+    assert tuning.risk[tuning.best] < 0.6 * short.risk[short.best]
+
+
+def test_runs_end_where_the_risk_no_longer_falls():
+    X, y, _ = draw(80, 10)
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=5, rng=0)
+    assert (tuning.path.n_iter, tuning.stop, tuning.still_falls) == (100, "risk", False)
+
+
+@pytest.mark.filterwarnings("ignore:the smallest alpha:UserWarning")
+def test_a_limit_that_is_reached_is_a_warning(monkeypatch):
+    X, y = powers()
+    monkeypatch.setattr(_stopping, "_MOST", 120)
+    with pytest.warns(ConvergenceWarning, match=r"after 120 iterations, the limit.* n_iter=240"):
+        model = sp.LADLasso(n_alphas=4, random_state=0).fit(X, y)
+    assert model.n_iter_ == 120
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=4, rng=0)
+    assert (tuning.stop, tuning.still_falls) == ("limit", True)
+
+
+def test_an_iterate_that_is_given_is_as_far_as_runs_go():
+    X, y, _ = draw(80, 10)
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=3, iterate=37, rng=0)
+    assert (tuning.path.n_iter, tuning.best_iter) == (37, 37)
+    assert sp.LADLasso(select=23, n_alphas=3).fit(X, y).n_iter_ == 23
+
+
+def test_the_last_iterate_is_one_that_has_converged():
+    X, y, _ = draw(60, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = sp.LADLasso(alpha=0.05, select="last", method=None).fit(X, y)
+    assert model.n_iter_ == model.best_iter_ >= 100
+
+
+@pytest.mark.parametrize("n_iter", ["all", 0, -3, 2.5, None])
+def test_impossible_numbers_of_iterations_are_refused(n_iter):
+    X, y, _ = draw(30, 4)
+    with pytest.raises((ValueError, TypeError), match="n_iter"):
+        sp.tune(X, y, sp.LAD(), sp.Lasso, lams=2, n_iter=n_iter)
+    with pytest.raises((ValueError, TypeError), match="n_iter"):
+        sp.LADLasso(n_iter=n_iter).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:the smallest alpha:UserWarning")
+def test_a_warm_start_goes_on_from_where_it_stopped():
+    X, y = powers()
+    model = sp.LADLasso(n_alphas=3, n_iter=30, warm_start=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y).set_params(n_iter="auto").fit(X, y)
+        fresh = sp.LADLasso(n_alphas=3, random_state=0).fit(X, y)
+    assert model.n_iter_ == fresh.n_iter_
+    np.testing.assert_allclose(model.coef_, fresh.coef_, atol=1e-10)
