@@ -14,7 +14,13 @@ from steinpath._support.equality import key
 from steinpath._support.printing import with_error
 from steinpath._support.progress import begin, listener
 from steinpath._support.threads import in_threads, one_thread_unless
-from steinpath._support.validation import check_choice, check_count, check_instance, check_rng
+from steinpath._support.validation import (
+    check_choice,
+    check_count,
+    check_instance,
+    check_rng,
+    is_own,
+)
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
 from steinpath.engine._batch import Batch
@@ -91,7 +97,7 @@ class Tuning:
     warnings : tuple of str
         Reasons not to trust the estimate of the chosen iterate, in plain words.
     still_falls : bool
-        Whether the risk at the choice still fell when the iterations ended: more may be better.
+        Whether the risk still fell when the iterations ended: more may be better.
     """
 
     lams: np.ndarray
@@ -149,7 +155,7 @@ class Tuning:
 
     @property
     def still_falls(self) -> bool:
-        """Whether the risk at the choice still fell when the iterations ended."""
+        """Whether the risk still fell when the iterations ended."""
         if self.stop == "limit":
             return True
         (k, t), last = self.best, self.path.n_iter
@@ -354,6 +360,8 @@ class Search:
         iterate: int | None = None,
     ):
         check_choice("rule", rule, RULES)
+        if iterate is not None:
+            iterate = check_count("iterate", iterate, low=-(10**9), high=10**9)
         self.batch = batch
         self._lams, self._rule, self._iterate = lams, rule, iterate
         if options.method == options.audit == "folds":
@@ -373,12 +381,19 @@ class Search:
         given = n_iter
         if given is None and self._iterate is not None and self._iterate >= 0:
             given = max(self._iterate, 1)
+        if given is not None and self._iterate is not None:
+            check_count("iterate", self._iterate, low=-given - 1, high=given)
         horizons, stop = ([given], "n_iter") if given else (growing_horizons(self.batch), "limit")
-        known = self.batch.n_iter  # from a warm start
-        for horizon in [each for each in horizons if each > known] or [known]:
+        known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last look
+        for horizon in [each for each in horizons if each >= known] or [known]:
+            before = self.batch
             self._extend(horizon, watch)
-            risks = self._first_look()
-            if self.batch.n_iter < horizon or len(risks) < len(self.batch):
+            found, told = self._first_look()
+            if len(found) < len(risks):  # what was known of all is better than this of some
+                self.batch, stop = before, "interrupted"
+                break
+            risks = found
+            if told or self.batch.n_iter < horizon:
                 stop = "interrupted"
                 break
             if given is None and not promises_less(risks, self._last(risks)):
@@ -410,8 +425,11 @@ class Search:
     def _automatic(self) -> bool:
         return self._options.method == "auto" and self._options.covariance is None
 
-    def _first_look(self) -> list[Risk]:
-        """Estimate all risks roughly, in as many portions as may be interrupted."""
+    def _first_look(self) -> tuple[list[Risk], bool]:
+        """Estimate all risks roughly, in as many portions as may be interrupted.
+
+        Returns the risks, and whether it was told that this is enough.
+        """
         batch, options = self.batch, self._options
         by_folds = self._automatic and folds_pay(batch)
         options = options.but(
@@ -422,8 +440,12 @@ class Search:
             rough=options.method != "folds",
         )
         done, risks = begin("estimating their risks", len(batch)), list[Risk]()
-        threads = batch.threads(n_folds(batch, rough=True)) if by_folds else 1
-        groups = portions(batch, options)
+        groups, threads = portions(batch, options), 1
+        if by_folds and (options.test_loss is None or is_own(options.criterion(batch.data.loss))):
+            threads = batch.threads(n_folds(batch, rough=True))
+        # of other portions than before, nothing can go on
+        keys = {tuple(members) for members in groups}
+        self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
         for first in range(0, len(groups), threads):
             some = groups[first : first + threads]
             look = partial(self._look, options)
@@ -431,8 +453,8 @@ class Search:
             risks += found
             told = [done() for _ in found]
             if any(told):
-                break
-        return risks
+                return risks, True
+        return risks, False
 
     def _look(self, options: RiskOptions, members: list[int]) -> list[Risk]:
         """Estimate the risks of some penalties."""
@@ -440,9 +462,9 @@ class Search:
         part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
         if options.method == "folds":
             key = tuple(members)
-            if key not in self._runs:
-                self._runs[key] = fold_runs(pose(part, options, rngs)[0], part)
-            runs = self._runs[key]
+            runs = self._runs.get(key) or fold_runs(pose(part, options, rngs)[0], part)
+            if not isinstance(batch, DeferredBatch):
+                self._runs[key] = runs
         found = estimate_together(part, options, rngs, runs)
         if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
             pairs = zip(members, found, strict=True)
@@ -503,7 +525,8 @@ def _raise_others(
     shift = float(risks[lowest].values[iterates[lowest]]) - least
     if shift > 0:
         for k in rough:
-            shift += float(np.spacing(abs(risks[k].values[iterates[k]])))  # not to round below it
+            rounding = float(namespace(risks[k].values).finfo(risks[k].values.dtype).eps)
+            shift += rounding * abs(float(risks[k].values[iterates[k]]))  # not to end below it
             risks[k] = replace(risks[k], values=risks[k].values + shift)
 
 

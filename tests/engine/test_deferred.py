@@ -8,7 +8,9 @@ import pytest
 
 import steinpath as sp
 from problems import draw
+from steinpath._support.progress import listener
 from steinpath._tuning import Search, start_all
+from steinpath.engine import _deferred
 from steinpath.engine._data import prepare
 from steinpath.engine._deferred import (
     KEPT,
@@ -114,3 +116,25 @@ def test_folds_keep_no_more_than_there_is_room_for():
     many = KEPT // (2 * 71 * 8 * 3) - 1
     portions_of = portions(DeferredBatch(batch, many), RiskOptions(method="folds"))
     assert max(map(len, portions_of)) == members_at_a_time(batch, many) == 3
+
+
+def test_an_interruption_does_not_undo_a_whole_look(monkeypatch):
+    """Told to stop at the end of the first look, which says that the runs should go on."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 150)
+    X, y = x[:, None] ** np.arange(1, 9), np.sin(5 * x) + 0.05 * rng.standard_t(3, 150)
+    monkeypatch.setattr(_deferred, "KEPT", 2 * 101 * 160 * 8 * 3)
+    asked = []
+
+    def listens(what, steps):
+        asked.append(what)
+        return lambda: "estimating" in what and asked.count(what) > 1
+
+    token = listener.set(listens)
+    try:
+        tuning = sp.tune(X / X.std(axis=0), y, sp.LAD(), sp.Lasso, lams=8, rng=0)
+    finally:
+        listener.reset(token)
+    assert asked.count("estimating their risks") == 2
+    assert (len(tuning.lams), tuning.stop) == (8, "interrupted")
+    assert tuning.path.n_iter == 100

@@ -164,3 +164,29 @@ def test_a_warm_start_goes_on_from_where_it_stopped():
         fresh = sp.LADLasso(n_alphas=3, random_state=0).fit(X, y)
     assert model.n_iter_ == fresh.n_iter_
     np.testing.assert_allclose(model.coef_, fresh.coef_, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:the smallest alpha:UserWarning")
+def test_a_refit_with_a_warm_start_changes_nothing():
+    X, y, _ = draw(80, 10)
+    model = sp.LADLasso(n_alphas=4, warm_start=True, random_state=0).fit(X, y)
+    first, n_iter = model.coef_.copy(), model.n_iter_
+    model.fit(X, y)
+    assert model.n_iter_ == n_iter
+    np.testing.assert_array_equal(model.coef_, first)
+
+
+def test_an_earlier_iterate_of_a_warm_start():
+    X, y, _ = draw(60, 6)
+    fixed = {"alpha": 0.05, "method": None}
+    model = sp.LADLasso(select=50, warm_start=True, **fixed).fit(X, y)
+    model.set_params(select=20).fit(X, y)
+    expected = sp.LADLasso(select=20, **fixed).fit(X, y).coef_
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("iterate", ["last", 2.5, 80, -90])
+def test_impossible_iterates_are_refused_before_the_run(iterate):
+    X, y, _ = draw(30, 4)
+    with pytest.raises((ValueError, TypeError), match="iterate must be"):
+        sp.tune(X, y, sp.LAD(), sp.Lasso, lams=2, n_iter=50, iterate=iterate)

@@ -5,6 +5,7 @@ from contextvars import ContextVar
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import steinpath as sp
@@ -42,6 +43,21 @@ def test_limits_are_lifted_after_an_error():
     with pytest.raises(KeyError), one_thread_unless(1e3):
         raise KeyError
     assert (blas(), threads_allowed()) == (2, 2)
+
+
+@pytest.mark.usefixtures("two")
+def test_fits_in_threads_of_the_users_own_leave_no_limit():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5))
+    y = X[:, 0] + rng.standard_normal(40)
+
+    def fit(seed):
+        return sp.LADLasso(n_alphas=3, n_iter=30, random_state=seed).fit(X, y).coef_
+
+    found = Parallel(n_jobs=2, backend="threading")(delayed(fit)(seed) for seed in (0, 0, 0, 0))
+    assert blas() == 2
+    for coef in found:
+        np.testing.assert_array_equal(coef, found[0])
 
 
 def test_calls_overlap_in_their_own_contexts():

@@ -7,6 +7,7 @@ beside another busy process. Large work is better cut into parts that know nothi
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ def threads_allowed() -> int:
     known = _parts.get()
     if known is not None:
         return known
+    if not _is_main():  # who started this thread has others
+        return 1
     pools = _controller().select(user_api="blas").info()
     return max([int(pool["num_threads"]) for pool in pools], default=1)
 
@@ -49,7 +52,7 @@ def one_thread_unless(multiplications: float) -> Iterator[None]:
     multiplications : float
         Of each product, about.
     """
-    if multiplications >= _LARGE_PRODUCT:
+    if multiplications >= _LARGE_PRODUCT or not _is_main():
         yield
         return
     token = _parts.set(threads_allowed())
@@ -60,8 +63,19 @@ def one_thread_unless(multiplications: float) -> Iterator[None]:
         _parts.reset(token)
 
 
+def _is_main() -> bool:
+    """Whether this is the main thread, which alone may set limits: they are the whole process's.
+
+    Two threads that set them side by side would not restore what was there before.
+    """
+    return threading.current_thread() is threading.main_thread()
+
+
 def in_threads(
-    function: Callable[[Item], Result], items: Sequence[Item], threads: int
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    threads: int,
+    give_up: Callable[[], None] | None = None,
 ) -> list[Result]:
     """Call a function with each item, in so many threads, in each of which the BLAS uses one.
 
@@ -73,6 +87,8 @@ def in_threads(
         Its arguments.
     threads : int
         How many calls there may be at a time.
+    give_up : callable, optional
+        Called if one of them fails, or is interrupted: the others are waited for.
     """
     if threads <= 1 or len(items) <= 1:
         return [function(item) for item in items]
@@ -92,4 +108,6 @@ def in_threads(
         except BaseException:
             for task in tasks:
                 task.cancel()
+            if give_up is not None:
+                give_up()
             raise

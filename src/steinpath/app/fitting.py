@@ -20,7 +20,7 @@ from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
-from steinpath.estimators._rows import enough_precision, prepare_rows
+from steinpath.estimators._rows import USUAL_ITERATIONS, enough_precision, prepare_rows
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
@@ -29,8 +29,6 @@ from steinpath.risk._methods import StoredPredictions
 # Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
 # (rows + columns) × values; and at the least.
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 250_000, 5
-# Iterations that are taken for granted when a precision is chosen.
-_USUAL_ITERATIONS = 300
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
@@ -98,7 +96,7 @@ def prepare_data(
         standardize=True,
         about_mean=True,
         centre=True,
-        dtype=enough_precision(y, size * alphas * (n_iter or _USUAL_ITERATIONS)),
+        dtype=enough_precision(y, size * alphas * (n_iter or USUAL_ITERATIONS)),
     )
     assert rows.centre is not None
     return FitData(

@@ -8,6 +8,7 @@ all of them, and small problems fill a device.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple, overload
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, namespace, take
 from steinpath._support.threads import in_threads, threads_allowed
+from steinpath._support.validation import is_own
 from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
 from steinpath.engine._data import RunData
 from steinpath.engine._loop import FiniteCheck, Histories, Iteration, Watch, beginning, iterate
@@ -113,8 +115,13 @@ class Batch(Sequence[Path]):
                 for start, end in itertools.pairwise(bounds)
             ]
             jobs = list(zip(shards, parts, strict=True))
-            pasts = in_threads(lambda job: job[0]._advance(n_iter, job[1])[0], jobs, len(jobs))
-            past = Histories.joined(pasts)
+            over = threading.Event()
+
+            def advance(job: tuple[Batch, States]) -> Histories:
+                shard, part = job
+                return shard._advance(n_iter, part, lambda t, b: over.is_set())[0]
+
+            past = Histories.joined(in_threads(advance, jobs, len(jobs), over.set))
         else:
             past, reached = self._advance(n_iter, states, watch)
             if reached < n_iter:
@@ -145,7 +152,9 @@ class Batch(Sequence[Path]):
         """Return in how many threads parts of the members are to run, with so many columns each."""
         design = self.data.design
         wide = design.n_rows * len(self) * columns >= _WIDE
-        alone = not wide or not self.on_processor or design.out_of_core
+        own = all(map(is_own, (self.data.loss, self.penalty, self.algorithm)))
+        # a user's own classes are not asked to bear several threads
+        alone = not wide or not own or not self.on_processor or design.out_of_core
         return 1 if alone else min(threads_allowed(), len(self))
 
     def _shards(self) -> list[Batch]:

@@ -51,8 +51,8 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
     kinds = [penalty]
     if members > 1 and penalty.member(0) is not penalty:
         every = (penalty.member(k) for k in range(members))
-        kinds = sorted(every, key=lambda each: each.largest_lam)
-        kinds = [kinds[k] for k in sorted({0, len(kinds) // 2})]
+        kinds = sorted(every, key=lambda each: -each.largest_lam)  # as they are, if it is not known
+        kinds = [kinds[k] for k in sorted({len(kinds) // 2, len(kinds) - 1})]
     # each ratio has the steps that the runs would have
     alone = [one.bind(replace(algorithm, ratio=ratio), penalty)[0] for ratio in RATIOS]  # type: ignore[type-var]
     steps = {}

@@ -10,6 +10,7 @@ from steinpath._support.arrays import Array
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData
 from steinpath.engine._loop import Watch
+from steinpath.estimators._rows import PreparedRows
 
 __all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
 
@@ -51,7 +52,7 @@ class Progress:
             self._root.call_on_fit_task_begin(**self._facts)
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
-    def watch(self, data: RunData, scale: Array, known: int) -> Watch | None:
+    def watch(self, data: RunData, rows: PreparedRows, known: int) -> Watch | None:
         """Return what is to be called after each iteration; None if nobody listens.
 
         So many iterations are ``known`` from a warm start. Callbacks are shown the model of the
@@ -64,7 +65,8 @@ class Progress:
             intercept = 0.0
             if isinstance(data.design, InterceptDesign):
                 intercept = float(data.design.intercepts(b.T)[0] + data.level[0])
-            return self._known | {"coef_": b[: len(scale), 0] / scale, "intercept_": intercept}
+            coef = b[: len(rows.scale), 0] / rows.scale
+            return self._known | {"coef_": coef, "intercept_": intercept - rows.shift(coef)}
 
         def after(t: int, b: Array) -> bool:
             if self._open is None:

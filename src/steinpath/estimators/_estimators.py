@@ -41,7 +41,12 @@ from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
 from steinpath.estimators._grid_end import end_of_grid
 from steinpath.estimators._reading import readable
-from steinpath.estimators._rows import PreparedRows, enough_precision, prepare_rows
+from steinpath.estimators._rows import (
+    USUAL_ITERATIONS,
+    PreparedRows,
+    enough_precision,
+    prepare_rows,
+)
 from steinpath.problem._grid import (
     LARGEST_LAM,
     MOST_LAMS,
@@ -54,9 +59,6 @@ from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty
 from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
-
-# Iterations that are taken for granted when a precision is chosen.
-_USUAL_ITERATIONS = 100
 
 
 class _Warm(NamedTuple):
@@ -159,8 +161,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
-        if rows.centre is not None:
-            self.intercept_ -= float(rows.centre @ self.coef_)
+        self.intercept_ -= rows.shift(self.coef_)
         if self.select == "last" and (problem := _not_converged(path, self.tol)):
             warn(
                 f"{problem} (tol={self.tol:g}): raise n_iter, or use select='risk', which needs "
@@ -246,7 +247,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         if not whole or not self.standardize or not self.fit_intercept or self.warm_start:
             return {}
         runs = self.n_alphas if isinstance(self.alpha, str) else np.size(self.alpha)
-        dtype = enough_precision(y, sum(X.shape) * runs * _USUAL_ITERATIONS)
+        dtype = enough_precision(y, sum(X.shape) * runs * USUAL_ITERATIONS)
         return {"centre": True, "dtype": dtype} if dtype == np.float32 else {}
 
     def _needs_risk(self) -> bool:
@@ -285,7 +286,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     ) -> Batch:
         """Run one penalty; where nothing says how long, until it converges."""
         if n_iter is not None or iterate >= 0:
-            return batch.extended(max(iterate, 1) if n_iter is None else n_iter, watch)
+            wanted = max(iterate, 1) if n_iter is None else n_iter
+            return batch.extended(wanted, watch) if wanted > batch.n_iter else batch
         for horizon in growing_horizons(batch):
             if horizon > batch.n_iter:
                 batch = batch.extended(horizon, watch)
@@ -319,7 +321,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         known = self._known(batch, problem, rows)
         problem = tuple(map(snapshot, problem)) if self.warm_start else problem
         batch = batch if known is None else known
-        batch, best = self._go_on(batch, progress.watch(data, rows.scale, batch.n_iter))
+        batch, best = self._go_on(batch, progress.watch(data, rows, batch.n_iter))
         self._warm = None
         if self.warm_start and not isinstance(batch, DeferredBatch):
             self._warm = _Warm(rows.copy(), problem, batch)
@@ -348,7 +350,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             return None
         old = warm.batch
         goes_on = (
-            (self.n_iter == "auto" or old.n_iter <= self.n_iter)
+            old.n_iter <= (growing_horizons(new)[0] if self.n_iter == "auto" else self.n_iter)
             and all(map(same, warm.problem, problem))
             and old.data.fit_intercept == new.data.fit_intercept
             and len(old) == len(new)
@@ -468,7 +470,8 @@ class PathRegressor(PathEstimator):
         Divide the columns by their standard deviations before the fit (without an intercept, by
         their root mean squares), and the coefficients after it.
     algorithm : ProximalAlgorithm, optional
-        What to run, such as ``sp.ChambollePock()``; ``sp.HalpernPDHG(ratio="auto")`` by default.
+        What to run, such as ``sp.ChambollePock()``; by default
+        ``sp.HalpernPDHG(ratio="auto", warmup=10)``.
     test_loss : None, str, Loss or callable, default=None
         What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
         "huber", "pseudo_huber" and "epsilon_insensitive" have the parameter of the fitted loss if

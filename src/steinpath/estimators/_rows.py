@@ -1,4 +1,4 @@
-"""PreparedRows as the engine wants them: counts written out, columns of unit size."""
+"""Rows as the engine wants them: counts written out, columns of unit size."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from steinpath.design._transformed import ScaledDesign
 
 # Numbers of runs from which on single precision will do, if responses have sizes within these.
 _LARGE, _MODERATE = 3e7, 1e7
+#: Iterations that are taken for granted when a precision is chosen.
+USUAL_ITERATIONS = 100
 # Counts are written out as rows up to this many entries of X, or four times those it has.
 _MOST_ENTRIES = 2**26
 
@@ -44,6 +46,10 @@ class PreparedRows(NamedTuple):
     weights: np.ndarray | None
     scale: np.ndarray
     centre: np.ndarray | None = None
+
+    def shift(self, coef: np.ndarray) -> float:
+        """Return what to subtract from the intercept of centred columns."""
+        return 0.0 if self.centre is None else float(self.centre @ coef)
 
     def copy(self) -> PreparedRows:
         """Return a copy, which later changes of the data do not reach."""

@@ -81,7 +81,7 @@ def predictions_without(
         Predictions, less the level of y, of all rows, also those left out, by each iterate from 0
         on: those of the first path first.
     """
-    data, members = batch.data, len(batch)
+    data, members, dtype = batch.data, len(batch), batch.data.response.dtype
     if design is not None:
         data = replace(data, design=design)
     if isinstance(count, np.ndarray) and np.all(count == count[0]):
@@ -92,9 +92,10 @@ def predictions_without(
     width, xp = left_out.shape[1], namespace(data.y)
     maps = batch.maps.on(runs.rows, width)
     unmoved = like(np.tile(nothing, members), batch.data.response) > 0
+    del batch  # whose states may take much memory, while these runs may go on for long
     for fitted in fitted_values(maps, runs, members * width):
         predictions = fitted if runs.offset is None else fitted + runs.offset
-        predictions = cast(predictions, batch.data.response.dtype)
+        predictions = cast(predictions, dtype)
         yield xp.where(unmoved, 0 * predictions, predictions) if nothing.any() else predictions
 
 
@@ -405,8 +406,9 @@ def cross_validate_path(
     """Cross-validate every iterate of a path, all splits being columns of the same products.
 
     Each split runs the path's algorithm on the rows it trains on: they alone centre the columns,
-    and say where the intercept starts. Step sizes are the path's, made smaller where that is needed
-    for a part of the rows: with `HalpernPDHG`, and with less than three quarters of them.
+    and say where the intercept starts. Step sizes are the path's, made smaller where they would not
+    be safe for a part of the rows: `ChambollePock`'s with less than three quarters of them,
+    `HalpernPDHG`'s always.
 
     Parameters
     ----------

@@ -462,9 +462,11 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     """Return which members to estimate at a time: by folds as many as there is room for."""
     if options.method == "folds":
         count = n_folds(batch, options.rough)
-        width = min(at_a_time(batch, count * BLOCKS), -(-len(batch) // batch.threads(count)))
+        threads = batch.threads(count)
+        room = at_a_time(batch, count * BLOCKS)
         if isinstance(batch, DeferredBatch):
-            width = min(width, members_at_a_time(batch, batch.n_iter))
+            room = min(room, members_at_a_time(batch, batch.n_iter))
+        width = max(1, min(room // threads, -(-len(batch) // threads)))
         return _in_portions(len(batch), width)
     return _streams(batch, options.n_probes)
 
