@@ -168,6 +168,7 @@ def test_likeness_of_neighbours_beyond_a_trend():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the smallest alpha:UserWarning")
 def test_counts_of_observations_are_no_duplicates():
     X = gaussian(120, 30)
     y, counts = straight_line(X, 0), np.random.default_rng(1).integers(1, 5, 120)

@@ -258,11 +258,12 @@ def _parts(design: Design, order: np.ndarray) -> list[int]:
     columns, labels, count = [], [], 0
     for X, groups in blocks_of_columns(design):
         for group in groups:
-            columns.append(X[kept][:, group])
+            if design.shape[1] <= _MOST_CORRELATED:
+                columns.append(X[kept][:, group])
             labels += [count] * len(group)
             count += 1
     part = list(range(count))
-    if len(labels) > _MOST_CORRELATED or count < 3:
+    if design.shape[1] > _MOST_CORRELATED or count < 3:
         return part
     units = np.hstack(columns)
     units -= units.mean(axis=0)
