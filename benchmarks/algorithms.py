@@ -39,10 +39,10 @@ LOSSES = {"LAD": sp.LAD(), "square root": sp.SquareRoot()}
 ALGORITHMS = {
     "Chambolle–Pock": sp.ChambollePock(),
     "Chambolle–Pock, searched": sp.ChambollePock(ratio="auto"),
-    "Halpern": sp.HalpernPDHG(),
-    "Halpern, searched": sp.HalpernPDHG(ratio="auto"),
-    "Halpern without restarts": sp.HalpernPDHG(restart=None),
-    "Halpern without restarts, searched": sp.HalpernPDHG(restart=None, ratio="auto"),
+    "Halpern": sp.HalpernPDHG(warmup=10),
+    "Halpern, searched": sp.HalpernPDHG(ratio="auto", warmup=10),
+    "Halpern without restarts": sp.HalpernPDHG(restart=None, warmup=10),
+    "Halpern without restarts, searched": sp.HalpernPDHG(restart=None, ratio="auto", warmup=10),
 }
 
 
@@ -135,7 +135,9 @@ def lowest_objective(problem: Problem, loss: str, lam: float) -> float:
     if loss == "LAD":
         solver = QuantileRegressor(quantile=0.5, alpha=lam / (2 * root), solver="highs").fit(X, y)
         return float(np.abs(y - solver.predict(X)).sum() / root + lam * np.abs(solver.coef_).sum())
-    path = sp.run(X, y, LOSSES[loss], sp.Lasso(lam), sp.HalpernPDHG(ratio="auto"), LONG, True)
+    path = sp.run(
+        X, y, LOSSES[loss], sp.Lasso(lam), sp.HalpernPDHG(ratio="auto", warmup=10), LONG, True
+    )
     return float(path.objective.min())
 
 
@@ -191,7 +193,7 @@ def search_cost(problem: Problem, loss: str) -> float:
         sp.run(X, y, LOSSES[loss], penalty, algorithm, n_iter, fit_intercept=True)
         return process_time() - begun
 
-    plain, searched = sp.HalpernPDHG(), sp.HalpernPDHG(ratio="auto")
+    plain, searched = sp.HalpernPDHG(warmup=10), sp.HalpernPDHG(ratio="auto", warmup=10)
     search = min(seconds(searched, 1) for _ in range(3)) - min(seconds(plain, 1) for _ in range(3))
     return search / (min(seconds(plain, 200) for _ in range(3)) / 200)
 
