@@ -205,6 +205,8 @@ JUDGED: dict[tuple[str, str], tuple[bool, str]] = {
     ("doctor-visits", "serial residuals"): (False, "the file is sorted by the target and a column"),
     ("medical-costs", "serial residuals"): (True, "members of a family follow each other"),
     ("medical-costs", "serial rows"): (True, "members of a family follow each other"),
+    ("chemical-yield", "serial residuals"): (True, "runs of a process, in their order"),
+    ("sacramento", "audit"): (True, "zip codes with a few houses; folds repaired the estimate"),
     ("saratoga", "serial residuals"): (True, "houses of a neighbourhood follow each other"),
     ("sacramento", "row norms"): (False, "zip codes with a few houses; right on random splits"),
     ("sacramento", "near-duplicate rows"): (False, "houses of a zip code, at independent prices"),

@@ -68,14 +68,14 @@ def test_the_training_error_is_that_of_the_predictions():
 
 
 def test_many_rows_leave_room_for_fewer_values_of_alpha():
-    small, large = ({"x": np.arange(n) % 7.0, "y": np.arange(n) % 5.0} for n in (100, 40_000))
+    small, large = ({"x": np.arange(n) % 7.0, "y": np.arange(n) % 5.0} for n in (100, 100_000))
     found = data(small, n_iter=None, n_alphas=None)
     assert (found.n_iter, found.n_alphas, found.notes) == ("auto", 20, ())
     found = data(large, n_iter=None, n_alphas=None)
-    assert (found.n_iter, found.n_alphas) == ("auto", 6)
+    assert (found.n_iter, found.n_alphas) == ("auto", 9)
     assert found.design.example.dtype == np.float32
     assert found.notes[0] == (
-        "with so many rows, 6 values of alpha are tried instead of 20; --n-alphas 20 tries all"
+        "with so many rows, 9 values of alpha are tried instead of 20; --n-alphas 20 tries all"
     )
     asked = data(large, n_iter=400, n_alphas=20)
     assert (asked.n_iter, asked.n_alphas, asked.notes) == (400, 20, ())

@@ -28,7 +28,7 @@ from steinpath.risk._methods import StoredPredictions
 
 # Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
 # (rows + columns) × values; and at the least.
-_ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 250_000, 5
+_ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
