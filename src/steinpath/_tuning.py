@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 DEFAULT_ALGORITHM = HalpernPDHG(ratio="auto", warmup=10)
 #: How a penalty is chosen; see `tune`.
 RULES = ("min", "one_se")
-# Differences up to this share of the sampling error are no reason for another audit: neighbours
-# have much the same errors.
+# Differences up to this share of the sampling error, times the number of careful estimates so far,
+# are no reason for another one: neighbours have much the same errors, and risks.
 _CHANCE = 0.1
 
 
@@ -559,7 +559,7 @@ def _lowest_and_chosen(
         best = known[int(np.argmin(sizes[known]))]
         found = risks[best].found
         assert found is not None
-        chance = _CHANCE * float(found.score.stderr[iterates[best]])
+        chance = _CHANCE * len(known) * float(found.score.stderr[iterates[best]])
         lowest = best if sizes[best] <= sizes[lowest] + chance else lowest
     if rule == "one_se":
         for k in np.argsort(-lams, kind="stable"):

@@ -102,7 +102,8 @@ def _times(matrix: Array, block: Array) -> Array:
         and block.ndim == 2
         and 1 < block.shape[1] <= _FEW_COLUMNS
         and matrix.size >= _LARGE
-        and matrix.dtype == np.float64
+        # in single precision, only where the matrix is a transposed one
+        and (matrix.dtype == np.float64 or matrix.flags.f_contiguous)
     )
     return (block.T @ matrix.T).T if turned else matrix @ block
 
