@@ -14,6 +14,7 @@ from steinpath._tuning import start_all
 from steinpath.engine._data import prepare
 from steinpath.risk import _stopping
 from steinpath.risk._leave_out import FoldRuns, cross_validate, random_folds
+from steinpath.risk._methods import n_folds
 from steinpath.risk._stopping import growing_horizons, promises_less
 
 
@@ -38,7 +39,8 @@ def test_horizons_double_up_to_a_limit_in_work(monkeypatch):
     wide, tall = unmoved(20, 400), unmoved(400, 20)
     for batch in (wide, tall):
         n, p = batch.data.design.shape
-        monkeypatch.setattr(_stopping, "_WORK", 250 * 2 * (n * p + 200 * (n + p)))
+        runs = 2 * (1 + n_folds(batch, rough=True))  # of two penalties, and their folds
+        monkeypatch.setattr(_stopping, "_WORK", 250 * runs * (n * p + 200 * (n + p)))
         assert growing_horizons(batch) == [100, 200, 250]
     monkeypatch.setattr(_stopping, "_WORK", 1.0)
     assert growing_horizons(tall) == [50]

@@ -15,13 +15,14 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import TestLoss
 from steinpath.risk._estimate import Risk, estimate
+from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 
 # Iterations at first, how many times as many next, and how many at most.
 _FIRST, _GROWTH, _MOST = 100, 2, 1600
-# The limit in work, about half a minute: multiplications with entries of X, over all runs. A number
-# of an iterate costs as much as so many of them.
-_WORK, _NUMBER = 1e11, 200
+# The limit in work, about half a minute: multiplications with entries of X, over all runs and their
+# folds. A number of an iterate costs as much as so many of them.
+_WORK, _NUMBER = 2e11, 200
 # Iterations pay if they lower the risk by this share of it; or by this share of the risk of the
 # start, below which rounding and chance decide.
 _WORTH, _NOTHING = 5e-3, 1e-5
@@ -33,7 +34,7 @@ def growing_horizons(batch: Batch) -> list[int]:
     The limit is in work, so that large problems end, too.
     """
     n, p = batch.data.design.shape
-    step = len(batch) * (n * p + _NUMBER * (n + p))
+    step = len(batch) * (1 + n_folds(batch, rough=True)) * (n * p + _NUMBER * (n + p))
     most = int(min(max(_WORK / step, _FIRST / 2), _MOST))
     horizons = [min(_FIRST, most)]
     while horizons[-1] < most:
