@@ -521,7 +521,7 @@ def assemble(
     return Risk(
         values=values,
         raw=found.score.values,
-        train=_training_error(problem),
+        train=_training_error(problem, found),
         stderr=stderr,
         probe_stderr=found.score.probe_stderr,
         test_loss=_name(problem.criterion),
@@ -539,11 +539,10 @@ def assemble(
     )
 
 
-def _training_error(problem: Problem) -> Array:
-    path, criterion = problem.path, problem.criterion
+def _training_error(problem: Problem, found: Estimate) -> Array:
     if problem.options.centered:
-        return score(problem, Fitted(path)).values
-    return mean_losses(path, criterion)
+        return score(problem, Fitted(problem.path)).values
+    return mean_losses(problem.path, problem.criterion) if found.train is None else found.train
 
 
 def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:

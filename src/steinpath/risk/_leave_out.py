@@ -224,6 +224,8 @@ class CrossValidated:
     predictions: Any
     losses: Any
     optimism: Array
+    #: Training error of the full path, where the correction needed it.
+    train: Any = None
 
 
 def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[CrossValidated]:
@@ -280,9 +282,10 @@ class FoldRuns:
                 wanted = xp.concat([self._wanted, wanted], axis=1)
                 errors = xp.concat([self._errors, errors], axis=1)
             self._wanted, self._errors = wanted, errors
-        optimism = self._errors
+        optimism, train = self._errors, None
         if self._burman:
-            optimism = xp.stack([mean_losses(path, self._criterion) for path in batch]) - optimism
+            train = [mean_losses(path, self._criterion) for path in batch]
+            optimism = xp.stack(train) - optimism
         predictions, losses = self._wanted, None
         if self._with_losses:
             predictions, losses = None, self._wanted
@@ -291,6 +294,7 @@ class FoldRuns:
                 None if predictions is None else predictions[k, ...],
                 None if losses is None else losses[k, ...],
                 optimism[k, :],
+                None if train is None else train[k],
             )
             for k in range(len(batch))
         ]

@@ -240,6 +240,8 @@ class Estimate(NamedTuple):
     n_probes: int = 0
     optimism: Array = 0.0
     interactions: Interactions | None = None
+    #: Training error of each iterate, if it was needed.
+    train: Array | None = None
 
 
 def _compressed(problem: Problem) -> Estimate:
@@ -424,7 +426,7 @@ def by_folds(
         predictions = StoredPredictions(problem.path, crossed.predictions)
         found = score(problem, predictions)
         found = found._replace(values=found.values + crossed.optimism)
-        results.append(Estimate(predictions, found, optimism=crossed.optimism))
+        results.append(Estimate(predictions, found, optimism=crossed.optimism, train=crossed.train))
     return results
 
 
