@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from steinpath._tuning import Tuning
-
-# Less than this share of the risk is no reason to try other penalties.
-_WORTH = 5e-3
+from steinpath.risk._stopping import WORTH
 
 
 def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
@@ -37,5 +35,5 @@ def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
     promise = (
         fall * float(lam / max(beside - lam, np.spacing(beside))) if end == "smallest" else fall
     )
-    worth = _WORTH * abs(float(tuning.risks[k].values[t]))
+    worth = WORTH * abs(float(tuning.risks[k].values[t]))
     return end if fall > stderr and promise > worth else None

@@ -23,9 +23,10 @@ _FIRST, _GROWTH, _MOST = 100, 2, 1600
 # The limit in work, about half a minute: multiplications with entries of X, over all runs and their
 # folds. A number of an iterate costs as much as so many of them.
 _WORK, _NUMBER = 2e11, 200
-# Iterations pay if they lower the risk by this share of it; or by this share of the risk of the
-# start, below which rounding and chance decide.
-_WORTH, _NOTHING = 5e-3, 1e-5
+#: Iterations, or other penalties, pay if they lower the risk by this share of it.
+WORTH = 5e-3
+# Or by this share of the risk of the start, below which rounding and chance decide.
+_NOTHING = 1e-5
 
 
 def growing_horizons(batch: Batch) -> list[int]:
@@ -69,7 +70,7 @@ def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
 
 
 def _worth(risk: float, start: float) -> float:
-    return max(_WORTH * abs(risk), _NOTHING * abs(start))
+    return max(WORTH * abs(risk), _NOTHING * abs(start))
 
 
 @dataclass(frozen=True, eq=False)
