@@ -1,0 +1,1 @@
+"""Intervals with a stated coverage."""

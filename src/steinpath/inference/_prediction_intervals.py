@@ -1,0 +1,424 @@
+"""Prediction intervals from models that each left out a fold of the rows (CV+).
+
+The residual of a row that a model did not see is what its error on a new row is like, and the
+models of the folds differ as models of other samples would.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from steinpath._support.arrays import like, to_numpy
+from steinpath._support.validation import check_array, check_count, check_number
+from steinpath.design._base import Design
+from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.design._sparse import SparseDesign
+
+# Numbers that are held at a time: 32 MiB of them.
+_MOST_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionIntervals:
+    r"""Prediction intervals by cross-validation (CV+).
+
+    With :math:`\hat\mu_k` the model that left out fold k, and :math:`r_i` the residual of row i
+    under the model that left it out, the interval at x goes from a low quantile of
+    :math:`\hat\mu_{k(i)}(x) - |r_i|` over the rows i to a high one of
+    :math:`\hat\mu_{k(i)}(x) + |r_i|`.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (K, p)
+        Coefficients of the models that leave out a fold each.
+    intercept : ndarray of shape (K,)
+        Their intercepts.
+    fold : ndarray of int of shape (n,)
+        Which of the models left each row out.
+    residuals : ndarray of shape (n,)
+        The response of each row less its prediction by that model.
+    symmetric : bool, default=True
+        Whether to use absolute residuals at ``1 - level``, or else signed ones at
+        ``(1 - level) / 2`` on each side: for models of a quantile, whose residuals are not about 0.
+    model : tuple of an ndarray of shape (p,) and a float, optional
+        Coefficients and intercept of one model, at which all intervals are centred in place of
+        those of the folds. For time series, whose early models had few rows.
+
+    Notes
+    -----
+    If the rows are exchangeable (independent draws from one distribution, for example), and each
+    model treats the rows that it was fitted to alike, an interval of level :math:`1 - \alpha`
+    covers the response of a new row with probability at least :math:`1 - 2\alpha` less a term that
+    is small for large n, whatever the distribution; see [1]_, Theorem 4. In practice coverage is
+    close to :math:`1 - \alpha`. Whatever was chosen, such as a penalty, must have been chosen
+    without the fold. The coverage is an average over x: it may be lower for some x and higher for
+    others.
+
+    There is no such guarantee for rows that depend on each other (rows of a group that are in
+    different folds, time series), nor with a ``model`` given.
+
+    References
+    ----------
+    .. [1] R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani (2021). Predictive inference
+       with the jackknife+. Annals of Statistics 49, 486-507.
+
+    Examples
+    --------
+    The mean as the model, in two folds of five rows each:
+
+    >>> import numpy as np
+    >>> y = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    >>> fold = np.repeat([0, 1], 5)
+    >>> means = np.array([y[fold != 0].mean(), y[fold != 1].mean()])
+    >>> intervals = PredictionIntervals(np.zeros((2, 1)), means, fold, y - means[fold])
+    >>> intervals.interval(np.zeros((1, 1)), level=0.8)
+    array([[1., 6.]])
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    fold: np.ndarray
+    residuals: np.ndarray
+    symmetric: bool = True
+    model: tuple[np.ndarray, float] | None = None
+
+    def __post_init__(self) -> None:
+        coef, intercept, residuals = (
+            np.asarray(getattr(self, name), float) for name in ("coef", "intercept", "residuals")
+        )
+        fold = np.asarray(self.fold)
+        _check_models(coef, intercept, "one intercept for each row of coef")
+        if fold.ndim != 1 or fold.shape != residuals.shape or not len(fold):
+            raise ValueError(
+                "fold and residuals must have one entry for each row, got shapes "
+                f"{fold.shape} and {residuals.shape}"
+            )
+        if fold.dtype.kind not in "iu" or fold.min() < 0 or fold.max() >= len(coef):
+            raise ValueError(f"fold must hold integers from 0 to {len(coef) - 1}")
+        if not np.isfinite(residuals).all():
+            raise ValueError("residuals must be finite")
+        for name, value in zip(
+            ("coef", "intercept", "fold", "residuals"),
+            (coef, intercept, fold, residuals),
+            strict=True,
+        ):
+            object.__setattr__(self, name, value)
+        if self.model is not None:
+            centre, level = np.asarray(self.model[0], float), float(self.model[1])
+            if centre.shape != coef.shape[1:]:
+                raise ValueError(
+                    f"model must have {coef.shape[1]} coefficients, got shape {centre.shape}"
+                )
+            _check_models(centre[None], np.array([level]), "an intercept")
+            object.__setattr__(self, "model", (centre, level))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predictions of the models of all folds.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (m, p)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (m, K)
+        """
+        return linear_predictions(X, self.coef, self.intercept)
+
+    def interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Return an interval for the response of each row.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (m, p)
+            The features.
+        level : float, default=0.9
+            Which share of the responses to cover.
+
+        Returns
+        -------
+        ndarray of shape (m, 2)
+            Lower and upper bounds. Intervals of a higher level contain those of a lower one.
+        """
+        share = 1.0 if self.symmetric else 0.5
+        alpha = tail(level, len(self.residuals), share)
+        fold = self.fold
+        if self.model is None:
+            centres = self.predict(X)
+        else:
+            coef, intercept = self.model
+            centres = linear_predictions(X, coef[None], np.array([intercept]))
+            fold = np.zeros_like(fold)
+        up = np.abs(self.residuals) if self.symmetric else self.residuals
+        down = up if self.symmetric else -self.residuals
+        return cross_conformal(centres, centres, down, up, fold, alpha, alpha)
+
+    def rescaled(
+        self, scale: Any, centre: Any | None = None, level: float = 0.0
+    ) -> PredictionIntervals:
+        """Return the same intervals for columns in other units.
+
+        Parameters
+        ----------
+        scale, centre : array-like of shape (p,)
+            The coefficients are those of ``(x - centre) / scale``; those returned are of ``x``.
+            ``centre`` is 0 by default.
+        level : float, default=0
+            What to add to all predictions.
+
+        Returns
+        -------
+        PredictionIntervals
+        """
+        p = self.coef.shape[1]
+        scale = _per_column("scale", scale, p)
+        centre = np.zeros(p) if centre is None else _per_column("centre", centre, p)
+        if not np.all(scale):
+            raise ValueError("scale must not be zero")
+        level = check_number("level", level)
+        coef = self.coef / scale
+        intercept = self.intercept - coef @ centre + level
+        model = self.model
+        if model is not None:
+            own = model[0] / scale
+            model = own, model[1] - float(own @ centre) + level
+        return replace(self, coef=coef, intercept=intercept, model=model)
+
+    def thinned(self, most: int = 2000) -> PredictionIntervals:
+        """Return about the same intervals from fewer residuals.
+
+        In each fold every g-th residual is kept, from the largest in size down; of signed ones,
+        from both ends to the median. Each stands for itself and for g - 1 that are no larger in
+        size, so that intervals do not become narrower, unless nearly all of a fold (for signed
+        residuals: half of it) is beyond a bound, which takes a level near 0 or folds whose models
+        differ by more than their residuals do.
+
+        Parameters
+        ----------
+        most : int, default=2000
+            How many residuals to keep at most; four times the number of folds at least.
+
+        Returns
+        -------
+        PredictionIntervals
+            This one, if it has no more than so many.
+        """
+        most = check_count("most", most, low=4 * len(self.coef))
+        step = -(-len(self.residuals) // most)
+        if step == 1:
+            return self
+        kept = []
+        for k in range(len(self.coef)):
+            rows = np.flatnonzero(self.fold == k)
+            if self.symmetric:
+                order = rows[np.argsort(-np.abs(self.residuals[rows]), kind="stable")]
+                ends = [order]
+            else:
+                order = rows[np.argsort(self.residuals[rows], kind="stable")]
+                half = len(rows) // 2
+                ends = [order[:half], order[::-1][:half]]
+            # what is left over would count for more than it is
+            kept += [end[::step][: len(end) // step] for end in ends]
+        chosen = np.sort(np.concatenate(kept))
+        return replace(self, fold=self.fold[chosen], residuals=self.residuals[chosen])
+
+
+# ------------------------------------------------------------------------------------------------
+# Bounds from arrays of predictions
+# ------------------------------------------------------------------------------------------------
+
+
+def cross_conformal(
+    lower: np.ndarray,
+    upper: np.ndarray,
+    lower_scores: np.ndarray,
+    upper_scores: np.ndarray,
+    fold: np.ndarray,
+    alpha_lower: float,
+    alpha_upper: float,
+    most_entries: int = _MOST_ENTRIES,
+) -> np.ndarray:
+    r"""Return prediction intervals from predictions of models that left out folds.
+
+    The lower bound is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
+    ``lower[:, fold[i]] - lower_scores[i]`` over the n rows i, and the upper bound the
+    :math:`\lfloor \alpha (n + 1) \rfloor`-th largest of ``upper[:, fold[i]] + upper_scores[i]``.
+    With absolute residuals as scores this is CV+ [1]_, with the scores
+    ``max(lower - y, y - upper)`` of quantiles it is conformalised quantile regression [2]_.
+
+    Every interval also contains the median over i of the midpoints of these pairs: otherwise the
+    lower bound could be above the upper one, where levels are low or where quantiles reach much
+    less far than for most rows.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (m, K)
+        Predictions of the models; for symmetric intervals both are the same.
+    lower_scores, upper_scores : ndarray of shape (n,)
+        How far below and above the predictions the responses of the rows were, each by the
+        prediction that left the row out.
+    fold : ndarray of int of shape (n,)
+        Which of the models left each row out.
+    alpha_lower, alpha_upper : float
+        Share of responses that may be below and above; 1 / (n + 1) at least.
+    most_entries : int, optional
+        About how many numbers to hold at a time; the intervals do not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (m, 2)
+
+    References
+    ----------
+    .. [1] R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani (2021). Predictive inference
+       with the jackknife+. Annals of Statistics 49, 486-507.
+    .. [2] Y. Romano, E. Patterson and E. J. Candès (2019). Conformalized quantile regression.
+       Advances in Neural Information Processing Systems 32.
+    """
+    n = len(fold)
+    down, up = _rank(alpha_lower, n), _rank(alpha_upper, n)
+    low = _Shifted(-lower_scores, fold)
+    high = _Shifted(upper_scores, fold)
+    middle = _Shifted((upper_scores - lower_scores) / 2, fold)
+    ordered = float(np.min(lower_scores + upper_scores))
+    bounds = np.empty((len(lower), 2))
+    step = max(1, most_entries // n)
+    for start in range(0, len(lower), step):
+        rows = slice(start, start + step)
+        bounds[rows, 0] = low.smallest(lower[rows], down)
+        bounds[rows, 1] = high.smallest(upper[rows], n + 1 - up)
+        halves = max(down, up) <= (n + 1) // 2
+        if halves and np.max(lower[rows] - upper[rows]) <= ordered:
+            continue  # no bound is beyond the median
+        centres = (lower[rows] + upper[rows]) / 2
+        below, above = (middle.smallest(centres, k) for k in ((n + 1) // 2, n // 2 + 1))
+        median = below + (above - below) / 2
+        bounds[rows, 0] = np.minimum(bounds[rows, 0], median)
+        bounds[rows, 1] = np.maximum(bounds[rows, 1], median)
+    return bounds
+
+
+class _Shifted:
+    """Order statistics of ``centres[:, fold[i]] + shifts[i]`` over i."""
+
+    def __init__(self, shifts: np.ndarray, fold: np.ndarray):
+        order = np.argsort(shifts, kind="stable")
+        self.shifts, self.fold = shifts[order], fold[order]
+        self.used = np.unique(fold)
+        self.size = float(np.abs(shifts).max())
+
+    def smallest(self, centres: np.ndarray, k: int) -> np.ndarray:
+        """Return the k-th smallest for each row of ``centres``.
+
+        It differs from that with a single centre by no more than the centres differ. So shifts
+        that differ from the k-th by more than that are above or below it for certain, and only
+        the others need to be sorted: few, where the models are nearly the same.
+        """
+        within = centres[:, self.used]
+        spread = float(np.max(within.max(axis=1) - within.min(axis=1)))
+        spread += 8 * np.finfo(float).eps * (float(np.abs(within).max()) + self.size)  # rounding
+        middle = self.shifts[k - 1]
+        first = int(np.searchsorted(self.shifts, middle - spread, side="left"))
+        last = int(np.searchsorted(self.shifts, middle + spread, side="right"))
+        values = centres[:, self.fold[first:last]]
+        values += self.shifts[first:last]
+        values.partition(k - 1 - first, axis=1)
+        return values[:, k - 1 - first]
+
+
+def _rank(alpha: float, n: int) -> int:
+    """Return ``floor(alpha (n + 1))``, where 1 - 0.9 is 0.1."""
+    return min(math.floor(round(alpha * (n + 1), 9)), n)
+
+
+def tail(level: Any, n: int, share: float = 1.0) -> float:
+    """Return the share of responses that may be beyond a bound of an interval.
+
+    Parameters
+    ----------
+    level : float
+        Which share of the responses to cover.
+    n : int
+        Number of residuals; too few for the level are refused.
+    share : float, default=1
+        Share of ``1 - level`` that each of the two bounds has.
+    """
+    try:
+        covered = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    alpha = share * (1 - covered)
+    if _rank(alpha, n) < 1:
+        highest = math.floor(1e6 * (1 - 1 / (share * (n + 1)))) / 1e6
+        raise ValueError(
+            f"level={covered:g} is too high for {n} residual{'s' * (n > 1)}: "
+            + (f"the highest possible level is {highest}" if highest > 0 else "use more rows")
+        )
+    return alpha
+
+
+# ------------------------------------------------------------------------------------------------
+# Predictions
+# ------------------------------------------------------------------------------------------------
+
+
+def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    """Return the predictions of several linear models.
+
+    Parameters
+    ----------
+    X : array-like, data frame, sparse matrix or Design of shape (m, p)
+        The features.
+    coef, intercept : ndarray of shapes (K, p) and (K,)
+        The models.
+
+    Returns
+    -------
+    ndarray of shape (m, K)
+    """
+    design: Design | None = None
+    if isinstance(X, Design):
+        design = X
+    elif issparse(X):
+        design = SparseDesign(X, any_size=True)
+    elif needs_blocks(X):
+        design = BlockDesign(X, any_size=True)
+    else:
+        X = to_numpy(check_array("X", X, ndim=2))
+    columns = X.shape[1]
+    if columns != coef.shape[1]:
+        raise ValueError(f"X has {columns} columns, but the models have {coef.shape[1]} features")
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        if design is None:
+            products = X @ coef.T
+        else:
+            local = isinstance(design.example, np.ndarray)  # then products may be in double
+            products = to_numpy(design.forward(coef.T if local else like(coef.T, design.example)))
+        predictions: np.ndarray = np.add(products, intercept, dtype=float)
+    if not np.isfinite(predictions).all():
+        raise ValueError("X has entries too large: predictions are not finite")
+    return predictions
+
+
+def _check_models(coef: np.ndarray, intercept: np.ndarray, what: str) -> None:
+    if coef.ndim != 2 or intercept.shape != coef.shape[:1] or not len(coef):
+        raise ValueError(
+            f"coef must have shape (K, p), with {what}, got shapes {coef.shape} and "
+            f"{intercept.shape}"
+        )
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ValueError("coefficients and intercepts must be finite")
+
+
+def _per_column(name: str, values: Any, p: int) -> np.ndarray:
+    """Return a finite number for each column; one for all will do."""
+    array = np.asarray(values, float)
+    if array.shape not in ((), (p,)) or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {p} finite numbers, one for each column")
+    return np.broadcast_to(array, p)
