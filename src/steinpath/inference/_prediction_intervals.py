@@ -326,6 +326,12 @@ class _Shifted:
         middle = self.shifts[k - 1]
         first = int(np.searchsorted(self.shifts, middle - spread, side="left"))
         last = int(np.searchsorted(self.shifts, middle + spread, side="right"))
+        if self.shifts[first] == self.shifts[last - 1]:  # as many values as there are models
+            counts = np.bincount(self.fold[first:last], minlength=centres.shape[1])
+            order = centres.argsort(axis=1)
+            found = np.argmax(counts[order].cumsum(axis=1) >= k - first, axis=1)
+            rows = np.arange(len(centres))
+            return centres[rows, order[rows, found]] + middle  # type: ignore[no-any-return]
         values = centres[:, self.fold[first:last]]
         values += self.shifts[first:last]
         values.partition(k - 1 - first, axis=1)
