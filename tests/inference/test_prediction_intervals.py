@@ -16,7 +16,11 @@ from scipy import sparse
 
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign
-from steinpath.inference._prediction_intervals import PredictionIntervals, cross_conformal
+from steinpath.inference._prediction_intervals import (
+    PredictionIntervals,
+    conformalised_quantiles,
+    cross_conformal,
+)
 
 K, P = 5, 3
 
@@ -132,6 +136,32 @@ def test_low_levels_contain_the_median_of_the_predictions():
     for level in (0.05, 0.2, 0.4):
         low, high = intervals.interval([[0.0]], level)[0]
         assert low <= 10.0 <= high
+
+
+def test_conformalised_quantiles_are_those_of_the_definition():
+    """Romano et al. (2019), equations (6) to (8), with the fold models of each row."""
+    rng = np.random.default_rng(9)
+    lower, upper, X = drawn(rng, n=39), drawn(rng, n=39, n_folds=3), rng.normal(size=(8, P))
+    for high in (upper, replace(upper, fold=lower.fold % 3)):
+        left, right = lower.predict(X), high.predict(X)
+        scores = [max(-low, up) for low, up in zip(lower.residuals, high.residuals, strict=True)]
+        expected = []
+        for m in range(len(X)):
+            folds = list(zip(lower.fold, high.fold, scores, strict=True))
+            down = sorted(left[m, k] - score for k, _, score in folds)
+            up = sorted(right[m, k] + score for _, k, score in folds)
+            middle = np.median([(left[m, k] + right[m, j]) / 2 for k, j, _ in folds])
+            expected.append((min(down[4 - 1], middle), max(up[-4], middle)))
+        np.testing.assert_allclose(conformalised_quantiles(lower, high, X, 0.9), expected)
+
+
+def test_conformalised_quantiles_of_one_model_each():
+    rng = np.random.default_rng(10)
+    lower, upper = (replace(drawn(rng, n=19), model=(np.ones(P), c)) for c in (-2.0, 2.0))
+    X = rng.normal(size=(3, P))
+    score = np.sort(np.maximum(-lower.residuals, upper.residuals))[-2]
+    expected = X.sum(axis=1)[:, None] + [-2 - score, 2 + score]
+    np.testing.assert_allclose(conformalised_quantiles(lower, upper, X, 0.9), expected)
 
 
 @given(st.data())
@@ -330,6 +360,11 @@ def test_few_residuals_are_not_thinned():
     assert intervals.thinned() is intervals
 
 
+def test_models_that_left_out_a_row_each_are_not_thinned():
+    intervals = drawn(np.random.default_rng(6), n=60, n_folds=60)
+    assert intervals.thinned(10) is intervals
+
+
 def test_thinned_keeps_the_one_model():
     rng = np.random.default_rng(7)
     intervals = PredictionIntervals(
@@ -444,6 +479,14 @@ def test_other_units_that_are_none_are_refused(args, message):
         drawn(np.random.default_rng(0)).rescaled(*args)
 
 
-def test_too_few_residuals_to_keep_are_refused():
-    with pytest.raises(ValueError, match="most must be at least 20, got 19"):
-        drawn(np.random.default_rng(0)).thinned(19)
+@pytest.mark.parametrize("most", [0, -3])
+def test_numbers_of_residuals_to_keep_that_are_none_are_refused(most):
+    with pytest.raises(ValueError, match=f"most must be at least 1, got {most}"):
+        drawn(np.random.default_rng(0)).thinned(most)
+
+
+def test_quantiles_of_other_rows_are_refused():
+    rng = np.random.default_rng(0)
+    first, second = drawn(rng, n=50), drawn(rng, n=60)
+    with pytest.raises(ValueError, match="left out different rows, 50 and 60"):
+        conformalised_quantiles(first, second, np.zeros((1, P)))

@@ -148,16 +148,18 @@ class PredictionIntervals:
         """
         share = 1.0 if self.symmetric else 0.5
         alpha = tail(level, len(self.residuals), share)
-        fold = self.fold
-        if self.model is None:
-            centres = self.predict(X)
-        else:
-            coef, intercept = self.model
-            centres = linear_predictions(X, coef[None], np.array([intercept]))
-            fold = np.zeros_like(fold)
+        centres, fold = self._centred(X)
         up = np.abs(self.residuals) if self.symmetric else self.residuals
         down = up if self.symmetric else -self.residuals
         return cross_conformal(centres, centres, down, up, fold, alpha, alpha)
+
+    def _centred(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions at which intervals are centred, and which of them goes with a row."""
+        if self.model is None:
+            return self.predict(X), self.fold
+        coef, intercept = self.model
+        centres = linear_predictions(X, coef[None], np.array([intercept]))
+        return centres, np.zeros_like(self.fold)
 
     def rescaled(
         self, scale: Any, centre: Any | None = None, level: float = 0.0
@@ -202,14 +204,14 @@ class PredictionIntervals:
         Parameters
         ----------
         most : int, default=2000
-            How many residuals to keep at most; four times the number of folds at least.
+            How many residuals to keep at most, or four for each fold if that is more.
 
         Returns
         -------
         PredictionIntervals
             This one, if it has no more than so many.
         """
-        most = check_count("most", most, low=4 * len(self.coef))
+        most = max(check_count("most", most), 4 * len(self.coef))
         step = -(-len(self.residuals) // most)
         if step == 1:
             return self
@@ -227,6 +229,45 @@ class PredictionIntervals:
             kept += [end[::step][: len(end) // step] for end in ends]
         chosen = np.sort(np.concatenate(kept))
         return replace(self, fold=self.fold[chosen], residuals=self.residuals[chosen])
+
+
+def conformalised_quantiles(
+    lower: PredictionIntervals, upper: PredictionIntervals, X: Any, level: float = 0.9
+) -> np.ndarray:
+    """Return prediction intervals from models of a low and of a high quantile.
+
+    Both bounds are moved outwards or inwards by a quantile of the scores ``max(lower - y,
+    y - upper)`` of rows that were left out (Romano, Patterson and Candès, 2019), with the models
+    that left them out (CV+). The guarantee is that of `PredictionIntervals`. Where the
+    spread of the response depends on the features, so does the width.
+
+    Parameters
+    ----------
+    lower, upper : PredictionIntervals
+        Models of the two quantiles, and residuals of the same rows.
+    X : array-like, data frame or sparse matrix of shape (m, p)
+        The features.
+    level : float, default=0.9
+        Which share of the responses to cover.
+
+    Returns
+    -------
+    ndarray of shape (m, 2)
+    """
+    n = len(lower.residuals)
+    if len(upper.residuals) != n:
+        raise ValueError(
+            "the models of the two quantiles left out different rows, "
+            f"{n} and {len(upper.residuals)}: residuals of the same rows are needed"
+        )
+    alpha = tail(level, n)
+    (low, low_fold), (high, high_fold) = lower._centred(X), upper._centred(X)
+    # as many as there are folds, if these are the same for both
+    pairs, fold = np.unique(np.stack([low_fold, high_fold]), axis=1, return_inverse=True)
+    scores = np.maximum(-lower.residuals, upper.residuals)
+    return cross_conformal(
+        low[:, pairs[0]], high[:, pairs[1]], scores, scores, fold.reshape(-1), alpha, alpha
+    )
 
 
 # ------------------------------------------------------------------------------------------------
