@@ -24,7 +24,7 @@ LAYERS = (
     ("engine",),
     ("risk",),
     ("inference",),
-    ("_tuning",),
+    ("tuning",),
     ("estimators",),
     ("simulate", "cluster"),
     ("study", "distributed"),

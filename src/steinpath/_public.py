@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import steinpath.distributed as distributed
 import steinpath.simulate as simulate
-from steinpath._tuning import Tuning, tune
 from steinpath.algorithms._family import (
     FISTA,
     ChambollePock,
@@ -35,13 +34,15 @@ from steinpath.estimators._estimators import (
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
 from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch
-from steinpath.risk._leave_out import (
+from steinpath.risk._stopping import StopOnRisk
+from steinpath.risk._validation import (
     Validation,
     cross_validate_path,
     hold_out_path,
     leave_one_out_path,
 )
-from steinpath.risk._stopping import StopOnRisk
+from steinpath.tuning._tune import tune
+from steinpath.tuning._tuning import Tuning
 
 if TYPE_CHECKING:
     from steinpath.app.models import Model, load_model

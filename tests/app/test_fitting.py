@@ -93,7 +93,7 @@ def test_the_fit_says_how_long_it_ran_and_why(monkeypatch):
 
 @pytest.mark.parametrize("n_iter", [3, None], ids=["given", "limit"])
 def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
-    monkeypatch.setattr("steinpath._tuning.growing_horizons", lambda batch: [3])
+    monkeypatch.setattr("steinpath.tuning._search.growing_horizons", lambda *_: [3])
     fit = fit_model(data(n_iter=n_iter), spec())
     limit = "" if n_iter else ", the limit for data of this size"
     said = f"the estimated risk still falls after 3 iterations{limit}: pass a larger --iters, such"

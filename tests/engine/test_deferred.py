@@ -9,7 +9,6 @@ import pytest
 import steinpath as sp
 from problems import draw
 from steinpath._support.progress import listener
-from steinpath._tuning import Search, start_all
 from steinpath.engine import _deferred
 from steinpath.engine._data import prepare
 from steinpath.engine._deferred import (
@@ -21,6 +20,8 @@ from steinpath.engine._deferred import (
 )
 from steinpath.risk._methods import portions
 from steinpath.risk._options import RiskOptions
+from steinpath.tuning._search import Search
+from steinpath.tuning._tune import start_all
 
 LAMS = np.array([1.0, 0.5, 0.25, 0.12])
 

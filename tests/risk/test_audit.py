@@ -13,6 +13,7 @@ from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
 from steinpath.risk import _audit as auditing
 from steinpath.risk import _estimate as estimating
+from steinpath.risk import _fold_runs, _splits
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk._audit import LeftOut
 from steinpath.risk._methods import METHODS, Problem
@@ -21,8 +22,10 @@ from steinpath.risk._options import RiskOptions
 Audit, compare, leave_rows_out = map(
     on_backend, (auditing.Audit, auditing.compare, auditing.leave_rows_out)
 )
-leave_one_out, cross_validate = map(on_backend, (baselines.leave_one_out, baselines.cross_validate))
-batch_of, random_folds = map(on_backend, (Batch.of, baselines.random_folds))
+leave_one_out, cross_validate = map(
+    on_backend, (baselines.leave_one_out, _fold_runs.cross_validate)
+)
+batch_of, random_folds = map(on_backend, (Batch.of, _splits.random_folds))
 pose, assemble, options_of = map(on_backend, (estimating.pose, estimating.assemble, RiskOptions))
 
 

@@ -10,12 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import steinpath as sp
 from problems import draw
-from steinpath._tuning import start_all
 from steinpath.engine._data import prepare
 from steinpath.risk import _stopping
-from steinpath.risk._leave_out import FoldRuns, cross_validate, random_folds
+from steinpath.risk._fold_runs import FoldRuns, cross_validate
 from steinpath.risk._methods import n_folds
+from steinpath.risk._options import RiskOptions
+from steinpath.risk._splits import random_folds
 from steinpath.risk._stopping import growing_horizons, promises_less
+from steinpath.tuning._tune import start_all
 
 
 def unmoved(n, p, lams=(1.0, 0.5)):
@@ -39,7 +41,8 @@ def test_horizons_double_up_to_a_limit_in_work(monkeypatch):
     wide, tall = unmoved(20, 400), unmoved(400, 20)
     for batch in (wide, tall):
         n, p = batch.data.design.shape
-        runs = 2 * (1 + n_folds(batch, rough=True))  # of two penalties, and their folds
+        # of two penalties, and their folds
+        runs = 2 * (1 + n_folds(batch, RiskOptions(rough=True)))
         monkeypatch.setattr(_stopping, "_WORK", 250 * runs * (n * p + 200 * (n + p)))
         assert growing_horizons(batch) == [100, 200, 250]
     monkeypatch.setattr(_stopping, "_WORK", 1.0)

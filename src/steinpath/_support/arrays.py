@@ -171,6 +171,14 @@ def root_sum_of_squares(values: Array, axis: int) -> Array:
     return xp.squeeze(unit, axis=axis) * xp.sqrt(xp.sum((values / unit) ** 2, axis=axis))
 
 
+def group_sums(values: Array, groups: np.ndarray) -> Array:
+    """Sum the entries of each group along the last axis; groups are numbers from 0 on."""
+    order = np.argsort(groups, kind="stable")
+    sizes = np.bincount(groups)
+    starts = (np.cumsum(sizes) - sizes)[sizes > 0]
+    return like(np.add.reduceat(to_numpy(values)[..., order], starts, axis=-1), values)
+
+
 def root_mean_square(values: Array) -> float:
     """Return the root mean square, whatever the unit of the values."""
     unit = unit_of(largest(values))

@@ -14,7 +14,6 @@ from scipy.optimize import minimize_scalar
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
-from steinpath._tuning import Tuning, tune
 from steinpath.app.encoding import Encoded
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
@@ -25,6 +24,8 @@ from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._estimate import Risk, compare_risks
 from steinpath.risk._methods import StoredPredictions
+from steinpath.tuning._tune import tune
+from steinpath.tuning._tuning import Tuning
 
 # Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
 # (rows + columns) × values; and at the least.

@@ -216,7 +216,7 @@ class Batch(Sequence[Path]):
 
     def part(self, members: Sequence[int]) -> Batch:
         """Return a batch of some members."""
-        if len(members) == len(self):
+        if list(members) == list(range(len(self))):
             return self
         chosen, data = np.asarray(members), self.data
         y, level, design = data.y, data.level, data.design

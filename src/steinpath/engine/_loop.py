@@ -147,12 +147,12 @@ def beginning(data: RunData, members: int) -> Histories:
     return Histories(History([rows]), History(), History([columns]), History([columns]))
 
 
-def fitted_values(maps: Maps, data: RunData, members: int) -> Iterator[Array]:
-    """Run from zero; yield ``X b^t`` for t = 0, 1, …, each of shape (n, members)."""
+def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, Array]]:
+    """Run from zero; yield ``b^t`` (p, members) and ``X b^t`` (n, members), from t = 0 on."""
     iteration, past = Iteration(maps, data), beginning(data, members)
-    yield iteration.product(past.b[-1])[:, :, 0]
+    yield past.b[-1][:, :, 0], iteration.product(past.b[-1])[:, :, 0]
     for newest in iterate(iteration, past, count(1), maps.memory):
-        yield iteration.product(newest.b)[:, :, 0]
+        yield newest.b[:, :, 0], iteration.product(newest.b)[:, :, 0]
 
 
 class DivergenceError(FloatingPointError):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.equality import same, snapshot
@@ -27,7 +27,6 @@ from steinpath._support.validation import (
     check_number,
     warn,
 )
-from steinpath._tuning import DEFAULT_ALGORITHM, RULES, Search, Tuning, check_n_iter, start_all
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
@@ -39,7 +38,6 @@ from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import lam_grid
 from steinpath.engine._path import Path
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
-from steinpath.estimators._grid_end import end_of_grid
 from steinpath.estimators._reading import readable
 from steinpath.estimators._rows import (
     USUAL_ITERATIONS,
@@ -59,6 +57,10 @@ from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty
 from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
+from steinpath.tuning._grid_end import end_of_grid
+from steinpath.tuning._search import RULES, Search
+from steinpath.tuning._tune import DEFAULT_ALGORITHM, check_n_iter, start_all
+from steinpath.tuning._tuning import Tuning
 
 
 class _Warm(NamedTuple):
@@ -85,6 +87,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     method: str | None = "auto"
     row_scale: Any = "norm"
     audit: int | str = "folds"
+    cv: Any = None
     rule: str = "min"
     tol: float = 1e-3
     warm_start: bool = False
@@ -99,7 +102,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         """Return the penalty as a function of ``lam``."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PathEstimator:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
         """Run the algorithm for every penalty, and choose.
 
         Parameters
@@ -113,6 +116,10 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             separate observations: fit and choice are those of rows repeated so many times. Other
             weights need a fixed ``alpha``, and ``select`` an iterate or "last": the risk of a fit
             to rows that count unequally is not known.
+        groups : array-like of shape (n_samples,), optional
+            Labels of groups of rows that belong together, such as measurements of one subject:
+            whole groups are left out, wherever rows are, and the estimated error is that on new
+            groups.
 
         Returns
         -------
@@ -121,7 +128,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         # what is fitted replaces an earlier fit as a whole, or not at all if anything goes wrong
         fitted = object.__new__(type(self))
         fitted.__dict__ = self._without_a_fit()
-        progress = fitted._fit(X, y, sample_weight, self)
+        progress = fitted._fit(X, y, sample_weight, groups, self)
         self.__dict__ = self._without_a_fit() | fitted.__dict__
         progress.end()
         return self
@@ -130,7 +137,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         """Return the parameters, and whatever else does not come from a fit."""
         return {name: value for name, value in vars(self).items() if not _is_fitted(name)}
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, called: PathEstimator) -> Progress:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
+    ) -> Progress:
         """Do as `fit`, for the estimator that was called, which has the callbacks."""
         self._check_parameters()
         if isinstance(X, RemoteDesign):
@@ -145,6 +154,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         )
         with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
+        options = None
+        if self.method is not None:  # groups are of all rows, also of those without a weight
+            options = self._risk_options().but(groups=groups, cv=self.cv)
+            if options.groups is not None:
+                check_consistent_length(X, options.groups)
         known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
         progress = Progress(called, X, y, sample_weight, known)
         rows, design = prepare_rows(
@@ -156,7 +170,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             about_mean=self.fit_intercept,
             **self._rounding(X, y),
         )
-        batch, (k, t) = self._run(rows, design, progress)
+        if options is not None and options.groups is not None and rows.sources is not None:
+            options = options.but(groups=options.groups[rows.sources])
+        batch, (k, t) = self._run(rows, design, options, progress)
         path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
@@ -169,6 +185,35 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
                 ConvergenceWarning,
             )
         return progress
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Return intervals that cover the responses of rows with a given probability.
+
+        By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ where the risk was
+        estimated by leave-one-out: from models that were fitted, and chosen, without some of the
+        rows, and their residuals there. If new rows are exchangeable with those of the fit, the
+        coverage is at least ``2 * level - 1``, less a term of the order of ``1 / sqrt(n)``; in
+        practice it is close to `level`. Rows of new groups are covered if the fit had `groups`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        level : float, default=0.9
+            The probability, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "intervals_"):
+            raise ValueError(
+                "this fit has no prediction intervals, since no risk was estimated (method=None, "
+                "or rows that count unequally): fit with method='auto', without such weights"
+            )
+        return self.intervals_.interval(self._features(X), level)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the responses of rows.
@@ -183,9 +228,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = readable("X", X)
-        with np.errstate(invalid="ignore"):
-            X = validate_data(self, X, reset=False, **_accepted(X))
+        X = self._features(X)
         with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
             if needs_blocks(X):
                 products = BlockDesign(X).matmat(self.coef_)
@@ -196,6 +239,12 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         if not np.isfinite(predictions).all():
             raise ValueError("X has entries too large: predictions are not finite")
         return predictions
+
+    def _features(self, X: Any) -> Any:
+        """Return the features of rows to predict, checked."""
+        X = readable("X", X)
+        with np.errstate(invalid="ignore"):
+            return validate_data(self, X, reset=False, **_accepted(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.
@@ -239,6 +288,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         self._loss()
         if self.method is not None:
             self._risk_options()
+        elif self.cv is not None:
+            raise ValueError("cv makes no difference with method=None, which estimates no risk")
         self._needs_risk()
 
     def _rounding(self, X: Any, y: np.ndarray) -> dict[str, Any]:
@@ -263,22 +314,25 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             )
         return needed
 
-    def _go_on(self, batch: Batch, watch: Watch | None) -> tuple[Batch, tuple[int, int]]:
+    def _go_on(
+        self, batch: Batch, rows: PreparedRows, options: RiskOptions | None, watch: Watch | None
+    ) -> tuple[Batch, tuple[int, int]]:
         """Run, and return which path and which iterate to take."""
         n_iter, iterate = check_n_iter(self.n_iter), None
         if self.select != "risk":
             iterate = -1 if self.select == "last" else int(self.select)
-        if self.method is None or batch.data.rows.weights is not None:
+        if options is None or batch.data.rows.weights is not None:
             assert iterate is not None  # or this had been refused
             batch = self._without_risk(batch, n_iter, iterate, watch)
             return batch, (0, batch.n_iter if iterate < 0 else min(iterate, batch.n_iter))
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         lams = self.alphas_ * math.sqrt(batch.n_samples)
         test_loss = scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
-        options = self._risk_options().but(test_loss=test_loss)
+        options = options.but(test_loss=test_loss)
         search = Search(batch, lams, options, seed, self.rule, iterate)
         tuning = search.run(n_iter, watch)
         self._keep_risk(tuning)
+        self.intervals_ = tuning.intervals.rescaled(rows.scale, rows.centre)
         return search.batch, tuning.best
 
     def _without_risk(
@@ -308,7 +362,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         )
 
     def _run(
-        self, rows: PreparedRows, design: Design, progress: Progress
+        self,
+        rows: PreparedRows,
+        design: Design,
+        options: RiskOptions | None,
+        progress: Progress,
     ) -> tuple[Batch, tuple[int, int]]:
         """Run all penalties side by side, or go on from where the last fit stopped; choose."""
         self.y_scale_ = robust_spread(rows.y, rows.weights)
@@ -321,7 +379,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         known = self._known(batch, problem, rows)
         problem = tuple(map(snapshot, problem)) if self.warm_start else problem
         batch = batch if known is None else known
-        batch, best = self._go_on(batch, progress.watch(data, rows, batch.n_iter))
+        watch = progress.watch(data, rows, batch.n_iter)
+        batch, best = self._go_on(batch, rows, options, watch)
         self._warm = None
         if self.warm_start and not isinstance(batch, DeferredBatch):
             self._warm = _Warm(rows.copy(), problem, batch)
@@ -362,8 +421,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
     def _keep_risk(self, tuning: Tuning) -> None:
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
-        self.best_risk_ = float(self.risk_path_[tuning.best])
-        self.best_risk_stderr_ = float(self.risk_stderr_[tuning.best])
+        self.best_risk_, self.best_risk_stderr_ = tuning.best_risk, tuning.best_risk_stderr
+        self.naive_risk_ = tuning.naive_risk
         if self.select == "risk" and tuning.still_falls:
             n_iter = tuning.path.n_iter
             limit = ", the limit for data of this size" if tuning.stop == "limit" else ""
@@ -479,6 +538,10 @@ class PathRegressor(PathEstimator):
     method, row_scale, audit
         How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
         ``alpha`` and iterate.
+    cv : int, splitter or iterable, optional
+        How rows are left out: a number of folds, a splitter of scikit-learn such as
+        ``TimeSeriesSplit(5)``, or pairs of arrays of indices; see `steinpath.tune`. Groups of rows
+        are given to `fit`.
     rule : {"min", "one_se"}, default="min"
         "one_se" takes the largest penalty whose risk is within one standard error of the minimum;
         see `steinpath.tune`.
@@ -508,7 +571,11 @@ class PathRegressor(PathEstimator):
     best_index_ : int
         Which of `alphas_` its penalty is.
     best_risk_, best_risk_stderr_ : float
-        Its estimated risk, with standard error: the smallest of many, and so a little too small.
+        Its estimated risk on new rows, the choice itself counted, with standard error: the choice
+        is made again without the rows that it is tested on, see `steinpath.Tuning`.
+    naive_risk_ : float
+        The smallest of the estimated risks, ``risk_path_.min()`` in most cases: too small, since it
+        was chosen.
     n_iter_ : int
         Number of iterations that were run.
     alphas_ : ndarray of shape (n_alphas,)
@@ -516,11 +583,13 @@ class PathRegressor(PathEstimator):
     risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
         Estimated risk of every iterate for every penalty; not for all in the same way, see
         `steinpath.tune`. Where no risk is estimated, this is not there, nor are the next three,
-        nor `best_risk_`.
+        nor `best_risk_`, `naive_risk_` and `intervals_`.
     risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
         Its standard errors.
     train_path_ : ndarray of shape (n_alphas, n_iter + 1)
         The training error, with the same test loss.
+    intervals_ : PredictionIntervals
+        What `predict_interval` needs: the models that left out rows, and their residuals.
     warnings_ : tuple of str
         Reasons not to trust the estimate; each is also issued as a warning.
     loss_ : Loss
@@ -543,6 +612,8 @@ class PathRegressor(PathEstimator):
     (True, (60,))
     >>> bool(model.risk_path_[:, -1].min() > model.risk_path_.min())
     True
+    >>> model.predict_interval(X[:5], level=0.9).shape
+    (5, 2)
     """
 
     loss: str | Loss = "lad"

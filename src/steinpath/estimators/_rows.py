@@ -39,6 +39,8 @@ class PreparedRows(NamedTuple):
         What to divide the columns by.
     centre : ndarray of shape (p,), or None
         What to subtract from the columns first; None for nothing.
+    sources : ndarray of int of shape (n,), or None
+        Which of the rows that were given each is, unless it is all of them in their order.
     """
 
     X: Any
@@ -46,6 +48,7 @@ class PreparedRows(NamedTuple):
     weights: np.ndarray | None
     scale: np.ndarray
     centre: np.ndarray | None = None
+    sources: np.ndarray | None = None
 
     def shift(self, coef: np.ndarray) -> float:
         """Return what to subtract from the intercept of centred columns."""
@@ -126,10 +129,11 @@ def prepare_rows(
         design = DenseDesign(columns if dtype is None else columns.astype(dtype))
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
-    design.source_rows = sources
+    if weights is None and sources is not None and len(np.unique(sources)) < len(sources):
+        design.source_rows = sources
     example = np.empty(0, dtype or own_dtype)
     y = check_array("y", y, ndim=1, reference=in_own_precision(y, example))
-    return PreparedRows(X, y, weights, scale, means), design
+    return PreparedRows(X, y, weights, scale, means, sources), design
 
 
 def enough_precision(y: np.ndarray, numbers: float) -> Any:
@@ -152,7 +156,7 @@ def enough_precision(y: np.ndarray, numbers: float) -> Any:
 def _weighted(
     X: Any, y: np.ndarray, sample_weight: Any, needs_risk: bool
 ) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """Return X, y, weights that are no counts, and which row was repeated for each that is."""
+    """Return X, y, weights that are no counts, and which of the given rows each is."""
     if sample_weight is None:
         return X, y, None, None
     if np.iscomplexobj(sample_weight):
@@ -161,12 +165,13 @@ def _weighted(
     kept = np.flatnonzero(weights)
     if len(kept) < len(weights):
         X, y, weights = X[kept], y[kept], weights[kept]
+    sources = kept if len(kept) < len(sample_weight) else None
     if len(y) < 2:
         raise ValueError(f"sample_weight leaves n_samples = {len(y)}; two at least must count")
     if np.all(weights == weights[0]):
-        return X, y, None, None
+        return X, y, None, sources
     if not needs_risk:  # only proportions matter
-        return X, y, weights / unit_of(largest(weights)), None
+        return X, y, weights / unit_of(largest(weights)), sources
     if np.any(weights % 1):
         raise ValueError(
             "the risk of a fit to rows that count unequally is not known, so that nothing can be "
@@ -186,7 +191,7 @@ def _weighted(
         "and a number for alpha"
     )
     repeated = np.repeat(np.arange(len(y)), weights.astype(int))
-    return X[repeated], y[repeated], None, repeated
+    return X[repeated], y[repeated], None, kept[repeated]
 
 
 def _is_sparse(X: Any) -> bool:

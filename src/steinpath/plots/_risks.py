@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from steinpath._tuning import Tuning
     from steinpath.risk._estimate import Risk
+    from steinpath.tuning._tuning import Tuning
 
 
 def plot_risk(

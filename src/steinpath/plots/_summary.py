@@ -16,8 +16,8 @@ from steinpath.plots._style import dress, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from steinpath._tuning import Tuning
     from steinpath.risk._estimate import Risk
+    from steinpath.tuning._tuning import Tuning
 
 _SIZE = (9.6, 5.8)
 

@@ -31,10 +31,12 @@ from steinpath._support.arrays import (
     Array,
     cast,
     deviation,
+    group_sums,
     largest_along,
     like,
     namespace,
     root_mean_square,
+    take,
     to_numpy,
     units_of,
 )
@@ -42,7 +44,13 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import check_finite, losses_at
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._methods import Estimate, Problem, fold_runs, leave_out_rows
+from steinpath.risk._methods import (
+    Estimate,
+    Problem,
+    fold_runs,
+    leave_groups_out,
+    leave_out_rows,
+)
 
 # Differences up to this many standard errors are taken for noise. A smaller number repairs more
 # of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
@@ -83,18 +91,30 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
     problem : Problem
         The path, and in which precision to run it.
     how : int or "folds"
-        Number of rows to leave out, one at a time; or ten folds.
+        Number of rows, or of groups, to leave out one at a time; or ten folds.
     exact : Estimate, optional
         What leave-one-out of all rows found, if that was the method: there is nothing to check.
     """
     path, rng = problem.path, problem.rng
-    batch = Batch.of(path)
+    batch, groups = Batch.of(path), problem.options.groups
     n, dtype = path.n_samples, getattr(namespace(path.y), problem.options.precision)
+    independent = n if groups is None else int(groups.max()) + 1
     if how == "folds" and exact is None:
         runs = fold_runs(problem, batch, design_in(batch, dtype, [rng]))
         (crossed,) = runs.extended(batch)
-        rows = np.arange(n)
-        return LeftOut(rows, crossed.predictions, crossed.optimism, 1 / math.sqrt(n))
+        rows = np.flatnonzero(runs.splits.tests)
+        predictions = take(crossed.predictions, rows, axis=1)
+        return LeftOut(rows, predictions, crossed.optimism, 1 / math.sqrt(independent))
+    if groups is not None:
+        m = independent if how == "folds" else min(int(how), independent)
+        some = rng.choice(independent, m, replace=False)
+        rows = np.flatnonzero(np.isin(groups, some))
+        if exact is None:
+            found = leave_groups_out(problem, some, design_in(batch, dtype, [rng]))
+            predictions = take(found, rows, axis=1)
+        else:
+            predictions = exact.predictions.at(rows)
+        return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / independent) / m))
     m = n if how == "folds" else min(int(how), n)
     rows = rng.choice(n, m, replace=False)
     if exact is not None:
@@ -131,7 +151,7 @@ class Audit:
         Standard error of the repaired estimate as one of the leave-one-out risk: the noise of what
         was added, and what is seen of the difference that was not.
     differences : Array of shape (n_iter + 1, m)
-        `difference` row by row.
+        `difference` row by row; or group by group, if there are groups.
     noise : float
         A `difference` up to this many standard errors is taken for noise, and not added.
     """
@@ -156,6 +176,8 @@ class Audit:
     @cached_property
     def share(self) -> Array:
         """How much of `difference` was added to the estimate."""
+        if not self.noise:
+            return 0 * self.difference + 1
         seen = np.maximum(self.significance, self.noise)
         return like(1 - (self.noise / seen) ** 2, self.difference)
 
@@ -237,6 +259,13 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     differences = real - estimated
     rounding = _ROUNDING * eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
+    groups = problem.options.groups
+    if groups is not None:
+        # sums over groups, which are independent, on a scale on which their mean is that of the
+        # rows; and nothing of it is taken for noise: without it, the estimate is known to be wrong
+        _, codes = np.unique(groups[rows], return_inverse=True)
+        differences, noise = group_sums(differences, codes), 0.0
+        differences = differences * (differences.shape[1] / len(rows))
     slope, correlation = _regression(predictions, left_out.predictions)
     return Audit(rows, differences, slope, correlation, left_out.shrink, noise)
 

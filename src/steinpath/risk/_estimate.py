@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, deviation, namespace, root_mean_square
+from steinpath._support.arrays import Array, like, namespace, root_mean_square
 from steinpath._support.printing import with_error
 from steinpath._support.validation import (
     check_choice,
@@ -30,8 +30,8 @@ from steinpath.problem._scoring import (
 )
 from steinpath.risk._audit import Audit, LeftOut, compare, leave_rows_out
 from steinpath.risk._diagnostics import Diagnostic, diagnose
+from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._leave_out import FoldRuns, mean_losses
 from steinpath.risk._methods import (
     METHODS,
     Estimate,
@@ -43,7 +43,7 @@ from steinpath.risk._methods import (
     pose,
     score,
 )
-from steinpath.risk._options import RiskOptions
+from steinpath.risk._options import LEAVE_OUT, RiskOptions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,6 +111,8 @@ class Risk:
     criterion: PerObservation = field(repr=False)
     predictions: Fitted = field(repr=False)
     interactions: Interactions | None = field(repr=False)
+    #: The group of each row, if there are groups.
+    groups: np.ndarray | None = field(default=None, repr=False)
     #: What it was made of, so that a closer look need not compute it again.
     found: Estimate | None = field(default=None, repr=False)
     left_out: LeftOut | None = field(default=None, repr=False)
@@ -248,8 +250,10 @@ def estimate_risk(
     method: str = "auto",
     row_scale: Any = None,
     audit: int | str = 0,
+    groups: Any = None,
     rng: Any = None,
     *,
+    cv: Any = None,
     n_probes: int | None = None,
     probe_tol: float | None = None,
     near: int | None = None,
@@ -296,8 +300,19 @@ def estimate_risk(
         Check the estimate against runs that leave rows out, and repair it where they disagree by
         more than chance: exact leave-one-out of this many random rows (32 are enough; two at
         least), or ten folds with Burman's correction. See `Risk.audit`.
+    groups : array-like of shape (n,), optional
+        Labels of groups of rows that belong together, such as measurements of one subject. Whole
+        groups are then left out, by "loo", by "folds" and by audits, and standard errors take
+        groups to be independent, not rows. Methods that leave nothing out take rows to be
+        independent: with groups they need an audit, all of whose difference is added. "auto" is
+        "loo" for up to 30 groups, and "folds" for more.
     rng : None, int or numpy.random.Generator
         Randomness of the probes, of the folds and of the audited rows.
+    cv : int, splitter or iterable, optional
+        How "folds", and an audit by folds, leave rows out: a number of folds, a splitter of
+        scikit-learn such as ``TimeSeriesSplit(5)``, or pairs of arrays of indices, of the rows to
+        train and to test on. "auto" is then "folds". Unless the splits are folds of all rows, there
+        is no correction for training on fewer rows.
     n_probes : int, optional
         Random probes to begin with: tangent columns of "compressed" (16 to 28, by their
         cost), vectors of "hutchinson" (5).
@@ -336,6 +351,8 @@ def estimate_risk(
         method=method,
         row_scale=row_scale,
         audit=audit,
+        groups=groups,
+        cv=cv,
         n_probes=n_probes,
         probe_tol=probe_tol,
         near=near,
@@ -365,15 +382,17 @@ def estimate(
         remote: Risk = path.estimate_risk(options, rng)
         return remote
     (problem,) = pose(Batch.of(path), options, [check_rng(rng)])
-    method, audit = options.method, options.audit
+    options, method, audit = problem.options, options.method, options.audit
     if method == "auto":
         method = cheapest(problem, options.audited_rows)
+        if method == "folds" and options.cv is not None:  # there is nothing else to leave out
+            audit = 0
     if method == audit == "folds":
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
     # what is left out does not depend on how many probes were drawn, nor the other way round
     aside = problem._replace(rng=spawned(problem.rng)) if audit else problem
     problems = {options.scale_name: problem}
-    if method in ("loo", "folds"):
+    if method in LEAVE_OUT:
         problems = {None: problem}
     elif options.scale_by_audit:
         problems = {
@@ -486,7 +505,7 @@ def estimate_together(
                 problem,
                 method,
                 found[k],
-                None if method in ("loo", "folds") else options.scale_name,
+                None if method in LEAVE_OUT else options.scale_name,
                 pairs=found[k].interactions,
             )
             for k, (problem, method) in enumerate(zip(problems, methods, strict=True))
@@ -534,6 +553,7 @@ def assemble(
         criterion=problem.criterion,
         predictions=found.predictions,
         interactions=pairs,
+        groups=problem.options.groups,
         found=found,
         left_out=left_out,
     )
@@ -550,7 +570,6 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
     sides = []
     for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
         sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
-    n = first.path.response.shape[0]
     with np.errstate(over="ignore", invalid="ignore"):
         one, other = (
             observation_losses(
@@ -558,8 +577,12 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             )
             for t, risk in sides
         )
-        spread = deviation(one - other, axis=1)[0] if n > 1 else math.inf
-        errors = [spread / math.sqrt(n), *(risk.probe_stderr[t] for t, risk in sides)]
+        gaps, counts = one - other, namespace(one).ones_like(one[0, ...])
+        for risk in (first, second):
+            if risk.found is not None and risk.found.tested is not None:
+                counts = like(np.isin(np.arange(gaps.shape[1]), risk.found.tested), counts) * counts
+        _, spread = mean_and_error(gaps, counts, first.groups)
+        errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
         if first.audit is not None and second.audit is not None:
             errors.append(first.audit.error_between(t1, t2, second.audit))
         else:

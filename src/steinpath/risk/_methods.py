@@ -12,10 +12,12 @@ import numpy as np
 from steinpath._support.arrays import (
     Array,
     deviation,
+    group_sums,
     namespace,
     root_mean_square,
     root_sum_of_squares,
     take,
+    to_numpy,
     units_of,
 )
 from steinpath._support.validation import spawned, warn
@@ -38,14 +40,11 @@ from steinpath.problem._scoring import (
     check_finite,
     observation_losses,
 )
+from steinpath.risk._fold_runs import FoldRuns, cross_validate, mean_and_error
 from steinpath.risk._interactions import Interactions, disjoint_pairs, interactions, n_columns
-from steinpath.risk._leave_out import (
-    BLOCKS,
-    FoldRuns,
-    leave_out,
-    random_folds,
-)
+from steinpath.risk._leave_out import BLOCKS, WIDTH, leave_out
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._splits import Splits, make_splits
 
 # Probes are not added beyond this many times the first ones.
 _MOST_PROBES = 16
@@ -56,10 +55,12 @@ _HUTCHINSON, _FOLDS = 5, 10
 _ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
 # Seconds that leaving out all rows may take where the correction is a large extrapolation.
 _PATIENCE = 2.0
-# Entries of X up to which rough estimates are in double precision, too: it takes no longer.
-_SMALL = 2**16
+#: Entries of X up to which rough estimates are in double precision, too: it takes no longer.
+SMALL = 2**16
 # Rows per column from which on paths hardly depend on a tenth of the rows.
 _TALL = 10
+# Groups up to which each is left out by itself.
+_FEW_GROUPS = 30
 # Entries of a block that fit into caches.
 _CACHED = 2**19
 # Tangent columns of several paths that advance together on a processor.
@@ -81,6 +82,7 @@ class Problem(NamedTuple):
 
 def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]) -> list[Problem]:
     """Make the options ready for each path of a batch."""
+    options = options.for_rows(to_numpy(batch.data.y[:, 0]))
     scale = None if options.scale_by_audit else options.row_scale
     test_loss = options.criterion(batch.data.loss)
     problems: list[Problem] = []
@@ -155,10 +157,12 @@ class Score(NamedTuple):
     probe_stderr: Array
 
 
-def score(problem: Problem, predictions: Fitted) -> Score:
-    """Score the predictions of every iterate."""
-    path, criterion = problem.path, problem.criterion
+def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = None) -> Score:
+    """Score the predictions of every iterate, for all rows or for those that were tested."""
+    path, criterion, groups = problem.path, problem.criterion, problem.options.groups
     y, n, xp = path.response, path.n_samples, namespace(path.y)
+    if tested is not None:
+        n, groups = len(tested), None if groups is None else groups[tested]
     baseline = 0.0
     if problem.options.centered:
         baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]) - path.level)
@@ -170,11 +174,16 @@ def score(problem: Problem, predictions: Fitted) -> Score:
         block = slice(start, min(start + length, T))
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
+        if tested is not None:
+            losses = take(losses, tested, axis=1)
         means = path.design.over_rows(xp.sum(losses, axis=1)) / n
         unit = units_of(path.design.over_rows(xp.sum(xp.abs(losses), axis=1)) / n)
-        scaled = (losses - means[:, None]) / unit[:, None]
-        squares = path.design.over_rows(xp.sum(scaled**2, axis=1))
-        spread = unit * xp.sqrt(squares / (n - 1)) if n > 1 else 0 * means + math.inf
+        scaled, units = (losses - means[:, None]) / unit[:, None], n
+        if groups is not None:  # rows of a group are not independent, their sums are
+            scaled = group_sums(scaled, groups)
+            units = scaled.shape[1]
+        squares = path.design.over_rows(xp.sum(scaled**2, axis=1)) * (units / n)
+        spread = unit * xp.sqrt(squares / (units - 1)) if units > 1 else 0 * means + math.inf
         noise = 0 * means
         if isinstance(predictions, Compressed):
             slopes = _slopes(criterion, y, values, predictions.corrections, block)
@@ -242,6 +251,8 @@ class Estimate(NamedTuple):
     interactions: Interactions | None = None
     #: Training error of each iterate, if it was needed.
     train: Array | None = None
+    #: Rows that were tested, if not all were.
+    tested: np.ndarray | None = None
 
 
 def _compressed(problem: Problem) -> Estimate:
@@ -379,6 +390,10 @@ def _hutchinson(problem: Problem) -> Estimate:
 def _loo(problem: Problem) -> Estimate:
     _refuse_covariance("loo", problem)
     path = problem.path
+    if problem.options.groups is not None:
+        everyone = np.arange(int(problem.options.groups.max()) + 1)
+        predictions = StoredPredictions(path, leave_groups_out(problem, everyone, path.design))
+        return Estimate(predictions, score(problem, predictions))
     # the pairs are those of the first rows: a fixed sample, for a method without randomness
     order = np.random.default_rng(0).permutation(path.n_samples)
     predictions, pairs = leave_out_rows(problem, order, path.design)
@@ -400,13 +415,39 @@ def leave_out_rows(
     return predictions, interactions(path, problem.criterion, pairs, alone, together)
 
 
-def n_folds(batch: Batch, rough: bool) -> int:
-    """Return how many folds to make."""
-    n, p = batch.data.design.shape
+def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Array:
+    """Predictions of rows whose whole groups are left out, one group at a time; 0 for others.
+
+    Parameters
+    ----------
+    problem : Problem
+        The path.
+    groups : ndarray of int of shape (m,)
+        Groups to leave out.
+    design : Design
+        The path's design, which may be in another precision.
+    """
+    path, batch = problem.path, Batch.of(problem.path)
+    predictions = path.design.zeros(path.n_iter + 1, path.n_samples)
+    width = min(WIDTH, at_a_time(batch, BLOCKS))
+    for some in np.split(groups, range(width, len(groups), width)):
+        left_out = problem.options.groups[:, None] == some
+        splits = Splits(~left_out, left_out.astype(float))
+        (found,) = cross_validate(batch, problem.criterion, splits, design, burman=False)
+        predictions = predictions + found.predictions
+    return check_finite(predictions)
+
+
+def n_folds(batch: Batch, options: RiskOptions) -> int:
+    """Return how many folds to make: fewer if the estimate may be rough."""
+    cv, (n, p) = options.cv, batch.data.design.shape
+    if cv is not None:
+        return cv.n_splits if isinstance(cv, Splits) else int(cv)
     count = _FOLDS
-    if rough:
-        count = next(folds for ratio, folds in _ROUGH_FOLDS if n >= ratio * p)
-    return min(count, n)
+    independent = n if options.groups is None else int(options.groups.max()) + 1
+    if options.rough:
+        count = next(folds for ratio, folds in _ROUGH_FOLDS if independent >= ratio * p)
+    return min(count, independent)
 
 
 def _folds(problem: Problem) -> Estimate:
@@ -423,25 +464,40 @@ def by_folds(
     if runs is None:
         runs = fold_runs(problems[0], batch)
     for problem, crossed in zip(problems, runs.extended(batch), strict=True):
-        predictions = StoredPredictions(problem.path, crossed.predictions)
-        found = score(problem, predictions)
+        predictions, tests = StoredPredictions(problem.path, crossed.predictions), runs.splits.tests
+        tested = None if tests.all() else np.flatnonzero(tests)
+        if crossed.losses is None:
+            found = score(problem, predictions, tested)
+        else:
+            counts = problem.path.design.array(tests)
+            values, stderr = mean_and_error(crossed.losses, counts, problem.options.groups)
+            found = Score(values, stderr, 0 * values)
         found = found._replace(values=found.values + crossed.optimism)
-        results.append(Estimate(predictions, found, optimism=crossed.optimism, train=crossed.train))
+        results.append(
+            Estimate(
+                predictions, found, optimism=crossed.optimism, train=crossed.train, tested=tested
+            )
+        )
     return results
 
 
 def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> FoldRuns:
-    """Return runs of paths in ten folds (fewer if that is enough), with Burman's correction."""
+    """Return runs of paths in ten folds (fewer if that is enough), or in a user's own splits.
+
+    With Burman's correction, if the splits are folds of all rows.
+    """
     if batch.n_samples < 2:
         raise ValueError("folds need two observations at least")
     if not batch.maps.structured:
         raise ValueError("folds are not available for a Recursion; leave one out instead")
-    rough = problem.options.rough
-    splits = random_folds(batch, n_folds(batch, rough), problem.rng)
-    if rough and design is None and math.prod(batch.data.design.shape) > _SMALL:
+    options = problem.options
+    count = n_folds(batch, options)
+    splits = make_splits(batch, options.cv, options.groups, count, problem.rng)
+    if options.rough and design is None and math.prod(batch.data.design.shape) > SMALL:
         rngs = [spawned(problem.rng) for _ in batch]
         design = design_in(batch, namespace(batch.data.y).float32, rngs)
-    return FoldRuns(batch, problem.criterion, splits, design)
+    repeated = bool(splits.tests.max() > 1)
+    return FoldRuns(batch, problem.criterion, splits, design, splits.complete, repeated)
 
 
 def _refuse_covariance(method: str, problem: Problem) -> None:
@@ -463,7 +519,7 @@ METHODS: dict[str, Callable[[Problem], Estimate]] = {
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     """Return which members to estimate at a time: by folds as many as there is room for."""
     if options.method == "folds":
-        count = n_folds(batch, options.rough)
+        count = n_folds(batch, options)
         threads = batch.threads(count)
         room = at_a_time(batch, count * BLOCKS)
         if isinstance(batch, DeferredBatch):
@@ -473,32 +529,34 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     return _streams(batch, options.n_probes)
 
 
-def folds_pay(batch: Batch) -> bool:
+def folds_pay(batch: Batch, options: RiskOptions) -> bool:
     """Whether rough folds of all paths together are cheaper than correcting them one by one.
 
     They are where the time goes into calls rather than products, where there are many more rows
-    than columns, and where tangents have no zeros to be left out. At rates measured on a core.
+    than columns, and where tangents have no zeros to be left out. At rates measured on a core. And
+    they are the only way where rows are to be left out together.
     """
     (n, p), n_paths = batch.data.design.shape, len(batch)
-    if n < 2:
-        return False
+    if options.has_splits or n < 2:
+        return options.has_splits
     column = 5e-11 * n * p + 1.2e-8 * (n + p)  # seconds of a step
     corrected = 1.5e-4 + usual_probes(batch) * column * (1.0 if batch.maps.carries else 0.3)
-    together = 2e-4 + n_folds(batch, rough=True) * n_paths * column
+    together = 2e-4 + n_folds(batch, options) * n_paths * column
     return 1.5 * together < n_paths * corrected
 
 
-def left_out_by(batch: Batch) -> str | None:
+def left_out_by(batch: Batch, options: RiskOptions) -> str | None:
     """Return the method that leaves rows out by which a choice is better made, if there is one.
 
     With many more rows than columns that is folds: what they leave out hardly matters, and unlike
-    the correction they do not mind rows of unequal size. With fewer rows than columns, where the
-    correction is a large extrapolation, it is leave-one-out, if that is a matter of seconds.
+    the correction they do not mind rows of unequal size. They also leave out together what belongs
+    together. With fewer rows than columns, where the correction is a large extrapolation, it is
+    leave-one-out, if that is a matter of seconds.
     """
     n, p = batch.data.design.shape
     if n < 2 or not batch.maps.structured:
         return None
-    if n >= _TALL * p:
+    if options.has_splits or n >= _TALL * p:
         return "folds"
     seconds = batch.n_iter * _seconds_without(n, p, n)
     return "loo" if n < p and seconds < _PATIENCE else None
@@ -522,8 +580,11 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
     audited : int
         Rows that will be left out besides, unless all are.
     """
-    path = problem.path
+    path, options = problem.path, problem.options
     n, p, N = path.n_samples, path.n_features, path.n_iter
+    if options.has_splits:
+        few = options.cv is None and options.groups.max() < _FEW_GROUPS
+        return "loo" if few else "folds"
     small = min(n, p)
     # an iteration has a fixed cost, and its products take up to 1e11 operations a second
     compressed = N * (5e-4 + 64e-11 * n * p)

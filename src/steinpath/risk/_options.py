@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from steinpath._support.validation import check_choice, check_count, check_flag, check_number
 from steinpath.problem._scoring import PerObservation, TestLoss, resolve_test_loss
+from steinpath.risk._splits import Splits, check_cv, check_groups, read_splits
 
 #: Names of the methods; see `steinpath.estimate_risk`.
 METHOD_NAMES = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds")
+#: Methods that leave rows out; the others take rows to be independent.
+LEAVE_OUT = ("loo", "folds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +26,8 @@ class RiskOptions:
     method: str = "auto"
     row_scale: Any = None
     audit: int | str = 0
+    groups: Any = None
+    cv: Any = None
     n_probes: int | None = None
     probe_tol: float | None = None
     near: int | None = None
@@ -43,6 +50,25 @@ class RiskOptions:
         if self.scale_by_audit and not self.audit:
             raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
         self._store("audit", self._checked_audit())
+        if self.groups is not None:
+            self._store("groups", check_groups(self.groups))
+        self._store("cv", check_cv(self.cv))
+        self._check_splits()
+
+    def _check_splits(self) -> None:
+        """Refuse methods that would not leave out what is to be left out."""
+        given = "groups" if self.cv is None else "cv"
+        if self.method not in ("auto", *LEAVE_OUT) and self.has_splits:
+            if not self.audit:
+                raise ValueError(
+                    f"method {self.method!r} takes rows to be independent and leaves none out, so "
+                    f"that it makes no use of {given}: use method='folds', or check it by "
+                    "audit='folds'"
+                )
+            if self.cv is not None and self.audit != "folds":
+                raise ValueError("an audit that is to use cv is audit='folds'")
+        if self.method == "loo" and self.cv is not None:
+            raise ValueError("method 'loo' makes no use of cv: use method='folds'")
 
     def _checked_audit(self) -> int | str:
         if isinstance(self.audit, str):
@@ -75,6 +101,31 @@ class RiskOptions:
         """Number of rows that an audit leaves out one at a time."""
         return 0 if isinstance(self.audit, str) else self.audit
 
+    @property
+    def has_splits(self) -> bool:
+        """Whether it was said which rows are to be left out together."""
+        return self.groups is not None or self.cv is not None
+
+    def for_rows(self, y: np.ndarray) -> RiskOptions:
+        """Return the options with the splits of these rows; refuse groups and splits of others."""
+        n, groups, cv = len(y), self.groups, self.cv
+        if groups is not None and len(groups) != n:
+            raise ValueError(f"groups has {len(groups)} labels, and there are {n} rows")
+        if cv is None:
+            return self
+        if isinstance(cv, int):
+            most, what = (n, "rows") if groups is None else (int(groups.max()) + 1, "groups")
+            if cv > most:
+                raise ValueError(f"cv = {cv} folds are more than the {most} {what} there are")
+            return self
+        if not isinstance(cv, Splits):
+            cv = read_splits(cv, y, groups)
+        if len(cv.train) != n:
+            raise ValueError(f"cv splits {len(cv.train)} rows, and there are {n}")
+        if groups is not None:
+            _refuse_split_groups(cv, groups)
+        return self.but(cv=cv)
+
     def but(self, **changes: Any) -> RiskOptions:
         """Return the same options with some changes."""
         return replace(self, **changes)
@@ -82,3 +133,15 @@ class RiskOptions:
     def criterion(self, loss: Any) -> PerObservation:
         """Return the test loss, as it goes with the loss of a path."""
         return resolve_test_loss(self.test_loss, loss)
+
+
+def _refuse_split_groups(cv: Splits, groups: np.ndarray) -> None:
+    """Refuse splits that train on rows of a group and test others of it."""
+    for k in range(cv.n_splits):
+        both = np.intersect1d(groups[cv.train[:, k]], groups[cv.test[:, k] > 0])
+        if len(both):
+            row = int(np.flatnonzero(groups == both[0])[0])
+            raise ValueError(
+                f"split {k} of cv trains on rows of a group and tests others of it (that of row "
+                f"{row}); use a splitter for groups, such as GroupKFold"
+            )

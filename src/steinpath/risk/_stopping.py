@@ -29,13 +29,14 @@ WORTH = 5e-3
 _NOTHING = 1e-5
 
 
-def growing_horizons(batch: Batch) -> list[int]:
+def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[int]:
     """Numbers of iterations after which to ask whether more of them pay; the last is a limit.
 
     The limit is in work, so that large problems end, too.
     """
     n, p = batch.data.design.shape
-    step = len(batch) * (1 + n_folds(batch, rough=True)) * (n * p + _NUMBER * (n + p))
+    folds = n_folds(batch, (options or RiskOptions()).but(method="folds", audit=0, rough=True))
+    step = len(batch) * (1 + folds) * (n * p + _NUMBER * (n + p))
     most = int(min(max(_WORK / step, _FIRST / 2), _MOST))
     horizons = [min(_FIRST, most)]
     while horizons[-1] < most:
@@ -89,7 +90,7 @@ class StopOnRisk:
         Iterations that must have passed since the best one. The first chunk is twice as long.
     growth : float, default=1.5
         Each chunk makes the run this many times as long.
-    test_loss, covariance, method, row_scale, audit, rng
+    test_loss, covariance, method, row_scale, audit, groups, cv, rng
         As for `steinpath.estimate_risk`; the estimate is audited by default.
 
     Examples
@@ -109,6 +110,8 @@ class StopOnRisk:
     method: str = "auto"
     row_scale: Any = None
     audit: int | str = 32
+    groups: Any = None
+    cv: Any = None
     rng: Any = None
 
     def __post_init__(self) -> None:
@@ -139,4 +142,6 @@ class StopOnRisk:
             method=self.method,
             row_scale=self.row_scale,
             audit=self.audit,
+            groups=self.groups,
+            cv=self.cv,
         )

@@ -15,7 +15,7 @@ from steinpath.engine._run import run
 from steinpath.problem._losses import LAD
 from steinpath.problem._penalties import Lasso
 from steinpath.risk._estimate import estimate_risk
-from steinpath.risk._leave_out import cross_validate_path
+from steinpath.risk._validation import cross_validate_path
 from steinpath.simulate import paper_model
 
 

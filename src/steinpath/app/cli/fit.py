@@ -23,8 +23,8 @@ from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, fit_mode
 from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
 from steinpath.app.report.build import facts
 from steinpath.app.tables import DataError, read_table
-from steinpath.estimators._grid_end import end_of_grid
 from steinpath.problem._scoring import Criterion
+from steinpath.tuning._grid_end import end_of_grid
 
 # How many coefficients are printed; all are in the model's file.
 _SHOWN = 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from steinpath._tuning import Tuning
 from steinpath.risk._stopping import WORTH
+from steinpath.tuning._tuning import Tuning
 
 
 def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:

@@ -1,0 +1,259 @@
+"""The risk of a chosen model, the choice counted.
+
+The estimate at a choice is the smallest of many, and so too small. Here the choice is made again
+without the rows that it is tested on: by nested folds, or by the bootstrap of the choice where
+these would cost more than the tuning itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from steinpath._support.arrays import namespace, to_numpy
+from steinpath._support.printing import with_error
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._deferred import DeferredBatch
+from steinpath.engine._precision import design_in
+from steinpath.problem._scoring import observation_losses
+from steinpath.risk._bootstrap import bootstrap_choice
+from steinpath.risk._estimate import Risk
+from steinpath.risk._fold_runs import mean_and_error
+from steinpath.risk._interactions import Interactions
+from steinpath.risk._leave_out import LeftOutModels, models_without
+from steinpath.risk._methods import SMALL, n_folds
+from steinpath.risk._nested import Cells, Choosing, InnerRuns, NestedChoice
+from steinpath.risk._options import RiskOptions
+from steinpath.risk._splits import Splits, make_splits
+
+# Folds; the second number is taken where the first is too expensive.
+_FOLDS = (10, 5)
+# Penalties among which the choice is made again: those with the smallest risks, at least and at
+# most so many.
+_FEWEST, _MOST = 3, 8
+# Columns that nested folds may take, relative to those of the tuning: with few rows, and with more.
+_FEW_ROWS, _FOR_FEW, _FOR_MANY = 300, 2.0, 1.0
+# Columns that a careful estimate of the chosen risk takes: probes and folds.
+_CAREFUL = 40
+# With so many rows, in all and per column, losses depend so little on each other that the bootstrap
+# will do.
+_MANY_ROWS, _TALL = 5000, 10
+# Sets of rows that splits treat alike, at most.
+_MOST_CELLS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenRisk:
+    """Risk of a chosen model, the choice counted; see `Tuning.chosen`.
+
+    Attributes
+    ----------
+    value, stderr : float
+        The estimate, and its standard error.
+    method : {"nested", "bootstrap", "fixed"}
+        How the choice was counted: by nested folds, or by the bootstrap of the choice; "fixed" if
+        there was nothing to choose.
+    rows : ndarray of int of shape (m,)
+        Rows that were left out: all, unless splits were given that do not test all.
+    predictions, losses : ndarray of shape (m,)
+        Their predictions by models that were fitted without them, and the test losses. The penalty
+        and the iterate were also chosen without them, if `method` is "nested".
+    choices : tuple of (int, int)
+        Penalty and iterate of the model that each split fitted.
+    """
+
+    value: float
+    stderr: float
+    method: str
+    rows: np.ndarray = field(repr=False)
+    predictions: np.ndarray = field(repr=False)
+    losses: np.ndarray = field(repr=False)
+    choices: tuple[tuple[int, int], ...] = field(repr=False)
+    splits: Splits = field(repr=False)
+    models: LeftOutModels = field(repr=False)
+    interactions: Interactions | None = field(default=None, repr=False)
+    groups: np.ndarray | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<ChosenRisk by {self.method}: {with_error(self.value, self.stderr)}>"
+
+
+def compare_chosen(first: ChosenRisk, second: ChosenRisk) -> tuple[float, float]:
+    """Return the difference of two risks on the same rows, and its standard error.
+
+    Both choices are counted: the error is that of the mean difference of the left-out losses, with
+    their dependence on each other where it is known.
+    """
+    if not np.array_equal(first.rows, second.rows):
+        raise ValueError("the two models were tested on different rows")
+    _, stderr = _mean_and_error(first.losses - second.losses, first.rows, first.groups)
+    one, other = first.interactions, second.interactions
+    if one is not None and other is not None:
+        stderr = math.hypot(stderr, one.stderr_between(0, 0, other))
+    return first.value - second.value, stderr
+
+
+def _mean_and_error(
+    losses: np.ndarray, rows: np.ndarray, groups: np.ndarray | None
+) -> tuple[float, float]:
+    groups = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
+    return float(mean[0]), float(stderr[0])
+
+
+def risk_after_choice(
+    batch: Batch,
+    risks: Sequence[Risk],
+    best: tuple[int, int],
+    choosing: Choosing,
+    options: RiskOptions,
+    seed: int,
+    nested: bool = True,
+) -> ChosenRisk:
+    """Estimate the risk of a chosen model, the choice counted.
+
+    Parameters
+    ----------
+    batch : Batch
+        The paths of all penalties.
+    risks : sequence of Risk
+        Of these paths.
+    best : tuple of int
+        The penalty and the iterate that were chosen.
+    choosing : Choosing
+        How they were chosen.
+    options : RiskOptions
+        Which rows belong together, and in which splits they are left out.
+    seed : int
+        Of the folds and of the bootstrap.
+    nested : bool, default=True
+        Whether nested folds may be run.
+    """
+    rng = np.random.default_rng([seed, 1])
+    options = options.for_rows(to_numpy(batch.data.y[:, 0]))
+    fixed = len(risks) == 1 and choosing.iterate is not None
+    plan = _plan(batch, risks, best, choosing, options, rng)
+    splits, members, choosing = plan.splits, plan.members, choosing.among(plan.members)
+    naive = risks[best[0]]
+    value, stderr = float(naive.values[best[1]]), float(naive.stderr[best[1]])
+    start = batch.unmoved()
+    choices: list[tuple[int, int] | None] = [best] * splits.n_splits
+    method, optimism, changes = "fixed" if fixed else "bootstrap", 0.0, None
+    if plan.runs is not None and nested and not fixed:
+        method, part = "nested", start.part(members.tolist())
+        inner = NestedChoice(
+            part, naive.criterion, splits, plan.runs, choosing, plan.length, _rounded(batch)
+        )
+        train = np.stack([to_numpy(risks[k].train)[: plan.length] for k in members])
+        optimism, changes = inner.optimism(train), inner.changes()
+        choices = [each and (int(members[each[0]]), each[1]) for each in inner.choices]
+    elif not fixed:
+        value = bootstrap_choice([risks[k] for k in members], choosing, plan.length, rng)
+    # a split without a choice of its own, as the first of a time series, tests nothing
+    kept = [k for k, choice in enumerate(choices) if choice is not None]
+    splits, made = splits.at(kept), tuple(choice for choice in choices if choice is not None)
+    models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
+    rows = np.flatnonzero(splits.tests)
+    shares = (splits.test / np.maximum(splits.tests, 1)[:, None])[rows]
+    predictions = np.sum(shares * models.predictions[rows], axis=1)
+    losses = np.sum(shares * _all_losses(naive, models.predictions)[rows], axis=1)
+    if method == "nested":
+        value, spread = _mean_and_error(losses, rows, options.groups)
+        value += optimism
+        if changes is not None:
+            spread = math.hypot(spread, float(changes.stderr()[0]))
+        # a choice does not make the risk better known than that of a fixed model
+        stderr = max(stderr, spread)
+    return ChosenRisk(
+        value=value,
+        stderr=stderr,
+        method=method,
+        rows=rows,
+        predictions=predictions,
+        losses=losses,
+        choices=made,
+        splits=splits,
+        models=models,
+        interactions=changes,
+        groups=options.groups,
+    )
+
+
+def _rounded(batch: Batch) -> Design | None:
+    """Return a design of single precision, if that is enough and faster."""
+    if math.prod(batch.data.design.shape) <= SMALL:
+        return None
+    if isinstance(batch, DeferredBatch):  # whose states are not here
+        batch = batch.unmoved()
+    rngs = [np.random.default_rng(k) for k in range(len(batch))]
+    return design_in(batch, namespace(batch.data.y).float32, rngs)
+
+
+def _all_losses(risk: Risk, predictions: np.ndarray) -> np.ndarray:
+    """Return the losses of predictions (n, K) of y."""
+    path = risk.path
+    less = path.design.array(predictions.T - path.level)
+    return to_numpy(observation_losses(risk.criterion, path.response, less)).T.astype(float)
+
+
+class _Plan(NamedTuple):
+    """What to leave out, and which penalties and iterates to choose from again.
+
+    Attributes
+    ----------
+    splits : Splits
+        What to leave out.
+    members : ndarray of int of shape (S,)
+        Penalties.
+    length : int
+        Number of iterates.
+    runs : InnerRuns or None
+        Runs of nested splits; None if they are too expensive, or not possible.
+    """
+
+    splits: Splits
+    members: np.ndarray
+    length: int
+    runs: InnerRuns | None
+
+
+def _plan(
+    batch: Batch,
+    risks: Sequence[Risk],
+    best: tuple[int, int],
+    choosing: Choosing,
+    options: RiskOptions,
+    rng: np.random.Generator,
+) -> _Plan:
+    n, p = batch.data.design.shape
+    rough = options.but(method="folds", audit=0, rough=True)
+    tuning = len(risks) * (1 + n_folds(batch, rough)) + _CAREFUL
+    columns = tuning * (_FOR_FEW if n <= _FEW_ROWS else _FOR_MANY)
+    lowest = [float(risk.values[_iterate(risk, choosing)]) for risk in risks]
+    lowest[best[0]] = -math.inf  # which is among them, whatever the rule
+    order = np.argsort(lowest, kind="stable")
+    plan = None
+    for count in _FOLDS if options.cv is None else (n_folds(batch, options),):
+        most = n if options.groups is None else int(options.groups.max()) + 1
+        splits = make_splits(batch, options.cv, options.groups, min(count, most), rng)
+        runs = InnerRuns.of(splits)
+        affordable = int(min(columns // runs.n_runs, _MOST, len(risks)))
+        members = np.sort(order[: max(affordable, min(_FEWEST, len(risks)))])
+        ends = [_iterate(risks[k], choosing) for k in members]
+        length = min(2 * max(ends), risks[0].path.n_iter) + 1
+        large = n > _MANY_ROWS and n >= _TALL * p
+        possible = bool(runs.of_pair) and len(Cells.of(splits).sizes) <= _MOST_CELLS
+        if possible and not large and affordable >= min(_FEWEST, len(risks)):
+            return _Plan(splits, members, length, runs)
+        plan = plan or _Plan(splits, members, length, None)
+    assert plan is not None
+    return plan
+
+
+def _iterate(risk: Risk, choosing: Choosing) -> int:
+    return risk.best_iter if choosing.iterate is None else choosing.iterate

@@ -1,0 +1,215 @@
+"""Cross-validation of whole paths: the runs of all splits are members of the same products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from steinpath._support.arrays import (
+    Array,
+    group_sums,
+    like,
+    namespace,
+    root_sum_of_squares,
+    to_numpy,
+)
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._path import Path
+from steinpath.problem._scoring import PerObservation, check_finite, observation_losses
+from steinpath.risk._leave_out import predictions_without
+from steinpath.risk._splits import Splits
+
+# Predictions that are scored at a time.
+_SCORED = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidated:
+    """Cross-validation of a whole path.
+
+    Attributes
+    ----------
+    predictions : Array of shape (N + 1, n) or None
+        Of each row, by the path of the split that tests it; the mean, if there are several, and 0
+        if there is none.
+    losses : Array of shape (N + 1, n) or None
+        Of each row, summed over its tests, if they were asked for.
+    optimism : Array of shape (N + 1,)
+        Burman's correction of the bias from training on fewer rows, to be added to the
+        cross-validated error: the training error of the full path less the mean, over splits, of
+        the error of the split's path on all rows. Zero if it was not asked for.
+    """
+
+    predictions: Any
+    losses: Any
+    optimism: Array
+    #: Training error of the full path, where the correction needed it.
+    train: Any = None
+
+
+def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[CrossValidated]:
+    """Cross-validate whole paths; the arguments are those of `FoldRuns`."""
+    return FoldRuns(batch, *arguments, **options).extended(batch)
+
+
+class FoldRuns:
+    """The runs of all splits of some paths, which go on when the paths do.
+
+    Parameters
+    ----------
+    batch : Batch
+        The paths, which differ in their penalties alone. All run together.
+    criterion : callable
+        Test loss, for Burman's correction and the losses.
+    splits : Splits
+        What to train and to test on.
+    design : Design, optional
+        The paths' design in another precision.
+    burman : bool, default=True
+        Whether to compute the correction, for which all rows are scored by all splits.
+    with_losses : bool, default=False
+        Whether to sum the losses of each row over its tests, besides keeping the predictions.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        criterion: PerObservation,
+        splits: Splits,
+        design: Design | None = None,
+        burman: bool = True,
+        with_losses: bool = False,
+    ):
+        self.splits = splits
+        self._criterion, self._burman, self._with_losses = criterion, burman, with_losses
+        self._runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
+        self._known: _Steps | None = None
+
+    def extended(self, batch: Batch) -> list[CrossValidated]:
+        """Go on until the runs are as long as the paths.
+
+        Parameters
+        ----------
+        batch : Batch
+            The same paths, which may be longer than before.
+        """
+        xp, known = namespace(batch.data.y), self._known
+        missing = batch.n_iter + 1 - (0 if known is None else known.predictions.shape[1])
+        if missing:
+            new = self._next(batch, missing)
+            if known is not None:
+                new = known.and_then(new)
+            known = self._known = new
+        assert known is not None
+        optimism, train = known.errors, None
+        if self._burman:
+            train = [mean_losses(path, self._criterion) for path in batch]
+            optimism = xp.stack(train) - optimism
+        return [
+            CrossValidated(
+                known.predictions[k, ...],
+                None if known.losses is None else known.losses[k, ...],
+                optimism[k, :],
+                None if train is None else train[k],
+            )
+            for k in range(len(batch))
+        ]
+
+    def _next(self, batch: Batch, steps: int) -> _Steps:
+        """Run so many steps; see `_Steps`."""
+        data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
+        y, xp, n = data.response[:, 0], namespace(data.y), batch.n_samples
+        average = _averaging(splits, y)
+        shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
+        counts = like(splits.test.T, y)[None, ...]
+        predictions, errors = data.design.zeros(L, steps, n), data.design.zeros(L, steps)
+        losses = data.design.zeros(L, steps, n) if self._with_losses else None
+        for t, fitted in enumerate(islice(self._runs, steps)):
+            predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
+            if losses is None and not self._burman:
+                continue
+            tested = check_finite(fitted) if self._with_losses else fitted
+            each = observation_losses(self._criterion, y, tested.T)
+            if losses is not None:
+                losses[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
+            if self._burman:
+                means = xp.reshape(xp.mean(each, axis=1), (L, K))
+                errors[:, t] = xp.sum(shares * means, axis=1)
+        return _Steps(predictions, errors, losses)
+
+
+class _Steps(NamedTuple):
+    """What several steps of all runs found.
+
+    Attributes
+    ----------
+    predictions : Array of shape (paths, steps, n)
+        By the splits that test the rows.
+    errors : Array of shape (paths, steps)
+        Errors of the runs on all rows, averaged over the splits; zero if they are of no use.
+    losses : Array of shape (paths, steps, n) or None
+        Sums over the tests of each row.
+    """
+
+    predictions: Array
+    errors: Array
+    losses: Array | None
+
+    def and_then(self, later: _Steps) -> _Steps:
+        """Return these steps, and later ones."""
+        xp, pairs = namespace(self.errors), zip(self, later, strict=True)
+        return _Steps(*(None if x is None else xp.concat([x, y], axis=1) for x, y in pairs))
+
+
+def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:
+    """Return a function of predictions (n, paths, K) by all splits: the mean of those that test."""
+    fold, xp = splits.fold, namespace(y)
+    if fold is not None and isinstance(y, np.ndarray):  # picking is much faster than a mean
+        places = np.broadcast_to(fold[:, None, None], (len(fold), 1, 1))
+        return lambda fitted: np.take_along_axis(fitted, places, axis=2)[:, :, 0]
+    tests = splits.test.sum(axis=1)
+    mask = like(splits.test / np.maximum(tests, 1)[:, None], y)[:, None, :]
+    return lambda fitted: xp.sum(mask * fitted, axis=2)
+
+
+def mean_losses(path: Path, criterion: PerObservation) -> Array:
+    """Return the training error of each iterate."""
+    y, xp, n = path.response, namespace(path.y), path.n_samples
+    length = max(1, _SCORED // n)
+    pieces = []
+    for start in range(0, path.n_iter + 1, length):
+        values = path.products_at(slice(start, min(start + length, path.n_iter + 1)))
+        losses = observation_losses(criterion, y, values)
+        pieces.append(path.design.over_rows(xp.sum(losses, axis=1)) / n)
+    return xp.concat(pieces)
+
+
+def mean_and_error(
+    losses: Array, counts: Array, groups: np.ndarray | None = None
+) -> tuple[Array, Array]:
+    """Mean loss and its standard error, from sums over the tests of each row.
+
+    Parameters
+    ----------
+    losses : Array of shape (T, n)
+        The sums.
+    counts : Array of shape (n,)
+        How often each row was tested.
+    groups : ndarray of int of shape (n,), optional
+        Rows whose losses depend on each other; otherwise all are taken to be independent.
+    """
+    xp = namespace(losses)
+    total = xp.sum(counts)
+    means = xp.sum(losses, axis=1) / total
+    gaps, tested = losses - means[:, None] * counts, to_numpy(counts) > 0
+    if groups is not None:
+        gaps, tested = group_sums(gaps, groups), np.bincount(groups, tested) > 0
+    spread, units = root_sum_of_squares(gaps, axis=1), int(tested.sum())
+    spread = spread * math.sqrt(units / (units - 1)) if units > 1 else 0 * spread + math.inf
+    return means, spread / total

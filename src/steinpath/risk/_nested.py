@@ -1,0 +1,310 @@
+r"""Nested cross-validation of a choice, whose inner runs are shared by the outer folds.
+
+For each split :math:`k`, the penalty and the iterate are chosen by cross-validation of the rows it
+trains on, by the other splits :math:`j`; the run that does without the rows tested by either serves
+the choices for both. So K folds need :math:`K (K - 1) / 2` runs besides the K that leave out one
+fold. All are members of the same products, and only sums of their losses are kept.
+
+Losses of different folds depend on each other: leaving out fold :math:`j` changes the choice and
+the fit that predict fold :math:`k`, and the other way round. With :math:`a_{kj}` the change of the
+mean loss of fold :math:`k`, the variance of the mean of all n losses is
+
+.. math:: \mathrm{Var}(\text{loss}) / n + \mathrm{Cov}(a_{kj}, a_{jk}) ,
+
+as in `steinpath.risk._interactions`, where single rows take the place of folds. The choice without
+both folds is made by the runs that there are: by those for :math:`k`, less the losses of :math:`j`.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from steinpath._support.arrays import like, to_numpy
+from steinpath._support.threads import in_threads
+from steinpath._support.validation import is_own
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._deferred import at_a_time
+from steinpath.problem._scoring import PerObservation, observation_losses
+from steinpath.risk._interactions import Interactions
+from steinpath.risk._leave_out import BLOCKS, predictions_without
+from steinpath.risk._splits import Splits
+
+
+class Choosing(NamedTuple):
+    """How a penalty and an iterate are chosen; see `steinpath.tune`.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (L,)
+        The penalties.
+    rule : {"min", "one_se"}
+        The rule.
+    iterate : int or None
+        The iterate, if it is given.
+    """
+
+    lams: np.ndarray
+    rule: str
+    iterate: int | None
+
+    def among(self, members: np.ndarray) -> Choosing:
+        """Return the same rule for some of the penalties."""
+        return self._replace(lams=self.lams[members])
+
+    def __call__(self, risks: np.ndarray, parts: np.ndarray) -> tuple[int, int]:
+        """Return which penalty and which iterate is chosen.
+
+        Parameters
+        ----------
+        risks : ndarray of shape (L, T)
+            Estimated risks of all iterates.
+        parts : ndarray of shape (J, L, T)
+            Mean losses in parts of the rows, from which the noise of differences is known.
+        """
+        members = np.arange(len(risks))
+        at = risks.argmin(axis=1) if self.iterate is None else np.full(len(risks), self.iterate)
+        behind = risks[members, at] - risks[members, at].min()
+        chosen = int(behind.argmin())
+        if self.rule == "one_se" and len(parts) > 1:
+            gaps = parts[:, members, at] - parts[:, [chosen], [at[chosen]]]
+            close = behind <= gaps.std(axis=0, ddof=1) / math.sqrt(len(parts))
+            chosen = int(np.where(close, self.lams, -np.inf).argmax())
+        return chosen, int(at[chosen])
+
+
+class Cells(NamedTuple):
+    """Sets of rows that all splits treat alike, over which losses are summed.
+
+    Attributes
+    ----------
+    of_row : ndarray of int of shape (n,)
+        The cell of each row.
+    sizes : ndarray of int of shape (C,)
+        How many rows each has.
+    train, test : ndarray of shape (C, K)
+        As `Splits.train` and `Splits.test`, for cells.
+    """
+
+    of_row: np.ndarray
+    sizes: np.ndarray
+    train: np.ndarray
+    test: np.ndarray
+
+    @classmethod
+    def of(cls, splits: Splits) -> Cells:
+        """Return the cells of splits."""
+        both = np.concatenate([splits.train, splits.test], axis=1)
+        kinds, of_row = np.unique(both, axis=0, return_inverse=True)
+        of_row, K = of_row.reshape(-1), splits.n_splits
+        return cls(of_row, np.bincount(of_row), kinds[:, :K] > 0, kinds[:, K:])
+
+
+class InnerRuns(NamedTuple):
+    """The runs of nested cross-validation: without the rows of one split, and without those of two.
+
+    Attributes
+    ----------
+    train : ndarray of bool of shape (n, R)
+        Rows that each run trains on, the K splits' own first.
+    of_pair : dict of (int, int) to int
+        Which run serves the choice for the first split by testing the second. Those without rows
+        to train or to test on are not there.
+    """
+
+    train: np.ndarray
+    of_pair: dict[tuple[int, int], int]
+
+    @classmethod
+    def of(cls, splits: Splits) -> InnerRuns:
+        """Return the runs for splits, each set of rows once."""
+        K, columns = splits.n_splits, list(splits.train.T)
+        known = {column.tobytes(): k for k, column in reversed([*enumerate(columns)])}
+        of_pair = {}
+        for k in range(K):
+            for j in range(K):
+                both = splits.train[:, k] & splits.train[:, j]
+                tested = splits.train[:, k] & (splits.test[:, j] > 0)
+                if j == k or not both.any() or not tested.any():
+                    continue
+                name = both.tobytes()
+                if name not in known:
+                    known[name] = len(columns)
+                    columns.append(both)
+                of_pair[k, j] = known[name]
+        return cls(np.stack(columns, axis=1), of_pair)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return int(self.train.shape[1])
+
+
+class _Tests(NamedTuple):
+    """What the other splits say of the rows that one of them trains on.
+
+    Attributes
+    ----------
+    others : list of int
+        The other splits, J of them.
+    rows : ndarray of shape (J,)
+        How many of these rows each tests.
+    losses : list of ndarray of shape (L, T)
+        Their mean losses.
+    errors : ndarray of shape (J, L, T), or 0
+        For Burman's correction: mean loss of all of these rows by the run that does without the
+        tested ones, less that by the run that does not.
+    """
+
+    others: list[int]
+    rows: np.ndarray
+    losses: list[np.ndarray]
+    errors: Any
+
+
+class NestedChoice:
+    """Choices that are made without the rows they are tested on.
+
+    Parameters
+    ----------
+    batch : Batch
+        Paths of the penalties that may be chosen.
+    criterion : callable
+        Test loss.
+    splits : Splits
+        What to leave out.
+    runs : InnerRuns
+        Of the same splits.
+    choosing : Choosing
+        How to choose.
+    length : int
+        Number of iterates to choose from, from 0 on.
+    design : Design, optional
+        The paths' design in another precision.
+
+    Attributes
+    ----------
+    choices : list of (int, int) or None
+        Penalty and iterate that are chosen without the rows of each split; None where there is
+        nothing to choose by, as for the first split of a time series.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        criterion: PerObservation,
+        splits: Splits,
+        runs: InnerRuns,
+        choosing: Choosing,
+        length: int,
+        design: Design | None = None,
+    ):
+        self._splits, self._runs, self._choosing = splits, runs, choosing
+        self._cells = Cells.of(splits)
+        self._sums = _loss_sums(batch, criterion, self._cells, runs, length, design)
+        self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
+        self.choices = [self._choose(tests) for tests in self._all_tests]
+
+    def _mean(self, run: int, cells: np.ndarray) -> np.ndarray:
+        """Return the mean losses (L, T) of a run, over cells that count so often."""
+        total = np.tensordot(cells, self._sums[run], axes=1)
+        return np.asarray(total / (cells @ self._cells.sizes), dtype=float)
+
+    def _tests(self, k: int) -> _Tests:
+        """Return what the other splits say of the rows that split k trains on."""
+        cells, own = self._cells, self._cells.train[:, k].astype(float)
+        others = [j for first, j in self._runs.of_pair if first == k]
+        tested = [own * cells.test[:, j] for j in others]
+        runs = [self._runs.of_pair[k, j] for j in others]
+        losses = [self._mean(run, each) for run, each in zip(runs, tested, strict=True)]
+        errors: Any = 0.0
+        if self._splits.complete:
+            errors = np.stack([self._mean(run, own) - self._mean(k, own) for run in runs])
+        return _Tests(others, np.array([each @ cells.sizes for each in tested]), losses, errors)
+
+    def _choose(self, tests: _Tests, without: int | None = None) -> tuple[int, int] | None:
+        """Choose by the tests of a split, less those by another one."""
+        used = [place for place, j in enumerate(tests.others) if j != without]
+        if not used:
+            return None
+        weights = tests.rows[used] / tests.rows[used].sum()
+        parts = np.stack([tests.losses[place] for place in used])
+        risks = np.tensordot(weights, parts, axes=1)
+        if self._splits.complete:  # Burman's correction
+            risks = risks - np.tensordot(weights, tests.errors[used], axes=1)
+        return self._choosing(risks, parts)
+
+    def optimism(self, train: np.ndarray) -> float:
+        """Return Burman's correction for training on fewer rows, at the choice of each split.
+
+        Parameters
+        ----------
+        train : ndarray of shape (L, T)
+            Training errors of the paths.
+        """
+        if not self._splits.complete:
+            return 0.0
+        everyone, total = np.ones(len(self._cells.sizes)), 0.0
+        for k, choice in enumerate(self.choices):
+            assert choice is not None
+            share = self._splits.test[:, k].sum() / len(self._splits.test)
+            total += share * float(train[choice] - self._mean(k, everyone)[choice])
+        return total
+
+    def changes(self) -> Interactions | None:
+        """Return how the mean losses of pairs of folds depend on each other; see the module."""
+        of_pair, K = self._runs.of_pair, self._splits.n_splits
+        pairs = [(k, j) for k in range(K) for j in range(k + 1, K) if (k, j) in of_pair]
+        if not self._splits.complete or len(pairs) < 3:
+            return None
+        changes = np.array([[self._change(k, j), self._change(j, k)] for k, j in pairs])
+        # all of them have the mean that training on fewer rows has
+        return Interactions((changes - changes.mean())[None, ...])
+
+    def _change(self, k: int, j: int) -> float:
+        """Return by how much leaving out fold j as well lowers the mean loss of fold k."""
+        one, both = self.choices[k], self._choose(self._all_tests[k], without=j)
+        assert one is not None
+        assert both is not None
+        tested = self._cells.test[:, k]
+        run = self._runs.of_pair[k, j]
+        return float(self._mean(k, tested)[one] - self._mean(run, tested)[both])
+
+
+def _loss_sums(
+    batch: Batch,
+    criterion: PerObservation,
+    cells: Cells,
+    runs: InnerRuns,
+    length: int,
+    design: Design | None,
+) -> np.ndarray:
+    """Return the sums of losses over each cell, of shape (R, C, L, length)."""
+    R = runs.n_runs
+    own = is_own(criterion)  # a user's own is not asked to bear several threads
+    threads = batch.threads(R) if own else 1
+    width = max(1, min(at_a_time(batch, R * BLOCKS) // threads, -(-len(batch) // threads)))
+    portions = [range(k, min(k + width, len(batch))) for k in range(0, len(batch), width)]
+    y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
+    indicator = np.arange(len(cells.sizes))[:, None] == cells.of_row
+
+    def sums(members: range) -> np.ndarray:
+        part = batch.part(list(members))
+        result = np.zeros((length, len(indicator), len(members), R))
+        for t, fitted in enumerate(
+            islice(predictions_without(part, ~runs.train, counts, design), length)
+        ):
+            losses = observation_losses(criterion, y, fitted.T).T
+            found = to_numpy(like(indicator, losses) @ losses)
+            result[t] = found.reshape(len(indicator), len(members), R)
+        return result
+
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        found = np.concatenate(in_threads(sums, portions, threads), axis=2)
+    if not np.isfinite(found).all():
+        raise FloatingPointError("the loss of a run that leaves rows out is not finite")
+    return np.ascontiguousarray(found.transpose(3, 1, 2, 0))

@@ -1,0 +1,232 @@
+"""Which rows are left out together: random folds, folds of whole groups, or a user's own splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.reading import read_array
+from steinpath._support.validation import check_count, check_rng, shown
+from steinpath.engine._batch import Batch
+
+
+class Splits(NamedTuple):
+    """Which rows each run trains on, and how often it is tested on each.
+
+    Attributes
+    ----------
+    train : ndarray of bool of shape (n, K)
+    test : ndarray of shape (n, K)
+    """
+
+    train: np.ndarray
+    test: np.ndarray
+
+    @classmethod
+    def of_folds(cls, fold: np.ndarray, n_folds: int) -> Splits:
+        """Return the splits that leave out one fold each, from the fold of each row."""
+        left_out = fold[:, None] == np.arange(n_folds)
+        return cls(~left_out, left_out.astype(float))
+
+    def at(self, which: Sequence[int]) -> Splits:
+        """Return some of the splits."""
+        return Splits(self.train[:, which], self.test[:, which])
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits."""
+        return int(self.train.shape[1])
+
+    @property
+    def tests(self) -> np.ndarray:
+        """How often each row is tested."""
+        return np.asarray(self.test.sum(axis=1))
+
+    @property
+    def fold(self) -> np.ndarray | None:
+        """Which split tests each row, if each is tested once; otherwise None."""
+        once = bool(np.all(self.tests == 1) and np.all(self.test.max(axis=1) == 1))
+        return self.test.argmax(axis=1) if once else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are folds: each row is tested once, by a run that trains on all others."""
+        return self.fold is not None and bool(np.all(self.train != (self.test > 0)))
+
+
+def make_splits(
+    batch: Batch, cv: Any, groups: np.ndarray | None, n_folds: int, rng: np.random.Generator
+) -> Splits:
+    """Return a user's own splits, or random folds of rows or of whole groups.
+
+    Parameters
+    ----------
+    batch : Batch
+        The paths.
+    cv : Splits, int or None
+        The user's own splits, if there are any.
+    groups : ndarray of int of shape (n,), optional
+        The group of each row.
+    n_folds : int
+        Number of folds.
+    rng : numpy.random.Generator
+        Randomness of the folds.
+    """
+    if isinstance(cv, Splits):
+        return cv
+    if groups is not None:
+        return group_folds(groups, n_folds, rng)
+    return random_folds(batch, n_folds, rng)
+
+
+def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits:
+    """Return random folds of equal size, give or take a row.
+
+    They do not depend on the order of the rows: the same rows are together, wherever they are.
+    """
+    fold = (rng.permutation(batch.n_samples) % n_folds)[_ranks(batch)]
+    return Splits.of_folds(fold, n_folds)
+
+
+def _ranks(batch: Batch) -> np.ndarray:
+    """Return the place of each row in an order that depends on the rows alone."""
+    design, y = batch.data.design, to_numpy(batch.data.response[:, 0])
+    direction = design.array(np.random.default_rng(0).standard_normal(design.shape[1]))
+    along = to_numpy(design.member(0).forward(direction))
+    # rounding is not to tell rows apart: those that differ by no more are as good as the same
+    along = np.round(along / (np.abs(along).max() or 1.0), 6)
+    ranks = np.empty(len(y), dtype=int)
+    ranks[np.lexsort((along, y))] = np.arange(len(y))
+    return ranks
+
+
+def group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> Splits:
+    """Return random folds of whole groups, with about as many rows each.
+
+    Parameters
+    ----------
+    groups : ndarray of int of shape (n,)
+        The group of each row, from 0 on.
+    n_folds : int
+        Number of folds, at most that of the groups.
+    rng : numpy.random.Generator
+        Which of the groups of equal size go together.
+    """
+    sizes = np.bincount(groups)
+    order = rng.permutation(len(sizes))
+    rows, fold = np.zeros(n_folds, dtype=int), np.empty(len(sizes), dtype=int)
+    for group in order[np.argsort(-sizes[order], kind="stable")]:  # the largest first
+        fold[group] = rows.argmin()
+        rows[fold[group]] += sizes[group]
+    return Splits.of_folds(fold[groups], n_folds)
+
+
+def check_groups(groups: Any) -> np.ndarray:
+    """Return the group of each row as a number from 0 on, from labels of any kind."""
+    labels = to_numpy(groups) if hasattr(groups, "__dlpack__") else np.asarray(groups)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"groups must have one label for each row, got an array of shape {labels.shape}"
+        )
+    # a value that is missing is not equal to itself, or is None
+    missing = np.array([label is None or bool(label != label) for label in labels.tolist()])
+    if missing.any():
+        raise ValueError(f"groups has no label for row {int(missing.argmax())}")
+    try:
+        found, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise TypeError(
+            "groups must have labels of one kind, such as numbers or texts; got several kinds"
+        ) from None
+    if len(found) < 2:
+        raise ValueError(
+            "groups has one group only: leaving it out leaves no rows to fit; two groups at least "
+            "are needed"
+        )
+    return np.asarray(codes, dtype=np.intp).reshape(-1)
+
+
+def check_cv(cv: Any) -> Any:
+    """Refuse what is no way to split rows, before the rows are known."""
+    if cv is None or isinstance(cv, Splits):
+        return cv
+    if isinstance(cv, Integral):
+        return check_count("cv", cv, low=2)
+    if isinstance(cv, type):
+        raise TypeError(f"cv is the class {cv.__name__}; pass an instance")
+    # texts have a method `split`, too
+    if isinstance(cv, str | bytes | bytearray) or not (
+        hasattr(cv, "split") or isinstance(cv, Iterable)
+    ):
+        raise TypeError(
+            "cv must be a number of folds, a splitter of scikit-learn or pairs of arrays of "
+            f"indices; got {shown(cv)}"
+        )
+    return cv
+
+
+def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> Splits:
+    """Return the splits that a user asked for, checked.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable
+        A number of random folds, a splitter of scikit-learn, or pairs of arrays of indices.
+    y : ndarray of shape (n,)
+        The responses.
+    groups : array-like of shape (n,), optional
+        Handed to the splitter.
+    rng : None, int or numpy.random.Generator
+        Randomness of the folds, if ``cv`` is their number.
+    """
+    from sklearn import model_selection
+
+    cv, n = check_cv(cv), len(y)
+    if isinstance(cv, int):
+        check_count("cv", cv, low=2, high=n)
+        seed = int(check_rng(rng).integers(2**31))
+        cv = model_selection.KFold(cv, shuffle=True, random_state=seed)
+    if not hasattr(cv, "split"):
+        pairs = list(cv)
+    else:  # y is copied: a splitter of the user's own may change it
+        splitter = model_selection.check_cv(cv)
+        pairs = list(splitter.split(np.zeros((n, 1)), y.copy(), groups))
+    train, test = np.zeros((n, len(pairs)), dtype=bool), np.zeros((n, len(pairs)))
+    for k, pair in enumerate(pairs):
+        if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+            raise ValueError(
+                "cv must give pairs of arrays, of the rows to train and to test on; got "
+                f"{shown(pair)}"
+            )
+        trained = _counts(pair[0], n)
+        if (trained > 1).any():
+            raise ValueError(
+                f"split {k} of cv trains on row {trained.argmax()} more than once; give each row "
+                "once: resampling with replacement (a bootstrap) is not supported"
+            )
+        train[:, k], test[:, k] = trained > 0, _counts(pair[1], n)
+    if not pairs or not train.any(axis=0).all() or not test.any(axis=0).all():
+        raise ValueError("cv must have splits, each with a row to train on, and one to test on")
+    if (train & (test > 0)).any():
+        raise ValueError("cv has a split that tests rows which it trains on")
+    return Splits(train, test)
+
+
+def _counts(rows: Any, n: int) -> np.ndarray:
+    """How often each of n rows is among some, given by their indices or a mask."""
+    masked = isinstance(rows, np.ma.MaskedArray)
+    rows = read_array("cv", rows if isinstance(rows, Sequence) else to_numpy(rows))
+    if rows.dtype == bool and rows.shape == (n,):
+        rows = np.flatnonzero(rows)
+    if rows.shape == (0,):
+        return np.zeros(n)
+    integers = rows.ndim == 1 and rows.dtype.kind in "iu" and not masked
+    if not integers or np.any(rows < 0) or np.any(rows >= n):
+        raise ValueError(
+            f"cv must give indices from 0 to {n - 1}, or masks of {n} rows; got {shown(rows)}"
+        )
+    return np.bincount(rows.astype(np.intp), minlength=n)

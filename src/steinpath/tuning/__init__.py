@@ -1,0 +1,1 @@
+"""Penalty and iterate, chosen together by their estimated risk."""

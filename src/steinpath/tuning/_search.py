@@ -1,0 +1,283 @@
+"""The search over penalties and iterates: roughly at first, and with care where it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, namespace, to_numpy
+from steinpath._support.progress import begin, listener
+from steinpath._support.threads import in_threads, one_thread_unless
+from steinpath._support.validation import check_choice, check_count, check_rng, is_own
+from steinpath.engine._batch import Batch
+from steinpath.engine._deferred import DeferredBatch, run_all
+from steinpath.engine._loop import Watch
+from steinpath.risk._estimate import Risk, compare_risks, estimate, estimate_together
+from steinpath.risk._fold_runs import FoldRuns
+from steinpath.risk._methods import (
+    fold_runs,
+    folds_pay,
+    left_out_by,
+    n_folds,
+    noise_allowed,
+    noise_near,
+    portions,
+    pose,
+)
+from steinpath.risk._options import RiskOptions
+from steinpath.risk._stopping import growing_horizons, promises_less
+from steinpath.tuning._tuning import ChoiceContext, Tuning
+
+#: How a penalty is chosen; see `tune`.
+RULES = ("min", "one_se")
+# Differences up to this share of the sampling error, times the number of careful estimates so far,
+# are no reason for another one: neighbours have much the same errors, and risks.
+_CHANCE = 0.1
+
+
+class Search:
+    """The choice of a penalty and an iterate, on runs that become longer; see `tune`.
+
+    Parameters
+    ----------
+    batch : Batch
+        Runs of all penalties, from where they are to go on.
+    lams : ndarray of shape (L,)
+        The penalties.
+    options : RiskOptions
+        How risks are estimated.
+    rng, rule, iterate
+        As for `tune`.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        lams: np.ndarray,
+        options: RiskOptions,
+        rng: Any,
+        rule: str = "min",
+        iterate: int | None = None,
+    ):
+        check_choice("rule", rule, RULES)
+        if iterate is not None:
+            iterate = check_count("iterate", iterate, low=-(10**9), high=10**9)
+        self.batch = batch
+        self._lams, self._rule, self._iterate = lams, rule, iterate
+        options = options.for_rows(to_numpy(batch.data.y[:, 0]))
+        if options.method == options.audit == "folds":
+            options = options.but(audit=0)
+        self._options = options
+        # the same probes, folds and audited rows for all: their noise is then much the same
+        self._seed = int(check_rng(rng).integers(2**63))
+        self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the first look, which go on
+
+    def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
+        """Run for so many iterations, or for as many as pay, and choose."""
+        n, p = self.batch.data.design.shape
+        with one_thread_unless(n * p * len(self.batch)):
+            return self._run(n_iter, watch)
+
+    def _run(self, n_iter: int | None, watch: Watch | None) -> Tuning:
+        given = n_iter
+        if given is None and self._iterate is not None and self._iterate >= 0:
+            given = max(self._iterate, 1)
+        if given is not None and self._iterate is not None:
+            check_count("iterate", self._iterate, low=-given - 1, high=given)
+        if given is None:
+            horizons, stop = growing_horizons(self.batch, self._options), "limit"
+        else:
+            horizons, stop = [given], "n_iter"
+        known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last look
+        for horizon in [each for each in horizons if each >= known] or [known]:
+            before = self.batch
+            self._extend(horizon, watch)
+            found, told = self._first_look()
+            if len(found) < len(risks):  # what was known of all is better than this of some
+                self.batch, stop = before, "interrupted"
+                break
+            risks = found
+            if told or self.batch.n_iter < horizon:
+                stop = "interrupted"
+                break
+            if given is None and not promises_less(risks, self._last(risks)):
+                stop = "risk"
+                break
+        self._runs = {}
+        return self._settle(risks, stop)
+
+    def _extend(self, horizon: int, watch: Watch | None) -> None:
+        if horizon == self.batch.n_iter:
+            return
+        done = begin(f"running {len(self._lams)} penalties", horizon)
+
+        def told(t: int, b: Array) -> bool:
+            enough = watch is not None and watch(t, b)
+            return done() or enough
+
+        unseen = watch is None and listener.get() is None
+
+        batch = self.batch
+        if isinstance(batch, DeferredBatch):  # what could not be kept begins again
+            batch = batch.unmoved()
+        self.batch = run_all(batch, horizon, None if unseen else told)
+
+    def _last(self, risks: Sequence[Risk]) -> int | None:
+        """Return the iterate that will be taken, if that is the last."""
+        return None if self._iterate is None else risks[0].path.n_iter
+
+    @property
+    def _automatic(self) -> bool:
+        return self._options.method == "auto" and self._options.covariance is None
+
+    def _first_look(self) -> tuple[list[Risk], bool]:
+        """Estimate all risks roughly, in as many portions as may be interrupted.
+
+        Returns the risks, and whether it was told that this is enough.
+        """
+        batch, options = self.batch, self._options
+        changes = {
+            "row_scale": None if options.scale_by_audit else options.row_scale,
+            "audit": 0,
+            "near": None,
+            "rough": options.method != "folds",
+        }
+        by_folds = options.has_splits
+        if self._automatic and not by_folds:
+            by_folds = folds_pay(batch, RiskOptions(rough=True))
+        method = "folds" if by_folds else options.method
+        options = options.but(method=method, **changes)
+        done, risks = begin("estimating their risks", len(batch)), list[Risk]()
+        groups, threads = portions(batch, options), 1
+        if by_folds and (options.test_loss is None or is_own(options.criterion(batch.data.loss))):
+            threads = batch.threads(n_folds(batch, options))
+        # of other portions than before, nothing can go on
+        keys = {tuple(members) for members in groups}
+        self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
+        for first in range(0, len(groups), threads):
+            some = groups[first : first + threads]
+            look = partial(self._look, options)
+            found = [risk for part in in_threads(look, some, threads) for risk in part]
+            risks += found
+            told = [done() for _ in found]
+            if any(told):
+                return risks, True
+        return risks, False
+
+    def _look(self, options: RiskOptions, members: list[int]) -> list[Risk]:
+        """Estimate the risks of some penalties."""
+        batch, runs = self.batch, None
+        part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
+        if options.method == "folds":
+            key = tuple(members)
+            runs = self._runs.get(key) or fold_runs(pose(part, options, rngs)[0], part)
+            if not isinstance(batch, DeferredBatch):
+                self._runs[key] = runs
+        found = estimate_together(part, options, rngs, runs)
+        if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
+            pairs = zip(members, found, strict=True)
+            found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+        return found
+
+    def _settle(self, risks: list[Risk], stop: str) -> Tuning:
+        """Estimate those risks again, with care, that would be chosen; and choose."""
+        batch, method, audit = self.batch, self._options.method, self._options.audit
+        iterate, last = self._iterate, batch.n_iter
+        if iterate is not None:
+            if stop == "interrupted":  # before the iterate was reached
+                iterate = min(iterate, last)
+            iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
+        options = self._options.but(near=iterate)
+        leave_out = left_out_by(batch, options) if audit and self._automatic else None
+
+        def closely(k: int, rough: bool) -> Risk:
+            if leave_out is not None:  # there is nothing to audit then
+                alone = options.but(method=leave_out, row_scale=None, audit=0)
+                return estimate(batch[k], alone, self._seed)
+            return estimate(batch[k], options.but(rough=rough), self._seed, risks[k], rough)
+
+        # an estimate that is too small by chance does not survive an audit, and more probes
+        efforts = [True, False] if audit or risks[0].method == "folds" else [False]
+        lams = self._lams[: len(risks)]
+        left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
+        done, enough = begin("auditing the best", 0), False
+        while True:
+            iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
+            known = [k for k in range(len(risks)) if len(left[k]) < len(efforts)]
+            lowest, chosen = _lowest_and_chosen(risks, iterates, self._rule, lams, known)
+            unsettled = [k for k in (lowest, chosen) if left[k]]
+            if enough or not unsettled:
+                settled = np.array([len(those) < len(efforts) for those in left])
+                best = chosen, iterates[chosen]
+                if not enough:
+                    _raise_others(risks, iterates, settled, lowest)
+                context = ChoiceContext(batch, self._options, self._seed, iterate)
+                return Tuning(lams, tuple(risks), settled, self._rule, best, stop, context)
+            k = unsettled[0]
+            rough = left[k].pop(0)
+            if left[k] or not _is_quiet(risks[k], iterates[k]):
+                risks[k] = closely(k, rough)
+                enough = done()
+
+
+def _raise_others(
+    risks: list[Risk], iterates: Sequence[int], settled: np.ndarray, lowest: int
+) -> None:
+    """Raise rough estimates that are lower by chance than the best careful one, all by as much.
+
+    Care changes neighbours much alike: so they are as far above the best as they were.
+    """
+    rough = [k for k in range(len(risks)) if not settled[k]]
+    if not rough or not settled[lowest]:
+        return
+    least = min(float(risks[k].values[iterates[k]]) for k in rough)
+    shift = float(risks[lowest].values[iterates[lowest]]) - least
+    if shift > 0:
+        for k in rough:
+            rounding = float(namespace(risks[k].values).finfo(risks[k].values.dtype).eps)
+            shift += rounding * abs(float(risks[k].values[iterates[k]]))  # not to end below it
+            risks[k] = replace(risks[k], values=risks[k].values + shift)
+
+
+def _is_quiet(risk: Risk, t: int) -> bool:
+    """Whether the noise of the probes is as small as `estimate_risk` wants it by default."""
+    return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
+
+
+def _is_exact(risk: Risk, method: str, audit: int | str) -> bool:
+    """Whether nothing can be added to the first estimate."""
+    return risk.method == "loo" or (method == "folds" and not audit)
+
+
+def _lowest_and_chosen(
+    risks: Sequence[Risk],
+    iterates: Sequence[int],
+    rule: str,
+    lams: np.ndarray,
+    known: Sequence[int],
+) -> tuple[int, int]:
+    """Return which penalty has the smallest risk, and which one the rule takes.
+
+    Of those that were estimated with care, the best is the smallest unless a rough estimate is
+    smaller by more than chance.
+    """
+    places = list(zip(risks, iterates, strict=True))
+    sizes = np.array([float(risk.values[t]) for risk, t in places])
+    lowest = int(np.argmin(sizes))
+    if len(known) and lowest not in known:
+        best = known[int(np.argmin(sizes[known]))]
+        found = risks[best].found
+        assert found is not None
+        chance = _CHANCE * len(known) * float(found.score.stderr[iterates[best]])
+        lowest = best if sizes[best] <= sizes[lowest] + chance else lowest
+    if rule == "one_se":
+        for k in np.argsort(-lams, kind="stable"):
+            risk, t = places[k]
+            difference, stderr = compare_risks(risk, t, *places[lowest])
+            if difference <= stderr:
+                return lowest, int(k)
+    return lowest, lowest
