@@ -309,7 +309,7 @@ def test_attributes(name, data):
     k, t = model.best_index_, model.best_iter_
     assert t == np.argmin(model.risk_path_[k])
     assert model.alpha_ == model.alphas_[k]
-    assert model.best_risk_ == model.risk_path_[k, t]
+    assert model.naive_risk_ == model.risk_path_[k, t]
     assert model.best_risk_stderr_ == model.risk_stderr_[k, t]
     assert model.best_risk_ == model.risk_path_.min()
     assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)

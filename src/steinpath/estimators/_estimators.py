@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.equality import same, snapshot
@@ -155,10 +155,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         options = None
-        if self.method is not None:  # groups are of all rows, also of those without a weight
-            options = self._risk_options().but(groups=groups, cv=self.cv)
-            if options.groups is not None:
-                check_consistent_length(X, options.groups)
+        if self.method is not None:
+            options = self._risk_options().but(groups=groups, cv=self.cv).for_rows(y)
         known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
         progress = Progress(called, X, y, sample_weight, known)
         rows, design = prepare_rows(
@@ -170,8 +168,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             about_mean=self.fit_intercept,
             **self._rounding(X, y),
         )
-        if options is not None and options.groups is not None and rows.sources is not None:
-            options = options.but(groups=options.groups[rows.sources])
+        if options is not None and rows.sources is not None:
+            options = options.some_rows(rows.sources)
         batch, (k, t) = self._run(rows, design, options, progress)
         path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter

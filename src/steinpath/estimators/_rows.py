@@ -162,10 +162,9 @@ def _weighted(
     if np.iscomplexobj(sample_weight):
         raise TypeError("sample_weight must be real, got complex numbers")
     weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-    kept = np.flatnonzero(weights)
+    kept, sources = np.flatnonzero(weights), None
     if len(kept) < len(weights):
-        X, y, weights = X[kept], y[kept], weights[kept]
-    sources = kept if len(kept) < len(sample_weight) else None
+        X, y, weights, sources = X[kept], y[kept], weights[kept], kept
     if len(y) < 2:
         raise ValueError(f"sample_weight leaves n_samples = {len(y)}; two at least must count")
     if np.all(weights == weights[0]):

@@ -164,7 +164,7 @@ def risk_after_choice(
     losses = np.sum(shares * _all_losses(naive, models.predictions)[rows], axis=1)
     if method == "nested":
         value, spread = _mean_and_error(losses, rows, options.groups)
-        value += optimism
+        value = float(value + optimism)
         if changes is not None:
             spread = math.hypot(spread, float(changes.stderr()[0]))
         # a choice does not make the risk better known than that of a fixed model

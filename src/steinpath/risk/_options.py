@@ -126,6 +126,17 @@ class RiskOptions:
             _refuse_split_groups(cv, groups)
         return self.but(cv=cv)
 
+    def some_rows(self, rows: np.ndarray) -> RiskOptions:
+        """Return the options for some of the rows, each as often as it is among them."""
+        groups, cv = self.groups, self.cv
+        if isinstance(cv, Splits):
+            cv = Splits(cv.train[rows], cv.test[rows])
+            kept = np.flatnonzero(cv.train.any(axis=0) & cv.test.any(axis=0))
+            if not len(kept):
+                raise ValueError("cv has no split with rows of a weight to train and to test on")
+            cv = cv.at(kept)
+        return self.but(groups=None if groups is None else groups[rows], cv=cv)
+
     def but(self, **changes: Any) -> RiskOptions:
         """Return the same options with some changes."""
         return replace(self, **changes)

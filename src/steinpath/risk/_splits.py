@@ -32,7 +32,7 @@ class Splits(NamedTuple):
         left_out = fold[:, None] == np.arange(n_folds)
         return cls(~left_out, left_out.astype(float))
 
-    def at(self, which: Sequence[int]) -> Splits:
+    def at(self, which: Any) -> Splits:
         """Return some of the splits."""
         return Splits(self.train[:, which], self.test[:, which])
 
