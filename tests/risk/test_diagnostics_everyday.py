@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
 from steinpath.risk._evidence import Evidence
@@ -82,7 +82,7 @@ def test_units_that_were_measured_again(rows, seed):
     order = rng.permutation(200)
     found = doubts(X[order], y[order])
     assert "near-duplicate rows" in found
-    assert "GroupKFold" in found["near-duplicate rows"]
+    assert "groups=labels" in found["near-duplicate rows"]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -248,5 +248,10 @@ def test_the_splits_that_are_advised():
     X = np.repeat(gaussian(20, 5), 4, axis=0)
     path = sp.run(X, straight_line(X, 0), sp.LAD(), sp.Lasso(0.1), n_iter=9)
     labels = np.repeat(np.arange(20), 4)
-    assert sp.cross_validate_path(path, cv=GroupKFold(5), groups=labels).values.shape == (10,)
-    assert sp.cross_validate_path(path, cv=TimeSeriesSplit(5)).values.shape == (10,)
+    found = {each.name: each for each in sp.estimate_risk(path, rng=0).diagnostics}
+    assert "pass groups=labels" in found["near-duplicate rows"].message
+    assert "pass cv=TimeSeriesSplit(5)" in found["serial rows"].message
+    assert found["near-duplicate rows"].warns
+    for advised in ({"groups": labels}, {"cv": TimeSeriesSplit(5)}):
+        names = {each.name for each in sp.estimate_risk(path, **advised).diagnostics if each.warns}
+        assert not names & {"near-duplicate rows", "serial rows", "serial residuals"}

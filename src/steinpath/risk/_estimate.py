@@ -44,6 +44,7 @@ from steinpath.risk._methods import (
     score,
 )
 from steinpath.risk._options import LEAVE_OUT, RiskOptions
+from steinpath.risk._splits import Splits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +72,8 @@ class Risk:
         infinite (unknown) for a single one.
     corrected : Array of shape (n_iter + 1, n)
         Corrected fitted values, computed when asked for. The risk for another test loss is
-        ``loss(y, risk.corrected[t]).mean()``.
+        ``loss(y, risk.corrected[t]).mean()``. Rows that no split of ``cv`` tests have their fitted
+        values as they are.
     best_iter : int
         Iterate with the smallest estimated risk.
     test_loss : str
@@ -113,6 +115,8 @@ class Risk:
     interactions: Interactions | None = field(repr=False)
     #: The group of each row, if there are groups.
     groups: np.ndarray | None = field(default=None, repr=False)
+    #: The splits that left rows out, if they were given.
+    splits: Splits | None = field(default=None, repr=False)
     #: What it was made of, so that a closer look need not compute it again.
     found: Estimate | None = field(default=None, repr=False)
     left_out: LeftOut | None = field(default=None, repr=False)
@@ -554,6 +558,7 @@ def assemble(
         predictions=found.predictions,
         interactions=pairs,
         groups=problem.options.groups,
+        splits=problem.options.cv if isinstance(problem.options.cv, Splits) else None,
         found=found,
         left_out=left_out,
     )

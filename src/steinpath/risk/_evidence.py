@@ -100,6 +100,21 @@ class Evidence:
             return np.arange(self.path.n_samples)
         return np.sort(np.unique(self.sources, return_index=True)[1])
 
+    @property
+    def has_splits(self) -> bool:
+        """Whether it was said which splits leave rows out, so that their dependence is known."""
+        return self.risk.splits is not None
+
+    @cached_property
+    def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
+        """Observations and those that follow them, unless both are of one group."""
+        first, second = self.distinct[:-1], self.distinct[1:]
+        groups = self.risk.groups
+        if groups is not None:
+            apart = groups[first] != groups[second]
+            first, second = first[apart], second[apart]
+        return first, second
+
     @cached_property
     def rows(self) -> np.ndarray:
         """Rows that are compared with all: a fixed sample, so that warnings are reproducible."""
@@ -148,15 +163,17 @@ class Evidence:
         return self.as_cosines(products, squares)
 
     def as_cosines(self, products: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """Turn products of `rows` with all rows into cosines; 0 within an observation.
+        """Turn products of `rows` with all rows into cosines; 0 within an observation or group.
 
         Rows at the mean have no direction.
         """
         lengths = np.sqrt(np.where(squares > 1e-12 * squares.max(), squares, np.inf))
         cosines = np.clip(products / lengths[self.rows, None] / lengths, -1, 1)
         cosines[np.arange(len(self.rows)), self.rows] = 0.0
-        if self.sources is not None:  # copies by count are one observation
-            cosines[self.sources[self.rows, None] == self.sources] = 0.0
+        # copies by count are one observation, and rows of a group are left out together
+        for labels in (self.sources, self.risk.groups):
+            if labels is not None:
+                cosines[labels[self.rows, None] == labels] = 0.0
         return np.asarray(cosines)
 
     @cached_property

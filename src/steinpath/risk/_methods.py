@@ -13,6 +13,7 @@ from steinpath._support.arrays import (
     Array,
     deviation,
     group_sums,
+    like,
     namespace,
     root_mean_square,
     root_sum_of_squares,
@@ -464,8 +465,12 @@ def by_folds(
     if runs is None:
         runs = fold_runs(problems[0], batch)
     for problem, crossed in zip(problems, runs.extended(batch), strict=True):
-        predictions, tests = StoredPredictions(problem.path, crossed.predictions), runs.splits.tests
+        tests, values = runs.splits.tests, crossed.predictions
         tested = None if tests.all() else np.flatnonzero(tests)
+        if tested is not None:
+            some = like(tests, values) > 0
+            values = namespace(values).where(some, values, problem.path.products_at(slice(None)))
+        predictions = StoredPredictions(problem.path, values)
         if crossed.losses is None:
             found = score(problem, predictions, tested)
         else:

@@ -35,14 +35,13 @@ _PAIRS = 20
 _APART = 10
 # Sorted values have fewer turning points than this share of those in random order.
 _FEW_TURNS = 0.6
-_GROUPS = (
-    "hold out whole groups: sp.cross_validate_path(path, cv=GroupKFold(5), groups=labels), the "
-    "splitter from sklearn.model_selection"
+_LEAVE_OUT_GROUPS = "pass groups=labels (--group COLUMN), so that whole groups are left out"
+_LEAVE_OUT_LATER = (
+    "pass cv=TimeSeriesSplit(5) of sklearn.model_selection (--time COLUMN), so that later rows are "
+    "predicted from earlier ones"
 )
-_IN_ORDER = (
-    "hold out the end of the series: sp.cross_validate_path(path, cv=TimeSeriesSplit(5)), the "
-    "splitter from sklearn.model_selection"
-)
+# Groups from which on standard errors are taken to be known.
+_FEW_GROUPS = 10
 
 
 def near_duplicates(evidence: Evidence) -> Diagnostic | None:
@@ -56,7 +55,10 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     residuals of the nearest rows that agree in sign beyond chance; or a fit so flexible that its
     residuals cannot tell. And it has to matter: leaving the near rows out as well could raise the
     estimate by a tenth. Exact copies, of X and of a y with many values, are no doubt what they are.
+    Rows of one group, which are left out together, are not compared.
     """
+    if evidence.has_splits:
+        return None
     cosines = evidence.cosines
     # of a random direction in k dimensions, the squared cosine follows a beta law
     other = max(evidence.dimension - 1, 1e-3)
@@ -81,7 +83,8 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
         f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
         f"{', and their residuals agree' if agree else ''}: if these are repeated measurements of "
-        f"the same units, the error on new units is larger than estimated{_by(effect)}; {_GROUPS}",
+        f"the same units, the error on new units is larger than estimated{_by(effect)}; "
+        f"{_LEAVE_OUT_GROUPS}",
     )
 
 
@@ -156,7 +159,9 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     little further on, that column aside. And it has to matter: leaving the neighbours out as well
     could raise the estimate by a tenth.
     """
-    neighbour = dict(zip(evidence.distinct[:-1], evidence.distinct[1:], strict=True))
+    if evidence.has_splits:
+        return None
+    neighbour = dict(zip(*evidence.neighbours, strict=True))
     inner = np.array([k for k, i in enumerate(evidence.rows) if i in neighbour], int)
     if len(inner) < _PAIRS:
         return None
@@ -179,7 +184,7 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         threshold,
         f"rows of X are like their neighbours (mean cosine {likeness:.2f} above that of any two): "
         f"if they are a time series, the error on later rows is larger than estimated"
-        f"{_by(effect)}; {_IN_ORDER}",
+        f"{_by(effect)}; {_LEAVE_OUT_LATER}",
     )
 
 
@@ -191,8 +196,10 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     was sorted by the target or by a feature, they have a trend: neighbours must then also be more
     alike than rows a little further on, and if it was by the target, their predictions as well.
     """
-    signs = evidence.signs[evidence.distinct]
-    agreement, count = _agreement(signs[1:] * signs[:-1])
+    if evidence.has_splits:
+        return None
+    first, second = evidence.neighbours
+    agreement, count = _agreement(evidence.signs[first] * evidence.signs[second])
     if count < _PAIRS:
         return None
     found = agreement
@@ -212,7 +219,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         f"residuals of neighbouring rows have the same sign in {_share(agreement, count):.0%} of "
         "all cases: if the order of the rows means something (time, batches), they are not "
         "independent, and the estimate or its standard error is too small; for batches, "
-        f"{_GROUPS}; for a time series, use cv=TimeSeriesSplit(5)",
+        f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
     )
 
 
@@ -343,11 +350,13 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
 
 def few_rows(evidence: Evidence) -> Diagnostic | None:
     """Too few observations for a standard error, let alone for a limit theorem."""
-    n = len(evidence.distinct)
+    n, enough, what = len(evidence.distinct), 30, "observations"
+    if evidence.risk.groups is not None:
+        n, enough, what = int(evidence.risk.groups.max()) + 1, _FEW_GROUPS, "groups"
     return Diagnostic(
         "few rows",
         1 / n,
-        1 / 30,
-        f"with {n} observations the standard errors are themselves uncertain; collect more rows, "
+        1 / enough,
+        f"with {n} {what} the standard errors are themselves uncertain; collect more, "
         "or take differences between models for what they are, rough",
     )
