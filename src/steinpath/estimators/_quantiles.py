@@ -217,8 +217,10 @@ class QuantileLasso(QuantileEstimator):
     ----------
     coef_ : ndarray of shape (n_features,) or (n_quantiles, n_features)
         Coefficients.
-    intercept_, alpha_, best_iter_, best_risk_, best_risk_stderr_, ... : of shape (n_quantiles,)
-        As for `PathRegressor`, of several quantiles one for each.
+    intercept_, alpha_, best_index_, best_iter_, n_iter_ : float or int, or ndarray
+        As for `PathRegressor`; of several quantiles arrays of shape (n_quantiles,).
+    best_risk_, best_risk_stderr_, naive_risk_ : float, or ndarray of shape (n_quantiles,)
+        As for `PathRegressor`, where a risk is estimated.
     estimators_ : list of QuantileLasso
         The fit of each, if there are several.
 
