@@ -26,11 +26,10 @@ from steinpath.estimators._estimators import (
     LADLasso,
     LADRidge,
     PathRegressor,
-    QuantileLasso,
-    QuantileRidge,
     SqrtLasso,
     SqrtRidge,
 )
+from steinpath.estimators._quantiles import QuantileLasso, QuantileRidge
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
 from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch

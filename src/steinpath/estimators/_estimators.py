@@ -52,7 +52,7 @@ from steinpath.problem._grid import (
     check_lam_values,
     make_penalty,
 )
-from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, Quantile, SquareRoot
+from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, SquareRoot
 from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
 from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._options import RiskOptions
@@ -229,9 +229,9 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         X = self._features(X)
         with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
             if needs_blocks(X):
-                products = BlockDesign(X).matmat(self.coef_)
+                products = BlockDesign(X).matmat(self.coef_.T)
             else:
-                products = safe_sparse_dot(X, self.coef_)
+                products = safe_sparse_dot(X, self.coef_.T)
         # responses far from 0 may all be equal in single precision
         predictions = np.asarray(np.add(products, self.intercept_, dtype=float))
         if not np.isfinite(predictions).all():
@@ -725,24 +725,6 @@ class SqrtRidge(NamedEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class QuantileLasso(NamedEstimator):
-    """Quantile regression with the lasso.
-
-    Other parameters and attributes are those of `PathRegressor`.
-
-    Parameters
-    ----------
-    q : float, default=0.5
-        The quantile aimed at.
-    """
-
-    q: float = 0.5
-
-    loss_class: ClassVar[Any] = Quantile
-    penalty_class: ClassVar[Any] = Lasso
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
 class HuberLasso(NamedEstimator):
     """Huber regression with the lasso.
 
@@ -760,15 +742,6 @@ class HuberLasso(NamedEstimator):
 
     loss_class: ClassVar[Any] = Huber
     penalty_class: ClassVar[Any] = Lasso
-
-
-class QuantileRidge(QuantileLasso):
-    """Quantile regression with the ridge penalty.
-
-    Parameters and attributes are those of `QuantileLasso`.
-    """
-
-    penalty_class = Ridge
 
 
 class HuberRidge(HuberLasso):

@@ -1,0 +1,254 @@
+"""Quantile regression: one quantile, or several at once whose predictions do not cross."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics import r2_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.validation import check_array, heard, shown, warn
+from steinpath.estimators._estimators import NamedEstimator, PathEstimator
+from steinpath.estimators._reading import readable
+from steinpath.inference._prediction_intervals import conformalised_quantiles
+from steinpath.problem._losses import Quantile
+from steinpath.problem._penalties import Lasso, Ridge
+
+# Attributes of the estimators of single quantiles that are numbers, or arrays of the same shape.
+_STACKED = (
+    *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
+    *("best_risk_", "best_risk_stderr_", "naive_risk_"),
+)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class QuantileEstimator(NamedEstimator):
+    """One quantile; or several, each with an estimator of its own. See `QuantileLasso`."""
+
+    q: Any = 0.5
+
+    loss_class: ClassVar[Any] = Quantile
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
+        """Run the algorithm for every penalty, and choose; for each quantile by itself.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
+        y : array-like of shape (n_samples,)
+            The responses.
+        sample_weight, groups : array-like of shape (n_samples,), optional
+            How often each row counts, and labels of rows that are left out together; see
+            `PathRegressor`.
+
+        Returns
+        -------
+        self
+        """
+        if not _is_several(self.q):
+            return super().fit(X, y, sample_weight, groups)  # type: ignore[no-any-return]
+        levels, messages = _check_levels(self.q), []
+        common = self.get_params(deep=False) | self._same_for_all()
+        # with warm starts, these go on from where they stopped
+        former = {one.q: one for one in getattr(self, "estimators_", ())}
+        fitted = []
+        for level in levels:
+            one = copy(former.get(level, self)).set_params(**common | {"q": level})
+            token = heard.set([])
+            try:
+                fitted.append(one.fit(X, y, sample_weight, groups))
+                messages += [(f"q={level:g}: {text}", kind) for text, kind in heard.get() or ()]
+            finally:
+                heard.reset(token)
+        self.__dict__ = self._without_a_fit() | _stacked(fitted)
+        for message, category in messages:
+            warn(message, category)
+        return self
+
+    def _same_for_all(self) -> dict[str, Any]:
+        """Return parameters by which all quantiles have the same folds."""
+        seed, cv = self.random_state, self.cv
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        return {"random_state": seed, "cv": list(cv) if isinstance(cv, Iterator) else cv}
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the quantiles of the responses of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_quantiles)
+            Several quantiles are sorted, so that a higher one is never below a lower one: this
+            brings them closer to the quantiles aimed at [1]_.
+
+        References
+        ----------
+        .. [1] V. Chernozhukov, I. Fernández-Val and A. Galichon (2010). Quantile and probability
+           curves without crossing. Econometrica 78, 1093-1125.
+        """
+        predictions = super().predict(X)
+        return np.sort(predictions, axis=1) if predictions.ndim == 2 else predictions
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Return intervals that cover the responses of rows with a given probability.
+
+        Of several quantiles, the smallest and the largest are conformalised [1]_: the interval
+        between them is extended, or cut back, on both sides by a quantile of the distances by which
+        the responses of rows that were left out are beyond it. So it is wide where the responses
+        vary much. Of one quantile, the interval is made of left-out residuals, and as wide
+        everywhere but for the differences between models. Coverage is as for
+        `PathRegressor.predict_interval`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        level : float, default=0.9
+            The probability, between 0 and 1. The levels of the quantiles need not go with it, but
+            intervals are shortest if they do: 0.05 and 0.95 with 0.9.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Lower and upper ends.
+
+        References
+        ----------
+        .. [1] Y. Romano, E. Patterson and E. J. Candès (2019). Conformalized quantile regression.
+           Advances in Neural Information Processing Systems 32.
+        """
+        check_is_fitted(self)
+        fitted = getattr(self, "estimators_", ())
+        if not fitted or not hasattr(fitted[0], "intervals_"):  # which is refused there
+            return super().predict_interval(X, level)
+        if len(fitted) < 2:
+            raise ValueError(
+                "intervals between quantiles need two of them at least, such as q=(0.05, 0.95); "
+                f"the fit has q=({fitted[0].q:g},) alone: for intervals about one quantile, use "
+                f"q={fitted[0].q:g}"
+            )
+        low, high = fitted[0].intervals_, fitted[-1].intervals_
+        return conformalised_quantiles(low, high, self._features(X), level)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R² of the predictions.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The responses.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+            Of several quantiles, that of the one nearest to the median.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimators_"):
+            return super().score(X, y, sample_weight)
+        nearest = np.argmin([abs(one.q - 0.5) for one in self.estimators_])
+        if sample_weight is not None:
+            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
+        predictions = self.predict(X)[:, nearest]
+        return float(r2_score(readable("y", y), predictions, sample_weight=sample_weight))
+
+
+def _is_several(q: Any) -> bool:
+    return hasattr(q, "__iter__") and not isinstance(q, str | bytes) and getattr(q, "ndim", 1) > 0
+
+
+def _check_levels(q: Any) -> list[float]:
+    """Return the levels of quantiles."""
+    remedy = "use levels between 0 and 1"
+    levels = to_numpy(check_array("q", q, ndim=1, remedy=remedy)).astype(float)
+    if not np.all((levels > 0) & (levels < 1)) or not np.all(np.diff(levels) > 0):
+        raise ValueError(
+            "q must be a level between 0 and 1, or several in increasing order, such as "
+            f"(0.05, 0.5, 0.95); got {shown(q)}"
+        )
+    return levels.tolist()  # type: ignore[no-any-return]
+
+
+def _stacked(fitted: list[Any]) -> dict[str, Any]:
+    """Return the attributes of a fit of several quantiles from those of each."""
+    first = fitted[0]
+    names = [name for name in _STACKED if hasattr(first, name)]
+    found: dict[str, Any] = {n: np.stack([getattr(one, n) for one in fitted]) for n in names}
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(first, name):
+            found[name] = getattr(first, name)
+    if hasattr(first, "warnings_"):
+        found["warnings_"] = tuple(
+            f"q={one.q:g}: {message}" for one in fitted for message in one.warnings_
+        )
+    return found | {"estimators_": fitted}
+
+
+class QuantileLasso(QuantileEstimator):
+    """Quantile regression with the lasso, of one quantile or of several.
+
+    Other parameters and attributes are those of `PathRegressor`. Several quantiles are chosen each
+    by itself, with the same folds; attributes of the model have one more axis for them, the first,
+    and all others are those of `estimators_`.
+
+    Parameters
+    ----------
+    q : float or sequence of float, default=0.5
+        The quantile aimed at, or several in increasing order.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_quantiles, n_features)
+        Coefficients.
+    intercept_, alpha_, best_index_, best_iter_, n_iter_ : float or int, or ndarray
+        As for `PathRegressor`; of several quantiles arrays of shape (n_quantiles,).
+    best_risk_, best_risk_stderr_, naive_risk_ : float, or ndarray of shape (n_quantiles,)
+        As for `PathRegressor`, where a risk is estimated.
+    estimators_ : list of QuantileLasso
+        The fit of each, if there are several.
+
+    Examples
+    --------
+    Responses whose spread grows with the first feature:
+
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(200, 3))
+    >>> y = X[:, 1] + (0.2 + X[:, 0]) * rng.standard_normal(200)
+    >>> model = sp.QuantileLasso(q=(0.05, 0.5, 0.95), n_alphas=5, random_state=0).fit(X, y)
+    >>> model.coef_.shape, model.predict(X).shape
+    ((3, 3), (200, 3))
+    >>> lower, upper = model.predict_interval([[0.1, 0.5, 0.5], [0.9, 0.5, 0.5]], level=0.9).T
+    >>> narrow, wide = upper - lower
+    >>> bool(wide > 1.5 * narrow)
+    True
+    """
+
+    penalty_class = Lasso
+
+
+class QuantileRidge(QuantileEstimator):
+    """Quantile regression with the ridge penalty, of one quantile or of several.
+
+    Parameters and attributes are those of `QuantileLasso`.
+    """
+
+    penalty_class = Ridge
