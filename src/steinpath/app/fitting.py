@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
@@ -32,6 +33,8 @@ from steinpath.tuning._tuning import Tuning
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
+# Blocks of later rows that are predicted from earlier ones, and the fewest of the latter.
+_TIME_BLOCKS, _FEWEST_EARLIER = 5, 2
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
 _SMALLEST, _LARGEST = 1e-70, 1e70
 
@@ -40,7 +43,7 @@ _SMALLEST, _LARGEST = 1e-70, 1e70
 class FitData:
     """Data that are ready to be fitted: centred, in columns of standard deviation 1.
 
-    Make it with `prepare_data`.
+    Make it with `prepare_data`. `groups` and `cv` are those of `steinpath.tune`.
     """
 
     encoded: Encoded
@@ -53,6 +56,8 @@ class FitData:
     n_alphas: int
     alpha_ratio: float | None
     notes: tuple[str, ...]
+    groups: np.ndarray | None = None
+    cv: TimeSeriesSplit | None = None
 
 
 def prepare_data(
@@ -60,6 +65,7 @@ def prepare_data(
     n_iter: int | None = None,
     n_alphas: int | None = None,
     alpha_ratio: float | None = None,
+    gap: int | None = None,
 ) -> FitData:
     """Make data ready, and say how many iterations and values of alpha to try.
 
@@ -73,10 +79,14 @@ def prepare_data(
         20 by default; fewer of large data.
     alpha_ratio : float, optional
         As ``lam_ratio`` of `steinpath.tune`.
+    gap : int, optional
+        If given, rows are in the order of time, and later ones are predicted from earlier ones,
+        without so many rows in between.
     """
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
+    cv = None if gap is None else _time_split(n, gap)
     size = sum(encoded.X.shape)  # numbers of each iterate
     alphas = n_alphas or max(min(_ALPHAS, _ROOM // size), _FEWEST_ALPHAS)
     notes = []
@@ -111,7 +121,21 @@ def prepare_data(
         n_alphas=alphas,
         alpha_ratio=alpha_ratio,
         notes=tuple(notes),
+        groups=encoded.groups,
+        cv=cv,
     )
+
+
+def _time_split(n: int, gap: int) -> TimeSeriesSplit:
+    """Return blocks of later rows, each to be predicted from the rows before it."""
+    block = n // (_TIME_BLOCKS + 1)
+    most = n - _TIME_BLOCKS * block - _FEWEST_EARLIER
+    if gap > most:
+        raise DataError(
+            f"a gap of {gap} rows leaves fewer than {_FEWEST_EARLIER} of {n} rows before the first "
+            f"of {_TIME_BLOCKS} blocks of later ones; pass --gap {most} or less"
+        )
+    return TimeSeriesSplit(n_splits=_TIME_BLOCKS, gap=gap)
 
 
 def _check_sizes(encoded: Encoded) -> None:
@@ -305,8 +329,13 @@ def fit_model(
         rule=rule,
         rng=seed,
         lam_ratio=data.alpha_ratio,
+        **_dependence(data),
     )
     return Fit(data, spec, tuning)
+
+
+def _dependence(data: FitData) -> dict[str, Any]:
+    return {k: v for k, v in (("groups", data.groups), ("cv", data.cv)) if v is not None}
 
 
 def compare_models(

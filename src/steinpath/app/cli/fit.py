@@ -137,8 +137,13 @@ def _work(
 
 def _data(display: Display, options: dict[str, Any]) -> FitData:
     """Read the file, and make it ready."""
+    if options["group"] is not None and options["time"] is not None:
+        raise click.UsageError("--group and --time cannot be used together; choose one of them")
+    if options["gap"] is not None and options["time"] is None:
+        raise click.UsageError("--gap requires --time: it is a number of rows in the order of time")
     display.begin(f"reading {options['file']}", 0)
-    table, target = read_table(options["file"], options["category"]), options["target"]
+    named = [*options["category"], *filter(None, [options["group"]])]
+    table, target = read_table(options["file"], named), options["target"]
     if target is None:
         names = ", ".join([*map(repr, table.columns)][-20:])
         raise click.UsageError(f"name the column to predict by --target; there are {names}")
@@ -148,9 +153,12 @@ def _data(display: Display, options: dict[str, Any]) -> FitData:
         impute=options["impute"],
         drop=options["drop"],
         categories=options["category"],
+        group=options["group"],
+        time=options["time"],
     )
     n_alphas = options["n_alphas"] or options["strengths"]
-    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"])
+    gap = None if options["time"] is None else options["gap"] or 0
+    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"], gap)
 
 
 def _parameters(options: dict[str, Any]) -> dict[str, float | None]:

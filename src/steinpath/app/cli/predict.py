@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable, with_error
+from steinpath.app.encoding.messages import refuse_unknown
 from steinpath.app.models import Model, load_model
-from steinpath.app.tables import Table, read_table
+from steinpath.app.tables import Table, is_number, read_table
 from steinpath.problem._scoring import CRITERIA
 
 
 @click.command()
 @click.argument("model", type=click.Path())
 @click.argument("file", type=click.Path())
+@click.option(
+    "--keep",
+    metavar="COLUMN",
+    multiple=True,
+    help="Copy this column of FILE, as it is, before the predictions; repeatable.",
+)
 @click.option("--out", type=click.Path(dir_okay=False), help="Write here, not to the screen.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
-def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
+def predict(model: str, file: str, keep: tuple[str, ...], out: str | None, as_json: bool) -> None:
     """Predict the rows of FILE with a MODEL that `fit` or `tune` wrote.
 
     One prediction for each row, in their order. Where FILE has the target as well, the error is
@@ -29,21 +38,83 @@ def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
     """
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
+    keep = _check_kept(keep, ["prediction"])
     fitted = load_model(model)
-    table = read_table(file, fitted.encoding.named)
+    table = read_table(file, fitted.encoding.named, keep)
+    refuse_unknown(table, keep)
     predictions, notes = fitted.predict_table(table)
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
-    if as_json:
-        text = json.dumps({"predictions": predictions.tolist(), "notes": notes}) + "\n"
-    else:
-        text = as_csv(({"prediction": value} for value in predictions.tolist()), "")
+    columns = {"prediction": predictions}
+    text = _json(table, keep, columns, notes) if as_json else _csv(table, keep, columns)
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(Path(out), text)
     if (remark := _remark(fitted, table, predictions)) is not None:
         click.echo(remark, err=True)
+
+
+def _check_kept(keep: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to copy, each once; refuse those that would be there twice."""
+    for name in keep:
+        if name in outputs:
+            raise click.UsageError(
+                f"--keep {name!r}: the output has a column of that name; rename the one of FILE"
+            )
+    return tuple(dict.fromkeys(keep))
+
+
+class _Verbatim:
+    """A text of the file, which `as_csv` writes as it is, but for line ends within it.
+
+    Names in results are changed where a spreadsheet would run them. These texts are those of a file
+    that the user has already, and rows are matched by them.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str | None):
+        self._text = (text or "").replace("\r\n", "\n").replace("\r", "\n")
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> str:
+    """Return CSV with a header: columns of the file as they are, and numbers with all digits."""
+    names = *keep, *columns
+    kept = (map(_Verbatim, table.cells[name]) for name in keep)
+    numbers = (values.tolist() for values in columns.values())
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*kept, *numbers, strict=True))
+    return as_csv(rows, "")
+
+
+def _json(
+    table: Table, keep: Sequence[str], columns: dict[str, np.ndarray], notes: Sequence[str]
+) -> str:
+    """Return one JSON object: columns of the file by name, predictions, notes."""
+    found: dict[str, Any] = {}
+    if keep:
+        found["kept"] = {name: _json_cells(table, name) for name in keep}
+    for name, values in columns.items():
+        found["predictions" if name == "prediction" else name] = values.tolist()
+    return json.dumps(found | {"notes": notes}) + "\n"
+
+
+def _json_cells(table: Table, name: str) -> list[Any]:
+    """Return what a column has in the file: numbers where it holds numbers that are no codes."""
+    cells: list[str | None] = table.cells[name].tolist()
+    if table.columns[name].dtype.kind != "f" or name in table.codes:
+        return cells
+    return [_number(cell) for cell in cells]
+
+
+def _number(cell: str | None) -> int | float | None:
+    if cell is None or not is_number(cell) or not np.isfinite(float(cell)):
+        return None  # of a column of numbers, all others are missing
+    text = cell.strip()
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
 def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
