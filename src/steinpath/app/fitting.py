@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,10 +20,11 @@ from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
 from steinpath.estimators._rows import USUAL_ITERATIONS, enough_precision, prepare_rows
+from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
-from steinpath.risk._estimate import Risk, compare_risks
-from steinpath.risk._methods import StoredPredictions
+from steinpath.risk._after_choice import ChosenRisk, compare_chosen
+from steinpath.risk._estimate import Risk
 from steinpath.tuning._tune import tune
 from steinpath.tuning._tuning import Tuning
 
@@ -160,6 +160,30 @@ _WHY = {
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Rows, and how they are predicted by models that were fitted without them.
+
+    Attributes
+    ----------
+    actual, predicted : ndarray of shape (m,)
+        The target, and its predictions.
+    """
+
+    actual: np.ndarray
+    predicted: np.ndarray
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """What the target is above the predictions."""
+        return self.actual - self.predicted
+
+    @property
+    def median_error(self) -> float:
+        """Median absolute residual."""
+        return float(np.median(np.abs(self.residuals)))
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """What was found for a loss and a penalty.
 
@@ -215,9 +239,29 @@ class Fit:
 
     @property
     def estimate(self) -> tuple[float, float]:
-        """Estimated risk of the choice, and its standard error."""
-        t = self.tuning.best_iter
-        return float(self.risk.values[t]), float(self.risk.stderr[t])
+        """Estimated risk of the chosen model, the choice counted, and its standard error."""
+        return self.tuning.best_risk, self.tuning.best_risk_stderr
+
+    @property
+    def naive(self) -> tuple[float, float]:
+        """Estimated risk at the choice, as if nothing had been chosen, and its standard error."""
+        return self.tuning.naive_risk, self.tuning.naive_risk_stderr
+
+    @property
+    def meaning_of_error(self) -> str:
+        """What ± stands for."""
+        meaning = "± is one standard error"
+        if self.tuning.chosen.method == "fixed":
+            return meaning
+        of = "" if self.spec.penalty == NoPenalty.name else "alpha and of "
+        return f"{meaning}; the choice of {of}the iterate is counted"
+
+    @cached_property
+    def left_out(self) -> LeftOut:
+        """Rows predicted by models that were fitted, and chosen, without them."""
+        chosen, y = self.tuning.chosen, self.data.y.astype(float)
+        level = self.data.level
+        return LeftOut(level + y[chosen.rows], level + np.asarray(chosen.predictions, float))
 
     @property
     def train(self) -> float:
@@ -251,10 +295,21 @@ class Fit:
             )
         return (*found, *self.tuning.warnings)
 
+    @property
+    def intervals(self) -> PredictionIntervals:
+        """What prediction intervals are made of, in units of the features."""
+        data = self.data
+        return self.tuning.intervals.rescaled(data.scale, data.centre, data.level)
+
+    @property
+    def improvement(self) -> float:
+        """By how many percent the estimated risk is below that of a constant prediction."""
+        return 100 * (1 - self.estimate[0] / self.constant_risk) if self.constant_risk else math.nan
+
     @cached_property
     def constant_risk(self) -> float:
-        """Error of the best constant prediction."""
-        y = self.data.y.astype(float)
+        """Error of the best constant prediction, on the rows that were left out."""
+        y = self.left_out.actual
         low, high = float(y.min()), float(y.max())
 
         def risk(constant: float) -> float:
@@ -283,9 +338,9 @@ class Ranked:
     iterate, nonzeros : int
         The iterate, and the number of its coefficients that are not zero.
     risk, stderr : float
-        Its estimated risk, with standard error.
+        Its estimated risk, the choice counted, with standard error.
     behind, behind_stderr : float
-        How much larger that is than the smallest, with standard error.
+        How much larger that is than the smallest, with standard error; both choices are counted.
     still_falls : bool
         Whether the risk still fell when the iterations ended.
     """
@@ -367,15 +422,15 @@ def compare_models(
         All that were finished, the best first.
     """
     best: Fit | None = None
-    found: list[tuple[ModelSpec, float, int, int, bool, Risk]] = []
+    found: list[tuple[ModelSpec, float, int, int, bool, ChosenRisk]] = []
     done = begin(f"comparing {len(specs)} models", len(specs))
     for spec in specs:
         fit = fit_model(data, spec, test_loss, rule, seed)
         stop = done()
         if stop and not fit.is_whole and best is not None:
             break
-        chosen = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
-        found.append((spec, *chosen, _alone(fit.risk)))
+        choice = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
+        found.append((spec, *choice, fit.tuning.chosen))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
         del fit  # while the next one runs, only the best is in memory
@@ -383,8 +438,8 @@ def compare_models(
             break
     assert best is not None
     ranking = []
-    for spec, alpha, t, nonzeros, still_falls, risk in found:
-        behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
+    for spec, alpha, t, nonzeros, still_falls, chosen in found:
+        behind, stderr = compare_chosen(chosen, best.tuning.chosen)
         ranking.append(
             Ranked(
                 spec.loss.label,
@@ -392,31 +447,14 @@ def compare_models(
                 alpha,
                 t,
                 nonzeros,
-                float(risk.values[t]),
-                float(risk.stderr[t]),
+                chosen.value,
+                chosen.stderr,
                 behind,
                 0.0 if spec is best.spec else stderr,
                 still_falls,
             )
         )
     return best, sorted(ranking, key=lambda row: row.risk)
-
-
-def _alone(risk: Risk) -> Risk:
-    """Return a copy for `compare_risks`: without coefficients, and without what ran beside it."""
-    path = risk.path
-    nothing = path.design.zeros(path.n_iter + 1, 0)
-    known = path.y, path.loss, path.penalty, path.algorithm, path.design, path.maps, path.level
-    path = Path(*known, nothing, nothing, nothing, nothing)
-    predictions = risk.predictions.of(slice(0, risk.values.shape[0]))
-    return replace(
-        risk,
-        predictions=StoredPredictions(path, predictions.copy()),
-        audit=copy.deepcopy(risk.audit),
-        interactions=copy.deepcopy(risk.interactions),
-        found=None,
-        left_out=None,
-    )
 
 
 def count_nonzeros(path: Path) -> np.ndarray:

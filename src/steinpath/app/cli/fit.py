@@ -192,7 +192,7 @@ def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
         )
     if fit.risk.audit is not None:
         repair = float(fit.risk.audit.repair[tuning.best_iter])
-        if abs(repair) > fit.estimate[1] / 4:
+        if abs(repair) > fit.naive[1] / 4:
             found.append(
                 f"runs that leave rows out disagreed with the estimate, which was "
                 f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g} for that"
@@ -264,6 +264,7 @@ def _print_fit(console: Console, result: FitResult) -> None:
     for what, value in facts(fit):
         table.add_row(what, value)
     console.print(table)
+    say(console, f"{fit.meaning_of_error}.")
     effects, coef, names = fit.effects, fit.coef, encoded.encoding.feature_names
     largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
@@ -303,7 +304,7 @@ def _print_tuning(console: Console, result: FitResult) -> None:
             behind,
             style="bold" if chosen else None,
         )
-    console.print(f"The best, {result.fit.spec.words}:")
+    console.print(f"The best, {result.fit.spec.words}, by alpha (the choice not counted):")
     console.print(table)
     if not tuning.settled.all():
         console.print("Values of alpha without a difference were screened out.")
@@ -329,6 +330,7 @@ def _print_ranks(console: Console, result: FitResult) -> None:
             style=None if k else "bold",
         )
     console.print(table)
+    say(console, f"{fit.meaning_of_error}.")
 
 
 def _print_notes(console: Console, result: FitResult) -> None:

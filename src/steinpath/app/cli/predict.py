@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable, with_error
+from steinpath.app.cli.options import Finite
 from steinpath.app.encoding.messages import refuse_unknown
 from steinpath.app.models import Model, load_model
 from steinpath.app.tables import Table, is_number, read_table
@@ -28,17 +29,31 @@ from steinpath.problem._scoring import CRITERIA
     multiple=True,
     help="Copy this column of FILE, as it is, before the predictions; repeatable.",
 )
+@click.option(
+    "--interval",
+    metavar="LEVEL",
+    type=Finite(0, 1, min_open=True, max_open=True),
+    help="Write prediction intervals, too, that hold this share of new rows, such as 0.9.",
+)
 @click.option("--out", type=click.Path(dir_okay=False), help="Write here, not to the screen.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
-def predict(model: str, file: str, keep: tuple[str, ...], out: str | None, as_json: bool) -> None:
+def predict(
+    model: str,
+    file: str,
+    keep: tuple[str, ...],
+    interval: float | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
     """Predict the rows of FILE with a MODEL that `fit` or `tune` wrote.
 
     One prediction for each row, in their order. Where FILE has the target as well, the error is
-    compared with the expected one.
+    compared with the expected one, and with --interval, the share of rows inside is counted.
     """
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
-    keep = _check_kept(keep, ["prediction"])
+    bounds = [] if interval is None else ["lower", "upper"]
+    keep = _check_kept(keep, ["prediction", *bounds])
     fitted = load_model(model)
     table = read_table(file, fitted.encoding.named, keep)
     refuse_unknown(table, keep)
@@ -46,12 +61,15 @@ def predict(model: str, file: str, keep: tuple[str, ...], out: str | None, as_js
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
     columns = {"prediction": predictions}
+    if interval is not None:
+        ends, _ = fitted.predict_table_interval(table, interval)
+        columns |= dict(zip(bounds, ends.T, strict=True))
     text = _json(table, keep, columns, notes) if as_json else _csv(table, keep, columns)
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(Path(out), text)
-    if (remark := _remark(fitted, table, predictions)) is not None:
+    for remark in _remarks(fitted, table, columns, interval):
         click.echo(remark, err=True)
 
 
@@ -117,19 +135,28 @@ def _number(cell: str | None) -> int | float | None:
     return int(text) if text.lstrip("+-").isdecimal() else float(text)
 
 
-def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
+def _remarks(
+    model: Model, table: Table, columns: dict[str, np.ndarray], level: float | None
+) -> Iterator[str]:
     """Compare the error on these rows with the expected one, where the target is known."""
     y, choice = table.columns.get(model.encoding.target), model.choice
     if y is None or y.dtype.kind != "f":
-        return None
+        return
     known = np.isfinite(y)
     if not known.any():
-        return None
+        return
+    y, columns = y[known], {name: values[known] for name, values in columns.items()}
     criterion = CRITERIA[choice.test_loss](choice.test_parameter)
     with np.errstate(over="ignore"):  # squares of targets that are far off
-        error = float(criterion(y[known], predictions[known]).mean())
+        error = float(criterion(y, columns["prediction"]).mean())
     found = f"{error:.4g}" if np.isfinite(error) else "too large for a number"
-    return (
-        f"mean {criterion.words} on these {known.sum()} rows: {found}; expected on new "
+    yield (
+        f"mean {criterion.words} on these {len(y)} rows: {found}; expected on new "
         f"ones: {with_error(choice.risk, choice.stderr)}"
     )
+    if level is not None:
+        inside = int(np.sum((columns["lower"] <= y) & (y <= columns["upper"])))
+        yield (
+            f"inside their {100 * level:g}% intervals: {inside} of these {len(y)} rows "
+            f"({100 * inside / len(y):.1f}%)"
+        )
