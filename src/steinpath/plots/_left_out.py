@@ -101,7 +101,7 @@ def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
         axes.axvspan(q25, q75, color=BLUE, alpha=0.2, lw=0, label="central 50%")
         edges = np.linspace(low, high, bars + 1).tolist()
         axes.hist(np.clip(residuals, low, high), edges, color=BLUE, alpha=0.75, rwidth=0.92)
-        axes.axvline(middle, color=ORANGE, lw=1.2, label=f"median {middle:.3g}")
+        axes.axvline(middle, color=ORANGE, lw=1.2, label=f"median {middle:.3g}".replace("-", "−"))
         axes.set(xlim=(low, high), xlabel="actual − predicted, the row left out", ylabel="rows")
         if count:
             note(axes, f"{count} of {len(residuals)} outside, in the first and the last bar")
@@ -121,7 +121,7 @@ def _frame_of(values: np.ndarray) -> tuple[float, float]:
     """Return the range to show: all values, unless a few are far from the rest."""
     low, high = float(values.min()), float(values.max())
     usual = np.quantile(values, [0.02, 0.98])
-    reach = float(usual[1] - usual[0]) / 2
+    reach = float(usual[1] - usual[0]) / 4
     low, high = max(low, float(usual[0]) - reach), min(high, float(usual[1]) + reach)
     margin = 0.04 * (high - low) or abs(high) or 1.0
     return low - margin, high + margin

@@ -38,6 +38,13 @@ _TIME = (
     "from earlier ones only; the earliest rows, for which there are none, were not predicted."
 )
 
+# How the choice of alpha and of the iterate is counted; see `ChosenRisk.method`.
+_COUNTED_BY = {
+    "nested": "nested folds",
+    "bootstrap": "bootstrap of the choice",
+    "fixed": "no choice",
+}
+
 
 def build_content(
     fit: Fit,
@@ -90,6 +97,7 @@ def build_content(
             ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
             ("seed", str(seed)),
             ("risk estimated by", fit.risk.method),
+            ("choice counted by", _COUNTED_BY[fit.tuning.chosen.method]),
         ),
         unlisted_columns=encoded.n_columns - len(encoded.summaries),
         unlisted_coefficients=fit.nonzeros - len(listed),

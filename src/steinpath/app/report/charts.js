@@ -218,7 +218,7 @@ const finitePairs = (first, second) =>
 function frameOf(values) {
   const [low, high] = [least(values) ?? 0, most(values) ?? 1];
   const [from, to] = [quantile(values, 0.02) ?? 0, quantile(values, 0.98) ?? 1];
-  const reach = (to - from) / 2;
+  const reach = (to - from) / 4;
   const [bottom, top] = [Math.max(low, from - reach), Math.min(high, to + reach)];
   const pad = 0.04 * (top - bottom) || Math.abs(top) || 1;
   return [bottom - pad, top + pad];
