@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +25,7 @@ from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
 from steinpath.risk._after_choice import ChosenRisk, compare_chosen
 from steinpath.risk._estimate import Risk
+from steinpath.risk._leave_out import LeftOutModels
 from steinpath.tuning._tune import tune
 from steinpath.tuning._tuning import Tuning
 
@@ -175,7 +176,7 @@ class LeftOut:
     @property
     def residuals(self) -> np.ndarray:
         """What the target is above the predictions."""
-        return self.actual - self.predicted
+        return np.asarray(self.actual - self.predicted)
 
     @property
     def median_error(self) -> float:
@@ -384,13 +385,12 @@ def fit_model(
         rule=rule,
         rng=seed,
         lam_ratio=data.alpha_ratio,
-        **_dependence(data),
+        groups=data.groups,
+        cv=data.cv,
     )
+    begin("leaving rows out to count the choice", 0)
+    tuning.chosen  # noqa: B018  (computed here, while that is shown, and then kept)
     return Fit(data, spec, tuning)
-
-
-def _dependence(data: FitData) -> dict[str, Any]:
-    return {k: v for k, v in (("groups", data.groups), ("cv", data.cv)) if v is not None}
 
 
 def compare_models(
@@ -430,7 +430,7 @@ def compare_models(
         if stop and not fit.is_whole and best is not None:
             break
         choice = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
-        found.append((spec, *choice, fit.tuning.chosen))
+        found.append((spec, *choice, _without_models(fit.tuning.chosen)))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
         del fit  # while the next one runs, only the best is in memory
@@ -439,7 +439,7 @@ def compare_models(
     assert best is not None
     ranking = []
     for spec, alpha, t, nonzeros, still_falls, chosen in found:
-        behind, stderr = compare_chosen(chosen, best.tuning.chosen)
+        behind, stderr = compare_chosen(*_on_the_same_rows(chosen, best.tuning.chosen))
         ranking.append(
             Ranked(
                 spec.loss.label,
@@ -455,6 +455,33 @@ def compare_models(
             )
         )
     return best, sorted(ranking, key=lambda row: row.risk)
+
+
+def _without_models(chosen: ChosenRisk) -> ChosenRisk:
+    """Return a copy for `compare_chosen`, without the coefficients of models."""
+    nothing = np.zeros((0, 0))
+    return replace(chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
+
+
+def _on_the_same_rows(first: ChosenRisk, second: ChosenRisk) -> tuple[ChosenRisk, ChosenRisk]:
+    """Return both with the losses of the rows that both left out.
+
+    Of time series, nested splits leave out fewer rows than others.
+    """
+    if np.array_equal(first.rows, second.rows):
+        return first, second
+    rows, *places = np.intersect1d(first.rows, second.rows, return_indices=True)
+    one, other = (
+        replace(
+            each,
+            rows=rows,
+            losses=each.losses[at],
+            predictions=each.predictions[at],
+            interactions=None,
+        )
+        for each, at in zip((first, second), places, strict=True)
+    )
+    return one, other
 
 
 def count_nonzeros(path: Path) -> np.ndarray:

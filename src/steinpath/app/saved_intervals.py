@@ -28,12 +28,15 @@ def for_file(intervals: PredictionIntervals) -> PredictionIntervals | None:
     intervals : PredictionIntervals
         In units of the features.
     """
-    folds, _ = intervals.coef.shape
-    if intervals.coef.size > _MOST_COEFFICIENTS or 4 * folds > _MOST_RESIDUALS:
+    folds, few = len(intervals.coef), len(intervals.residuals) <= _MOST_RESIDUALS
+    if intervals.coef.size > _MOST_COEFFICIENTS:
         return None
     if np.count_nonzero(intervals.coef) > _MOST_NONZEROS:
         return None
-    return intervals.thinned(_MOST_RESIDUALS)
+    if few:
+        return intervals
+    # of fewer than four for each fold, not even the largest would be kept
+    return intervals.thinned(_MOST_RESIDUALS) if 4 * folds <= _MOST_RESIDUALS else None
 
 
 def to_json(intervals: PredictionIntervals) -> dict[str, Any]:

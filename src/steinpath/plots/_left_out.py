@@ -13,7 +13,7 @@ from steinpath.plots._style import drawing_on, note, open_frame, place_legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from steinpath._tuning import Tuning
+    from steinpath.tuning._tuning import Tuning
 
 #: Shares of the rows that the median and the central 50 and 90 percent of residuals are between.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -113,7 +113,7 @@ def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
 def _left_out(tuning: Tuning) -> tuple[np.ndarray, np.ndarray]:
     """Return the responses of the rows that were left out, and their predictions."""
     chosen = tuning.chosen
-    actual = np.asarray(to_numpy(tuning.path.response), float)[chosen.rows]
+    actual = np.asarray(to_numpy(tuning.path.y), float)[chosen.rows]
     return actual, np.asarray(to_numpy(chosen.predictions), float)
 
 

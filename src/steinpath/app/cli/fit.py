@@ -330,7 +330,8 @@ def _print_ranks(console: Console, result: FitResult) -> None:
             style=None if k else "bold",
         )
     console.print(table)
-    say(console, f"{fit.meaning_of_error}.")
+    among = "; that of a loss and a penalty is not" if len(result.ranking) > 1 else ""
+    say(console, f"{fit.meaning_of_error}{among}.")
 
 
 def _print_notes(console: Console, result: FitResult) -> None:
