@@ -1,6 +1,7 @@
 """Fits to data of a file, several losses compared."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ import pytest
 import steinpath as sp
 from steinpath._support.printing import with_error
 from steinpath.app.encoding import encode
-from steinpath.app.fitting import compare_models, fit_model, prepare_data
+from steinpath.app.fitting import _on_the_same_rows, compare_models, fit_model, prepare_data
 from steinpath.app.model_spec import ModelSpec, make_criterion
 from steinpath.app.report.build import build_charts, build_content
 from steinpath.app.tables import as_table
 from steinpath.problem._scoring import CRITERIA
 from steinpath.problem._spread import robust_spread
+from steinpath.risk._after_choice import compare_chosen
 
 
 def rows(n=150, p=6, seed=0, noise="t2"):
@@ -64,7 +66,7 @@ def test_the_training_error_is_that_of_the_predictions():
     charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
     np.testing.assert_allclose(charts.raw, residuals, rtol=1e-9, atol=1e-9)
     assert fit.risk.method == "loo"  # folds have a correction of their mean beside
-    assert np.abs(charts.corrected).mean() == pytest.approx(fit.estimate[0], rel=1e-9)
+    assert np.abs(charts.corrected).mean() == pytest.approx(fit.naive[0], rel=1e-9)
 
 
 def test_many_rows_leave_room_for_fewer_values_of_alpha():
@@ -160,7 +162,10 @@ def test_content_is_what_was_found():
     charts = content.charts
     k, shown = charts.chosen
     assert charts.iterates[shown] == t
-    assert charts.risk[k][shown] == pytest.approx(fit.estimate[0])
+    assert charts.risk[k][shown] == pytest.approx(fit.naive[0])
+    assert with_error(*fit.naive) in charts.at_the_choice
+    assert with_error(*fit.estimate) in charts.at_the_choice
+    assert dict(content.provenance)["choice counted by"] == "nested folds"
     assert charts.alphas == tuple(sorted(charts.alphas, reverse=True))
     assert charts.nonzeros[k][shown] == fit.nonzeros
     assert ("seed", "3") in content.provenance
@@ -188,3 +193,122 @@ def test_very_many_iterates_are_thinned():
 )
 def test_numbers_have_the_digits_of_their_error(value, stderr, said):
     assert with_error(value, stderr) == said
+
+
+# ------------------------------------------------------------------------------------------------
+# Rows left out
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_estimate_is_the_honest_one():
+    fit = fit_model(data(), spec())
+    tuning = fit.tuning
+    assert fit.estimate == (tuning.best_risk, tuning.best_risk_stderr)
+    assert fit.naive == (tuning.risk[tuning.best], tuning.stderr[tuning.best])
+
+
+def test_rows_left_out_are_in_units_of_the_target():
+    """Moving and scaling the target moves and scales what is said of left-out rows."""
+    columns = rows()
+    fit = fit_model(data(columns), spec())
+    other = fit_model(data(columns | {"y": 1e3 * columns["y"] + 1e6}), spec())
+    np.testing.assert_allclose(fit.left_out.actual, columns["y"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose((other.left_out.actual - 1e6) / 1e3, columns["y"], atol=1e-6)
+    residuals = fit.left_out.residuals
+    np.testing.assert_allclose(other.left_out.residuals / 1e3, residuals, rtol=1e-4, atol=1e-5)
+    assert fit.left_out.median_error == np.median(np.abs(residuals))
+    assert other.improvement == pytest.approx(fit.improvement, rel=1e-5)
+
+
+def test_left_out_predictions_are_by_models_that_did_not_see_the_row():
+    """A gross error in one row does not move its own prediction, as it would a fit by squares."""
+    columns = rows()
+    row = 17
+    changed = columns | {"y": columns["y"] + 1e4 * (np.arange(150) == row)}
+    fits = [fit_model(data(each, n_alphas=3), spec("squared")) for each in (columns, changed)]
+    left_out = [fit.left_out.predicted[row] for fit in fits]
+    fitted = [fit.intercept + fit.coef @ fit.data.encoded.X[row] for fit in fits]
+    assert abs(fitted[1] - fitted[0]) > 10
+    assert abs(left_out[1] - left_out[0]) < 0.2 * abs(fitted[1] - fitted[0])
+
+
+def test_the_constant_is_the_best_on_the_rows_that_were_left_out():
+    columns = rows() | {"t": np.arange(150.0)}
+    columns["y"] = columns["y"] + 5 * (np.arange(150) < 25)  # which are never left out
+    encoded = encode(as_table(columns), "y", time="t")
+    fit = fit_model(prepare_data(encoded, 30, 3, gap=0), spec())
+    chosen = fit.tuning.chosen
+    assert chosen.rows.min() >= 25
+    y = columns["y"][chosen.rows]
+    np.testing.assert_allclose(fit.left_out.actual, y)
+    assert fit.constant_risk == pytest.approx(np.abs(y - np.median(y)).mean(), rel=1e-6)
+    assert fit.improvement == pytest.approx(100 * (1 - fit.estimate[0] / fit.constant_risk))
+
+
+def test_intervals_are_in_units_of_the_features():
+    columns = {**rows(), "x0": 1e3 + 50 * rows()["x0"]}
+    fit = fit_model(data(columns), spec())
+    X = fit.data.encoded.X
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = fit.tuning.predict_interval(standard, 0.8) + fit.data.level
+    np.testing.assert_allclose(fit.intervals.interval(X, 0.8), expected, rtol=1e-6)
+
+
+def test_charts_have_quantiles_of_all_rows_and_points_of_some(monkeypatch):
+    fit = fit_model(data(), spec())
+    monkeypatch.setattr("steinpath.app.report.build._MOST_ROWS", 40)
+    charts = build_charts(fit, fit.data.encoded.encoding.feature_names)
+    assert len(charts.actual) == len(charts.predicted) == 40
+    assert charts.left_out_rows == 150
+    shares = [0.05, 0.25, 0.5, 0.75, 0.95]
+    np.testing.assert_allclose(charts.quantiles, np.quantile(fit.left_out.residuals, shares))
+    pairs = set(zip(fit.left_out.actual, fit.left_out.predicted, strict=True))
+    assert set(zip(charts.actual, charts.predicted, strict=True)) <= pairs
+
+
+@pytest.mark.parametrize(
+    ("penalty", "said"),
+    [
+        ("lasso", "± is one standard error; the choice of alpha and of the iterate is counted"),
+        ("none", "± is one standard error; the choice of the iterate is counted"),
+    ],
+)
+def test_what_is_counted_is_what_was_chosen(penalty, said):
+    assert fit_model(data(), spec(penalty=penalty)).meaning_of_error == said
+
+
+def test_ranks_of_a_time_series_are_compared_on_the_rows_that_all_left_out():
+    """Splits whose choice is not made again leave out the first block, too."""
+    encoded = encode(as_table(rows() | {"t": np.arange(150.0)}), "y", time="t")
+    prepared = prepare_data(encoded, 30, 3, gap=2)
+    first, second = (fit_model(prepared, spec(loss)).tuning.chosen for loss in ("lad", "squared"))
+    some = np.arange(20, len(first.rows))
+    fewer = replace(first, rows=first.rows[some], losses=first.losses[some],
+                    predictions=first.predictions[some], interactions=None)  # fmt: skip
+    one, other = _on_the_same_rows(fewer, second)
+    np.testing.assert_array_equal(one.rows, other.rows)
+    np.testing.assert_array_equal(other.losses, second.losses[some])
+    assert compare_chosen(one, other)[1] > 0
+    same = _on_the_same_rows(first, second)
+    assert same == (first, second)
+
+
+def test_groups_and_splits_are_handed_on():
+    columns = rows() | {"site": np.arange(150) % 30, "t": np.arange(150.0)}
+    by_group = fit_model(
+        prepare_data(encode(as_table(columns), "y", group="site", drop=["t"]), 20, 3), spec()
+    )
+    folds = by_group.tuning.chosen.splits.fold
+    for site in range(30):
+        assert len(set(folds[columns["site"] == site])) == 1
+    assert (
+        "Groups are independent"
+        in build_content(by_group, file="", command="", seed=0).assumptions[1]
+    )
+    by_time = fit_model(
+        prepare_data(encode(as_table(columns), "y", time="t", drop=["site"]), 20, 3, gap=3), spec()
+    )
+    splits = by_time.tuning.chosen.splits
+    for train, test in zip(splits.train.T, splits.test.T, strict=True):
+        assert np.flatnonzero(train).max() + 3 < np.flatnonzero(test).min()
+    assert "earlier ones only" in build_content(by_time, file="", command="", seed=0).assumptions[0]

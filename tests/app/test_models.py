@@ -1,6 +1,7 @@
 """Models in files."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 import steinpath as sp
 from steinpath.app.encoding import Column, Encoding
 from steinpath.app.models import Choice
+from steinpath.app.saved_intervals import for_file
 from steinpath.app.tables import DataError
+from steinpath.inference._prediction_intervals import PredictionIntervals
 
 CHOICE = Choice("lad", "lasso", {"gamma": 3.0}, 0.1, 7, 300, "absolute", 0.0, 1.5, 0.1, 1.4, 200)
 
@@ -85,6 +88,103 @@ def test_predictions_that_overflow_are_refused(model):
 def test_arrays_have_no_names(model):
     with pytest.raises(TypeError, match="data frame"):
         model.predict(np.zeros((2, 5)))
+
+
+# ------------------------------------------------------------------------------------------------
+# Prediction intervals
+# ------------------------------------------------------------------------------------------------
+
+
+def intervals_of(n=90, p=5, folds=3, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    coef = rng.standard_normal((folds, p)) * (rng.random((folds, p)) < 0.6)
+    return PredictionIntervals(
+        coef, rng.standard_normal(folds), rng.integers(0, folds, n), rng.standard_t(2, n), **options
+    )
+
+
+NEW = {"town": ["A", "B", "A"], "größe": [1.0, 2.0, -3.0], "new": ["yes", "no", "no"]}
+X_NEW = np.array([[1.0, 1, 0, 0, 1], [2.0, 0, 1, 0, 0], [-3.0, 1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_intervals_are_those_of_cross_conformal_prediction(model, level, tmp_path):
+    """By the formula: order statistics over rows of fold predictions less or plus residuals."""
+    kept = intervals_of()
+    replace(model, intervals=kept).save(tmp_path / "m.json")
+    bounds = sp.load_model(tmp_path / "m.json").predict_interval(NEW, level)
+    predictions = X_NEW @ kept.coef.T + kept.intercept
+    rank = math.floor(round((1 - level) * (len(kept.fold) + 1), 9))
+    for k in range(3):
+        centres, sizes = predictions[k, kept.fold], np.abs(kept.residuals)
+        lower, upper = np.sort(centres - sizes)[rank - 1], np.sort(centres + sizes)[-rank]
+        np.testing.assert_allclose(bounds[k], [lower, upper], rtol=1e-12)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("centred", [False, True])
+def test_intervals_are_the_same_after_saving(model, symmetric, centred, tmp_path):
+    centre = (np.array([0.0, 1.0, 0.0, 0.0, 2.0]), 3.0) if centred else None
+    before = replace(model, intervals=intervals_of(symmetric=symmetric, model=centre))
+    before.save(tmp_path / "m.json")
+    after = sp.load_model(tmp_path / "m.json")
+    assert after.intervals.symmetric == symmetric
+    np.testing.assert_array_equal(
+        after.predict_interval(NEW, 0.8), before.predict_interval(NEW, 0.8)
+    )
+    after.save(tmp_path / "n.json")
+    assert (tmp_path / "n.json").read_bytes() == (tmp_path / "m.json").read_bytes()
+
+
+def test_a_model_saved_without_intervals_says_how_to_get_them(model, tmp_path):
+    model.save(tmp_path / "m.json")
+    assert '"intervals"' not in (tmp_path / "m.json").read_text(encoding="utf-8")
+    again = sp.load_model(tmp_path / "m.json")
+    assert again.intervals is None
+    with pytest.raises(DataError, match=r"saved without prediction intervals.* `steinpath fit`"):
+        again.predict_interval(NEW)
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [(0.0, "level"), (1.0, "level"), (np.nan, "level"), ("a", "level"), (0.999, "highest")],
+)
+def test_levels_that_are_none(model, level, said):
+    with pytest.raises(DataError, match=said):
+        replace(model, intervals=intervals_of()).predict_interval(NEW, level)
+
+
+def test_intervals_of_numbers_that_are_too_large_name_the_row(model):
+    large = NEW | {"größe": [1.0, 1.7e308, 1.0]}
+    steep = PredictionIntervals(np.full((1, 5), 9.0), np.zeros(1), np.zeros(9, int), np.ones(9))
+    with pytest.raises(DataError, match="row 2 are too large"):
+        replace(model, intervals=steep).predict_interval(large, 0.5)
+
+
+def test_a_file_keeps_a_bounded_number_of_residuals_and_no_zeros(model, tmp_path):
+    many = intervals_of(n=50_000)
+    kept = for_file(many)
+    assert len(kept.residuals) <= 2000
+    replace(model, intervals=kept).save(tmp_path / "m.json")
+    assert (tmp_path / "m.json").stat().st_size < 100_000
+    found = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))["intervals"]["folds"]
+    assert sum(len(fold["residuals"]) for fold in found) == len(kept.residuals)
+    assert [len(fold["coef"]) for fold in found] == np.count_nonzero(many.coef, axis=1).tolist()
+    # conservative, and close to those of all residuals
+    X = np.random.default_rng(0).standard_normal((50, 5))
+    whole, thin = many.interval(X, 0.9), kept.interval(X, 0.9)
+    assert (thin[:, 0] <= whole[:, 0]).all()
+    assert (thin[:, 1] >= whole[:, 1]).all()
+    np.testing.assert_allclose(thin, whole, atol=0.1 * np.ptp(whole, axis=1).mean())
+
+
+def test_intervals_too_large_for_a_file_are_left_out():
+    fold, residuals = np.arange(10) % 2, np.ones(10)
+    large = PredictionIntervals(np.ones((2, 500_001)), np.zeros(2), fold, residuals)
+    assert for_file(large) is None
+    sparse = np.zeros((2, 500_001))
+    sparse[:, ::2] = 1.0
+    assert for_file(PredictionIntervals(sparse, np.zeros(2), fold, residuals)) is not None
 
 
 def change(key, value):

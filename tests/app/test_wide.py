@@ -9,13 +9,13 @@ import pytest
 from steinpath.app import fitting
 from steinpath.app.cli.outputs import make_model
 from steinpath.app.encoding import encode
-from steinpath.app.fitting import Fit, _alone, compare_models, fit_model, prepare_data
+from steinpath.app.fitting import Fit, _without_models, compare_models, fit_model, prepare_data
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.report.build import build_content
 from steinpath.app.report.page import render
 from steinpath.app.tables import Table, read_table
 from steinpath.plots._coefficients import largest_sizes
-from steinpath.risk._estimate import compare_risks
+from steinpath.risk._after_choice import compare_chosen
 
 ROWS = 30
 # Bytes that a cell of a text file may take while it is read (a Python string, and its place in a
@@ -108,9 +108,11 @@ def test_the_report_makes_no_copy_of_the_path(fit):
 
 
 def test_models_that_are_compared_keep_no_coefficients(fit):
-    kept = _alone(fit.risk)
-    assert kept.path.iterates.size == kept.path.etas.size == 0
-    assert compare_risks(kept, 2, fit.risk, 4) == compare_risks(fit.risk, 2, fit.risk, 4)
+    chosen = fit.tuning.chosen
+    kept = _without_models(chosen)
+    assert kept.models.coef.size == kept.models.predictions.size == 0
+    other = wide_fit(4000, n_iter=10).tuning.chosen
+    assert compare_chosen(kept, other) == compare_chosen(chosen, other)
     specs = [ModelSpec.from_names("lad", each, fit.data.encoded.y) for each in ("ridge", "lasso")]
     _, ranking = compare_models(fit.data, specs, "absolute")
     assert ranking[0].behind == 0 <= ranking[1].behind

@@ -13,6 +13,7 @@ import steinpath as sp
 from steinpath.app.encoding import Column, Encoding
 from steinpath.app.models import Choice, _read_json
 from steinpath.app.tables import DataError
+from steinpath.inference._prediction_intervals import PredictionIntervals
 
 COLUMNS = (
     Column("größe", "number", fill=1.5),
@@ -20,6 +21,13 @@ COLUMNS = (
     Column("new", "yes or no", ("no", "yes"), "no"),
 )
 CHOICE = Choice("lad", "lasso", {"gamma": 3.0}, 0.1, 7, 300, "absolute", 0.0, 1.5, 0.1, 1.4, 200)
+INTERVALS = PredictionIntervals(
+    coef=np.array([[2.0, 0.0, 21.0, 30.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0]]),
+    intercept=np.array([99.0, 101.0]),
+    fold=np.array([0, 0, 0, 1]),
+    residuals=np.array([1.5, -0.25, 0.75, -2.5]),
+    model=(np.array([1.0, 0.0, 0.0, 0.0, 4.5]), 98.0),
+)
 MODEL = sp.Model(
     Encoding("price", COLUMNS),
     np.array([2.0, 10.0, 20.0, 30.0, 0.5]),
@@ -27,7 +35,9 @@ MODEL = sp.Model(
     CHOICE,
     ("few rows",),
     "0.1",
+    INTERVALS,
 )
+ROWS = {"größe": [1.0, 2.0], "town": ["A", "B"], "new": ["no", "yes"]}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +66,7 @@ def refused(tmp_path):
 
 
 def test_cut_off_after_any_byte(whole, refused):
-    assert whole.endswith(b"}\n}\n")  # without the last line end, all is there
+    assert whole.endswith(b"]\n }\n}\n")  # without the last line end, all is there
     for size in range(len(whole) - 1):
         assert "is not JSON, or has been cut off" in refused(whole[:size])
 
@@ -116,6 +126,9 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
             assert isinstance(model.steinpath_version, str)
             assert np.isfinite(model.coef).all()
             assert repr(model)
+            if model.intervals is not None:
+                bounds = model.predict_interval(ROWS, 0.5)
+                assert (bounds[:, 0] <= bounds[:, 1]).all()
             model.save(file)
             assert sp.load_model(file).choice == model.choice
     texts = {repr(value) for value in ANYTHING if isinstance(value, str) and value}
@@ -123,7 +136,10 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
         if value in texts:
             assert path in FREE_TEXTS
     lengths = {path for path, value in taken if value in ("[]", "{}", "['a']")}
-    assert lengths == {("parameters",), ("warnings",), ("columns", 0, "levels")}
+    # a fold may have no residuals after thinning, and the second one has no coefficients
+    folds = {("intervals", "folds", k, "residuals") for k in (0, 1)}
+    folds |= {("intervals", "folds", 1, name) for name in ("index", "coef")}
+    assert lengths == {("parameters",), ("warnings",), ("columns", 0, "levels")} | folds
 
 
 @pytest.mark.parametrize(
@@ -145,12 +161,49 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
         (b'"0.1"', b"{}", "not a text"),
         (b'"gamma": 3.0', b'"gamma": ' + b"[" * 100_000, "not JSON"),
         (b"{", b"\xef\xbb\xbf{", "not JSON"),
+        (b"-2.5", b"NaN", "NaN is no number"),
+        (b"-2.5", b"1e999", "'residuals' is not a number"),
+        (b'"scores": "absolute"', b'"scores": "squared"', "'scores' are none of absolute, signed"),
+        (b'"scores": "absolute",', b"", "must have 'scores', 'model', 'folds' and nothing else"),
+        (b'"residuals": [', b'"residuals": [], "fold": [', "and nothing else"),
     ],
-    ids=range(16),
+    ids=range(21),
 )
 def test_changes_that_json_allows(whole, refused, old, new, said):
     assert old in whole
     assert said in refused(whole.replace(old, new, 1))
+
+
+FOLD = {"intercept": 0.0, "index": [0, 2], "coef": [1.0, 2.0], "residuals": [0.5]}
+
+
+@pytest.mark.parametrize(
+    ("folds", "said"),
+    [
+        ([], "no folds"),
+        ([FOLD | {"index": [0]}], "not of the same length"),
+        ([FOLD | {"coef": [1.0, 2.0, 3.0]}], "not of the same length"),
+        ([FOLD | {"index": [0, 5]}], "from 0 to 4 at most"),
+        ([FOLD | {"index": [0, 10**12]}], "from 0 to 4 at most"),
+        ([FOLD | {"index": [2, 0]}], "must increase"),
+        ([FOLD | {"index": [2, 2]}], "must increase"),
+        ([FOLD | {"index": [-1, 2]}], "'index' is not a whole number"),
+        ([FOLD | {"index": [0.0, 2]}], "'index' is not a whole number"),
+        ([FOLD | {"residuals": []}], "have no 'residuals'"),
+        ([FOLD | {"residuals": {"0": 0.5}}], "'residuals' is not a list"),
+        ([FOLD, [1, 2]], "a fold must have"),
+        ([FOLD | {"residuals": []}] * 7_000_000, "no folds, or too many"),
+    ],
+    ids=range(13),
+)
+def test_intervals_that_are_none(whole, refused, folds, said):
+    found = json.loads(whole)
+    if len(folds) > 10**6:  # zeros take little room in a file, and much in memory
+        text = json.dumps(found | {"intervals": found["intervals"] | {"folds": ["@"]}})
+        content = text.replace('"@"', ",".join(["0"] * len(folds)))
+    else:
+        content = json.dumps(found | {"intervals": found["intervals"] | {"folds": folds}})
+    assert said in refused(content.encode())
 
 
 def test_names_are_names(whole, tmp_path):

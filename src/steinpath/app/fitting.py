@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
@@ -20,10 +20,12 @@ from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
 from steinpath.estimators._rows import USUAL_ITERATIONS, enough_precision, prepare_rows
+from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
-from steinpath.risk._estimate import Risk, compare_risks
-from steinpath.risk._methods import StoredPredictions
+from steinpath.risk._after_choice import ChosenRisk, compare_chosen
+from steinpath.risk._estimate import Risk
+from steinpath.risk._leave_out import LeftOutModels
 from steinpath.tuning._tune import tune
 from steinpath.tuning._tuning import Tuning
 
@@ -32,6 +34,8 @@ from steinpath.tuning._tuning import Tuning
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
+# Blocks of later rows that are predicted from earlier ones, and the fewest of the latter.
+_TIME_BLOCKS, _FEWEST_EARLIER = 5, 2
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
 _SMALLEST, _LARGEST = 1e-70, 1e70
 
@@ -40,7 +44,7 @@ _SMALLEST, _LARGEST = 1e-70, 1e70
 class FitData:
     """Data that are ready to be fitted: centred, in columns of standard deviation 1.
 
-    Make it with `prepare_data`.
+    Make it with `prepare_data`. `groups` and `cv` are those of `steinpath.tune`.
     """
 
     encoded: Encoded
@@ -53,6 +57,8 @@ class FitData:
     n_alphas: int
     alpha_ratio: float | None
     notes: tuple[str, ...]
+    groups: np.ndarray | None = None
+    cv: TimeSeriesSplit | None = None
 
 
 def prepare_data(
@@ -60,6 +66,7 @@ def prepare_data(
     n_iter: int | None = None,
     n_alphas: int | None = None,
     alpha_ratio: float | None = None,
+    gap: int | None = None,
 ) -> FitData:
     """Make data ready, and say how many iterations and values of alpha to try.
 
@@ -73,10 +80,14 @@ def prepare_data(
         20 by default; fewer of large data.
     alpha_ratio : float, optional
         As ``lam_ratio`` of `steinpath.tune`.
+    gap : int, optional
+        If given, rows are in the order of time, and later ones are predicted from earlier ones,
+        without so many rows in between.
     """
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
+    cv = None if gap is None else _time_split(n, gap)
     size = sum(encoded.X.shape)  # numbers of each iterate
     alphas = n_alphas or max(min(_ALPHAS, _ROOM // size), _FEWEST_ALPHAS)
     notes = []
@@ -111,7 +122,21 @@ def prepare_data(
         n_alphas=alphas,
         alpha_ratio=alpha_ratio,
         notes=tuple(notes),
+        groups=encoded.groups,
+        cv=cv,
     )
+
+
+def _time_split(n: int, gap: int) -> TimeSeriesSplit:
+    """Return blocks of later rows, each to be predicted from the rows before it."""
+    block = n // (_TIME_BLOCKS + 1)
+    most = n - _TIME_BLOCKS * block - _FEWEST_EARLIER
+    if gap > most:
+        raise DataError(
+            f"a gap of {gap} rows leaves fewer than {_FEWEST_EARLIER} of {n} rows before the first "
+            f"of {_TIME_BLOCKS} blocks of later ones; pass --gap {most} or less"
+        )
+    return TimeSeriesSplit(n_splits=_TIME_BLOCKS, gap=gap)
 
 
 def _check_sizes(encoded: Encoded) -> None:
@@ -133,6 +158,30 @@ _WHY = {
     "n_iter": "as given by --iters",
     "interrupted": "interrupted",
 }
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Rows, and how they are predicted by models that were fitted without them.
+
+    Attributes
+    ----------
+    actual, predicted : ndarray of shape (m,)
+        The target, and its predictions.
+    """
+
+    actual: np.ndarray
+    predicted: np.ndarray
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """What the target is above the predictions."""
+        return np.asarray(self.actual - self.predicted)
+
+    @property
+    def median_error(self) -> float:
+        """Median absolute residual."""
+        return float(np.median(np.abs(self.residuals)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,9 +240,29 @@ class Fit:
 
     @property
     def estimate(self) -> tuple[float, float]:
-        """Estimated risk of the choice, and its standard error."""
-        t = self.tuning.best_iter
-        return float(self.risk.values[t]), float(self.risk.stderr[t])
+        """Estimated risk of the chosen model, the choice counted, and its standard error."""
+        return self.tuning.best_risk, self.tuning.best_risk_stderr
+
+    @property
+    def naive(self) -> tuple[float, float]:
+        """Estimated risk at the choice, as if nothing had been chosen, and its standard error."""
+        return self.tuning.naive_risk, self.tuning.naive_risk_stderr
+
+    @property
+    def meaning_of_error(self) -> str:
+        """What ± stands for."""
+        meaning = "± is one standard error"
+        if self.tuning.chosen.method == "fixed":
+            return meaning
+        of = "" if self.spec.penalty == NoPenalty.name else "alpha and of "
+        return f"{meaning}; the choice of {of}the iterate is counted"
+
+    @cached_property
+    def left_out(self) -> LeftOut:
+        """Rows predicted by models that were fitted, and chosen, without them."""
+        chosen, y = self.tuning.chosen, self.data.y.astype(float)
+        level = self.data.level
+        return LeftOut(level + y[chosen.rows], level + np.asarray(chosen.predictions, float))
 
     @property
     def train(self) -> float:
@@ -227,10 +296,21 @@ class Fit:
             )
         return (*found, *self.tuning.warnings)
 
+    @property
+    def intervals(self) -> PredictionIntervals:
+        """What prediction intervals are made of, in units of the features."""
+        data = self.data
+        return self.tuning.intervals.rescaled(data.scale, data.centre, data.level)
+
+    @property
+    def improvement(self) -> float:
+        """By how many percent the estimated risk is below that of a constant prediction."""
+        return 100 * (1 - self.estimate[0] / self.constant_risk) if self.constant_risk else math.nan
+
     @cached_property
     def constant_risk(self) -> float:
-        """Error of the best constant prediction."""
-        y = self.data.y.astype(float)
+        """Error of the best constant prediction, on the rows that were left out."""
+        y = self.left_out.actual
         low, high = float(y.min()), float(y.max())
 
         def risk(constant: float) -> float:
@@ -259,9 +339,9 @@ class Ranked:
     iterate, nonzeros : int
         The iterate, and the number of its coefficients that are not zero.
     risk, stderr : float
-        Its estimated risk, with standard error.
+        Its estimated risk, the choice counted, with standard error.
     behind, behind_stderr : float
-        How much larger that is than the smallest, with standard error.
+        How much larger that is than the smallest, with standard error; both choices are counted.
     still_falls : bool
         Whether the risk still fell when the iterations ended.
     """
@@ -305,7 +385,11 @@ def fit_model(
         rule=rule,
         rng=seed,
         lam_ratio=data.alpha_ratio,
+        groups=data.groups,
+        cv=data.cv,
     )
+    begin("leaving rows out to count the choice", 0)
+    tuning.chosen  # noqa: B018  (computed here, while that is shown, and then kept)
     return Fit(data, spec, tuning)
 
 
@@ -338,15 +422,15 @@ def compare_models(
         All that were finished, the best first.
     """
     best: Fit | None = None
-    found: list[tuple[ModelSpec, float, int, int, bool, Risk]] = []
+    found: list[tuple[ModelSpec, float, int, int, bool, ChosenRisk]] = []
     done = begin(f"comparing {len(specs)} models", len(specs))
     for spec in specs:
         fit = fit_model(data, spec, test_loss, rule, seed)
         stop = done()
         if stop and not fit.is_whole and best is not None:
             break
-        chosen = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
-        found.append((spec, *chosen, _alone(fit.risk)))
+        choice = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
+        found.append((spec, *choice, _without_models(fit.tuning.chosen)))
         if best is None or fit.estimate[0] < best.estimate[0]:
             best = fit
         del fit  # while the next one runs, only the best is in memory
@@ -354,8 +438,8 @@ def compare_models(
             break
     assert best is not None
     ranking = []
-    for spec, alpha, t, nonzeros, still_falls, risk in found:
-        behind, stderr = compare_risks(risk, t, best.risk, best.tuning.best_iter)
+    for spec, alpha, t, nonzeros, still_falls, chosen in found:
+        behind, stderr = compare_chosen(*_on_the_same_rows(chosen, best.tuning.chosen))
         ranking.append(
             Ranked(
                 spec.loss.label,
@@ -363,8 +447,8 @@ def compare_models(
                 alpha,
                 t,
                 nonzeros,
-                float(risk.values[t]),
-                float(risk.stderr[t]),
+                chosen.value,
+                chosen.stderr,
                 behind,
                 0.0 if spec is best.spec else stderr,
                 still_falls,
@@ -373,21 +457,31 @@ def compare_models(
     return best, sorted(ranking, key=lambda row: row.risk)
 
 
-def _alone(risk: Risk) -> Risk:
-    """Return a copy for `compare_risks`: without coefficients, and without what ran beside it."""
-    path = risk.path
-    nothing = path.design.zeros(path.n_iter + 1, 0)
-    known = path.y, path.loss, path.penalty, path.algorithm, path.design, path.maps, path.level
-    path = Path(*known, nothing, nothing, nothing, nothing)
-    predictions = risk.predictions.of(slice(0, risk.values.shape[0]))
-    return replace(
-        risk,
-        predictions=StoredPredictions(path, predictions.copy()),
-        audit=copy.deepcopy(risk.audit),
-        interactions=copy.deepcopy(risk.interactions),
-        found=None,
-        left_out=None,
+def _without_models(chosen: ChosenRisk) -> ChosenRisk:
+    """Return a copy for `compare_chosen`, without the coefficients of models."""
+    nothing = np.zeros((0, 0))
+    return replace(chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
+
+
+def _on_the_same_rows(first: ChosenRisk, second: ChosenRisk) -> tuple[ChosenRisk, ChosenRisk]:
+    """Return both with the losses of the rows that both left out.
+
+    Of time series, nested splits leave out fewer rows than others.
+    """
+    if np.array_equal(first.rows, second.rows):
+        return first, second
+    rows, *places = np.intersect1d(first.rows, second.rows, return_indices=True)
+    one, other = (
+        replace(
+            each,
+            rows=rows,
+            losses=each.losses[at],
+            predictions=each.predictions[at],
+            interactions=None,
+        )
+        for each, at in zip((first, second), places, strict=True)
     )
+    return one, other
 
 
 def count_nonzeros(path: Path) -> np.ndarray:

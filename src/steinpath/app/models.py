@@ -16,7 +16,10 @@ from steinpath._support.files import write_text
 from steinpath._support.printing import with_error
 from steinpath._support.validation import warn
 from steinpath.app.encoding import Encoding
+from steinpath.app.json_values import count, number, text
+from steinpath.app.saved_intervals import from_json, to_json
 from steinpath.app.tables import DataError, Table, as_table
+from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._scoring import CRITERIA
 
 # What the first lines of a file say it is, and of which making.
@@ -82,6 +85,8 @@ class Model:
         Reasons not to trust that.
     steinpath_version : str
         What it was made with.
+    intervals : PredictionIntervals, optional
+        What prediction intervals are made of, in units of the features; see `predict_interval`.
     """
 
     encoding: Encoding
@@ -90,6 +95,7 @@ class Model:
     choice: Choice
     warnings: tuple[str, ...] = ()
     steinpath_version: str = ""
+    intervals: PredictionIntervals | None = field(default=None, repr=False)
 
     @property
     def feature_names(self) -> list[str]:
@@ -114,15 +120,58 @@ class Model:
             warn(note)
         return predictions
 
+    def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
+        """Predict intervals that hold the target of new rows with a given probability.
+
+        They are those of `PredictionIntervals`, by models that were fitted, and chosen, without a
+        fold of the rows each (CV+).
+
+        Parameters
+        ----------
+        data
+            As for `predict`.
+        level : float, default=0.9
+            Share of new rows whose target is to be inside.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        DataError
+            If the model was saved without prediction intervals, or the level is not between 0 and
+            1, or too high for the number of rows of the fit.
+        """
+        bounds, notes = self.predict_table_interval(as_table(data, self.encoding.named), level)
+        for note in notes:
+            warn(note)
+        return bounds
+
     def predict_table(self, table: Table) -> tuple[np.ndarray, list[str]]:
         """Return predictions, and what should be known about them."""
         X, notes = self.encoding.transform(table)
         with np.errstate(over="ignore", invalid="ignore"):
             predictions = X @ self.coef + self.intercept
-        if not np.isfinite(predictions).all():
-            row = int(np.flatnonzero(~np.isfinite(predictions))[0])
-            raise DataError(f"the numbers in {table.place(row)} are too large to predict from")
+        _refuse_overflow(table, predictions)
         return predictions, notes
+
+    def predict_table_interval(self, table: Table, level: float) -> tuple[np.ndarray, list[str]]:
+        """Return intervals, and what should be known about them."""
+        if self.intervals is None:
+            raise DataError(
+                "the model was saved without prediction intervals, by an earlier version or since "
+                "it has too many coefficients; fit it again by `steinpath fit`, or use "
+                "sp.tune(...).predict_interval in Python"
+            )
+        X, notes = self.encoding.transform(table)
+        with np.errstate(over="ignore", invalid="ignore"):
+            _refuse_overflow(table, X @ self.intervals.coef.T + self.intervals.intercept)
+        try:
+            return self.intervals.interval(X, level), notes
+        except ValueError as error:
+            raise DataError(str(error)) from None
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it to a file, for `load_model`.
@@ -132,7 +181,7 @@ class Model:
         file : str or path
             Its name; ".json" is usual.
         """
-        entries = {
+        entries: dict[str, Any] = {
             "format": _FORMAT,
             "version": _VERSION,
             "steinpath_version": self.steinpath_version,
@@ -143,8 +192,10 @@ class Model:
             "intercept": self.intercept,
             "coef": dict(zip(self.feature_names, self.coef.tolist(), strict=True)),
         }
-        text = json.dumps(entries, indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(Path(file), text + "\n")
+        if self.intervals is not None:
+            entries["intervals"] = to_json(self.intervals)
+        content = json.dumps(entries, indent=1, ensure_ascii=False, allow_nan=False)
+        write_text(Path(file), content + "\n")
 
     def __repr__(self) -> str:
         c = self.choice
@@ -153,6 +204,12 @@ class Model:
             f"{np.count_nonzero(self.coef)} of {len(self.coef)} coefficients, {c.test_loss} risk "
             f"{with_error(c.risk, c.stderr)}>"
         )
+
+
+def _refuse_overflow(table: Table, predictions: np.ndarray) -> None:
+    rows = np.flatnonzero(~np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1))
+    if len(rows):
+        raise DataError(f"the numbers in {table.place(int(rows[0]))} are too large to predict from")
 
 
 def load_model(file: str | os.PathLike[str]) -> Model:
@@ -246,13 +303,15 @@ def _from_json(found: Any) -> Model:
     warnings = found.get("warnings", [])
     if not isinstance(warnings, list):
         raise DataError("its 'warnings' are not texts")
+    intervals = found.get("intervals")
     return Model(
         encoding,
-        np.array([_number(f"coef {name!r:.60}", value) for name, value in coef.items()]),
-        _number("intercept", found.get("intercept")),
+        np.array([number(f"coef {name!r:.60}", value) for name, value in coef.items()]),
+        number("intercept", found.get("intercept")),
         _choice(found),
-        tuple(_text("warnings", text) for text in warnings),
-        _text("steinpath_version", found.get("steinpath_version", "")),
+        tuple(text("warnings", warning) for warning in warnings),
+        text("steinpath_version", found.get("steinpath_version", "")),
+        None if intervals is None else from_json(intervals, len(coef)),
     )
 
 
@@ -265,17 +324,17 @@ def _choice(found: dict[str, Any]) -> Choice:
         if entry.name == "stderr" and value is None:
             value = math.inf
         elif entry.type == "float":
-            value = _number(entry.name, value)
+            value = number(entry.name, value)
         elif entry.type == "int":
-            value = _count(entry.name, value)
+            value = count(entry.name, value)
         elif entry.type == "str":
-            value = _text(entry.name, value)
+            value = text(entry.name, value)
         entries[entry.name] = value
     parameters = entries["parameters"]
     if not isinstance(parameters, dict):
         raise DataError("its 'parameters' are not named numbers")
     entries["parameters"] = {
-        _text("parameters", name): _number(name, value) for name, value in parameters.items()
+        text("parameters", name): number(name, value) for name, value in parameters.items()
     }
     choice = Choice(**entries)
     if choice.iterate > choice.iterations or min(choice.stderr, choice.alpha) < 0:
@@ -285,30 +344,3 @@ def _choice(found: dict[str, Any]) -> Choice:
     except (KeyError, ValueError):
         raise DataError("its 'test_loss' is none that is known, or has no such parameter") from None
     return choice
-
-
-def _text(name: str, value: Any) -> str:
-    """Return a text of the file that can be written to one again."""
-    if not isinstance(value, str):
-        raise DataError(f"its {name!r} is not a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # halves of characters, which JSON has escapes for
-        raise DataError(f"its {name!r} is not Unicode") from None
-    return value
-
-
-def _count(name: str, value: Any) -> int:
-    """Return a whole number of the file that is not negative."""
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise DataError(f"its {name!r} is not a whole number")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    """Return a finite number of the file."""
-    usable = isinstance(value, int | float) and not isinstance(value, bool)
-    # an integer of a thousand digits is no float
-    if not usable or abs(value) > 1e300 or not math.isfinite(value):
-        raise DataError(f"its {name!r} is not a number")
-    return float(value)

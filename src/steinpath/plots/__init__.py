@@ -7,6 +7,7 @@ style of this package; neither changes ``matplotlib.rcParams``. `save` writes a 
 from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
 from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
 from steinpath.plots._coefficients import plot_coefficients
+from steinpath.plots._left_out import plot_left_out_residuals, plot_predicted
 from steinpath.plots._ranking import plot_ranking
 from steinpath.plots._risks import RiskPathDisplay, plot_penalties, plot_risk, plot_tuning
 from steinpath.plots._style import close, import_pyplot, new_axes, save
@@ -24,7 +25,9 @@ __all__ = [
     "plot_audit",
     "plot_coefficients",
     "plot_diagnostics",
+    "plot_left_out_residuals",
     "plot_penalties",
+    "plot_predicted",
     "plot_ranking",
     "plot_residuals",
     "plot_risk",

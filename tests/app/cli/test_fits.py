@@ -12,6 +12,7 @@ from scipy.stats import median_abs_deviation
 
 import steinpath as sp
 from commands import call, houses, spawn, write
+from steinpath._support.printing import with_error
 from steinpath.problem._scoring import CRITERIA
 
 QUICK = ("--iters", "60", "--n-alphas", "6")
@@ -39,25 +40,31 @@ def test_fit_prints_a_table_and_writes_everything(fitted):
     }
     plots = {file.name for file in (out / "plots").iterdir()}
     assert plots == {
-        f"{name}.pdf" for name in ("risk", "surface", "coefficients", "residuals", "diagnostics")
+        f"{name}.pdf"
+        for name in (
+            "risk",
+            "surface",
+            "coefficients",
+            "predicted",
+            "left_out_residuals",
+            "residuals",
+            "diagnostics",
+        )
     } | {"summary.png"}
     risks = pd.read_csv(out / "risk.csv")
     assert len(risks) == 6 * 61
     model = sp.load_model(out / "model.json")
     choice = model.choice
     at = np.isclose(risks["alpha"], choice.alpha) & (risks["iterate"] == choice.iterate)
-    assert risks["risk"][at].item() == pytest.approx(choice.risk, rel=1e-6)
     # on its own path it is the smallest, and on others nothing is smaller by more than chance
     assert risks["risk"][np.isclose(risks["alpha"], choice.alpha)].idxmin() == np.flatnonzero(at)[0]
-    assert risks["risk"].min() > choice.risk - choice.stderr
+    assert risks["risk"].min() > risks["risk"][at].item() - choice.stderr
     assert f"{model.choice.iterate} of 60" in result.stdout
 
 
-def test_the_choice_is_that_of_tune_on_standardised_columns(fitted):
-    folder, _, _ = fitted
-    model = sp.load_model(folder / "out" / "model.json")
-    data = houses()
-    X = pd.DataFrame(
+def X_of(data):
+    """The features that the command makes of houses."""
+    return pd.DataFrame(
         {
             "area": data["Fläche m²"],
             "rooms": data["rooms"],
@@ -66,11 +73,25 @@ def test_the_choice_is_that_of_tune_on_standardised_columns(fitted):
             "sold": (pd.to_datetime(data["sold"]) - pd.Timestamp(0)).dt.days,
         }
     ).to_numpy(float)
-    X, y = (X - X.mean(axis=0)) / X.std(axis=0), np.asarray(data["price"], float)
+
+
+def test_the_choice_is_that_of_tune_on_standardised_columns(fitted):
+    folder, _, _ = fitted
+    model = sp.load_model(folder / "out" / "model.json")
+    data = houses()
+    X, y = X_of(data), np.asarray(data["price"], float)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
     by_hand = sp.tune(X, y, sp.LAD(), sp.Lasso, 6, 60, fit_intercept=True, rng=0)
     assert model.choice.alpha == pytest.approx(by_hand.best_lam / np.sqrt(len(y)))
     assert model.choice.iterate == by_hand.best_iter
-    assert model.choice.risk == pytest.approx(by_hand.risk[by_hand.best])
+    assert model.choice.risk == pytest.approx(by_hand.best_risk)
+    assert model.choice.stderr == pytest.approx(by_hand.best_risk_stderr)
+    new = houses(50, seed=5)
+    rows = (X_of(new) - X_of(data).mean(axis=0)) / X_of(data).std(axis=0)
+    np.testing.assert_allclose(model.predict(new), by_hand.predict(rows), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_interval(new, 0.8), by_hand.predict_interval(rows, 0.8), rtol=1e-6
+    )
 
 
 def test_predict_writes_a_number_for_each_row(fitted, tmp_path):
@@ -101,6 +122,30 @@ def test_json_is_one_object(tmp_path):
     assert not found["interrupted"]
     assert all(os.path.exists(name) for name in found["files"].values())
     assert found["risk"] == sp.load_model(found["files"]["model"]).choice.risk
+    assert found["choice_counted_by"] == "nested"
+    expected = 100 * (1 - found["risk"] / found["constant_risk"])
+    assert found["improvement_percent"] == pytest.approx(expected)
+    # heavy tails: half of the errors are much smaller than the mean
+    assert 0 < found["median_absolute_error"] < found["risk"]
+    risks = pd.read_csv(found["files"]["risks"])
+    at = np.isclose(risks["alpha"], found["alpha"]) & (risks["iterate"] == found["iterate"])
+    naive = risks["risk"][at].item(), risks["stderr"][at].item()
+    assert (found["naive_risk"], found["naive_stderr"]) == pytest.approx(naive, rel=1e-6)
+
+
+def test_the_error_is_said_with_what_it_means(fitted):
+    folder, _, result = fitted
+    choice = sp.load_model(folder / "out" / "model.json").choice
+    lines = " ".join(result.stdout.split())
+    expected = with_error(choice.risk, choice.stderr)
+    assert f"expected absolute error {expected} median absolute error" in lines
+    meaning = "± is one standard error; the choice of alpha and of the iterate is counted"
+    assert lines.count("±") == 2  # the number, and what that means
+    assert f"{meaning}." in lines
+    page = (folder / "out" / "report.html").read_text(encoding="utf-8")
+    assert f"{expected} ({meaning});" in html.unescape(page)
+    assert "improvement over a constant" in lines
+    assert "smallest of many estimates, and so too small; with the choice counted" in page
 
 
 def test_a_seed_is_a_seed(tmp_path):
@@ -183,7 +228,9 @@ def test_missing_values_are_filled_in_on_request(tmp_path):
 
 
 def test_compare_ranks_by_the_same_loss(tmp_path):
-    file, out = write(tmp_path, table=houses(400)), tmp_path / "o"
+    table = houses(400)
+    table["price"] += 2000.0 * (np.arange(400) % 10 == 0)  # gross errors are what LAD is for
+    file, out = write(tmp_path, table=table), tmp_path / "o"
     kinds = ("--loss", "lad", "--loss", "square_root", "--penalty", "lasso", "--penalty", "ridge")
     few = ("--n-alphas", "8")
     result = call("compare", file, "--target", "price", "--out", out, "--json", *kinds, *few)
@@ -198,8 +245,10 @@ def test_compare_ranks_by_the_same_loss(tmp_path):
     assert not (out / "model.json").exists()
     table = pd.read_csv(out / "ranking.csv")
     np.testing.assert_allclose(table["risk"], risks, rtol=1e-6)
-    # heavy tails are what LAD is for
-    assert found["ranking"][0]["loss"] == "LAD"
+    assert [row["loss"] for row in found["ranking"]] == ["LAD"] * 2 + ["square root"] * 2
+    worst = found["ranking"][-1]
+    assert worst["behind"] == pytest.approx(worst["risk"] - risks[0])
+    assert worst["behind"] > 2 * worst["behind_stderr"]
 
 
 def test_tune_keeps_the_best_model(tmp_path):

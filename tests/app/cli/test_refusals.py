@@ -64,6 +64,28 @@ def test_data_that_cannot_be_used(command, content, said, tmp_path):
     assert said in line
 
 
+@pytest.mark.parametrize("command", ["fit", "tune", "compare"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--group", "one"], "at least two groups are needed"),
+        (["--group", "some"], "'some' (1, first in line 3)"),
+        (["--group", "y"], "which cannot be the group"),
+        (["--group", "z"], "there is no column 'z'"),
+        (["--time", "word"], "numbers or dates such as 2023-05-16, and 'word' has 'x' in line 2"),
+        (["--time", "some"], "every row needs a time"),
+        (["--time", "a", "--gap", "9"], "pass --gap 8 or less"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_groups_and_times_that_cannot_be_used(command, options, said, tmp_path):
+    rows = [f"{k},{k % 7},1,{'' if k == 1 else k},x,{k % 3 + k}" for k in range(40)]
+    file = text(tmp_path, "\n".join(["a,b,one,some,word,y", *rows]))
+    options = ["--drop", "some", *options] if "some" not in options else options
+    line = refused(command, file, "--target", "y", "--out", tmp_path / "o", *options, *QUICK)
+    assert said in line
+
+
 def test_missing_values_are_counted_and_placed(tmp_path):
     table = houses()
     table.loc[[3, 9], "town"] = None
@@ -91,6 +113,9 @@ def test_missing_values_are_counted_and_placed(tmp_path):
         (["fit", "d.csv", "--target", "y", "--colour"], "--colour"),
         (["tune", "d.csv", "--target", "y", "--gamma", "1"], "--gamma"),
         (["compare", "d.csv", "--target", "y", "--rule", "two"], "--rule"),
+        (["fit", "d.csv", "--target", "y", "--group", "a", "--time", "b"], "--group and --time"),
+        (["tune", "d.csv", "--target", "y", "--gap", "3"], "--gap requires --time"),
+        (["compare", "d.csv", "--target", "y", "--time", "b", "--gap", "-1"], "--gap"),
         (["predict", "model.json"], "FILE"),
         (["demo", "--plot", "x.jpg"], ".png, .pdf, .svg"),
         (["bench", "--n", "1"], "--n"),

@@ -9,6 +9,7 @@ from sklearn.datasets import load_diabetes
 import steinpath as sp
 from steinpath.app.report.content import Charts, Coefficient, ColumnSummary, Content, Ranked
 from steinpath.app.report.page import figure, plus_minus
+from steinpath.plots._left_out import QUANTILES
 from steinpath.risk._diagnostics import Diagnostic
 
 ASSUMPTIONS = (
@@ -40,6 +41,8 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
     train = risk - 0.3 * weak * np.log1p(t) - 0.1 * np.log1p(t)
     final = rng.standard_t(3, n_names)
     raw = rng.standard_t(2, 150)
+    predicted = 20 + 6 * rng.standard_normal(150)
+    residuals = 1.2 * raw
     row, at = np.unravel_index(np.argmin(risk), risk.shape)
     return Charts(
         test_loss="absolute error",
@@ -55,6 +58,11 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
         coefficients=rows(scale * final * (1 - np.exp(-t[:, None] / (2 + np.arange(n_names))))),
         raw=tuple((scale * raw).tolist()),
         corrected=tuple((scale * (raw * 1.15 + 0.05 * rng.standard_normal(150))).tolist()),
+        at_the_choice="With the choice counted, it is larger.",
+        actual=tuple((scale * (predicted + residuals)).tolist()),
+        predicted=tuple((scale * predicted).tolist()),
+        quantiles=tuple((scale * np.quantile(residuals, QUANTILES)).tolist()),
+        left_out_rows=150,
     )
 
 

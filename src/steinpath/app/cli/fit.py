@@ -137,8 +137,13 @@ def _work(
 
 def _data(display: Display, options: dict[str, Any]) -> FitData:
     """Read the file, and make it ready."""
+    if options["group"] is not None and options["time"] is not None:
+        raise click.UsageError("--group and --time cannot be used together; choose one of them")
+    if options["gap"] is not None and options["time"] is None:
+        raise click.UsageError("--gap requires --time: it is a number of rows in the order of time")
     display.begin(f"reading {options['file']}", 0)
-    table, target = read_table(options["file"], options["category"]), options["target"]
+    named = [*options["category"], *filter(None, [options["group"]])]
+    table, target = read_table(options["file"], named), options["target"]
     if target is None:
         names = ", ".join([*map(repr, table.columns)][-20:])
         raise click.UsageError(f"name the column to predict by --target; there are {names}")
@@ -148,9 +153,12 @@ def _data(display: Display, options: dict[str, Any]) -> FitData:
         impute=options["impute"],
         drop=options["drop"],
         categories=options["category"],
+        group=options["group"],
+        time=options["time"],
     )
     n_alphas = options["n_alphas"] or options["strengths"]
-    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"])
+    gap = None if options["time"] is None else options["gap"] or 0
+    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"], gap)
 
 
 def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
@@ -184,7 +192,7 @@ def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
         )
     if fit.risk.audit is not None:
         repair = float(fit.risk.audit.repair[tuning.best_iter])
-        if abs(repair) > fit.estimate[1] / 4:
+        if abs(repair) > fit.naive[1] / 4:
             found.append(
                 f"runs that leave rows out disagreed with the estimate, which was "
                 f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g} for that"
@@ -256,6 +264,7 @@ def _print_fit(console: Console, result: FitResult) -> None:
     for what, value in facts(fit):
         table.add_row(what, value)
     console.print(table)
+    say(console, f"{fit.meaning_of_error}.")
     effects, coef, names = fit.effects, fit.coef, encoded.encoding.feature_names
     largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
@@ -295,7 +304,7 @@ def _print_tuning(console: Console, result: FitResult) -> None:
             behind,
             style="bold" if chosen else None,
         )
-    console.print(f"The best, {result.fit.spec.words}:")
+    console.print(f"The best, {result.fit.spec.words}, by alpha (the choice not counted):")
     console.print(table)
     if not tuning.settled.all():
         console.print("Values of alpha without a difference were screened out.")
@@ -321,6 +330,8 @@ def _print_ranks(console: Console, result: FitResult) -> None:
             style=None if k else "bold",
         )
     console.print(table)
+    among = "; that of a loss and a penalty is not" if len(result.ranking) > 1 else ""
+    say(console, f"{fit.meaning_of_error}{among}.")
 
 
 def _print_notes(console: Console, result: FitResult) -> None:

@@ -110,6 +110,23 @@ _DATA = (
         help="Fill in missing values by medians and most frequent categories, here and in "
         "predictions; rows without a target are left out.",
     ),
+    click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Rows with the same value in this column belong together (one patient, one site): "
+        "whole groups are left out. No feature.",
+    ),
+    click.option(
+        "--time",
+        metavar="COLUMN",
+        help="Sort rows by this column of numbers or dates, and predict later rows from earlier "
+        "ones only. No feature.",
+    ),
+    click.option(
+        "--gap",
+        type=click.IntRange(0),
+        help="Rows to leave out between earlier and later ones, with --time; 0 by default.",
+    ),
 )
 _CHOICE = (
     click.option(

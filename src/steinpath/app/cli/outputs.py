@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.models import Choice, Model
 from steinpath.app.report.build import build_content
 from steinpath.app.report.page import render
+from steinpath.app.saved_intervals import for_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,7 @@ def make_model(fit: Fit) -> Model:
         _choice(fit),
         fit.warnings,
         version("steinpath"),
+        for_file(fit.intervals),
     )
 
 
@@ -129,7 +132,12 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
         **asdict(_choice(fit)),
         "features": fit.data.encoded.X.shape[1],
         "nonzeros": fit.nonzeros,
+        "naive_risk": fit.naive[0],
+        "naive_stderr": fit.naive[1],
+        "choice_counted_by": fit.tuning.chosen.method,
+        "median_absolute_error": fit.left_out.median_error,
         "constant_risk": fit.constant_risk,
+        "improvement_percent": fit.improvement if math.isfinite(fit.improvement) else None,
         "intercept": fit.intercept,
         "stop": fit.tuning.stop,
         "warnings": list(fit.warnings),
@@ -191,6 +199,8 @@ def _draw_all(result: FitResult) -> None:
         "risk.pdf": lambda: plots.plot_risk(fit.risk, log_time=True, best=best),
         "surface.pdf": lambda: plots.plot_tuning(tuning),
         "coefficients.pdf": lambda: plots.plot_coefficients(tuning.path, names, best=best),
+        "predicted.pdf": lambda: plots.plot_predicted(tuning, offset=fit.data.level),
+        "left_out_residuals.pdf": lambda: plots.plot_left_out_residuals(tuning),
         "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
         "diagnostics.pdf": lambda: plots.plot_diagnostics(fit.risk),
     }

@@ -4,61 +4,159 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
 
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable, with_error
+from steinpath.app.cli.options import Finite
+from steinpath.app.encoding.messages import refuse_unknown
 from steinpath.app.models import Model, load_model
-from steinpath.app.tables import Table, read_table
+from steinpath.app.tables import Table, is_number, read_table
 from steinpath.problem._scoring import CRITERIA
 
 
 @click.command()
 @click.argument("model", type=click.Path())
 @click.argument("file", type=click.Path())
+@click.option(
+    "--keep",
+    metavar="COLUMN",
+    multiple=True,
+    help="Copy this column of FILE, as it is, before the predictions; repeatable.",
+)
+@click.option(
+    "--interval",
+    metavar="LEVEL",
+    type=Finite(0, 1, min_open=True, max_open=True),
+    help="Write prediction intervals, too, that hold this share of new rows, such as 0.9.",
+)
 @click.option("--out", type=click.Path(dir_okay=False), help="Write here, not to the screen.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
-def predict(model: str, file: str, out: str | None, as_json: bool) -> None:
+def predict(
+    model: str,
+    file: str,
+    keep: tuple[str, ...],
+    interval: float | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
     """Predict the rows of FILE with a MODEL that `fit` or `tune` wrote.
 
     One prediction for each row, in their order. Where FILE has the target as well, the error is
-    compared with the expected one.
+    compared with the expected one, and with --interval, the share of rows inside is counted.
     """
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
+    bounds = [] if interval is None else ["lower", "upper"]
+    keep = _check_kept(keep, ["prediction", *bounds])
     fitted = load_model(model)
-    table = read_table(file, fitted.encoding.named)
+    table = read_table(file, fitted.encoding.named, keep)
+    refuse_unknown(table, keep)
     predictions, notes = fitted.predict_table(table)
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
-    if as_json:
-        text = json.dumps({"predictions": predictions.tolist(), "notes": notes}) + "\n"
-    else:
-        text = as_csv(({"prediction": value} for value in predictions.tolist()), "")
+    columns = {"prediction": predictions}
+    if interval is not None:
+        ends, _ = fitted.predict_table_interval(table, interval)
+        columns |= dict(zip(bounds, ends.T, strict=True))
+    text = _json(table, keep, columns, notes) if as_json else _csv(table, keep, columns)
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(Path(out), text)
-    if (remark := _remark(fitted, table, predictions)) is not None:
+    for remark in _remarks(fitted, table, columns, interval):
         click.echo(remark, err=True)
 
 
-def _remark(model: Model, table: Table, predictions: np.ndarray) -> str | None:
+def _check_kept(keep: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to copy, each once; refuse those that would be there twice."""
+    for name in keep:
+        if name in outputs:
+            raise click.UsageError(
+                f"--keep {name!r}: the output has a column of that name; rename the one of FILE"
+            )
+    return tuple(dict.fromkeys(keep))
+
+
+class _Verbatim:
+    """A text of the file, which `as_csv` writes as it is, but for line ends within it.
+
+    Names in results are changed where a spreadsheet would run them. These texts are those of a file
+    that the user has already, and rows are matched by them.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str | None):
+        self._text = (text or "").replace("\r\n", "\n").replace("\r", "\n")
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> str:
+    """Return CSV with a header: columns of the file as they are, and numbers with all digits."""
+    names = *keep, *columns
+    kept = (map(_Verbatim, table.cells[name]) for name in keep)
+    numbers = (values.tolist() for values in columns.values())
+    rows = (dict(zip(names, row, strict=True)) for row in zip(*kept, *numbers, strict=True))
+    return as_csv(rows, "")
+
+
+def _json(
+    table: Table, keep: Sequence[str], columns: dict[str, np.ndarray], notes: Sequence[str]
+) -> str:
+    """Return one JSON object: columns of the file by name, predictions, notes."""
+    found: dict[str, Any] = {}
+    if keep:
+        found["kept"] = {name: _json_cells(table, name) for name in keep}
+    for name, values in columns.items():
+        found["predictions" if name == "prediction" else name] = values.tolist()
+    return json.dumps(found | {"notes": notes}) + "\n"
+
+
+def _json_cells(table: Table, name: str) -> list[Any]:
+    """Return what a column has in the file: numbers where it holds numbers that are no codes."""
+    cells: list[str | None] = table.cells[name].tolist()
+    if table.columns[name].dtype.kind != "f" or name in table.codes:
+        return cells
+    return [_number(cell) for cell in cells]
+
+
+def _number(cell: str | None) -> int | float | None:
+    if cell is None or not is_number(cell) or not np.isfinite(float(cell)):
+        return None  # of a column of numbers, all others are missing
+    text = cell.strip()
+    return int(text) if text.lstrip("+-").isdecimal() else float(text)
+
+
+def _remarks(
+    model: Model, table: Table, columns: dict[str, np.ndarray], level: float | None
+) -> Iterator[str]:
     """Compare the error on these rows with the expected one, where the target is known."""
     y, choice = table.columns.get(model.encoding.target), model.choice
     if y is None or y.dtype.kind != "f":
-        return None
+        return
     known = np.isfinite(y)
     if not known.any():
-        return None
+        return
+    y, columns = y[known], {name: values[known] for name, values in columns.items()}
     criterion = CRITERIA[choice.test_loss](choice.test_parameter)
     with np.errstate(over="ignore"):  # squares of targets that are far off
-        error = float(criterion(y[known], predictions[known]).mean())
+        error = float(criterion(y, columns["prediction"]).mean())
     found = f"{error:.4g}" if np.isfinite(error) else "too large for a number"
-    return (
-        f"mean {criterion.words} on these {known.sum()} rows: {found}; expected on new "
+    yield (
+        f"mean {criterion.words} on these {len(y)} rows: {found}; expected on new "
         f"ones: {with_error(choice.risk, choice.stderr)}"
     )
+    if level is not None:
+        inside = int(np.sum((columns["lower"] <= y) & (y <= columns["upper"])))
+        yield (
+            f"inside their {100 * level:g}% intervals: {inside} of these {len(y)} rows "
+            f"({100 * inside / len(y):.1f}%)"
+        )

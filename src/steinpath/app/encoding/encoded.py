@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from steinpath.app.encoding.column import AS_ASKED, Column, LeftOut, counts, fit_column
+from steinpath.app.encoding.dependence import read_groups, read_order
 from steinpath.app.encoding.encoding import Encoding
 from steinpath.app.encoding.messages import (
     MOST_LISTED,
-    MOST_NAMES,
     Remark,
     as_notes,
     be,
@@ -20,10 +20,9 @@ from steinpath.app.encoding.messages import (
     first_other,
     gaps_of,
     kind_of,
-    quoted,
     refuse_missing,
+    refuse_unknown,
     short,
-    with_closest,
 )
 from steinpath.app.tables import DataError, Table, is_number, missing, texts
 
@@ -40,7 +39,8 @@ class ColumnSummary:
     Attributes
     ----------
     name, kind : str
-        Its name; "target", "number", "yes or no", "date", "category" or "left out".
+        Its name; "target", "number", "yes or no", "date", "category", "group", "time" or
+        "left out".
     detail : str
         Its values in a few words.
     missing : int
@@ -75,6 +75,8 @@ class Encoded:
         How many columns the table has.
     notes : tuple of str
         What was done to the data: columns left out, values filled in.
+    groups : ndarray of int of shape (n,), optional
+        Number of the group of each row, where rows belong together.
     """
 
     encoding: Encoding
@@ -83,6 +85,7 @@ class Encoded:
     summaries: tuple[ColumnSummary, ...]
     n_columns: int
     notes: tuple[str, ...]
+    groups: np.ndarray | None = None
 
 
 def encode(
@@ -92,8 +95,10 @@ def encode(
     impute: bool = False,
     drop: Collection[str] = (),
     categories: Collection[str] = (),
+    group: str | None = None,
+    time: str | None = None,
 ) -> Encoded:
-    """Make features of all columns but the target.
+    """Make features of all columns but the target, the group and the time.
 
     Parameters
     ----------
@@ -109,24 +114,39 @@ def encode(
         Columns to leave out.
     categories : collection of str
         Columns of numbers that are codes of levels.
+    group : str, optional
+        Column that says which rows belong together.
+    time : str, optional
+        Column of numbers or dates, in the order of which the rows are to be.
 
     Raises
     ------
     DataError
-        If there is nothing to fit, or values are missing without `impute`.
+        If there is nothing to fit, or values are missing without `impute`, or groups or times are.
     """
-    _check_request(table, target, drop, categories)
+    roles = {name: role for name, role in ((group, "group"), (time, "time")) if name is not None}
+    _check_request(table, target, drop, categories, roles)
     _check_target(table, target)
-    notes = as_notes(_remarks(table, {target, *drop, *categories}))
+    notes = as_notes(_remarks(table, {target, *drop, *categories, *roles}))
     without_target = missing(table.columns[target])
     count = int(without_target.sum())
     if impute and count:
         table = _rows(table, ~without_target)
         notes.append(f"{counted(count, 'row')} without a target {be(count)} left out")
+    groups, detail = (None, "") if group is None else read_groups(table, group)
+    order = None if time is None else read_order(table, time)
+    if group is not None:
+        notes.append(f"rows with the same {group!r:.60} are left out together ({detail})")
+    if time is not None:
+        notes.append(f"rows are sorted by {time!r:.60}: later ones are predicted from earlier ones")
     columns, summaries, left_out = [], [], []
     for name, values in table.columns.items():
         if name == target:
             summaries.append(ColumnSummary(name, "target", _describe(values), count, 0))
+            continue
+        if name in roles:
+            text = detail if roles[name] == "group" else _describe(values)
+            summaries.append(ColumnSummary(name, roles[name], text, 0, 0))
             continue
         if name in categories or values.dtype == object:
             values = texts(values)
@@ -153,20 +173,23 @@ def encode(
     encoding = Encoding(target, tuple(columns))
     X, _ = encoding.transform(table)
     y, n_columns = table.columns[target], len(table.columns)
-    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes))
+    if order is not None:  # not before: messages name the places that rows have in the file
+        X, y = X[order], y[order]
+    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups)
 
 
 def _check_request(
-    table: Table, target: str, drop: Collection[str], categories: Collection[str]
+    table: Table,
+    target: str,
+    drop: Collection[str],
+    categories: Collection[str],
+    roles: Mapping[str, str],
 ) -> None:
-    unknown = [name for name in (target, *drop, *categories) if name not in table.columns]
-    if unknown:
-        names = list(table.columns)
-        more = f", … ({len(names)} in all)" if len(names) > MOST_NAMES else ""
-        none = "is no column" if len(unknown) == 1 else "are no columns"
+    refuse_unknown(table, (target, *drop, *categories, *roles))
+    if target in roles:
         raise DataError(
-            f"there {none} {with_closest(unknown, table)}; the columns are "
-            f"{quoted(names[:MOST_NAMES])}{more}"
+            f"{target!r} is the target, which cannot be the {roles[target]}, too; name another "
+            "column"
         )
     if target in drop or target in categories:
         raise DataError(
@@ -196,10 +219,10 @@ def _check_target(table: Table, target: str) -> None:
 
 
 def _rows(table: Table, kept: np.ndarray) -> Table:
-    """Return a table of some rows; unless it has lines, their places are no longer known."""
+    """Return a table of some of all rows."""
     lines = None if table.lines is None else table.lines[kept]
     columns = {name: values[kept] for name, values in table.columns.items()}
-    return replace(table, columns=columns, lines=lines)
+    return replace(table, columns=columns, lines=lines, numbers=np.flatnonzero(kept))
 
 
 def _summary(

@@ -55,6 +55,20 @@ def entries(what: str, found: Any, keys: Sequence[str]) -> list[Any]:
     return [found[key] for key in keys]
 
 
+def refuse_unknown(table: Table, names: Iterable[str]) -> None:
+    """Refuse names that no column has, and say which there are."""
+    unknown = [name for name in names if name not in table.columns]
+    if not unknown:
+        return
+    known = list(table.columns)
+    more = f", … ({len(known)} in all)" if len(known) > MOST_NAMES else ""
+    none = "is no column" if len(unknown) == 1 else "are no columns"
+    raise DataError(
+        f"there {none} {with_closest(unknown, table)}; the columns are "
+        f"{quoted(known[:MOST_NAMES])}{more}"
+    )
+
+
 def refuse_missing(table: Table, names: Iterable[str], remedy: str) -> None:
     """Refuse columns in which values are missing, and say what to do about them."""
     gaps, total = gaps_of(table, names)

@@ -16,22 +16,34 @@ from steinpath._support.printing import to_digits_of, with_error
 from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.report.content import Charts, Coefficient, Content
 from steinpath.plots._coefficients import largest_sizes
+from steinpath.plots._left_out import QUANTILES
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 
 # What a page can show, and a browser move quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
 
-ASSUMPTIONS = (
-    "New rows come from where these came from, by the same kind of draw.",
+_SAME_SOURCE = "New rows come from where these came from, by the same kind of draw."
+_UNTOUCHED = "Rows were not chosen, cleaned or transformed by looking at the target."
+_INDEPENDENT = (
     "Rows are independent of each other: no repeated measurements of one subject, no neighbours in "
     "time or space. If they are not, the error on new ones is larger than estimated, and this "
-    "report cannot see all such cases.",
-    "Rows were not chosen, cleaned or transformed by looking at the target.",
+    "report cannot see all such cases; use --group or --time."
 )
-_SMALLEST = (
-    "The estimate at the choice is the smallest of many, and so too small: by a few percent, and "
-    "by ten or more where there are few rows for the columns."
+_GROUPS = (
+    "Groups are independent of each other, and new rows are of new groups; rows of one group need "
+    "not be independent."
 )
+_TIME = (
+    "What comes next depends on what came before as it did in these rows. Each row was predicted "
+    "from earlier ones only; the earliest rows, for which there are none, were not predicted."
+)
+
+# How the choice of alpha and of the iterate is counted; see `ChosenRisk.method`.
+_COUNTED_BY = {
+    "nested": "nested folds",
+    "bootstrap": "bootstrap of the choice",
+    "fixed": "no choice",
+}
 
 
 def build_content(
@@ -68,7 +80,7 @@ def build_content(
         verdict=verdict(fit),
         facts=facts(fit),
         warnings=fit.warnings,
-        assumptions=ASSUMPTIONS + ((_SMALLEST,) if fit.tuning.rule == "min" else ()),
+        assumptions=_assumptions(fit),
         checks=fit.risk.diagnostics,
         columns=encoded.summaries,
         notes=tuple(notes),
@@ -85,10 +97,17 @@ def build_content(
             ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
             ("seed", str(seed)),
             ("risk estimated by", fit.risk.method),
+            ("choice counted by", _COUNTED_BY[fit.tuning.chosen.method]),
         ),
         unlisted_columns=encoded.n_columns - len(encoded.summaries),
         unlisted_coefficients=fit.nonzeros - len(listed),
     )
+
+
+def _assumptions(fit: Fit) -> tuple[str, ...]:
+    if fit.data.cv is not None:
+        return _TIME, _UNTOUCHED
+    return _SAME_SOURCE, _INDEPENDENT if fit.data.groups is None else _GROUPS, _UNTOUCHED
 
 
 def verdict(fit: Fit) -> str:
@@ -101,9 +120,20 @@ def verdict(fit: Fit) -> str:
     )
     return (
         f"On new rows like these, the mean {fit.criterion.words} of the chosen model "
-        f"is expected to be {with_error(risk, stderr)} (one standard error); that of a constant "
-        f"prediction is {to_digits_of(fit.constant_risk, stderr)}. The model is iterate "
+        f"is expected to be {with_error(risk, stderr)} ({fit.meaning_of_error}); that of a "
+        f"constant prediction is {to_digits_of(fit.constant_risk, stderr)}. The model is iterate "
         f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}. {fit.length}"
+    )
+
+
+def _at_the_choice(fit: Fit) -> str:
+    """Say why the curve is lower at the choice than the risk that the report begins with."""
+    if fit.tuning.chosen.method == "fixed":
+        return ""
+    return (
+        f"At the chosen iterate the curve is at {with_error(*fit.naive)}. That is the smallest of "
+        "many estimates, and so too small; with the choice counted, the risk is "
+        f"{with_error(*fit.estimate)}."
     )
 
 
@@ -113,8 +143,10 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     risk, stderr = fit.estimate
     found = [
         (f"expected {fit.criterion.words}", with_error(risk, stderr)),
+        ("median absolute error", _like(fit.left_out.median_error, fit)),
         ("error on the training rows", to_digits_of(fit.train, stderr)),
         ("error of a constant prediction", to_digits_of(fit.constant_risk, stderr)),
+        *_improvement(fit),
         ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
         ("coefficients not zero", f"{fit.nonzeros} of {p}"),
         ("rows", f"{n:,}"),
@@ -124,6 +156,19 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     if fit.spec.penalty != NoPenalty.name:
         found.insert(-2, ("chosen alpha", f"{fit.alpha:.3g}"))
     return tuple(found)
+
+
+def _like(error: float, fit: Fit) -> str:
+    """Return an absolute error with the digits of the risk, where that is one, or else four."""
+    stderr = fit.estimate[1] if fit.criterion.name != "squared" else math.inf
+    return to_digits_of(error, stderr)
+
+
+def _improvement(fit: Fit) -> list[tuple[str, str]]:
+    percent = fit.improvement
+    if not math.isfinite(percent):
+        return []
+    return [("improvement over a constant", f"{percent:.{int(abs(percent) < 10)}f}%")]
 
 
 def _article(penalty: str) -> str:
@@ -147,6 +192,8 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     by_size = np.argsort(-sizes, kind="stable")
     largest = [int(j) for j in by_size[:_MOST_CURVES] if sizes[j]]
     raw, corrected = _residuals(fit)
+    left_out = fit.left_out
+    some = _some_rows(len(left_out.actual))
     return Charts(
         test_loss=fit.criterion.words,
         penalty=PENALTIES[fit.spec.penalty].label,
@@ -161,6 +208,12 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
         coefficients=_nested(path[:, largest][shown]),
         raw=tuple(raw.tolist()),
         corrected=tuple(corrected.tolist()),
+        at_the_choice=_at_the_choice(fit),
+        left_out_by="fitted, and chosen," if fit.tuning.chosen.method == "nested" else "fitted",
+        actual=tuple(left_out.actual[some].tolist()),
+        predicted=tuple(left_out.predicted[some].tolist()),
+        quantiles=tuple(np.quantile(left_out.residuals, QUANTILES).tolist()),
+        left_out_rows=len(left_out.actual),
     )
 
 
@@ -175,11 +228,17 @@ def _some_iterates(last: int, best: int) -> list[int]:
 def _residuals(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """Residuals at the choice, as they are and corrected, of all rows or of some."""
     t, path = fit.tuning.best_iter, fit.tuning.path
-    rows = np.arange(path.n_samples)
-    if len(rows) > _MOST_ROWS:
-        rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
+    rows = _some_rows(path.n_samples)
     raw = path.response - path.products_at(slice(t, t + 1))[0, ...]
     return to_numpy(raw)[rows], to_numpy(fit.risk.residuals(t))[rows]
+
+
+def _some_rows(count: int) -> np.ndarray:
+    """Return all rows, or a random sample of very many."""
+    rows = np.arange(count)
+    if count <= _MOST_ROWS:
+        return rows
+    return np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
 
 
 def _nested(array: Any) -> tuple[tuple[float, ...], ...]:

@@ -1,4 +1,4 @@
-// The four charts. Each can `draw` itself anew, and `mark` the iterate that is looked at.
+// The charts. Each can `draw` itself anew, and `mark` the iterate that is looked at.
 //
 // The numbers, `data`, and what is looked at, `state`, are those of page.js.
 
@@ -207,6 +207,87 @@ function pathsChart(host) {
       : `${names[line]}: ${figure(series[line][at])} at iterate ${count(data.iterates[at])}`;
   }
   return { draw: drawAll, mark };
+}
+
+// ---- rows left out ---------------------------------------------------------------------------
+
+const finitePairs = (first, second) =>
+  first.map((value, k) => [value, second[k]]).filter((pair) => pair.every(known));
+
+// A frame that holds nearly all values, and all of them unless a few are far from the rest.
+function frameOf(values) {
+  const [low, high] = [least(values) ?? 0, most(values) ?? 1];
+  const [from, to] = [quantile(values, 0.02) ?? 0, quantile(values, 0.98) ?? 1];
+  const reach = (to - from) / 4;
+  const [bottom, top] = [Math.max(low, from - reach), Math.min(high, to + reach)];
+  const pad = 0.04 * (top - bottom) || Math.abs(top) || 1;
+  return [bottom - pad, top + pad];
+}
+
+function sayRows(id, shown, all, beyond) {
+  byId(id).textContent = `${shown < all ? `${count(shown)} of ${count(all)}` : count(shown)} rows${
+    beyond ? `, ${count(beyond)} of them beyond the frame and drawn at its edge` : ""}`;
+}
+
+function predictedChart(host) {
+  const both = finitePairs(data.predicted, data.actual);
+  const [low, high] = frameOf(both.flat());
+  const inside = (value) => clamp(value, low, high);
+  const beyond = both.filter((pair) => pair.some((value) => value !== inside(value))).length;
+  function drawAll() {
+    const side = clamp(host.clientWidth, 240, 460);
+    const pic = picture(host, side, "Actual values over predictions, with the diagonal",
+      Math.max(host.clientWidth - side, 0) + MARGIN.right);
+    const y = valueAxis(pic, low, high, "actual");
+    const x = linear(low, high, pic.left, pic.right);
+    for (const value of ticks(low, high, 5)) writeBelow(pic, x(value), value);
+    nameBelow(pic, "predicted");
+    draw(pic.plot, `M${pic.left} ${pic.bottom}L${pic.right} ${pic.top}`, "diagonal");
+    for (const [predicted, actual] of both) {
+      add(pic.plot, "circle", { cx: x(inside(predicted)), cy: y(inside(actual)), r: 2.6,
+        class: "point" });
+    }
+    sayRows("predicted-note", both.length, data.leftOutRows, beyond);
+  }
+  return { draw: drawAll, mark() {} };
+}
+
+// A histogram of about the square root of their number of bars, 40 at most.
+function errorsChart(host) {
+  const residuals = finitePairs(data.actual, data.predicted).map(([y, yhat]) => y - yhat);
+  const [low, high] = frameOf(residuals);
+  const bars = clamp(Math.ceil(1.5 * Math.sqrt(residuals.length)), 5, 40);
+  const counts = Array(bars).fill(0);
+  for (const value of residuals) {
+    counts[clamp(Math.floor(bars * (value - low) / (high - low)), 0, bars - 1)]++;
+  }
+  const beyond = residuals.filter((value) => value < low || value > high).length;
+  const [q5, q25, middle, q75, q95] = data.quantiles;
+  function drawAll() {
+    const pic = picture(host, clamp(host.clientWidth, 240, 460), "Histogram of left-out residuals");
+    const y = valueAxis(pic, 0, 1.06 * (most(counts) || 1), "rows");
+    const x = linear(low, high, pic.left, pic.right);
+    for (const [from, to] of [[q5, q95], [q25, q75]]) {
+      const [left, right] = [x(clamp(from, low, high)), x(clamp(to, low, high))];
+      add(pic.plot, "rect", { x: left, y: pic.top, width: right - left,
+        height: pic.bottom - pic.top, class: "band" });
+    }
+    const width = (pic.right - pic.left) / bars;
+    counts.forEach((number, k) => {
+      add(pic.plot, "rect", { x: pic.left + k * width + 0.5, y: y(number),
+        width: Math.max(width - 1, 0.5), height: pic.bottom - y(number), class: "column" });
+    });
+    draw(pic.plot, upright(pic, x(middle)), "choice");
+    for (const value of ticks(low, high, (pic.right - pic.left) / 90)) {
+      writeBelow(pic, x(value), value);
+    }
+    nameBelow(pic, "actual − predicted");
+    const say = (value) => figure(value, null, q95 - q5 || value);
+    byId("errors-note").textContent = `Median ${say(middle)}; half of the rows between ${
+      say(q25)} and ${say(q75)}, 90% between ${say(q5)} and ${say(q95)}${
+      beyond ? `; ${count(beyond)} beyond the frame, in the bars at its ends` : ""}`;
+  }
+  return { draw: drawAll, mark() {} };
 }
 
 // ---- residuals -------------------------------------------------------------------------------

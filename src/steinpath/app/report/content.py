@@ -36,6 +36,16 @@ class Charts:
         per standard deviation of the feature.
     raw, corrected : tuple of float
         Residuals of some rows at the chosen iterate: in sample, and with corrected fitted values.
+    at_the_choice : str
+        How the curve at the chosen iterate compares with the risk of the chosen model.
+    left_out_by : str
+        What the models were without the rows that they predict: "fitted", or also "chosen".
+    actual, predicted : tuple of float
+        The target of some rows that were left out, and their predictions.
+    quantiles : tuple of float
+        Of the residuals of all rows that were left out: at 5, 25, 50, 75 and 95 percent.
+    left_out_rows : int
+        How many rows were left out.
     """
 
     test_loss: str
@@ -51,6 +61,12 @@ class Charts:
     coefficients: tuple[tuple[float, ...], ...]
     raw: tuple[float, ...]
     corrected: tuple[float, ...]
+    at_the_choice: str = ""
+    left_out_by: str = "fitted"
+    actual: tuple[float, ...] = ()
+    predicted: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    left_out_rows: int = 0
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ def data_block(charts: Charts) -> str:
         "coefficients": [_rounded(values) for values in charts.coefficients],
         "raw": _rounded(charts.raw),
         "corrected": _rounded(charts.corrected),
+        "actual": _rounded(charts.actual),
+        "predicted": _rounded(charts.predicted),
+        "quantiles": _rounded(charts.quantiles),
+        "leftOutRows": charts.left_out_rows,
     }
     for name in ("risk", "stderr", "train"):
         curves = [_rounded(values) for values in getattr(charts, name)]
@@ -121,18 +125,18 @@ def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
 def _risk(charts: Charts) -> Markup:
     lead = (
         f"How well each iterate would do on new rows, measured by {charts.test_loss}: lower is "
-        "better. Point at the curve, or use the arrow keys, to look at another iterate."
-    )
+        "better. Point at the curve, or use the arrow keys, to look at another iterate. "
+        f"{charts.at_the_choice}"
+    ).rstrip()
     kinds = {
         "estimate": "estimated risk",
         "band": "± 2 standard errors",
         "train": "training error",
         "choice": "chosen iterate",
     }
-    swatches = [tag("li", tag("i", class_=f"swatch {k}"), text) for k, text in kinds.items()]
     buttons = button("back", "Back to the chosen one"), button("axis", "Linear axis")
     strip = tag("p", tag("span", id="alpha-note"), buttons, class_="controls")
-    curve = tag("div", tag("ul", swatches, class_="legend"), strip, chart("risk"))
+    curve = tag("div", _legend(kinds), strip, chart("risk"))
     surface = (
         tag("h3", "Every alpha"),
         tag("p", f"The same for all {len(charts.alphas)} regularisation strengths of the "
@@ -145,6 +149,11 @@ def _risk(charts: Charts) -> Markup:
     beside = tag("div", curve, _panel(charts), class_="beside")
     shown = surface if len(charts.alphas) > 1 else None
     return section("risk", "Risk of every iterate", lead, beside, shown)
+
+
+def _legend(kinds: dict[str, str]) -> Markup:
+    swatches = [tag("li", tag("i", class_=f"swatch {k}"), text) for k, text in kinds.items()]
+    return tag("ul", swatches, class_="legend")
 
 
 def _panel(charts: Charts) -> Markup:
@@ -229,6 +238,28 @@ def _residuals(charts: Charts) -> Markup:
     return section("residuals", "Residuals, raw and corrected", scatter)
 
 
+def _left_out(charts: Charts) -> Markup | None:
+    """Return charts of the rows that were left out; of those of which there are some."""
+    if not charts.actual:
+        return None
+    lead = (
+        f"Each row as it was predicted by a model that was {charts.left_out_by} without it. New "
+        "rows can be expected to look like this."
+    )
+    scatter = (
+        tag("h3", "Predicted against actual"),
+        _legend({"point": "a row", "diagonal": "prediction equals actual value"}),
+        chart("predicted"),
+    )
+    errors = (
+        tag("h3", "Left-out residuals"),
+        _legend({"choice-line": "median", "half": "central 50%", "band": "central 90%"}),
+        chart("errors"),
+    )
+    both = tag("div", tag("div", scatter), tag("div", errors), class_="two")
+    return section("left-out", "Predictions of rows left out", lead, both)
+
+
 def _check_name(check: Diagnostic) -> list[Node]:
     meaning = getattr(check, "meaning", "")
     return [
@@ -300,7 +331,8 @@ def render(content: Content) -> str:
         tag("title", f"{content.title} · steinpath"),
         verbatim("style", style),
     )
-    first = _header(content), _ranking(content.ranking), _risk(content.charts)
+    charts = content.charts
+    first = _header(content), _ranking(content.ranking), _risk(charts), _left_out(charts)
     body = tag(
         "body",
         tag("main", first, _later_sections(content)),

@@ -23,6 +23,7 @@ from steinpath.app.tables.table import (
     check_width,
     objects,
     stripped,
+    texts,
 )
 from steinpath.app.tables.text import in_utc, parse_cells
 
@@ -135,7 +136,7 @@ _KINDS_OF_OBJECTS: tuple[tuple[Any, str], ...] = (
 )
 
 
-def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
+def read_npz(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
     """Read what numpy.savez wrote."""
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
@@ -159,15 +160,25 @@ def read_npz(path: Path, as_text: Collection[str] = ()) -> Table:
     for name, array in arrays.items():
         if array.ndim == 1:
             names.append(name)
-            columns.append(_from_array(_named(array) if name in as_text else array))
+            columns.append(array)
         else:
             check_width(array.shape[1])
             names += given or [f"{name}{k}" for k in range(array.shape[1])]
-            columns += [_from_array(column) for column in array.T]
+            columns += list(array.T)
     table = Table({})
-    for name, column in zip(check_names(names), columns, strict=True):
+    for name, array in zip(check_names(names), columns, strict=True):
+        column = _from_array(_named(array) if name in as_text else array)
         table.columns[name] = _parsed(name, column, table, name in as_text)
+        if name in keep:
+            table.cells[name] = _cells(array)
     return table
+
+
+def _cells(array: np.ndarray) -> np.ndarray:
+    """Return a column as texts, with all digits of numbers that a float may not have."""
+    if array.dtype.kind in "iuU":
+        return objects(array.astype(str).tolist())
+    return texts(_from_array(array))
 
 
 def _load_array(loaded: Any, name: str) -> np.ndarray:

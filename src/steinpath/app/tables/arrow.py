@@ -28,7 +28,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _MOST_BYTES = 2**30
 
 
-def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
+def read_parquet(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
     """Read a Parquet file."""
     arrow = _pyarrow()
     # as a file and not by its name, which may be taken for that of a part of a larger table
@@ -39,10 +39,10 @@ def read_parquet(path: Path, as_text: Collection[str] = ()) -> Table:
         rows = max(about.num_rows, sum(group.num_rows for group in groups))
         stored = sum(group.total_byte_size for group in groups)
         _check_size(max(stored, 8 * rows * about.num_columns), file)
-        return from_arrow(opened.read(), as_text)
+        return from_arrow(opened.read(), as_text, keep)
 
 
-def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
+def read_arrow(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
     """Read an Arrow file, or a stream of Arrow kept in a file."""
     arrow = _pyarrow()
     with open(path, "rb") as file:
@@ -52,7 +52,7 @@ def read_arrow(path: Path, as_text: Collection[str] = ()) -> Table:
         found = opened(file).read_all()
         # columns of nothing, or of runs, have any number of rows in a few bytes
         _check_size(8 * found.num_rows * found.num_columns, file)
-        return from_arrow(found, as_text)
+        return from_arrow(found, as_text, keep)
 
 
 def _check_size(size: int, file: IO[bytes]) -> None:
@@ -64,7 +64,7 @@ def _pyarrow() -> Any:
     return import_pyarrow("such files", "files", DataError)
 
 
-def from_arrow(found: Any, as_text: Collection[str] = ()) -> Table:
+def from_arrow(found: Any, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
     """Return a table of Arrow's, or one of its batches, as a table."""
     if isinstance(found, _pyarrow().RecordBatch):
         found = _pyarrow().Table.from_batches([found])
@@ -84,7 +84,19 @@ def from_arrow(found: Any, as_text: Collection[str] = ()) -> Table:
         elif values.dtype == object:
             values = parse_cells(name, [cell or "" for cell in values], table, name in as_text)
         table.columns[name] = values
+        if name in keep:
+            table.cells[name] = _cells(found.column(k), values)
     return table
+
+
+def _cells(column: Any, values: np.ndarray) -> np.ndarray:
+    """Return the texts of a column, with all digits of numbers that a float may not have."""
+    kind, types = column.type, _pyarrow().types
+    if types.is_dictionary(kind):
+        return _cells(column.cast(kind.value_type), values)
+    if types.is_floating(kind) or types.is_date(kind) or types.is_timestamp(kind):
+        return texts(values)
+    return objects(column.cast(_pyarrow().string()).to_pylist())
 
 
 def _categorical(schema: Any) -> set[str]:

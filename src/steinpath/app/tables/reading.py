@@ -13,7 +13,7 @@ from steinpath.app.tables.arrow import read_arrow, read_parquet
 from steinpath.app.tables.table import DataError, Table, check_values
 from steinpath.app.tables.text import read_text
 
-_READERS: dict[str, Callable[[Path, Collection[str]], Table]] = {
+_READERS: dict[str, Callable[[Path, Collection[str], Collection[str]], Table]] = {
     ".csv": read_text,
     ".txt": read_text,
     ".csv.gz": read_text,
@@ -28,7 +28,9 @@ _READERS: dict[str, Callable[[Path, Collection[str]], Table]] = {
 }
 
 
-def read_table(file: str | os.PathLike[str], as_text: Collection[str] = ()) -> Table:
+def read_table(
+    file: str | os.PathLike[str], as_text: Collection[str] = (), keep: Collection[str] = ()
+) -> Table:
     """Read a table from a file.
 
     Parameters
@@ -39,6 +41,8 @@ def read_table(file: str | os.PathLike[str], as_text: Collection[str] = ()) -> T
         of NumPy (.npz).
     as_text : collection of str
         Columns whose texts and whole numbers are kept as they are, since they are names.
+    keep : collection of str
+        Columns of which `Table.cells` has what is in the file, beside what it is read as.
 
     Raises
     ------
@@ -64,7 +68,7 @@ def read_table(file: str | os.PathLike[str], as_text: Collection[str] = ()) -> T
         mode = path.stat().st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise DataError("it is a device, and no file")
-        table = read(path, as_text)
+        table = read(path, as_text, keep)
         check_values(table)
     except DataError as error:
         raise DataError(f"cannot read {path}: {error}") from None

@@ -42,11 +42,18 @@ class Table:
     codes : dict of str to (str, int)
         Columns that are read as numbers and are written like codes ("007"): their first such text,
         and its row.
+    cells : dict of str to ndarray of shape (n,)
+        What the file has in the columns that it was read to keep: texts (object), missing ones
+        None where the file tells them from others.
+    numbers : ndarray of int of shape (n,), optional
+        Which rows of the file these are, counted from 0; None for all of them, in their order.
     """
 
     columns: dict[str, np.ndarray]
     lines: np.ndarray | None = None
     codes: dict[str, tuple[str, int]] = field(default_factory=dict)
+    cells: dict[str, np.ndarray] = field(default_factory=dict)
+    numbers: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -55,7 +62,9 @@ class Table:
 
     def place(self, row: int) -> str:
         """Where a row, counted from 0, is in the file: such as "line 17" or "row 17"."""
-        return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
+        if self.lines is not None:
+            return f"line {self.lines[row]}"
+        return f"row {(row if self.numbers is None else self.numbers[row]) + 1}"
 
 
 def missing(values: np.ndarray) -> np.ndarray:

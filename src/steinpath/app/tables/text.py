@@ -47,7 +47,12 @@ _CODE = re.compile(r"0[0-9]+|\+[0-9]{7,}|[0-9]{17,}")
 _A_CODE_IN_LINES = re.compile(rf"^[ \t]*({_CODE.pattern})[ \t]*$", re.MULTILINE)
 
 
-def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None = None) -> Table:
+def read_text(
+    path: Path,
+    as_text: Collection[str] = (),
+    keep: Collection[str] = (),
+    delimiter: str | None = None,
+) -> Table:
     """Read text with a header; unless given, the delimiter is found in the header."""
     try:
         with _open_text(path) as file:
@@ -57,7 +62,7 @@ def read_text(path: Path, as_text: Collection[str] = (), delimiter: str | None =
             if delimiter is None:
                 delimiter = _delimiter(_lines(file, size))
                 file.seek(0)
-            return _parse_text(_lines(file, size), delimiter, as_text)
+            return _parse_text(_lines(file, size), delimiter, as_text, keep)
     except UnicodeDecodeError:
         if path.is_file():  # a pipe is over
             _refuse_encoding(path)
@@ -108,7 +113,9 @@ def _delimiter(lines: Iterator[str]) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
-def _parse_text(text: Iterator[str], delimiter: str, as_text: Collection[str]) -> Table:
+def _parse_text(
+    text: Iterator[str], delimiter: str, as_text: Collection[str], keep: Collection[str]
+) -> Table:
     records = _records(text, delimiter)
     _, header = next(records, (0, []))
     if not header:
@@ -136,6 +143,8 @@ def _parse_text(text: Iterator[str], delimiter: str, as_text: Collection[str]) -
         # each column of cells goes as soon as it is converted
         column = columns.pop()
         table.columns[name] = parse_cells(name, column, table, name in as_text)
+        if name in keep:
+            table.cells[name] = objects(column)
     return table
 
 

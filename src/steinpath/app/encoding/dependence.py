@@ -1,0 +1,76 @@
+"""Rows that depend on each other: groups of rows, and rows in the order of time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steinpath.app.encoding.messages import counted, first_other, kind_of, refuse_missing
+from steinpath.app.tables import DataError, Table, texts
+
+
+def read_groups(table: Table, name: str) -> tuple[np.ndarray, str]:
+    """Return the group of each row, and the groups in a few words.
+
+    Parameters
+    ----------
+    table : Table
+        The rows of the fit.
+    name : str
+        Column with a label for each row: texts, numbers or dates. The same label is the same group.
+
+    Returns
+    -------
+    groups : ndarray of int of shape (n,)
+        Numbers of the groups, from 0.
+    detail : str
+        Such as "40 groups of 3 to 10 rows".
+
+    Raises
+    ------
+    DataError
+        If labels are missing, or all are the same.
+    """
+    refuse_missing(
+        table, [name], "every row needs a group; give a row that belongs to none a label of its own"
+    )
+    labels, groups, sizes = np.unique(
+        texts(table.columns[name]), return_inverse=True, return_counts=True
+    )
+    if len(labels) < 2:
+        raise DataError(
+            f"the group {name!r} is {labels[0]!r:.60} in every row; at least two groups are needed "
+            "to leave one out"
+        )
+    low, high = int(sizes.min()), int(sizes.max())
+    size = counted(low, "row") if low == high else f"{low} to {counted(high, 'row')}"
+    return groups, f"{len(labels)} groups of {size}"
+
+
+def read_order(table: Table, name: str) -> np.ndarray:
+    """Return the rows in the order of time; rows of the same time stay in their order.
+
+    Parameters
+    ----------
+    table : Table
+        The rows of the fit.
+    name : str
+        Column of numbers or dates.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+        Indices of the rows.
+
+    Raises
+    ------
+    DataError
+        If times are missing, or are texts.
+    """
+    values = table.columns[name]
+    if kind_of(values) == "text":
+        raise DataError(
+            f"the time must be numbers or dates such as 2023-05-16, and {name!r} has "
+            f"{first_other(name, 'date', table)}"
+        )
+    refuse_missing(table, [name], "every row needs a time; fill them in, or remove these rows")
+    return np.argsort(values, kind="stable")

@@ -1,0 +1,127 @@
+"""Rows predicted by models that were fitted, and chosen, without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.colours import BLUE, GREY, ORANGE
+from steinpath.plots._style import drawing_on, note, open_frame, place_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from steinpath.tuning._tuning import Tuning
+
+#: Shares of the rows that the median and the central 50 and 90 percent of residuals are between.
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# More points than this are drawn as an image.
+_MANY_POINTS = 2000
+_MOST_BARS = 40
+
+
+def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.0) -> Axes:
+    """Draw actual values over predictions, of rows that were left out.
+
+    Each row is predicted by a model that was fitted without it, with the penalty and the iterate
+    that were chosen without it. A few values that are far from all others are left outside of the
+    frame, with marks on it, and counted.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    offset : float, default=0
+        What to add to actual values and predictions, if it was subtracted before.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    actual, predicted = _left_out(tuning)
+    actual, predicted = actual + offset, predicted + offset
+    low, high = _frame_of(np.concatenate([actual, predicted]))
+    inside = [np.clip(values, low, high) for values in (predicted, actual)]
+    beyond = (inside[0] != predicted) | (inside[1] != actual)
+    n, count = len(actual), int(beyond.sum())
+    with drawing_on(ax, (3.4, 3.4)) as axes:
+        axes.plot([low, high], [low, high], color=GREY, lw=0.7, zorder=1)
+        axes.plot(
+            predicted[~beyond],
+            actual[~beyond],
+            "o",
+            color=BLUE,
+            ms=float(np.clip(12 / n**0.25, 1.5, 5)),
+            mew=0,
+            alpha=float(np.clip(20 / n**0.5, 0.15, 0.7)),
+            rasterized=n > _MANY_POINTS,
+            label="rows left out",
+        )
+        if count:
+            style: dict[str, Any] = {"mfc": "none", "mec": ORANGE, "ms": 3.5, "mew": 0.8}
+            at = [values[beyond] for values in inside]
+            axes.plot(*at, "D", clip_on=False, label="outside", **style)
+            note(axes, f"{count} of {n} outside, on the frame")
+        axes.set(xlabel="predicted, the row left out", ylabel="actual", aspect="equal")
+        axes.set(xlim=(low, high), ylim=(low, high))
+        axes.set_yticks(axes.get_xticks())
+        axes.set(xlim=(low, high), ylim=(low, high))
+        open_frame(axes)
+    return axes
+
+
+def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
+    """Draw how actual values differ from predictions, of rows that were left out.
+
+    A histogram, with the median and the central 50 and 90 percent marked; see `plot_predicted`.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    actual, predicted = _left_out(tuning)
+    residuals = actual - predicted
+    low, high = _frame_of(residuals)
+    count = int(np.sum((residuals < low) | (residuals > high)))
+    bars = int(np.clip(np.ceil(1.5 * np.sqrt(len(residuals))), 5, _MOST_BARS))
+    q05, q25, middle, q75, q95 = np.clip(np.quantile(residuals, QUANTILES), low, high)
+    with drawing_on(ax) as axes:
+        axes.axvspan(q05, q95, color=BLUE, alpha=0.12, lw=0, label="central 90%")
+        axes.axvspan(q25, q75, color=BLUE, alpha=0.2, lw=0, label="central 50%")
+        edges = np.linspace(low, high, bars + 1).tolist()
+        axes.hist(np.clip(residuals, low, high), edges, color=BLUE, alpha=0.75, rwidth=0.92)
+        axes.axvline(middle, color=ORANGE, lw=1.2, label=f"median {middle:.3g}".replace("-", "−"))
+        axes.set(xlim=(low, high), xlabel="actual − predicted, the row left out", ylabel="rows")
+        if count:
+            note(axes, f"{count} of {len(residuals)} outside, in the first and the last bar")
+        open_frame(axes)
+        place_legend(axes, columns=3)
+    return axes
+
+
+def _left_out(tuning: Tuning) -> tuple[np.ndarray, np.ndarray]:
+    """Return the responses of the rows that were left out, and their predictions."""
+    chosen = tuning.chosen
+    actual = np.asarray(to_numpy(tuning.path.y), float)[chosen.rows]
+    return actual, np.asarray(to_numpy(chosen.predictions), float)
+
+
+def _frame_of(values: np.ndarray) -> tuple[float, float]:
+    """Return the range to show: all values, unless a few are far from the rest."""
+    low, high = float(values.min()), float(values.max())
+    usual = np.quantile(values, [0.02, 0.98])
+    reach = float(usual[1] - usual[0]) / 4
+    low, high = max(low, float(usual[0]) - reach), min(high, float(usual[1]) + reach)
+    margin = 0.04 * (high - low) or abs(high) or 1.0
+    return low - margin, high + margin
