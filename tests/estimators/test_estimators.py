@@ -310,8 +310,9 @@ def test_attributes(name, data):
     assert t == np.argmin(model.risk_path_[k])
     assert model.alpha_ == model.alphas_[k]
     assert model.naive_risk_ == model.risk_path_[k, t]
-    assert model.best_risk_stderr_ == model.risk_stderr_[k, t]
-    assert model.best_risk_ == model.risk_path_.min()
+    assert model.naive_risk_ == model.risk_path_.min()
+    assert model.best_risk_stderr_ >= model.risk_stderr_[k, t]
+    assert np.isfinite(model.best_risk_)
     assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
     assert_allclose(model.score(X, y), r2_score(y, X @ model.coef_ + model.intercept_))
     # the chosen model is that of its penalty alone, stopped where it says
