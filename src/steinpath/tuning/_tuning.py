@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -170,8 +171,7 @@ class Tuning:
     def chosen(self) -> ChosenRisk:
         """Risk of the chosen model, the choice counted, and predictions of left-out rows."""
         context = self.context
-        n, p = context.batch.data.design.shape
-        with one_thread_unless(n * p * len(context.batch)):
+        with self._few_threads():
             return risk_after_choice(
                 context.batch,
                 self.risks,
@@ -216,7 +216,8 @@ class Tuning:
             # rows one at a time, each with the choice that was made without its fold
             members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
             start = self.context.batch.unmoved().part(members)
-            models = models_without(start, ~np.eye(len(y), dtype=bool), at)
+            with self._few_threads():
+                models = models_without(start, ~np.eye(len(y), dtype=bool), at)
             fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
         return PredictionIntervals(
             coef=models.coef,
@@ -309,6 +310,11 @@ class Tuning:
             f"iterations: best is iterate {self.best_iter} at lam = {self.best_lam:.4g} with "
             f"{found}>"
         )
+
+    def _few_threads(self) -> AbstractContextManager[None]:
+        """Return a context in which small products use one thread."""
+        n, p = self.context.batch.data.design.shape
+        return one_thread_unless(n * p * len(self.lams))
 
     def _stack(self, name: str) -> Array:
         arrays = [getattr(risk, name) for risk in self.risks]
