@@ -30,21 +30,23 @@ from steinpath.risk._methods import SMALL, n_folds
 from steinpath.risk._nested import Cells, Choosing, InnerRuns, NestedChoice
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import Splits, make_splits
+from steinpath.risk._stopping import work_of_a_step
 
 # Folds; the second number is taken where the first is too expensive.
 _FOLDS = (10, 5)
 # Penalties among which the choice is made again: those with the smallest risks, at least and at
 # most so many.
 _FEWEST, _MOST = 3, 8
-# Columns that nested folds may take, relative to those of the tuning: with few rows, and with more.
-_FEW_ROWS, _FOR_FEW, _FOR_MANY = 300, 2.0, 1.0
-# Columns that a careful estimate of the chosen risk takes: probes and folds.
-_CAREFUL = 40
+# Nested folds may take as many steps of runs as the tuning, and with few rows twice as many; the
+# tuning has so many columns for a careful estimate of the chosen risk: probes and folds.
+_FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 2, 40
+# Or they may take this much work, a few tenths of a second; see `work_of_a_step`.
+_CHEAP = 2e9
 # With so many rows, in all and per column, losses depend so little on each other that the bootstrap
 # will do.
 _MANY_ROWS, _TALL = 5000, 10
-# Sets of rows that splits treat alike, at most.
-_MOST_CELLS = 64
+# Splits, and sets of rows that they treat alike, at most.
+_MOST_SPLITS, _MOST_CELLS = 32, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,28 +233,39 @@ def _plan(
     rng: np.random.Generator,
 ) -> _Plan:
     n, p = batch.data.design.shape
-    rough = options.but(method="folds", audit=0, rough=True)
-    tuning = len(risks) * (1 + n_folds(batch, rough)) + _CAREFUL
-    columns = tuning * (_FOR_FEW if n <= _FEW_ROWS else _FOR_MANY)
+    most = n if options.groups is None else int(options.groups.max()) + 1
     lowest = [float(risk.values[_iterate(risk, choosing)]) for risk in risks]
     lowest[best[0]] = -math.inf  # which is among them, whatever the rule
-    order = np.argsort(lowest, kind="stable")
-    plan = None
+    order = np.argsort(lowest, kind="stable")[:_MOST]
+    last = max(_iterate(risks[k], choosing) for k in order)
+    length = min(2 * last, risks[0].path.n_iter) + 1
+    room = _room(batch, risks, options) // length
+    fewest = min(_FEWEST, len(risks))
+    plans = []
     for count in _FOLDS if options.cv is None else (n_folds(batch, options),):
-        most = n if options.groups is None else int(options.groups.max()) + 1
         splits = make_splits(batch, options.cv, options.groups, min(count, most), rng)
-        runs = InnerRuns.of(splits)
-        affordable = int(min(columns // runs.n_runs, _MOST, len(risks)))
-        members = np.sort(order[: max(affordable, min(_FEWEST, len(risks)))])
-        ends = [_iterate(risks[k], choosing) for k in members]
-        length = min(2 * max(ends), risks[0].path.n_iter) + 1
-        large = n > _MANY_ROWS and n >= _TALL * p
-        possible = bool(runs.of_pair) and len(Cells.of(splits).sizes) <= _MOST_CELLS
-        if possible and not large and affordable >= min(_FEWEST, len(risks)):
-            return _Plan(splits, members, length, runs)
-        plan = plan or _Plan(splits, members, length, None)
-    assert plan is not None
-    return plan
+        runs = None
+        if not (n > _MANY_ROWS and n >= _TALL * p) and _is_simple(splits):
+            runs = InnerRuns.of(splits)
+        affordable = 0 if runs is None or not runs.of_pair else room // runs.n_runs
+        members = np.sort(order[: max(affordable, fewest)])
+        plans.append(_Plan(splits, members, length, runs if affordable >= fewest else None))
+        if plans[-1].runs is not None:
+            return plans[-1]
+    return plans[0]
+
+
+def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
+    """Return how many steps of a run nested splits may take: about as many as the tuning."""
+    folds = n_folds(batch, options.but(method="folds", audit=0, rough=True))
+    steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
+    steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
+    return int(max(steps, _CHEAP // work_of_a_step(batch)))
+
+
+def _is_simple(splits: Splits) -> bool:
+    """Whether splits are few, and treat many rows alike, so that sums of losses are few numbers."""
+    return splits.n_splits <= _MOST_SPLITS and len(Cells.of(splits).sizes) <= _MOST_CELLS
 
 
 def _iterate(risk: Risk, choosing: Choosing) -> int:

@@ -34,14 +34,19 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
 
     The limit is in work, so that large problems end, too.
     """
-    n, p = batch.data.design.shape
     folds = n_folds(batch, (options or RiskOptions()).but(method="folds", audit=0, rough=True))
-    step = len(batch) * (1 + folds) * (n * p + _NUMBER * (n + p))
+    step = len(batch) * (1 + folds) * work_of_a_step(batch)
     most = int(min(max(_WORK / step, _FIRST / 2), _MOST))
     horizons = [min(_FIRST, most)]
     while horizons[-1] < most:
         horizons.append(min(_GROWTH * horizons[-1], most))
     return horizons
+
+
+def work_of_a_step(batch: Batch) -> int:
+    """Work of a step of one run: multiplications with X, and as much for numbers of an iterate."""
+    n, p = batch.data.design.shape
+    return n * p + _NUMBER * (n + p)
 
 
 def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
