@@ -134,8 +134,8 @@ def _time_split(n: int, gap: int) -> TimeSeriesSplit:
     most = n - _TIME_BLOCKS * block - _FEWEST_EARLIER
     if gap > most:
         raise DataError(
-            f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows before "
-            f"the first of {_TIME_BLOCKS} blocks of later ones; --gap can be {most} at most"
+            f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
+            f"before the first of {_TIME_BLOCKS} blocks of later ones; --gap can be {most} at most"
         )
     return TimeSeriesSplit(n_splits=_TIME_BLOCKS, gap=gap)
 
