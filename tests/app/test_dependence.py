@@ -155,7 +155,7 @@ def test_later_rows_are_left_out_in_blocks_after_a_gap(n, gap):
 
 def test_a_gap_that_leaves_no_earlier_rows_is_refused_with_the_largest_that_does():
     encoded = encode(as_table(columns() | {"day": np.arange(60)}), "y", time="day")
-    with pytest.raises(DataError, match="pass --gap 8 or less"):
+    with pytest.raises(DataError, match="--gap can be 8 at most"):
         prepare_data(encoded, 20, 3, gap=9)
     assert prepare_data(encoded, 20, 3, gap=8).cv.gap == 8
 

@@ -9,7 +9,7 @@ import pytest
 import steinpath as sp
 from steinpath._support.printing import with_error
 from steinpath.app.encoding import encode
-from steinpath.app.fitting import _on_the_same_rows, compare_models, fit_model, prepare_data
+from steinpath.app.fitting import Fit, _on_the_same_rows, compare_models, fit_model, prepare_data
 from steinpath.app.model_spec import ModelSpec, make_criterion
 from steinpath.app.report.build import build_charts, build_content
 from steinpath.app.tables import as_table
@@ -200,6 +200,16 @@ def test_numbers_have_the_digits_of_their_error(value, stderr, said):
 # ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("naive", "smaller"), [(1.0, True), (3.0, False)])
+def test_the_curve_is_said_to_be_too_small_where_it_is_smaller(naive, smaller, monkeypatch):
+    fit = fit_model(data(), spec())
+    monkeypatch.setattr(Fit, "estimate", property(lambda self: (2.0, 0.5)))
+    monkeypatch.setattr(Fit, "naive", property(lambda self: (naive, 0.5)))
+    said = build_charts(fit, fit.data.encoded.encoding.feature_names).at_the_choice
+    assert ("too small" in said) == smaller
+    assert said.endswith("the risk is 2.00 ± 0.50.")
+
+
 def test_the_estimate_is_the_honest_one():
     fit = fit_model(data(), spec())
     tuning = fit.tuning
@@ -301,14 +311,15 @@ def test_groups_and_splits_are_handed_on():
     folds = by_group.tuning.chosen.splits.fold
     for site in range(30):
         assert len(set(folds[columns["site"] == site])) == 1
-    assert (
-        "Groups are independent"
-        in build_content(by_group, file="", command="", seed=0).assumptions[1]
-    )
+    content = build_content(by_group, file="", command="", seed=0)
+    assert content.assumptions[1].startswith("Groups are independent")
+    assert content.verdict.startswith("On rows of new groups like these, ")
     by_time = fit_model(
         prepare_data(encode(as_table(columns), "y", time="t", drop=["site"]), 20, 3, gap=3), spec()
     )
     splits = by_time.tuning.chosen.splits
     for train, test in zip(splits.train.T, splits.test.T, strict=True):
         assert np.flatnonzero(train).max() + 3 < np.flatnonzero(test).min()
-    assert "earlier ones only" in build_content(by_time, file="", command="", seed=0).assumptions[0]
+    content = build_content(by_time, file="", command="", seed=0)
+    assert "earlier ones only" in content.assumptions[0]
+    assert content.verdict.startswith("On later rows like these, ")

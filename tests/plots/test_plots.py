@@ -47,6 +47,8 @@ PLOTS = {
     "penalties": lambda tuning, risk, ax: plots.plot_penalties(tuning, ax),
     "coefficients": lambda tuning, risk, ax: plots.plot_coefficients(risk.path, best=5, ax=ax),
     "residuals": lambda tuning, risk, ax: plots.plot_residuals(risk, ax=ax),
+    "predicted": lambda tuning, risk, ax: plots.plot_predicted(tuning, ax),
+    "left out": lambda tuning, risk, ax: plots.plot_left_out_residuals(tuning, ax),
     "diagnostics": lambda tuning, risk, ax: plots.plot_diagnostics(risk, ax),
     "audit": lambda tuning, risk, ax: plots.plot_audit(risk, ax),
     "ranking": lambda tuning, risk, ax: plots.plot_ranking(RANKING, ax),

@@ -15,6 +15,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
 from steinpath.app.encoding import Encoded
+from steinpath.app.encoding.messages import counted
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
@@ -133,8 +134,8 @@ def _time_split(n: int, gap: int) -> TimeSeriesSplit:
     most = n - _TIME_BLOCKS * block - _FEWEST_EARLIER
     if gap > most:
         raise DataError(
-            f"a gap of {gap} rows leaves fewer than {_FEWEST_EARLIER} of {n} rows before the first "
-            f"of {_TIME_BLOCKS} blocks of later ones; pass --gap {most} or less"
+            f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
+            f"before the first of {_TIME_BLOCKS} blocks of later ones; --gap can be {most} at most"
         )
     return TimeSeriesSplit(n_splits=_TIME_BLOCKS, gap=gap)
 

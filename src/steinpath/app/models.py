@@ -47,8 +47,8 @@ class Choice:
     test_parameter : float
         Its parameter, such as a quantile; 0 where it has none.
     risk, stderr, train : float
-        Estimated risk on new rows, its standard error (infinite where it is not known), and the
-        training error.
+        Estimated risk on new rows, the choice counted, its standard error (infinite where it is not
+        known), and the training error.
     rows : int
         Number of rows it was fitted to.
     """

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -122,3 +123,84 @@ def test_a_column_named_like_an_output(model, tmp_path):
     line = refused("predict", model, file, "--keep", "prediction", code=2)
     assert "--keep 'prediction': the output has a column of that name; rename" in line
     assert call("predict", model, file, "--keep", "lower").stdout.startswith("lower,prediction\n2,")
+
+
+# ------------------------------------------------------------------------------------------------
+# Intervals
+# ------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_columns_after_the_predictions(model, tmp_path):
+    new = houses(200, seed=1)
+    file = write(tmp_path, "new.csv", new)
+    result = call("predict", model, file, "--interval", 0.8, "--keep", "town")
+    found = rows_of(result.stdout_bytes.decode())
+    assert list(found[0]) == ["town", "prediction", "lower", "upper"]
+    bounds = np.array([[row["lower"], row["upper"]] for row in found], float)
+    np.testing.assert_array_equal(bounds, sp.load_model(model).predict_interval(new, 0.8))
+    y = new["price"].to_numpy()
+    inside = int(np.sum((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("mean absolute error on these 200 rows: ")
+    assert lines[1] == f"inside their 80% intervals: {inside} of these 200 rows ({inside / 2:.1f}%)"
+    assert 0.7 < inside / 200 < 0.9
+
+
+def test_intervals_in_json_and_without_the_target(model, tmp_path):
+    new = houses(20, seed=1).drop(columns="price")
+    result = call("predict", model, write(tmp_path, table=new), "--interval", 0.9, "--json")
+    found = json.loads(result.stdout)
+    assert list(found) == ["level", "predictions", "lower", "upper", "notes"]
+    assert found["level"] == 0.9
+    bounds = sp.load_model(model).predict_interval(new, 0.9)
+    assert [found["lower"], found["upper"]] == bounds.T.tolist()
+    assert result.stderr == ""
+
+
+def test_a_higher_level_contains_a_lower_one(model, tmp_path):
+    new = houses(40, seed=2)
+    bounds = [sp.load_model(model).predict_interval(new, level) for level in (0.3, 0.6, 0.9, 0.95)]
+    for narrow, wide in pairwise(bounds):
+        assert (wide[:, 0] <= narrow[:, 0]).all()
+        assert (narrow[:, 1] <= wide[:, 1]).all()
+
+
+@pytest.mark.parametrize("level", ["0", "1", "1.5", "-0.1", "nan", "most"])
+def test_levels_that_are_none(level, model, tmp_path):
+    assert "--interval" in refused("predict", model, write(tmp_path), "--interval", level, code=2)
+
+
+def test_a_level_too_high_for_the_rows_of_the_fit(model, tmp_path):
+    line = refused("predict", model, write(tmp_path), "--interval", 0.999)
+    assert "the highest possible level is 0.99" in line
+
+
+def test_outputs_of_intervals_are_no_columns_to_keep(model, tmp_path):
+    file = write(tmp_path, table=houses().assign(lower=2))
+    line = refused("predict", model, file, "--keep", "lower", "--interval", 0.9, code=2)
+    assert "--keep 'lower': the output has a column of that name" in line
+
+
+def test_a_model_of_an_earlier_version_predicts_without_intervals(model, tmp_path):
+    entries = json.loads(model.read_text(encoding="utf-8"))
+    del entries["intervals"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(entries), encoding="utf-8")
+    file = write(tmp_path)
+    assert call("predict", old, file).stdout == call("predict", model, file).stdout
+    line = refused("predict", old, file, "--interval", 0.9)
+    assert "saved without prediction intervals" in line
+    assert "`steinpath fit`" in line
+
+
+def test_quantiles_have_intervals_of_unequal_sides(tmp_path):
+    """Those of a model of a high quantile reach further down than up."""
+    file, out = write(tmp_path, table=houses(200)), tmp_path / "o"
+    call("fit", file, "--target", "price", "--quantile", 0.9, "--out", out, *QUICK)
+    fitted = sp.load_model(out / "model.json")
+    assert json.loads((out / "model.json").read_text())["intervals"]["scores"] == "signed"
+    new = houses(300, seed=4)
+    bounds, centre = fitted.predict_interval(new, 0.8), fitted.predict(new)
+    assert np.mean(centre - bounds[:, 0]) > np.mean(bounds[:, 1] - centre)
+    share = np.mean((bounds[:, 0] <= new["price"]) & (new["price"] <= bounds[:, 1]))
+    assert 0.7 < share < 0.92

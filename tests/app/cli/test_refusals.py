@@ -74,7 +74,7 @@ def test_data_that_cannot_be_used(command, content, said, tmp_path):
         (["--group", "z"], "there is no column 'z'"),
         (["--time", "word"], "numbers or dates such as 2023-05-16, and 'word' has 'x' in line 2"),
         (["--time", "some"], "every row needs a time"),
-        (["--time", "a", "--gap", "9"], "pass --gap 8 or less"),
+        (["--time", "a", "--gap", "9"], "--gap can be 8 at most"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

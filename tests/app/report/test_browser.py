@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import samples
@@ -239,12 +240,20 @@ def awkward():
     bare = replace(CHARTS, coefficient_names=(), coefficients=((),) * 41, raw=(), corrected=())
     nothing = replace(bare, risk=samples.rows([[nan] * 41] * 3))
     ones, zeros = samples.rows([[1.0] * 41] * 3), samples.rows([[0.0] * 5] * 41)
-    flat = replace(CHARTS, risk=ones, train=ones, coefficients=zeros, raw=(0.0,), corrected=(0.0,))
+    flat = replace(CHARTS, risk=ones, train=ones, coefficients=zeros, raw=(0.0,), corrected=(0.0,),
+                   actual=(0.0,), predicted=(0.0,), quantiles=(0.0,) * 5)  # fmt: skip
+    equal = replace(CHARTS, actual=(7.0,) * 9, predicted=(5.0,) * 9, quantiles=(2.0,) * 5)
+    unknown = replace(CHARTS, actual=(nan, 1.0, nan), predicted=(2.0, nan, nan),
+                      quantiles=(nan,) * 5)  # fmt: skip
+    far = replace(CHARTS, actual=(*CHARTS.actual[1:], 1e12))
     return {
         "unsure": samples.tiny(charts=unsure),
         "holes": samples.tiny(charts=holes),
         "nothing": samples.tiny(charts=nothing, coefficients=()),
         "flat": samples.tiny(charts=flat, coefficients=()),
+        "equal": samples.tiny(charts=equal),
+        "unknown": samples.tiny(charts=unknown),
+        "far": samples.tiny(charts=far),
         "single": samples.tiny(charts=samples.charts(n_alphas=1)),
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
@@ -265,6 +274,66 @@ def test_any_content_fits_the_window_and_is_drawn(show, name, width):
     hover(page, RISK, 0.7)
     page.js(f"document.querySelector('{RISK}').focus()")
     page.key("End")
+
+
+CENTRES = """[...document.querySelectorAll('#predicted-plot circle')].map(c =>
+    [+c.getAttribute('cx'), +c.getAttribute('cy')])"""
+
+
+def test_every_row_left_out_is_a_point(show):
+    page = show(CONTENT)
+    points = np.array(page.js(CENTRES))
+    assert len(points) == 150
+    predicted, actual = np.array(CHARTS.predicted), np.array(CHARTS.actual)
+    # the axes are straight: to the right, and upwards
+    inside = np.abs(actual - predicted) < 5
+    across = np.polyfit(predicted[inside], points[inside, 0], 1, full=True)
+    down = np.polyfit(actual[inside], points[inside, 1], 1, full=True)
+    assert across[0][0] > 0 > down[0][0]
+    assert max(across[1][0], down[1][0]) < 0.1  # squares of pixels, of numbers of five digits
+    # and of the same range, so that the diagonal, from corner to corner, is where both are equal
+    ends = page.js("document.querySelector('#predicted-plot .diagonal').getAttribute('d')")
+    (left, bottom), (right, top) = (map(float, end.split()) for end in ends[1:].split("L"))
+    at = (np.array([left, right]) - across[0][1]) / across[0][0]
+    np.testing.assert_allclose((np.array([bottom, top]) - down[0][1]) / down[0][0], at, atol=0.01)
+    assert page.text("#predicted-note").startswith("150 rows")
+
+
+def test_the_histogram_counts_every_row_and_marks_the_quantiles(show):
+    page = show(CONTENT)
+    heights = page.js(
+        "[...document.querySelectorAll('#errors-plot .column')].map(b => +b.getAttribute('height'))"
+    )
+    ticks = page.js(
+        "[...document.querySelectorAll('#errors-plot .grid')].map(g =>"
+        "+g.getAttribute('d').match(/ ([\\d.]+)H/)[1])"
+    )
+    labels = page.js(
+        "[...document.querySelectorAll('#errors-plot text.right')].map(t => t.textContent)"
+    )
+    unit = (ticks[0] - ticks[1]) / (float(labels[1]) - float(labels[0]))
+    assert sum(heights) / unit == pytest.approx(150, abs=0.01)
+    bands = page.js(
+        "[...document.querySelectorAll('#errors-plot rect.band')].map(b =>"
+        "[+b.getAttribute('x'), +b.getAttribute('x') + +b.getAttribute('width')])"
+    )
+    line = page.js(
+        "+document.querySelector('#errors-plot .choice').getAttribute('d').match(/M([\\d.]+)/)[1]"
+    )
+    places = [bands[0][0], bands[1][0], line, bands[1][1], bands[0][1]]
+    fitted = np.polyfit(CHARTS.quantiles, places, 1, full=True)
+    assert fitted[0][0] > 0
+    assert fitted[1][0] < 1e-3
+    q05, q25, middle, q75, q95 = (
+        figure(q, of=CHARTS.quantiles[4] - CHARTS.quantiles[0]) for q in CHARTS.quantiles
+    )
+    said = f"Median {middle}; half of the rows between {q25} and {q75}, 90% between {q05} and {q95}"
+    assert page.text("#errors-note").startswith(said)
+
+
+def test_a_sample_of_very_many_rows_is_said_to_be_one(show):
+    page = show(samples.tiny(charts=replace(CHARTS, left_out_rows=12_345)))
+    assert page.text("#predicted-note").startswith("150 of 12,345 rows")
 
 
 def test_window_may_change_its_width(show):

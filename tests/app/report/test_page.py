@@ -91,7 +91,8 @@ def contents():
     nan = math.nan
     curves = samples.charts()
     zeros = replace(curves, coefficients=samples.rows([[0.0] * 5] * 41))
-    nameless = replace(curves, coefficient_names=(), coefficients=((),) * 41, raw=(), corrected=())
+    nameless = replace(curves, coefficient_names=(), coefficients=((),) * 41, raw=(), corrected=(),
+                       actual=(), predicted=(), quantiles=(), left_out_rows=0)  # fmt: skip
     unsure = replace(curves, stderr=samples.rows([[nan] * 41] * 3))
     return {
         "tiny": samples.tiny(),
@@ -215,6 +216,7 @@ def test_every_section_is_there(case):
         assert name in reader.ids
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
+    assert ("left-out" in reader.ids) == bool(content.charts.actual)
     assert ("surface-plot" in reader.ids) == (len(content.charts.alphas) > 1)
     assert content.command == reader.texts["command"]
 
@@ -283,6 +285,33 @@ def test_residuals_are_said_to_be_larger_where_they_are(factor, larger):
     text = Reader(render(samples.tiny(charts=charts))).texts["residuals"]
     assert ("so they are larger: the dots lie steeper than the diagonal" in text) == larger
     assert ("here they are hardly larger: the model is simple for so many rows" in text) != larger
+
+
+def test_rows_left_out_are_said_to_be_what_they_are():
+    charts = replace(samples.charts(), left_out_by="fitted, and chosen,")
+    text = Reader(render(samples.tiny(charts=charts))).texts["left-out"]
+    assert "by a model that was fitted, and chosen, without it" in text
+    text = Reader(render(samples.tiny())).texts["left-out"]
+    assert "by a model that was fitted without it" in text
+    for part in ("Predicted against actual", "Left-out residuals", "median", "central 50%"):
+        assert part in text
+
+
+def test_the_curve_at_the_choice_is_explained():
+    text = Reader(render(samples.tiny())).texts["risk"]
+    assert "another iterate. With the choice counted, it is larger." in text
+    quiet = replace(samples.charts(), at_the_choice="")
+    assert "another iterate.estimated" in Reader(render(samples.tiny(charts=quiet))).texts["risk"]
+
+
+def test_the_numbers_of_rows_left_out_are_in_the_page():
+    charts = replace(samples.charts(), actual=(1 / 3, math.nan), predicted=(2.0, 1e9),
+                     quantiles=(-1.0, 0.0, 1 / 3, 2.0, math.inf), left_out_rows=2)  # fmt: skip
+    found = json.loads(data_block(charts))
+    assert found["actual"] == [0.33333, None]
+    assert found["predicted"] == [2.0, 1e9]
+    assert found["quantiles"] == [-1.0, 0.0, 0.33333, 2.0, None]
+    assert found["leftOutRows"] == 2
 
 
 def test_levels_are_explained_where_there_are_some():

@@ -64,7 +64,11 @@ def predict(
     if interval is not None:
         ends, _ = fitted.predict_table_interval(table, interval)
         columns |= dict(zip(bounds, ends.T, strict=True))
-    text = _json(table, keep, columns, notes) if as_json else _csv(table, keep, columns)
+    if as_json:
+        level = {} if interval is None else {"level": interval}
+        text = _json(table, keep, level, columns, notes)
+    else:
+        text = _csv(table, keep, columns)
     if out is None:
         sys.stdout.write(text)
     else:
@@ -109,10 +113,14 @@ def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> s
 
 
 def _json(
-    table: Table, keep: Sequence[str], columns: dict[str, np.ndarray], notes: Sequence[str]
+    table: Table,
+    keep: Sequence[str],
+    level: dict[str, float],
+    columns: dict[str, np.ndarray],
+    notes: Sequence[str],
 ) -> str:
     """Return one JSON object: columns of the file by name, predictions, notes."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {**level}
     if keep:
         found["kept"] = {name: _json_cells(table, name) for name in keep}
     for name, values in columns.items():

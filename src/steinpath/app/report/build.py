@@ -118,8 +118,13 @@ def verdict(fit: Fit) -> str:
         if fit.spec.penalty != NoPenalty.name
         else " regression without a penalty"
     )
+    rows = "new rows like these"
+    if fit.data.groups is not None:
+        rows = "rows of new groups like these"
+    elif fit.data.cv is not None:
+        rows = "later rows like these"
     return (
-        f"On new rows like these, the mean {fit.criterion.words} of the chosen model "
+        f"On {rows}, the mean {fit.criterion.words} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} ({fit.meaning_of_error}); that of a "
         f"constant prediction is {to_digits_of(fit.constant_risk, stderr)}. The model is iterate "
         f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}. {fit.length}"
@@ -130,9 +135,11 @@ def _at_the_choice(fit: Fit) -> str:
     """Say why the curve is lower at the choice than the risk that the report begins with."""
     if fit.tuning.chosen.method == "fixed":
         return ""
+    why = "That is the smallest of many estimates, and so too small; with the choice counted"
+    if fit.naive[0] > fit.estimate[0]:
+        why = "With the choice counted, from runs that leave out rows in another way"
     return (
-        f"At the chosen iterate the curve is at {with_error(*fit.naive)}. That is the smallest of "
-        "many estimates, and so too small; with the choice counted, the risk is "
+        f"At the chosen iterate the curve is at {with_error(*fit.naive)}. {why}, the risk is "
         f"{with_error(*fit.estimate)}."
     )
 
