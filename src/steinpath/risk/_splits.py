@@ -13,6 +13,9 @@ from steinpath._support.reading import read_array
 from steinpath._support.validation import check_count, check_rng, shown
 from steinpath.engine._batch import Batch
 
+# Share of the rows that each of several folds trains on, at least.
+_FEWEST_TRAINED = 0.4
+
 
 class Splits(NamedTuple):
     """Which rows each run trains on, and how often it is tested on each.
@@ -54,8 +57,14 @@ class Splits(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether these are folds: each row is tested once, by a run that trains on all others."""
-        return self.fold is not None and bool(np.all(self.train != (self.test > 0)))
+        """Whether these are folds: each row is tested once, by a run that trains on all others.
+
+        If one of them leaves too few rows to train on, as one group with most of the rows does, the
+        others say little of its run, and it does not count as a fold.
+        """
+        if self.fold is None or np.any(self.train == (self.test > 0)):
+            return False
+        return bool(self.train.mean(axis=0).min() >= _FEWEST_TRAINED)
 
 
 def make_splits(
