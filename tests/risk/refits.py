@@ -100,3 +100,126 @@ class Validated:
     def values(self):
         """Mean over all tests, with Burman's correction."""
         return self.tested.mean(axis=1) + self.burman
+
+
+class Nested:
+    """Nested cross-validation by refits, in plain loops.
+
+    Parameters
+    ----------
+    X, y, loss, lams, n_iter, fit_intercept
+        The problem: the lasso with any of some penalties, and any of some iterates.
+    train, test : ndarray of shape (n, K)
+        Masks of the rows that each split trains on, and how often it tests each.
+    rule, iterate
+        As for `tune`.
+    length : int
+        Number of iterates to choose from.
+    """
+
+    def __init__(self, X, y, loss, lams, n_iter, train, test, rule, iterate, length, **options):
+        self.X, self.y, self.loss, self.lams = X, y, loss, np.asarray(lams)
+        self.n_iter, self.length, self.options = n_iter, length, options
+        self.train, self.test, self.rule, self.iterate = train, test, rule, iterate
+        self.folds = are_folds(train, test)
+        self.known = {}
+        self.choices = [self.choose(k) for k in range(train.shape[1])]
+
+    def fitted(self, rows, lam):
+        """Return the predictions of all rows by all iterates of a refit to some."""
+        name = rows.tobytes(), float(lam)
+        if name not in self.known:
+            run = refit(self.X, self.y, self.loss, sp.Lasso(lam), self.n_iter, rows, **self.options)
+            self.known[name] = run, predictions(run, self.X)
+        return self.known[name][1][: self.length]
+
+    def losses(self, rows):
+        """Losses (L, T, n) of all rows by runs on some of them, for all penalties."""
+        criterion = TEST_LOSSES[self.loss.name]
+        return np.stack([criterion(self.y, self.fitted(rows, lam)) for lam in self.lams])
+
+    def choose(self, k, without=None):
+        """Choose a penalty and an iterate from the rows of split k, less what another tests."""
+        own, parts, sizes, corrections = self.train[:, k], [], [], []
+        for j in range(self.train.shape[1]):
+            tested = self.test[:, j] * own
+            both = own & self.train[:, j]
+            if j in (k, without) or not tested.any() or not both.any():
+                continue
+            losses = self.losses(both)
+            parts.append((losses * tested).sum(axis=2) / tested.sum())
+            sizes.append(tested.sum())
+            corrections.append(self.losses(own)[:, :, own].mean(axis=2))
+            corrections[-1] -= losses[:, :, own].mean(axis=2)
+        if not parts:
+            return None
+        risks = np.average(parts, axis=0, weights=sizes)
+        if self.folds:  # Burman's correction
+            risks += np.average(corrections, axis=0, weights=sizes)
+        at = [int(np.argmin(curve)) if self.iterate is None else self.iterate for curve in risks]
+        lowest = [risks[m, at[m]] for m in range(len(at))]
+        best = int(np.argmin(lowest))
+        if self.rule == "one_se" and len(parts) > 1:
+            for m in np.argsort(-self.lams):
+                gaps = [part[m, at[m]] - part[best, at[best]] for part in parts]
+                if lowest[m] - lowest[best] <= np.std(gaps, ddof=1) / np.sqrt(len(gaps)):
+                    best = int(m)
+                    break
+        return best, at[best]
+
+    @property
+    def splits(self):
+        """The splits for which there is a choice."""
+        return [k for k, choice in enumerate(self.choices) if choice is not None]
+
+    def model(self, k):
+        """Coefficients and intercept of the model of a split."""
+        m, t = self.choices[k]
+        self.fitted(self.train[:, k], self.lams[m])
+        run, _ = self.known[self.train[:, k].tobytes(), float(self.lams[m])]
+        return run.coef[t], run.intercept[t]
+
+    def predictions(self, k):
+        """Of all rows, by the model of a split."""
+        m, t = self.choices[k]
+        return self.fitted(self.train[:, k], self.lams[m])[t]
+
+    def mean_over_tests(self, of_split):
+        """Mean over the tests of each row of something (n,) that each split has."""
+        total = sum(self.test[:, k] * of_split(k) for k in self.splits)
+        counts = sum(self.test[:, k] for k in self.splits)
+        rows = np.flatnonzero(counts)
+        return rows, (total[rows] / counts[rows])
+
+    def left_out_losses(self):
+        """Rows that were tested, and their mean losses over the tests."""
+        criterion = TEST_LOSSES[self.loss.name]
+        return self.mean_over_tests(lambda k: criterion(self.y, self.predictions(k)))
+
+    def value(self):
+        """Mean loss of the tested rows, with Burman's correction at the choices if they are all."""
+        found = self.left_out_losses()[1].mean()
+        if self.folds:
+            everyone = np.ones(len(self.y), dtype=bool)
+            whole = self.losses(everyone).mean(axis=2)
+            for k in self.splits:
+                share = self.test[:, k].mean()
+                fold = self.losses(self.train[:, k]).mean(axis=2)
+                found += share * (whole[self.choices[k]] - fold[self.choices[k]])
+        return found
+
+    def pair_term(self):
+        """Covariance of the mean losses of two folds, with the standard error of its estimate."""
+        K, changes = self.train.shape[1], []
+        for k in range(K):
+            for j in range(k + 1, K):
+                changes.append([self._change(k, j), self._change(j, k)])
+        changes = np.array(changes) - np.mean(changes)
+        products = changes.prod(axis=1)
+        return max(0.0, products.mean() + products.std(ddof=1) / np.sqrt(len(products)))
+
+    def _change(self, k, j):
+        tested = self.test[:, k] > 0
+        alone = self.losses(self.train[:, k])[self.choices[k]]
+        both = self.losses(self.train[:, k] & self.train[:, j])[self.choose(k, without=j)]
+        return alone[tested].mean() - both[tested].mean()
