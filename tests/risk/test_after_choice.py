@@ -3,18 +3,36 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+import scipy.sparse
+import sklearn
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import steinpath as sp
-from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error
+from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, predictions, refit
+from steinpath.engine import _batch, _deferred
 from steinpath.risk._after_choice import compare_chosen, risk_after_choice
+from steinpath.risk._bootstrap import bootstrap_choice
+from steinpath.risk._leave_out import models_without
+from steinpath.risk._nested import Choosing
 
 N, P, N_ITER = 36, 6, 12
 LAMS = np.array([0.4, 0.2, 0.05])
 SITES = np.arange(N) * 5 % 12  # twelve groups of three rows
 LOSSES = pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+# A longer run, or a longer grid, would be better: no matter here.
+FEW_ITERATIONS = pytest.mark.filterwarnings("ignore:.*still falls|.*on the grid")
 RULE = pytest.mark.parametrize("rule", ["min", "one_se"])
 
 
@@ -97,7 +115,7 @@ def test_nested_folds_leave_out_whole_groups(loss, rule):
     X, y, tuning = tuned(loss, groups=SITES, rule=rule, cv=5)
     splits = tuning.chosen.splits
     for site in range(12):
-        assert len(np.unique(splits.fold[SITES == site])) == 1
+        assert len(np.unique(splits.fold[site == SITES])) == 1
     assert_nested(X, y, tuning, reference(X, y, tuning), SITES)
 
 
@@ -176,3 +194,428 @@ def test_other_losses_have_their_own_test_loss(loss):
     expected = reference(X, y, tuning, of_pairs(list(KFold(4).split(X))))
     assert_nested(X, y, tuning, expected)
     assert loss.name in TEST_LOSSES
+
+
+def test_a_test_loss_of_the_users_own_is_counted_with():
+    def absolute(y, prediction):
+        return np.abs(y - prediction)
+
+    ours, theirs = (tuned(sp.SquareRoot(), test_loss=loss)[2] for loss in ("absolute", absolute))
+    assert ours.chosen.choices == theirs.chosen.choices
+    assert theirs.best_risk == pytest.approx(ours.best_risk, rel=1e-9)
+    assert theirs.best_risk_stderr == pytest.approx(ours.best_risk_stderr, rel=1e-9)
+
+
+def test_single_precision_of_larger_tables_is_close():
+    X, y = drawn(300, 240, level=1.0)  # of more entries than are run in double precision
+    lams = np.array([0.3, 0.15])
+    found = []
+    for dtype in (np.float64, np.float32):
+        tuning = sp.tune(
+            *(X.astype(dtype), y.astype(dtype), sp.LAD(), sp.Lasso, lams, 15, algorithm(), True),
+            cv=KFold(4),
+            rng=0,
+        )
+        found.append(tuning.chosen)
+    train, test = np.zeros((300, 4), dtype=bool), np.zeros((300, 4))
+    for k, (some, others) in enumerate(KFold(4).split(X)):
+        train[some, k], test[others, k] = True, 1
+    length = min(2 * max(risk.best_iter for risk in tuning.risks), 15) + 1
+    expected = Nested(
+        *(X, y, sp.LAD(), lams, 15, train, test, "min", None, length), fit_intercept=True
+    )
+    for chosen in found:
+        assert chosen.method == "nested"
+        assert chosen.choices == tuple(expected.choices)
+        assert chosen.value == pytest.approx(expected.value(), rel=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------
+# What it does not depend on
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
+def test_the_order_of_rows_does_not_matter(groups):
+    X, y = drawn(N, P, level=3.0)
+    order = np.random.default_rng(1).permutation(N)
+    results = [
+        sp.tune(
+            *(X[rows], y[rows], sp.LAD(), sp.Lasso, LAMS, N_ITER, algorithm(), True),
+            method="folds",
+            groups=None if groups is None else groups[rows],
+            rng=0,
+        )
+        for rows in (np.arange(N), order)
+    ]
+    first, second = (tuning.chosen for tuning in results)
+    assert second.value == pytest.approx(first.value, rel=1e-9)
+    assert second.stderr == pytest.approx(first.stderr, rel=1e-9)
+    assert sorted(second.choices) == sorted(first.choices)
+    np.testing.assert_allclose(second.predictions, first.predictions[order], atol=1e-8)
+    new = drawn(5, P, seed=9)[0]
+    np.testing.assert_allclose(
+        results[1].predict_interval(new, 0.8), results[0].predict_interval(new, 0.8), atol=1e-8
+    )
+
+
+def test_threads_do_not_matter(monkeypatch):
+    _, _, tuning = tuned()
+    monkeypatch.setattr(_batch, "_WIDE", 1)
+    monkeypatch.setattr(_batch, "threads_allowed", lambda: 3)
+    assert tuning.context.batch.threads(15) == 3
+    _, _, again = tuned()
+    assert again.chosen.choices == tuning.chosen.choices
+    assert again.best_risk == pytest.approx(tuning.best_risk, rel=1e-12)
+    assert again.best_risk_stderr == pytest.approx(tuning.best_risk_stderr, rel=1e-12)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("room", [12, 60], ids=["for one", "for two"])
+def test_runs_that_are_not_kept_give_the_same(monkeypatch, room, fit_intercept):
+    _, _, kept = tuned(fit_intercept=fit_intercept)
+    monkeypatch.setattr(_deferred, "KEPT", room * (N + P + 1) * 8)
+    X, _, deferred = tuned(fit_intercept=fit_intercept)
+    assert isinstance(deferred.context.batch, _deferred.DeferredBatch)
+    assert deferred.best == kept.best
+    assert deferred.chosen.method == kept.chosen.method == "nested"
+    assert deferred.chosen.choices == kept.chosen.choices
+    assert deferred.best_risk == pytest.approx(kept.best_risk, rel=1e-9)
+    assert deferred.best_risk_stderr == pytest.approx(kept.best_risk_stderr, rel=1e-9)
+    np.testing.assert_allclose(deferred.predict(X), kept.predict(X), atol=1e-9)
+    np.testing.assert_allclose(deferred.predict_interval(X), kept.predict_interval(X), atol=1e-9)
+
+
+def test_asking_twice_is_asking_once():
+    """Whether the intervals, or the risk, are asked for first does not matter either."""
+    X, _, first = tuned()
+    _, _, second = tuned()
+    bounds, value = first.predict_interval(X), first.best_risk
+    assert second.best_risk == value
+    np.testing.assert_array_equal(second.predict_interval(X), bounds)
+    assert first.chosen is first.chosen
+
+
+# ------------------------------------------------------------------------------------------------
+# Without nested folds
+# ------------------------------------------------------------------------------------------------
+
+
+@LOSSES
+@pytest.mark.parametrize("options", [{}, {"groups": SITES}, {"cv": TimeSeriesSplit(4)}], ids=str)
+def test_without_a_choice_there_is_nothing_to_count(loss, options):
+    X, y, tuning = tuned(loss, lams=[0.2], iterate=5, **options)
+    chosen = tuning.chosen
+    assert chosen.method == "fixed"
+    assert tuning.best_risk == tuning.naive_risk == float(tuning.risk[0, 5])
+    assert tuning.best_risk_stderr == tuning.naive_risk_stderr == float(tuning.stderr[0, 5])
+    assert set(chosen.choices) == {(0, 5)}
+    for k, train in enumerate(chosen.splits.train.T):
+        run = refit(X, y, loss, sp.Lasso(0.2), N_ITER, train)
+        np.testing.assert_allclose(chosen.models.coef[k], run.coef[5], atol=1e-9)
+    rows = np.flatnonzero(chosen.splits.tests)
+    np.testing.assert_array_equal(chosen.rows, rows)
+    expected = chosen.models.predictions[rows, chosen.splits.test[rows].argmax(axis=1)]
+    np.testing.assert_allclose(chosen.predictions, expected)
+    np.testing.assert_allclose(chosen.losses, TEST_LOSSES[loss.name](y[rows], expected))
+
+
+def test_one_penalty_leaves_the_iterate_to_choose():
+    X, y, tuning = tuned(lams=[0.05], cv=KFold(5))
+    assert_nested(X, y, tuning, reference(X, y, tuning, of_pairs(list(KFold(5).split(X)))))
+
+
+@pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
+@RULE
+@pytest.mark.parametrize("iterate", [None, 5], ids=["best", "fifth"])
+def test_the_bootstrap_of_a_choice_is_that_of_a_loop(groups, rule, iterate):
+    _, y, tuning = tuned(groups=groups, rule=rule, iterate=iterate, method="folds", cv=5)
+    choosing = Choosing(LAMS, rule, iterate)
+    found = bootstrap_choice(tuning.risks, choosing, N_ITER + 1, np.random.default_rng(3))
+    # losses of rows that each have the mean that the risk has
+    losses = np.stack([np.abs(y - risk.corrected) for risk in tuning.risks])
+    losses += (np.stack([risk.values for risk in tuning.risks]) - losses.mean(axis=2))[..., None]
+    units = np.arange(N) if groups is None else groups
+    rows = [np.flatnonzero(units == unit) for unit in np.unique(units)]
+    rng, tested = np.random.default_rng(3), []
+    parts = [
+        np.concatenate([rows[u] for u in part])
+        for part in np.array_split(rng.permutation(len(rows)), 10)
+    ]
+    for _ in range(200):
+        counts = rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)))
+        drawn_rows = np.concatenate([np.tile(rows[u], counts[u]) for u in range(len(rows))])
+        others = np.concatenate([rows[u] for u in np.flatnonzero(counts == 0)])
+        risks = losses[:, :, drawn_rows].mean(axis=2)
+        at = [int(risk.argmin()) if iterate is None else iterate for risk in risks]
+        lowest = np.array([risks[k, at[k]] for k in range(3)])
+        best = int(lowest.argmin())
+        if rule == "one_se":
+            for k in range(3):  # the largest penalty is the first
+                gaps = losses[k, at[k]] - losses[best, at[best]]
+                noise = np.std([gaps[part].mean() for part in parts], ddof=1) / np.sqrt(10)
+                if lowest[k] - lowest[best] <= noise:
+                    best = k
+                    break
+        tested.append(losses[best, at[best], others].mean())
+    assert found == pytest.approx(np.mean(tested), rel=1e-9)
+
+
+def test_where_nested_folds_may_not_be_run_the_choice_is_drawn_again():
+    X, y, tuning = tuned(cv=KFold(5))
+    context = tuning.context
+    chosen = risk_after_choice(
+        *(context.batch, tuning.risks, tuning.best, Choosing(LAMS, "min", None)),
+        *(context.options, context.seed),
+        nested=False,
+    )
+    assert chosen.method == "bootstrap"
+    assert chosen.value > tuning.naive_risk
+    assert chosen.stderr == tuning.naive_risk_stderr
+    assert set(chosen.choices) == {tuning.best}
+    lam, t = LAMS[tuning.best[0]], tuning.best_iter
+    for train, test in KFold(5).split(X):
+        kept = np.isin(np.arange(N), train)
+        run = refit(X, y, sp.LAD(), sp.Lasso(lam), N_ITER, kept)
+        np.testing.assert_allclose(chosen.predictions[test], X[test] @ run.coef[t], atol=1e-9)
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), [(np.arange(20), np.arange(20, N))]], ids=str)
+def test_too_many_splits_or_too_few_for_nested_ones(cv):
+    _, _, tuning = tuned(cv=cv)
+    assert tuning.chosen.method == "bootstrap"
+    assert np.isfinite(tuning.best_risk)
+    assert len(tuning.chosen.rows) == (16 if isinstance(cv, list) else N)
+
+
+# ------------------------------------------------------------------------------------------------
+# Comparisons
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
+def test_comparisons_of_two_choices(groups):
+    _, _, first = tuned(groups=groups)
+    _, _, second = tuned(sp.SquareRoot(), test_loss="absolute", groups=groups)
+    np.testing.assert_array_equal(first.chosen.splits.train, second.chosen.splits.train)
+    difference, error = compare_chosen(first.chosen, second.chosen)
+    assert difference == pytest.approx(first.best_risk - second.best_risk, abs=1e-12)
+    assert compare_chosen(second.chosen, first.chosen) == (-difference, error)
+    assert compare_chosen(first.chosen, first.chosen) == (0.0, 0.0)
+    gaps = (first.chosen.losses - second.chosen.losses)[None, :]
+    spread = group_error(gaps, np.arange(N) if groups is None else groups)[0]
+    changes = first.chosen.interactions.changes[0] - second.chosen.interactions.changes[0]
+    products = changes.prod(axis=1)
+    term = max(0.0, products.mean() + products.std(ddof=1) / np.sqrt(len(products)))
+    assert error == pytest.approx(math.hypot(spread, math.sqrt(term)), rel=1e-9)
+
+
+def test_choices_on_other_rows_are_not_compared():
+    (_, _, first), (_, _, second) = tuned(), tuned(cv=TimeSeriesSplit(4))
+    with pytest.raises(ValueError, match="tested on different rows"):
+        compare_chosen(first.chosen, second.chosen)
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="pairs of five and of ten folds differ")
+def test_choices_by_other_folds_are_compared():
+    (_, _, few), (_, _, many) = tuned(), tuned(lams=np.geomspace(1.0, 0.02, 12))
+    assert (few.chosen.splits.n_splits, many.chosen.splits.n_splits) == (5, 10)
+    difference, error = compare_chosen(few.chosen, many.chosen)
+    assert difference == few.best_risk - many.best_risk
+    own = (float(each.chosen.interactions.stderr()[0]) for each in (few, many))
+    spread = group_error((few.chosen.losses - many.chosen.losses)[None, :], np.arange(N))[0]
+    assert error == pytest.approx(math.hypot(spread, *own))
+
+
+# ------------------------------------------------------------------------------------------------
+# Models, predictions and intervals
+# ------------------------------------------------------------------------------------------------
+
+
+@LOSSES
+@INTERCEPT
+def test_models_without_rows_are_refits(loss, fit_intercept):
+    X, y, tuning = tuned(loss, fit_intercept)
+    rng = np.random.default_rng(0)
+    train = rng.random((N, 3)) < np.array([0.9, 0.5, 0.3])
+    found = models_without(tuning.context.batch.unmoved(), train, [3, N_ITER, 0])
+    for k, t in enumerate([3, N_ITER, 0]):
+        run = refit(X, y, loss, sp.Lasso(LAMS[k]), N_ITER, train[:, k], fit_intercept)
+        np.testing.assert_allclose(found.coef[k], run.coef[t], atol=1e-9)
+        assert found.intercept[k] == pytest.approx(run.intercept[t], abs=1e-9)
+        np.testing.assert_allclose(found.predictions[:, k], predictions(run, X)[t], atol=1e-9)
+        np.testing.assert_allclose(
+            found.predictions[:, k], X @ found.coef[k] + found.intercept[k], atol=1e-9
+        )
+
+
+@INTERCEPT
+def test_predictions_are_those_of_the_coefficients(fit_intercept):
+    X, _, tuning = tuned(fit_intercept=fit_intercept)
+    new = drawn(7, P, seed=5)[0]
+    expected = new @ tuning.coef + tuning.intercept
+    np.testing.assert_allclose(tuning.predict(new), expected, atol=1e-12)
+    np.testing.assert_allclose(tuning.predict(scipy.sparse.csr_array(new)), expected, atol=1e-12)
+    np.testing.assert_allclose(tuning.predict(pd.DataFrame(new)), expected, atol=1e-12)
+    np.testing.assert_allclose(tuning.predict(X), tuning.path.fitted[tuning.best_iter], atol=1e-9)
+    with pytest.raises(ValueError, match=r"columns|features"):
+        tuning.predict(new[:, :-1])
+
+
+def plus_minus(centres, sizes, level):
+    """Ends of CV+ intervals: order statistics over rows of centres -+ sizes."""
+    n = len(sizes)
+    rank = math.floor((1 - level) * (n + 1) + 1e-9)
+    lower = np.sort(centres - sizes, axis=1)[:, rank - 1]
+    upper = np.sort(centres + sizes, axis=1)[:, n - rank]
+    return np.stack([lower, upper], axis=1)
+
+
+@INTERCEPT
+@pytest.mark.parametrize("options", [{"cv": KFold(5)}, {"groups": SITES, "cv": 4}], ids=str)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
+def test_intervals_are_of_models_that_left_rows_out_with_their_choice(
+    options, fit_intercept, level
+):
+    X, y, tuning = tuned(fit_intercept=fit_intercept, method="folds", audit=0, **options)
+    expected, chosen = reference(X, y, tuning), tuning.chosen
+    new = drawn(7, P, seed=5)[0]
+    fold = chosen.splits.fold
+    models = [expected.model(k) for k in range(chosen.splits.n_splits)]
+    centres = np.stack([new @ coef + intercept for coef, intercept in models], axis=1)[:, fold]
+    sizes = np.abs(y - np.array([expected.predictions(fold[i])[i] for i in range(N)]))
+    np.testing.assert_allclose(
+        tuning.predict_interval(new, level), plus_minus(centres, sizes, level), atol=1e-8
+    )
+
+
+@INTERCEPT
+def test_intervals_by_leave_one_out_are_those_of_the_jackknife_plus(fit_intercept):
+    X, y, tuning = tuned(fit_intercept=fit_intercept, method="loo")
+    assert tuning.risks[tuning.best[0]].method == "loo"
+    chosen = tuning.chosen
+    new = drawn(7, P, seed=5)[0]
+    centres, sizes = np.zeros((7, N)), np.zeros(N)
+    for i in range(N):
+        k, t = chosen.choices[chosen.splits.fold[i]]
+        kept = np.arange(N) != i
+        run = refit(X, y, sp.LAD(), sp.Lasso(LAMS[k]), N_ITER, kept, fit_intercept)
+        centres[:, i] = new @ run.coef[t] + run.intercept[t]
+        sizes[i] = abs(y[i] - X[i] @ run.coef[t] - run.intercept[t])
+    np.testing.assert_allclose(
+        tuning.predict_interval(new, 0.8), plus_minus(centres, sizes, 0.8), atol=1e-8
+    )
+
+
+def test_intervals_of_time_series_are_about_the_last_model():
+    cv = TimeSeriesSplit(5, gap=1)
+    X, y, tuning = tuned(cv=cv)
+    expected = reference(X, y, tuning, of_pairs(list(cv.split(X))))
+    new = drawn(7, P, seed=5)[0]
+    rows, left_out = expected.mean_over_tests(expected.predictions)
+    sizes = np.abs(y[rows] - left_out)
+    centres = np.repeat(tuning.predict(new)[:, None], len(rows), axis=1)
+    np.testing.assert_allclose(
+        tuning.predict_interval(new, 0.8), plus_minus(centres, sizes, 0.8), atol=1e-8
+    )
+
+
+def test_intervals_of_a_quantile_are_not_symmetric():
+    _, y, tuning = tuned(sp.Quantile(0.9), True, cv=KFold(5), method="folds", audit=0)
+    new = drawn(7, P, seed=5)[0]
+    chosen = tuning.chosen
+    fold, models = chosen.splits.fold, chosen.models
+    centres = (new @ models.coef.T + models.intercept)[:, fold]
+    residuals = y - chosen.predictions
+    rank = math.floor(0.1 * (N + 1))
+    values = np.sort(centres + residuals, axis=1)
+    expected = np.stack([values[:, rank - 1], values[:, N - rank]], axis=1)
+    np.testing.assert_allclose(tuning.predict_interval(new, 0.8), expected, atol=1e-8)
+
+
+def test_levels_that_are_refused():
+    X, _, tuning = tuned()
+    for level in (0, 1, -0.1, 1.5, np.nan, "0.9", None):
+        with pytest.raises((ValueError, TypeError), match="level"):
+            tuning.predict_interval(X, level)
+    with pytest.raises(ValueError, match="level"):
+        tuning.predict_interval(X, 0.99)  # of 36 residuals
+
+
+# ------------------------------------------------------------------------------------------------
+# Estimators
+# ------------------------------------------------------------------------------------------------
+
+
+def estimator(**options):
+    known = {
+        "alpha": LAMS / np.sqrt(N),
+        "n_iter": N_ITER,
+        "algorithm": algorithm(),
+        "random_state": 0,
+    }
+    return sp.LADLasso(**(known | options))
+
+
+def same_tuning(X, y, **options):
+    """What an estimator does with columns as they are."""
+    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)
+    return sp.tune(
+        *(X, y, sp.LAD(), sp.Lasso, LAMS, N_ITER, algorithm(), True), rng=seed, **options
+    )
+
+
+@FEW_ITERATIONS
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize(
+    ("groups", "cv"),
+    [(None, None), (SITES, None), (SITES, 4), (None, TimeSeriesSplit(4))],
+    ids=["plain", "groups", "groups and number", "time"],
+)
+def test_estimators_have_what_the_tuning_has(standardize, groups, cv):
+    X, y = drawn(N, P, level=3.0)
+    X = X * np.geomspace(0.5, 2, P)
+    model = estimator(standardize=standardize, cv=cv).fit(X, y, groups=groups)
+    scale = X.std(axis=0) if standardize else np.ones(P)
+    tuning = same_tuning(X / scale, y, groups=groups, cv=cv)
+    assert model.best_risk_ == pytest.approx(tuning.best_risk, rel=1e-6)
+    assert model.best_risk_stderr_ == pytest.approx(tuning.best_risk_stderr, rel=1e-6)
+    assert model.naive_risk_ == pytest.approx(tuning.naive_risk, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X), tuning.predict(X / scale), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_interval(X, 0.8), tuning.predict_interval(X / scale, 0.8), atol=1e-6
+    )
+
+
+WEIGHTS = np.random.default_rng(4).integers(0, 3, N)
+
+
+@FEW_ITERATIONS
+@pytest.mark.filterwarnings("ignore:sample_weight is taken for counts|.*near-duplicate")
+@pytest.mark.parametrize("cv", [None, 4, "pairs"])
+def test_counts_repeat_rows_with_their_groups_and_splits(cv):
+    X, y = drawn(N, P, level=3.0)
+    repeated = np.repeat(np.arange(N), WEIGHTS)
+    given = again = cv
+    if cv == "pairs":
+        given = list(GroupKFold(4).split(X, y, SITES))
+        again = [tuple(np.flatnonzero(np.isin(repeated, rows)) for rows in pair) for pair in given]
+    counted = estimator(cv=given).fit(X, y, sample_weight=WEIGHTS, groups=SITES)
+    expected = estimator(cv=again).fit(X[repeated], y[repeated], groups=SITES[repeated])
+    assert counted.best_risk_ == pytest.approx(expected.best_risk_, rel=1e-9)
+    assert counted.best_risk_stderr_ == pytest.approx(expected.best_risk_stderr_, rel=1e-9)
+    assert counted.naive_risk_ == pytest.approx(expected.naive_risk_, rel=1e-9)
+    np.testing.assert_allclose(counted.coef_, expected.coef_, atol=1e-9)
+    np.testing.assert_allclose(counted.predict_interval(X), expected.predict_interval(X), atol=1e-9)
+
+
+@FEW_ITERATIONS
+def test_groups_are_routed():
+    X, y = drawn(N, P, level=3.0)
+    plain = estimator().fit(X, y, groups=SITES)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = make_pipeline(FunctionTransformer(), estimator().set_fit_request(groups=True)).fit(
+            X, y, groups=SITES
+        )
+    assert routed[-1].best_risk_ == plain.best_risk_
+    assert plain.best_risk_ != estimator().fit(X, y).best_risk_
