@@ -230,6 +230,34 @@ def test_single_precision_of_larger_tables_is_close():
         assert chosen.value == pytest.approx(expected.value(), rel=1e-5)
 
 
+@pytest.mark.parametrize("n_iter", [N_ITER, "auto"])
+def test_a_row_scale_that_the_audit_chooses_is_no_hindrance(n_iter):
+    X, y = drawn(N, P)
+    for audit in (8, "folds"):
+        tuning = sp.tune(
+            *(X, y, sp.LAD(), sp.Lasso, LAMS, n_iter), row_scale="auto", audit=audit, rng=0
+        )
+        assert tuning.chosen.method == "nested"
+
+
+def test_models_of_the_default_algorithm_are_refits():
+    """Whose step sizes were found out by a first run, and which restarts."""
+    X, y = drawn(N, P, level=3.0)
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, LAMS, 40, fit_intercept=True, cv=KFold(4), rng=0)
+    chosen = tuning.chosen
+    assert chosen.method == "nested"
+    for k, (train, test) in enumerate(KFold(4).split(X)):
+        m, t = chosen.choices[k]
+        steps = tuning.risks[m].path.algorithm.on_fewer_rows(len(train) / N)
+        run = sp.run(
+            *(X[train], y[train], sp.LAD(), sp.Lasso(LAMS[m]), steps, 40), fit_intercept=True
+        )
+        np.testing.assert_allclose(chosen.models.coef[k], run.coef[t], atol=1e-8)
+        np.testing.assert_allclose(
+            chosen.predictions[test], X[test] @ run.coef[t] + run.intercept[t], atol=1e-8
+        )
+
+
 # ------------------------------------------------------------------------------------------------
 # What it does not depend on
 # ------------------------------------------------------------------------------------------------
@@ -386,6 +414,15 @@ def test_too_many_splits_or_too_few_for_nested_ones(cv):
     assert tuning.chosen.method == "bootstrap"
     assert np.isfinite(tuning.best_risk)
     assert len(tuning.chosen.rows) == (16 if isinstance(cv, list) else N)
+
+
+@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="no draw leaves anything out")
+@pytest.mark.parametrize("groups", [None, np.arange(N) // 12], ids=["a row", "a group"])
+def test_a_single_row_or_group_to_test_on(groups):
+    tested = [N - 1] if groups is None else np.arange(24, N)
+    _, _, tuning = tuned(cv=[(np.arange(24), tested)], groups=groups)
+    assert np.isfinite(tuning.best_risk)
+    assert np.isinf(tuning.best_risk_stderr)
 
 
 # ------------------------------------------------------------------------------------------------
