@@ -1,6 +1,7 @@
 """The risk of a chosen model, the choice counted: against nested cross-validation in loops."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -656,3 +657,49 @@ def test_groups_are_routed():
         )
     assert routed[-1].best_risk_ == plain.best_risk_
     assert plain.best_risk_ != estimator().fit(X, y).best_risk_
+
+
+# ------------------------------------------------------------------------------------------------
+# Many data sets
+# ------------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """What was found for a data set, the error on new rows being known."""
+
+    bias: float
+    naive_bias: float
+    covered: bool
+    share: float
+
+
+def found_with(seed, n=60, p=30):
+    """The choice of LAD and lasso, beside the error of the chosen model on new rows."""
+    rng = np.random.default_rng(seed)
+    root = np.linalg.cholesky(0.5 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p))))
+
+    def sample(m):
+        X = rng.standard_normal((m, p)) @ root.T
+        return X, X[:, :5].sum(axis=1) + rng.laplace(size=m)
+
+    tuning = sp.tune(*sample(n), sp.LAD(), sp.Lasso, 15, 100, fit_intercept=True, rng=seed)
+    X, y = sample(20_000)
+    truth = np.abs(y - tuning.predict(X)).mean()
+    lower, upper = tuning.predict_interval(X, 0.9).T
+    return Found(
+        tuning.best_risk / truth - 1,
+        tuning.naive_risk / truth - 1,
+        abs(tuning.best_risk - truth) <= 2 * tuning.best_risk_stderr,
+        np.mean((lower <= y) & (y <= upper)),
+    )
+
+
+@pytest.mark.slow
+def test_the_risk_of_a_choice_is_that_on_new_rows():
+    found = Found(*np.array([found_with(seed) for seed in range(200)]).T)
+    noise = found.bias.std() / np.sqrt(200)
+    assert noise < 0.015
+    assert abs(found.bias.mean()) < 0.03 + 2 * noise
+    assert found.naive_bias.mean() < -0.05
+    assert found.covered.mean() >= 0.92
+    assert 0.88 <= found.share.mean() <= 0.95
