@@ -20,6 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import steinpath as sp
+from backends import everywhere
+from backends import sp as on_any
 from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, predictions, refit
 from steinpath.engine import _batch, _deferred
 from steinpath.risk._after_choice import compare_chosen, risk_after_choice
@@ -315,6 +317,41 @@ def test_runs_that_are_not_kept_give_the_same(monkeypatch, room, fit_intercept):
     np.testing.assert_allclose(deferred.predict_interval(X), kept.predict_interval(X), atol=1e-9)
 
 
+@everywhere
+@pytest.mark.parametrize(
+    "options", [{}, {"groups": SITES}, {"cv": TimeSeriesSplit(4)}], ids=["plain", "groups", "time"]
+)
+def test_the_library_of_the_arrays_does_not_matter(options):
+    X, y, expected = tuned(fit_intercept=True, method="folds", **options)
+    found = on_any.tune(
+        *(X, y, sp.LAD(), sp.Lasso, LAMS, N_ITER, algorithm(), True),
+        method="folds",
+        rng=0,
+        **options,
+    )
+    assert found.best == expected.best
+    assert found.best_risk == pytest.approx(expected.best_risk, rel=1e-8)
+    assert found.best_risk_stderr == pytest.approx(expected.best_risk_stderr, rel=1e-8)
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=1e-8)
+    np.testing.assert_allclose(
+        found.predict_interval(X, 0.8), expected.predict_interval(X, 0.8), atol=1e-8
+    )
+
+
+def test_neither_does_how_they_are_stored():
+    X, y = drawn(N, P, level=3.0)
+    found = [
+        sp.tune(each, y, sp.LAD(), sp.Lasso, LAMS, N_ITER, algorithm(), True, rng=0)
+        for each in (X, scipy.sparse.csr_array(X), pd.DataFrame(X))
+    ]
+    for tuning in found[1:]:
+        assert tuning.chosen.choices == found[0].chosen.choices
+        assert tuning.best_risk == pytest.approx(found[0].best_risk, rel=1e-9)
+        np.testing.assert_allclose(
+            tuning.predict_interval(X), found[0].predict_interval(X), atol=1e-9
+        )
+
+
 def test_asking_twice_is_asking_once():
     """Whether the intervals, or the risk, are asked for first does not matter either."""
     X, _, first = tuned()
@@ -331,7 +368,9 @@ def test_asking_twice_is_asking_once():
 
 
 @LOSSES
-@pytest.mark.parametrize("options", [{}, {"groups": SITES}, {"cv": TimeSeriesSplit(4)}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"groups": SITES}, {"cv": TimeSeriesSplit(4)}], ids=["rows", "groups", "time"]
+)
 def test_without_a_choice_there_is_nothing_to_count(loss, options):
     X, y, tuning = tuned(loss, lams=[0.2], iterate=5, **options)
     chosen = tuning.chosen
@@ -409,7 +448,9 @@ def test_where_nested_folds_may_not_be_run_the_choice_is_drawn_again():
         np.testing.assert_allclose(chosen.predictions[test], X[test] @ run.coef[t], atol=1e-9)
 
 
-@pytest.mark.parametrize("cv", [LeaveOneOut(), [(np.arange(20), np.arange(20, N))]], ids=str)
+@pytest.mark.parametrize(
+    "cv", [LeaveOneOut(), [(np.arange(20), np.arange(20, N))]], ids=["many", "one"]
+)
 def test_too_many_splits_or_too_few_for_nested_ones(cv):
     _, _, tuning = tuned(cv=cv)
     assert tuning.chosen.method == "bootstrap"
@@ -510,7 +551,9 @@ def plus_minus(centres, sizes, level):
 
 
 @INTERCEPT
-@pytest.mark.parametrize("options", [{"cv": KFold(5)}, {"groups": SITES, "cv": 4}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"cv": KFold(5)}, {"groups": SITES, "cv": 4}], ids=["rows", "groups"]
+)
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9])
 def test_intervals_are_of_models_that_left_rows_out_with_their_choice(
     options, fit_intercept, level
@@ -629,7 +672,7 @@ WEIGHTS = np.random.default_rng(4).integers(0, 3, N)
 
 
 @FEW_ITERATIONS
-@pytest.mark.filterwarnings("ignore:sample_weight is taken for counts|.*near-duplicate")
+@pytest.mark.filterwarnings("ignore:sample_weight is taken for counts")
 @pytest.mark.parametrize("cv", [None, 4, "pairs"])
 def test_counts_repeat_rows_with_their_groups_and_splits(cv):
     X, y = drawn(N, P, level=3.0)
@@ -645,6 +688,32 @@ def test_counts_repeat_rows_with_their_groups_and_splits(cv):
     assert counted.naive_risk_ == pytest.approx(expected.naive_risk_, rel=1e-9)
     np.testing.assert_allclose(counted.coef_, expected.coef_, atol=1e-9)
     np.testing.assert_allclose(counted.predict_interval(X), expected.predict_interval(X), atol=1e-9)
+
+
+@FEW_ITERATIONS
+@pytest.mark.filterwarnings("ignore:with 27 observations")
+def test_splits_of_rows_that_do_not_count_are_not_there():
+    X, y = drawn(N, P, level=3.0)
+    weights = np.ones(N)
+    weights[:9] = 0.0  # the first fold of four
+    found = estimator(cv=KFold(4)).fit(X, y, sample_weight=weights)
+    expected = estimator(cv=KFold(3)).fit(X[9:], y[9:])
+    assert found.best_risk_ == pytest.approx(expected.best_risk_, rel=1e-9)
+    np.testing.assert_allclose(found.predict_interval(X), expected.predict_interval(X), atol=1e-9)
+    with pytest.raises(ValueError, match="no split with rows of a weight to train and to test on"):
+        estimator(cv=[(np.arange(9, N), np.arange(9))]).fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match="one group only"):
+        estimator().fit(X, y, sample_weight=weights, groups=np.arange(N) < 9)
+
+
+def test_without_a_risk_there_are_no_intervals():
+    X, y = drawn(N, P, level=3.0)
+    model = estimator(alpha=0.1, method=None, select=5).fit(X, y)
+    assert not hasattr(model, "best_risk_")
+    with pytest.raises(ValueError, match="no prediction intervals, since no risk was estimated"):
+        model.predict_interval(X)
+    with pytest.raises(ValueError, match="cv makes no difference with method=None"):
+        estimator(alpha=0.1, method=None, select=5, cv=3).fit(X, y)
 
 
 @FEW_ITERATIONS

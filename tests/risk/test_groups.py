@@ -409,3 +409,28 @@ def test_the_standard_error_of_clusters_is_that_of_their_risks():
         values.append(float(risk.values[0]))
     assert np.mean(errors) == pytest.approx(np.std(values), rel=0.15)
     assert np.mean(naive) < 0.7 * np.std(values)
+
+
+@pytest.mark.slow
+def test_a_choice_by_clusters_is_as_good_as_it_says():
+    """Bias of the risk of the chosen model, and coverage of its intervals, on new clusters."""
+    biases, shares = {True: [], False: []}, {True: [], False: []}
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X, y, labels = clusters(24, 5, 20, rng)
+        new, responses, _ = clusters(2000, 3, 20, rng)
+        for known in (True, False):
+            groups = labels if known else None
+            tuning = steinpath.tune(
+                *(X, y, sp.LAD(), sp.Lasso, 10, 60), fit_intercept=True, rng=seed, groups=groups
+            )
+            truth = np.abs(responses - tuning.predict(new)).mean()
+            biases[known].append(tuning.best_risk / truth - 1)
+            lower, upper = tuning.predict_interval(new, 0.9).T
+            shares[known].append(np.mean((lower <= responses) & (responses <= upper)))
+    noise = np.std(biases[True]) / 10
+    assert noise < 0.025
+    assert abs(np.mean(biases[True])) < 0.05 + noise
+    assert np.mean(biases[False]) < -0.2
+    assert np.mean(shares[True]) >= 0.88
+    assert np.mean(shares[False]) < 0.85
