@@ -168,8 +168,7 @@ def test_with_many_penalties_the_best_are_chosen_from():
     chosen = tuning.chosen
     assert (chosen.method, chosen.splits.n_splits) == ("nested", 10)
     lowest = np.array([float(risk.values.min()) for risk in tuning.risks])
-    # 12 paths in five folds, and 40 columns: twice that is enough for four in 10 and 45 folds
-    members = np.sort(np.argsort(lowest)[:4])
+    members = np.sort(np.argsort(lowest)[:8])
     assert tuning.best[0] in members
     length = min(2 * max(tuning.risks[k].best_iter for k in members), N_ITER) + 1
     expected = Nested(
@@ -495,15 +494,30 @@ def test_choices_on_other_rows_are_not_compared():
         compare_chosen(first.chosen, second.chosen)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="pairs of five and of ten folds differ")
-def test_choices_by_other_folds_are_compared():
-    (_, _, few), (_, _, many) = tuned(), tuned(lams=np.geomspace(1.0, 0.02, 12))
-    assert (few.chosen.splits.n_splits, many.chosen.splits.n_splits) == (5, 10)
-    difference, error = compare_chosen(few.chosen, many.chosen)
-    assert difference == few.best_risk - many.best_risk
-    own = (float(each.chosen.interactions.stderr()[0]) for each in (few, many))
-    spread = group_error((few.chosen.losses - many.chosen.losses)[None, :], np.arange(N))[0]
+@pytest.mark.xfail(strict=True, reason="pairs of other folds are taken for the same")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"cv": KFold(4)}, {"cv": KFold(6)}), ({"rng": 0}, {"rng": 1})],
+    ids=["fewer", "at random"],
+)
+def test_choices_by_other_folds_are_compared(one, other):
+    """What the pairs of folds say of the two is then independent."""
+    (_, _, first), (_, _, second) = tuned(**one), tuned(sp.SquareRoot(), **other)
+    difference, error = compare_chosen(first.chosen, second.chosen)
+    assert difference == first.best_risk - second.best_risk
+    own = (float(each.chosen.interactions.stderr()[0]) for each in (first, second))
+    spread = group_error((first.chosen.losses - second.chosen.losses)[None, :], np.arange(N))[0]
     assert error == pytest.approx(math.hypot(spread, *own))
+
+
+@pytest.mark.xfail(strict=True, reason="the error of the one that is known is left out")
+def test_a_choice_by_nested_folds_and_a_fixed_model_are_compared():
+    (_, _, chosen), (_, _, fixed) = tuned(), tuned(lams=[0.2], iterate=5)
+    assert (chosen.chosen.method, fixed.chosen.method) == ("nested", "fixed")
+    _, error = compare_chosen(chosen.chosen, fixed.chosen)
+    gaps = (chosen.chosen.losses - fixed.chosen.losses)[None, :]
+    own = float(chosen.chosen.interactions.stderr()[0])
+    assert error == pytest.approx(math.hypot(group_error(gaps, np.arange(N))[0], own))
 
 
 # ------------------------------------------------------------------------------------------------
