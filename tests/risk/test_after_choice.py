@@ -1,5 +1,6 @@
 """The risk of a chosen model, the choice counted: against nested cross-validation in loops."""
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -540,6 +541,46 @@ def test_models_without_rows_are_refits(loss, fit_intercept):
         np.testing.assert_allclose(
             found.predictions[:, k], X @ found.coef[k] + found.intercept[k], atol=1e-9
         )
+
+
+PENALTIES = {
+    "mcp": functools.partial(sp.MCP, gamma=2.5),
+    "scad": sp.SCAD,
+    "group_lasso": functools.partial(sp.GroupLasso, groups=[0, 0, 1, 1, 2, 2]),
+    "weighted lasso": functools.partial(sp.Lasso, weights=[1.0, 2.0, 1.0, 1.0, 0.5, 0.0]),
+    "ridge": sp.Ridge,
+    "elastic_net": functools.partial(sp.ElasticNet, l1_ratio=0.5),
+}
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "steps"),
+    [
+        *(pytest.param(sp.LAD(), penalty, algorithm(), id=k) for k, penalty in PENALTIES.items()),
+        *(
+            pytest.param(sp.Huber(0.8), sp.Lasso, steps, id=type(steps).__name__)
+            for steps in (
+                sp.FISTA(),
+                sp.ProximalGradient(),
+                sp.LinearizedADMM(),
+                sp.HalpernPDHG(warmup=2),
+            )
+        ),
+    ],
+)
+def test_whatever_the_penalty_and_the_algorithm(loss, penalty, steps):
+    X, y = drawn(N, P, level=3.0)
+    tuning = sp.tune(X, y, loss, penalty, LAMS, N_ITER, steps, True, cv=KFold(4), rng=0)
+    chosen = tuning.chosen
+    assert chosen.method == "nested"
+    for k, (train, _) in enumerate(KFold(4).split(X)):
+        m, t = chosen.choices[k]
+        same = tuning.risks[m].path.algorithm.on_fewer_rows(len(train) / N)
+        run = sp.run(
+            *(X[train], y[train], loss, penalty(LAMS[m]), same, N_ITER), fit_intercept=True
+        )
+        np.testing.assert_allclose(chosen.models.coef[k], run.coef[t], atol=1e-9)
+        assert chosen.models.intercept[k] == pytest.approx(run.intercept[t], abs=1e-9)
 
 
 @INTERCEPT
