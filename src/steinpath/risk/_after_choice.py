@@ -257,7 +257,7 @@ def _plan(
 
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
     """Return how many steps of a run nested splits may take: about as many as the tuning."""
-    folds = n_folds(batch, options.but(method="folds", audit=0, rough=True))
+    folds = n_folds(batch, options.but(method="folds", audit=0, row_scale=None, rough=True))
     steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
     return int(max(steps, _CHEAP // work_of_a_step(batch)))

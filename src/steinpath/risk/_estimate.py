@@ -586,7 +586,7 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
         for risk in (first, second):
             if risk.found is not None and risk.found.tested is not None:
                 counts = like(np.isin(np.arange(gaps.shape[1]), risk.found.tested), counts) * counts
-        _, spread = mean_and_error(gaps, counts, first.groups)
+        _, spread = mean_and_error(gaps * counts, counts, first.groups)
         errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
         if first.audit is not None and second.audit is not None:
             errors.append(first.audit.error_between(t1, t2, second.audit))

@@ -34,7 +34,8 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
 
     The limit is in work, so that large problems end, too.
     """
-    folds = n_folds(batch, (options or RiskOptions()).but(method="folds", audit=0, rough=True))
+    rough = (options or RiskOptions()).but(method="folds", audit=0, row_scale=None, rough=True)
+    folds = n_folds(batch, rough)
     step = len(batch) * (1 + folds) * work_of_a_step(batch)
     most = int(min(max(_WORK / step, _FIRST / 2), _MOST))
     horizons = [min(_FIRST, most)]

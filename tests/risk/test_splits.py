@@ -1,0 +1,356 @@
+"""Which rows are left out together: folds of groups, and splits of the user's own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    LeavePGroupsOut,
+    PredefinedSplit,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TimeSeriesSplit,
+)
+
+import steinpath as sp
+from refits import Validated, algorithm, are_folds, drawn, group_error, masks
+from steinpath.risk._splits import check_groups, group_folds, read_splits
+
+N, P, N_ITER = 24, 5, 8
+SITES = np.arange(N) * 7 % 6  # six groups of four rows, none of them together
+TESTED = np.where(np.arange(N) < 8, -1, np.arange(N) % 3)  # the first eight never
+SPLITTERS = {
+    "KFold": KFold(4),
+    "shuffled KFold": KFold(5, shuffle=True, random_state=0),
+    "LeaveOneOut": LeaveOneOut(),
+    "GroupKFold": GroupKFold(3),
+    "LeaveOneGroupOut": LeaveOneGroupOut(),
+    "LeavePGroupsOut": LeavePGroupsOut(2),
+    "GroupShuffleSplit": GroupShuffleSplit(4, test_size=2, random_state=0),
+    "TimeSeriesSplit": TimeSeriesSplit(4),
+    "TimeSeriesSplit with a gap": TimeSeriesSplit(3, gap=2, max_train_size=9),
+    "PredefinedSplit": PredefinedSplit(TESTED),
+    "PredefinedSplit of all": PredefinedSplit(np.arange(N) % 4),
+    "ShuffleSplit": ShuffleSplit(5, test_size=7, random_state=0),
+    "RepeatedKFold": RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+}
+FOLDS = {"KFold", "shuffled KFold", "LeaveOneOut", "GroupKFold", "LeaveOneGroupOut"}
+FOLDS.add("PredefinedSplit of all")
+
+
+def problem(fit_intercept=False, loss=None):
+    X, y = drawn(N, P, level=3.0 if fit_intercept else 0.0)
+    loss = loss or sp.LAD()
+    penalty = sp.Lasso(0.15)
+    path = sp.run(X, y, loss, penalty, algorithm(), N_ITER, fit_intercept=fit_intercept)
+    return X, y, loss, penalty, path
+
+
+def pairs_of(name, X, y):
+    groups = SITES if "Group" in name else None
+    return list(SPLITTERS[name].split(X, y, groups)), groups
+
+
+# ------------------------------------------------------------------------------------------------
+# Folds of whole groups
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 7, 10])
+@pytest.mark.parametrize("seed", range(3))
+def test_group_folds_keep_groups_whole_and_are_balanced(n_folds, seed):
+    rng = np.random.default_rng(seed)
+    groups = np.unique(rng.integers(0, 12, 100), return_inverse=True)[1]
+    splits = group_folds(groups, n_folds, rng)
+    assert splits.complete
+    assert splits.n_splits == n_folds
+    for label in range(12):
+        assert len(np.unique(splits.fold[groups == label])) == 1
+    sizes = np.bincount(splits.fold, minlength=n_folds)
+    assert sizes.min() > 0
+    assert np.ptp(sizes) <= np.bincount(groups).max()
+
+
+def test_folds_of_groups_of_equal_size_differ_by_one_group_at_most():
+    groups = np.repeat(np.arange(23), 3)
+    sizes = np.bincount(group_folds(groups, 10, np.random.default_rng(0)).fold)
+    assert sorted(sizes.tolist()) == [6] * 7 + [9] * 3
+
+
+def test_group_folds_are_random():
+    groups = np.repeat(np.arange(12), 2)
+    folds = [group_folds(groups, 4, np.random.default_rng(seed)).fold for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(folds[0], folds[1])
+    assert not np.array_equal(folds[0], folds[2])
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_group_folds_do_not_depend_on_the_order_of_rows(cv):
+    X, y, _, _, path = problem()
+    groups = np.array(list("abcdefghijkl"))[np.arange(N) // 2]
+    order = np.random.default_rng(0).permutation(N)
+    again = sp.run(X[order], y[order], sp.LAD(), sp.Lasso(0.15), algorithm(), N_ITER)
+    first = sp.estimate_risk(path, method="folds", groups=groups, cv=cv, rng=0)
+    second = sp.estimate_risk(again, method="folds", groups=groups[order], cv=cv, rng=0)
+    np.testing.assert_allclose(second.values, first.values, rtol=1e-9)
+    np.testing.assert_allclose(second.corrected, first.corrected[:, order], atol=1e-9)
+    np.testing.assert_allclose(second.stderr, first.stderr, rtol=1e-9)
+
+
+def test_a_number_of_folds_is_of_groups_if_there_are_any():
+    X, y, loss, penalty, path = problem()
+    risk = sp.estimate_risk(path, groups=SITES, cv=3, rng=0)
+    splits = group_folds(SITES, 3, np.random.default_rng(0))
+    pairs = [
+        (np.flatnonzero(a), np.flatnonzero(b))
+        for a, b in zip(splits.train.T, splits.test.T, strict=True)
+    ]
+    expected = Validated(X, y, loss, penalty, N_ITER, pairs)
+    np.testing.assert_allclose(risk.values, expected.values, atol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------
+# Splits of the user's own
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_risks_by_a_splitter_are_those_of_refits(name, loss, fit_intercept):
+    X, y, _, penalty, path = problem(fit_intercept, loss)
+    pairs, groups = pairs_of(name, X, y)
+    expected = Validated(X, y, loss, penalty, N_ITER, pairs, fit_intercept)
+    assert are_folds(*masks(pairs, N)) == (name in FOLDS)
+    assert bool(np.any(expected.burman)) == (name in FOLDS)
+    risk = sp.estimate_risk(path, groups=groups, cv=SPLITTERS[name])
+    assert risk.method == "folds"
+    np.testing.assert_allclose(risk.values, expected.values, rtol=1e-8)
+    np.testing.assert_allclose(risk.train, expected.train, rtol=1e-8)
+    tested = expected.counts > 0
+    means = (expected.sums / np.maximum(expected.counts, 1))[:, tested]
+    np.testing.assert_allclose(risk.corrected[:, tested], means, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_standard_errors_of_splits(name):
+    """Rows, or groups of them, are independent; a row that is tested more often weighs more."""
+    X, y, loss, penalty, path = problem()
+    pairs, groups = pairs_of(name, X, y)
+    expected = Validated(X, y, loss, penalty, N_ITER, pairs)
+    units = expected.rows if groups is None else groups[expected.rows]
+    error = group_error(expected.tested, units)
+    risk = sp.estimate_risk(path, groups=groups, cv=SPLITTERS[name])
+    np.testing.assert_allclose(risk.stderr, error, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["KFold", "TimeSeriesSplit with a gap", "RepeatedKFold"])
+def test_pairs_masks_and_iterators_are_splits_too(name):
+    X, y, _, _, path = problem()
+    pairs, _ = pairs_of(name, X, y)
+    expected = sp.estimate_risk(path, cv=SPLITTERS[name]).values
+    train, test = masks(pairs, N)
+    as_masks = list(zip(train.T, test.T > 0, strict=True))
+    as_lists = [(a.tolist(), b.tolist()) for a, b in pairs]
+    for cv in (pairs, iter(pairs), as_masks, as_lists):
+        np.testing.assert_array_equal(sp.estimate_risk(path, cv=cv).values, expected)
+
+
+def test_splits_are_drawn_once_for_an_estimate():
+    """A splitter without a seed splits anew each time; all iterates have the same splits."""
+    X, y, *_ = problem()
+    calls = []
+
+    class Counted(KFold):
+        def split(self, X, y=None, groups=None):
+            calls.append(len(X))
+            return super().split(X, y, groups)
+
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=3, n_iter=8, cv=Counted(4), rng=0)
+    assert tuning.best_risk > 0
+    assert calls == [N]
+
+
+def test_splitters_see_the_groups_and_cannot_change_y():
+    _, y, _, _, path = problem()
+    before, seen = y.copy(), []
+
+    class Spoils:
+        def split(self, X, y=None, groups=None):
+            seen.append(groups)
+            y[:] = 0
+            return KFold(4).split(X)
+
+        def get_n_splits(self, X=None, y=None, groups=None):
+            return 4
+
+    labels = np.arange(N) // 6  # those of the four folds
+    risk = sp.estimate_risk(path, cv=Spoils(), groups=labels)
+    np.testing.assert_array_equal(y, before)
+    np.testing.assert_array_equal(seen[0], labels)
+    expected = sp.estimate_risk(path, cv=KFold(4))
+    np.testing.assert_allclose(risk.values, expected.values, rtol=1e-12)
+
+
+def test_an_audit_by_splits_compares_what_they_test():
+    """Mean over the tested rows of the loss when left out, less the estimated loss."""
+    X, y, loss, penalty, path = problem()
+    for name in ("TimeSeriesSplit", "PredefinedSplit", "KFold"):
+        pairs, _ = pairs_of(name, X, y)
+        expected = Validated(X, y, loss, penalty, N_ITER, pairs)
+        risk = sp.estimate_risk(
+            path, method="exact", audit="folds", cv=SPLITTERS[name], precision="float64"
+        )
+        tested = np.flatnonzero(expected.counts)
+        np.testing.assert_array_equal(risk.audit.rows, tested)
+        estimated = np.abs(y - risk.corrected)[:, tested].mean(axis=1)
+        np.testing.assert_allclose(risk.audit.difference, expected.values - estimated, atol=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="the number of all rows is taken for that of the tested")
+def test_the_error_of_an_audit_is_that_of_a_mean_over_the_tested_rows():
+    path = problem()[-1]
+    risk = sp.estimate_risk(path, method="exact", audit="folds", cv=SPLITTERS["TimeSeriesSplit"])
+    differences = risk.audit.differences
+    error = differences.std(axis=1, ddof=1) / np.sqrt(differences.shape[1])
+    np.testing.assert_allclose(risk.audit.stderr, error, rtol=1e-8)
+
+
+@pytest.mark.xfail(strict=True, reason="the loss of mean predictions is no mean of losses")
+def test_an_audit_by_repeated_splits_has_the_mean_of_their_losses():
+    X, y, loss, penalty, path = problem()
+    cv = SPLITTERS["RepeatedKFold"]
+    expected = Validated(X, y, loss, penalty, N_ITER, list(cv.split(X)))
+    risk = sp.estimate_risk(path, method="exact", audit="folds", cv=cv, precision="float64")
+    estimated = np.abs(y - risk.corrected).mean(axis=1)
+    np.testing.assert_allclose(risk.audit.difference, expected.values - estimated, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "KFold",
+        "TimeSeriesSplit",
+        pytest.param(
+            "RepeatedKFold",
+            marks=pytest.mark.xfail(strict=True, reason="repeated tests are not centred"),
+        ),
+    ],
+)
+def test_centering_subtracts_the_loss_of_the_prediction_zero(name):
+    X, y, _, _, path = problem()
+    cv = SPLITTERS[name]
+    plain, centered = (sp.estimate_risk(path, cv=cv, centered=flag) for flag in (False, True))
+    rows = np.concatenate([test for _, test in cv.split(X)])
+    np.testing.assert_allclose(centered.values, plain.values - np.abs(y[rows]).mean(), atol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------
+# What is refused
+# ------------------------------------------------------------------------------------------------
+
+OBJECTS = np.array(["a", 1] * (N // 2), dtype=object)
+BAD_GROUPS = {
+    "another length": (SITES[:-1], ValueError, "groups has 23 labels, and there are 24 rows"),
+    "one group": (np.zeros(N), ValueError, "one group only: leaving it out leaves no rows"),
+    "NaN": (np.where(np.arange(N) == 5, np.nan, SITES), ValueError, "no label for row 5"),
+    "None": ([*["a", "b"] * 11, "a", None], ValueError, "no label for row 23"),
+    "NA": (pd.Series([*["a", "b"] * 11, pd.NA, "a"]), ValueError, "no label for row 22"),
+    "missing integers": (
+        pd.Series([1, 2, None] * 8, dtype="Int64"),
+        ValueError,
+        "no label for row 2",
+    ),
+    "missing times": (pd.to_datetime(["2020-01-01", None] * 12), ValueError, "no label for row 1"),
+    "several kinds": (OBJECTS, TypeError, "labels of one kind, such as numbers or texts"),
+    "two columns": (np.zeros((N, 2)), ValueError, r"one label for each row, .* shape \(24, 2\)"),
+    "a text": ("site", ValueError, "one label for each row"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_GROUPS)
+def test_groups_that_are_refused(name):
+    X, y, _, _, path = problem()
+    groups, error, message = BAD_GROUPS[name]
+    with pytest.raises(error, match=message):
+        sp.estimate_risk(path, groups=groups)
+    with pytest.raises(error, match=message):
+        sp.tune(X, y, sp.LAD(), sp.Lasso, lams=2, n_iter=4, groups=groups)
+    with pytest.raises(error, match=message):
+        sp.LADLasso(n_alphas=2, n_iter=4).fit(X, y, groups=groups)
+
+
+@pytest.mark.xfail(strict=True, reason="NaN among texts becomes the text 'nan'")
+def test_a_missing_label_in_a_list_of_texts_is_refused():
+    with pytest.raises(ValueError, match="no label for row 2"):
+        check_groups(["a", "b", np.nan, "a"])
+
+
+BAD_CV = {
+    "one fold": (1, {}, ValueError, "cv must be at least 2, got 1"),
+    "more folds than rows": (25, {}, ValueError, "cv = 25 folds are more than the 24 rows"),
+    "more folds than groups": (7, {"groups": SITES}, ValueError, "more than the 6 groups there"),
+    "separates groups": (
+        [(np.arange(12), np.arange(12, 24))],
+        {"groups": SITES},
+        ValueError,
+        "split 0 of cv trains on rows of a group and tests others of it",
+    ),
+    "a class": (KFold, {}, TypeError, "cv is the class KFold; pass an instance"),
+    "a text": ("five", {}, TypeError, "cv must be a number of folds, a splitter of scikit-learn"),
+    "a float": (5.0, {}, TypeError, "cv must be a number of folds"),
+    "a flag": (True, {}, TypeError, "cv must be an integer"),
+    "with loo": (KFold(3), {"method": "loo"}, ValueError, "'loo' makes no use of cv: use method="),
+    "compressed": (
+        KFold(3),
+        {"method": "compressed"},
+        ValueError,
+        "'compressed' takes rows to be independent .* no use of cv: use method='folds', or check",
+    ),
+    "audited rows": (
+        *(KFold(3), {"method": "compressed", "audit": 8}),
+        *(ValueError, "an audit that is to use cv is audit='folds'"),
+    ),
+    "folds by folds": (
+        *(KFold(3), {"method": "folds", "audit": "folds"}),
+        *(ValueError, "an audit by folds has nothing to say of method 'folds'"),
+    ),
+    "trains and tests": ([([0, 1, 2], [2, 3])], {}, ValueError, "tests rows which it trains on"),
+    "nothing to train on": ([([], [2, 3])], {}, ValueError, "each with a row to train on"),
+    "no splits": ([], {}, ValueError, "cv must have splits"),
+    "rows that are not there": ([([0, 1], [24])], {}, ValueError, "indices from 0 to 23"),
+    "a bootstrap": ([([0, 1, 1], [2])], {}, ValueError, "trains on row 1 more than once"),
+    "folds of groups without groups": (GroupKFold(3), {}, ValueError, "groups"),
+    "classes of a number": (StratifiedKFold(3), {}, ValueError, "continuous"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CV)
+def test_splits_that_are_refused(name):
+    cv, options, error, message = BAD_CV[name]
+    with pytest.raises(error, match=message):
+        sp.estimate_risk(problem()[-1], cv=cv, **options)
+
+
+@pytest.mark.parametrize("audit", [0, 8])
+def test_methods_that_leave_nothing_out_need_an_audit_for_groups(audit):
+    path = problem()[-1]
+    for method in ("compressed", "exact", "hutchinson"):
+        if audit:
+            risk = sp.estimate_risk(path, method=method, audit=audit, groups=SITES, rng=0)
+            assert risk.method == method
+        else:
+            with pytest.raises(ValueError, match=f"'{method}' .* no use of groups"):
+                sp.estimate_risk(path, method=method, groups=SITES)
+
+
+def test_splits_of_other_rows_are_refused():
+    _, y, _, _, path = problem()
+    splits = read_splits(KFold(3), y[:20])
+    with pytest.raises(ValueError, match="cv splits 20 rows, and there are 24"):
+        sp.estimate_risk(path, cv=splits)
