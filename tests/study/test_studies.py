@@ -645,7 +645,9 @@ def test_summary_of_choice():
                 assert row[f"{name} bias, %"] == pytest.approx(bias)
                 stderr = 100 * stats.sem(error) / truth.mean()
                 assert row[f"{name} s.e."] == pytest.approx(stderr)
-                inside = [abs(e) <= 2 * d for e, d in zip(error, found[f"{name}_stderr"], strict=True)]
+                inside = [
+                    abs(e) <= 2 * d for e, d in zip(error, found[f"{name}_stderr"], strict=True)
+                ]
                 assert row[f"{name} ± 2 s.e. covers"] == sum(inside) / 5
             assert row["90% interval covers"] == pytest.approx(found["covered"].mean())
             assert row["its s.e."] == pytest.approx(stats.sem(found["covered"]))
