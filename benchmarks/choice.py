@@ -1,7 +1,8 @@
 """The error of a tuned model and its prediction intervals: cost and coverage, beside others.
 
-    python benchmarks/choice.py                       # five data sets of each case, ten minutes
+    python benchmarks/choice.py                       # 2 to 20 data sets of each case, ten minutes
     python benchmarks/choice.py --quick               # two of the smallest cases, a minute
+    python benchmarks/choice.py --sets 5              # at most five
     python benchmarks/choice.py --json benchmarks/results/choice.json
 
 Independent rows of the paper's model (Toeplitz 0.5), all methods on the same data sets, each on one
@@ -19,7 +20,7 @@ thread:
 
 The truth is the mean loss on 20,000 new rows, 2,000 of which have prediction intervals of level
 0.9. Bias: the mean of the estimates relative to that of the truths, with its standard error over
-the data sets. LAD–lasso 300 × 150 has two data sets at most: others take a minute and a half each.
+the data sets. These are fewer where the others are slower, by default.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Case(NamedTuple):
     loss: str  # "lad" or "square_root"
     n: int
     p: int
-    most: int = 1000  # data sets, since others may be slow
+    sets: int  # of data, by default: few where others are slow
 
     @property
     def name(self) -> str:
@@ -75,11 +76,11 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("lad", 120, 60),
-    Case("lad", 100, 200),
-    Case("lad", 300, 150, most=2),
-    Case("square_root", 100, 50),
-    Case("square_root", 400, 200),
+    Case("lad", 120, 60, sets=10),
+    Case("lad", 100, 200, sets=5),
+    Case("lad", 300, 150, sets=2),
+    Case("square_root", 100, 50, sets=20),
+    Case("square_root", 400, 200, sets=20),
 )
 QUICK = (CASES[0], CASES[3])
 
@@ -214,12 +215,12 @@ def _stderr(values: np.ndarray) -> float:
 
 
 HEAD = """\
-| data | method | seconds | error | bias of its estimate | ± 2 s.e. covers | 90% intervals cover | \
+| data | sets | method | seconds | error | bias of its estimate | ± 2 s.e. covers | 90% intervals cover | \
 width |
-|---|---|---|---|---|---|---|---|"""
+|---|---|---|---|---|---|---|---|---|"""
 
 
-def line(case: Case, method: str, found: Record) -> str:
+def line(case: Case, sets: int, method: str, found: Record) -> str:
     """Return a row of the table."""
     if method == "estimator":
         method = {"lad": "LADLasso", "square_root": "SqrtLasso"}[case.loss]
@@ -231,19 +232,19 @@ def line(case: Case, method: str, found: Record) -> str:
         spread = 100 * found["interval_covers_stderr"]
         inside = f"{100 * found['interval_covers']:.1f} ± {spread:.1f}%"
         width = f"{found['width']:.2f}"
-    cells = (case.name, method, f"{found['seconds']:.2f}", f"{found['truth']:.3f}")
+    cells = (case.name, str(sets), method, f"{found['seconds']:.2f}", f"{found['truth']:.3f}")
     return f"| {' | '.join((*cells, bias, covers, inside, width))} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two data sets of small cases")
-    parser.add_argument("--sets", type=int, help="data sets of each case, five by default")
+    parser.add_argument("--sets", type=int, help="data sets of each case, at most")
     parser.add_argument("--jobs", type=int, default=1, help="processes, each on one core")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
-    count = options.sets or (2 if options.quick else 5)
-    if count < 2:
+    most = options.sets or (2 if options.quick else 1000)
+    if most < 2:
         parser.error("--sets must be two at least, for standard errors")
     packages = ("steinpath", "scikit-learn", "mapie")
     result: Record = {
@@ -255,13 +256,13 @@ def main() -> None:
     choice_counted(CASES[0], *CASES[0].model.sample(30, rng=0), 0)  # what is imported when used
     print(HEAD)
     for case in QUICK if options.quick else CASES:
-        calls = [(case, seed) for seed in range(min(count, case.most))]
+        calls = [(case, seed) for seed in range(min(most, case.sets))]
         found = in_parallel(data_set, calls, options.jobs)
         methods = {name: summary([each[name] for each in found]) for name in METHODS}
         about = {"loss": case.loss, "n": case.n, "p": case.p, "sets": len(found)}
         result["cases"].append({**about, "methods": methods})
         for name, each in methods.items():
-            print(line(case, name, each), flush=True)
+            print(line(case, len(found), name, each), flush=True)
         if options.json:  # after each: a long run may be cut short
             text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
             options.json.write_text(text, encoding="utf-8")

@@ -38,16 +38,16 @@ def test_summary_by_hand(choice):
     assert found["interval_covers"] == pytest.approx(0.9)
     assert found["interval_covers_stderr"] == pytest.approx(0.1 / math.sqrt(3))
     assert found["width"] == 4
-    line = choice.line(choice.CASES[0], "estimator", found)
-    cells = ["LAD–lasso 120 × 60", "LADLasso", "2.00", "3.000", "-3.3 ± 7.7%", "67%"]
+    line = choice.line(choice.CASES[0], 3, "estimator", found)
+    cells = ["LAD–lasso 120 × 60", "3", "LADLasso", "2.00", "3.000", "-3.3 ± 7.7%", "67%"]
     assert line == f"| {' | '.join([*cells, '90.0 ± 5.8%', '4.00'])} |"
     alone = [{"seconds": 1.0, "truth": 2.0} for _ in records]
-    assert choice.line(choice.CASES[3], "nested", choice.summary(alone)).count(" – ") == 4
+    assert choice.line(choice.CASES[3], 3, "nested", choice.summary(alone)).count(" – ") == 4
     assert choice.HEAD.splitlines()[0].count("|") == line.count("|")
 
 
 def test_nested_cross_validation_is_what_its_name_says(choice):
-    case = choice.Case("square_root", 40, 4)
+    case = choice.Case("square_root", 40, 4, sets=2)
     X, y = case.model.sample(40, rng=0)
     found = choice.nested(case, X, y, 7)
     alphas = np.geomspace(1.0, 0.01, 10)
@@ -78,7 +78,7 @@ def test_all_methods_run_on_the_same_data(choice, loss):
     pytest.importorskip("mapie")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as the benchmark does
-        found = choice.data_set(choice.Case(loss, 40, 4), 0)
+        found = choice.data_set(choice.Case(loss, 40, 4, sets=2), 0)
     assert list(found) == list(choice.METHODS)
     for name, record in found.items():
         assert record["seconds"] > 0

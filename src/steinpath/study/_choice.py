@@ -121,7 +121,7 @@ def _draw(table: Table) -> Figure:
     _titles(covers, "± 2 s.e. cover the error", "share of data sets")
     _titles(interval, f"{LEVEL:.0%} prediction intervals cover", "share of new rows")
     bias.set_yticks(place, [_label(row) for row in table], fontsize="x-small")
-    bias.invert_yaxis()
+    bias.set_ylim(len(table) - 0.5, -0.5)  # the first at the top
     share_legend(figure, axes)
     return figure
 
@@ -146,5 +146,5 @@ CHOICE = Study(
     exhibits=lambda results: [Exhibit("choice", _table(results), _draw)],
     summary=_summary,
     full=Sizes(reps=20, n=(100, 120, 300, 400, 1000), p=(), iters=0),
-    quick=Sizes(reps=4, n=(120,), p=(), iters=0),
+    quick=Sizes(reps=4, n=(100,), p=(), iters=0),
 )
