@@ -215,8 +215,8 @@ def _stderr(values: np.ndarray) -> float:
 
 
 HEAD = """\
-| data | sets | method | seconds | error | bias of its estimate | ± 2 s.e. covers | 90% intervals cover | \
-width |
+| data | sets | method | seconds | error | bias of its estimate | ± 2 s.e. covers | \
+90% intervals cover | width |
 |---|---|---|---|---|---|---|---|---|"""
 
 
