@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steinpath.study import STUDIES, Sizes
+from steinpath.study import STUDIES, Sizes, run_study
 from steinpath.study._base import centered, inside, mean_and_error
 from steinpath.study._rates import slope
 from steinpath.study._replicate import WATCHED, replicate
@@ -25,6 +25,7 @@ SMALL = {
     "stopping": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
     "coverage": Sizes(reps=5, n=(40,), p=(8,), iters=6),
     "mis-specified": Sizes(reps=5, n=(40,), p=(8,), iters=6),
+    "choice": Sizes(reps=5, n=(100, 60), p=(), iters=6),
 }
 EVERY = pytest.mark.parametrize("name", SMALL)
 TITLES = {
@@ -44,6 +45,8 @@ NAMES |= {"five": "5-fold", "ten": "10-fold", "loo": "leave-one-out", "last": "l
 
 def made_up(setting, reps, rng):
     """Columns such as replications have, with errors that no two iterates share."""
+    if setting.chooses:
+        return made_up_choices(setting, reps, rng)
     shape = (reps, setting.iters + 1)
     columns = {"truth": 2 + rng.uniform(size=shape), "train": rng.uniform(size=shape)}
     for way in setting.ways:
@@ -51,6 +54,18 @@ def made_up(setting, reps, rng):
         columns[f"{way}_stderr"] = rng.uniform(0.05, 0.15, shape)
         if way in WATCHED:
             columns[f"{way}_warned"] = np.repeat(rng.integers(0, 2, (reps, 1)), shape[1], axis=1)
+    return columns
+
+
+def made_up_choices(setting, reps, rng):
+    columns = {}
+    for way in setting.ways:
+        truth = 2 + rng.uniform(size=(reps, 1))
+        columns |= {f"{way}_truth": truth, f"{way}_covered": rng.uniform(0.8, 1, (reps, 1))}
+        columns[f"{way}_width"] = rng.uniform(3, 5, (reps, 1))
+        for name in ("naive", "honest"):
+            columns[f"{way}_{name}"] = truth + 0.1 * rng.standard_normal((reps, 1))
+            columns[f"{way}_{name}_stderr"] = rng.uniform(0.02, 0.1, (reps, 1))
     return columns
 
 
@@ -186,6 +201,45 @@ def test_plan_of_mis_specified():
     assert {(s.n, s.p, s.iters) for s in few} == {(50, 25, 1000)}
     with pytest.raises(ValueError, match="one n and one p"):
         study.plan(replace(study.full, n=(100, 200)))
+
+
+def test_plan_of_choice():
+    study = STUDIES["choice"]
+    plan = study.plan(study.full)
+    independent = {(s.loss, s.n, s.p) for s in plan if s.rows == "independent"}
+    lad = {("lad", 120, 60), ("lad", 100, 200), ("lad", 300, 150), ("lad", 1000, 500)}
+    assert independent == lad | {("square_root", 100, 50), ("square_root", 400, 200)}
+    for s in plan:
+        assert (s.penalty, s.iters) == ("lasso", 0)  # as many iterations as pay
+        assert s.chooses
+        assert s.entries == 1
+        if s.rows != "independent":
+            assert (s.n, s.p, s.noise) == (300, 60, "normal")
+    noises = {(s.loss, s.noise) for s in plan if s.rows == "independent"}
+    lad = {("lad", "laplace"), ("lad", "skewed"), ("lad", "t2")}
+    assert noises == lad | {("square_root", "normal"), ("square_root", "skewed")}
+    ways = {s.rows: s.ways for s in plan}
+    assert ways.pop("independent") == ("rows",)
+    assert ways.pop("time series") == ("rows", "time")
+    assert set(ways) == {"clusters of 3", "clusters of 3 to 10", "clusters of 10"}
+    assert set(ways.values()) == {("rows", "groups")}
+    with pytest.raises(ValueError, match="derives p from n"):
+        study.sizes(p=(100,))
+
+
+def test_other_sizes_of_choice_have_half_as_many_features():
+    plan = STUDIES["choice"].plan(Sizes(reps=2, n=(80,), p=(), iters=5))
+    found = {(s.loss, s.n, s.p, s.iters) for s in plan if s.rows == "independent"}
+    assert found == {("lad", 80, 40, 5), ("square_root", 80, 40, 5)}
+    assert {(s.n, s.p) for s in plan if s.rows != "independent"} == {(80, 16)}
+
+
+def test_only_choices_take_as_many_iterations_as_pay(tmp_path):
+    with pytest.raises(ValueError, match="'risk' needs a number of iterations"):
+        run_study(STUDIES["risk"], tmp_path, replace(SMALL["risk"], iters=0))
+    for few in (1, -1):
+        with pytest.raises(ValueError, match="iters"):
+            Sizes(reps=2, n=(40,), p=(8,), iters=few)
 
 
 @EVERY
@@ -563,6 +617,44 @@ def test_long_curves_are_thinned_but_keep_their_ends(iters):
 
 
 # ------------------------------------------------------------------------------------------------
+# Choice
+# ------------------------------------------------------------------------------------------------
+
+LEFT_OUT = {"rows": "rows", "groups": "clusters", "time": "later rows"}
+
+
+def test_summary_of_choice():
+    results = results_of("choice")
+    summary = STUDIES["choice"].summary(results)
+    assert len(summary) == sum(len(s.ways) for s in results)
+    for s, columns in results.items():
+        labels = {"data": s.rows, "noise": s.noise, "pair": s.pair, "n": s.n, "p": s.p}
+        for way in s.ways:
+            (row,) = rows_of(summary, **labels, **{"left out": LEFT_OUT[way]})
+            found = {
+                key.removeprefix(f"{way}_"): values.ravel()
+                for key, values in columns.items()
+                if key.startswith(way)
+            }
+            truth = found["truth"]
+            assert row["reps"] == 5
+            assert row["error"] == pytest.approx(truth.sum() / 5)
+            for name in ("naive", "honest"):
+                error = found[name] - truth
+                bias = 100 * (found[name].sum() / truth.sum() - 1)
+                assert row[f"{name} bias, %"] == pytest.approx(bias)
+                stderr = 100 * stats.sem(error) / truth.mean()
+                assert row[f"{name} s.e."] == pytest.approx(stderr)
+                inside = [
+                    abs(e) <= 2 * d for e, d in zip(error, found[f"{name}_stderr"], strict=True)
+                ]
+                assert row[f"{name} ± 2 s.e. covers"] == sum(inside) / 5
+            assert row["90% interval covers"] == pytest.approx(found["covered"].mean())
+            assert row["its s.e."] == pytest.approx(stats.sem(found["covered"]))
+            assert row["width"] == pytest.approx(found["width"].mean())
+
+
+# ------------------------------------------------------------------------------------------------
 # Figures
 # ------------------------------------------------------------------------------------------------
 
@@ -706,6 +798,33 @@ def test_figure_of_mis_specified():
         low, high = ax.get_ylim()
         ends = [rows[-1][name] for name in ("truth", "hat", "scaled", "safe")]
         assert low < min(ends) <= max(ends) < high
+
+
+def test_figure_of_choice():
+    (exhibit,) = STUDIES["choice"].exhibits(results_of("choice"))
+    figure = drawn(exhibit)
+    bias, covers, interval = figure.axes
+    assert len(exhibit.table) == len(bias.get_yticks())
+    labels = [text.get_text() for text in bias.get_yticklabels()]
+    for row, label in zip(exhibit.table, labels, strict=True):
+        independent = row["data"] == "independent"
+        assert label.startswith(f"{TITLES[row['loss'], 'lasso']} {row['n']}×{row['p']}, ")
+        assert (row["noise"] if independent else row["data"]) in label
+        assert (f"{LEFT_OUT[row['left_out']]} left out" in label) is not independent
+    assert len(set(labels)) == len(labels)
+    for name, container in zip(("naive", "honest"), bias.containers, strict=True):
+        points, _, (bars,) = container.lines
+        mean, error = (column(exhibit.table, f"{name}_bias{end}") for end in ("", "_se"))
+        np.testing.assert_allclose(points.get_xdata(), mean)
+        ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+        np.testing.assert_allclose(ends, np.transpose([mean - 2 * error, mean + 2 * error]))
+        share = column(exhibit.table, f"{name}_covers")
+        assert any(np.array_equal(xy[:, 0], share) for xy in lines(covers))
+    np.testing.assert_allclose(
+        interval.containers[0].lines[0].get_xdata(), column(exhibit.table, "interval")
+    )
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts[:2] == ["smallest estimate", "the choice counted"]
 
 
 # ------------------------------------------------------------------------------------------------

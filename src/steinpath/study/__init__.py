@@ -9,11 +9,13 @@
 (16, 16)
 
 A study is a plan of settings, and what to make of their replications (`base`). A replication draws
-data, runs a path and estimates its risk (`replicate`), and is kept as a file of its own (`store`).
+data, runs a path and estimates its risk (`replicate`), or tunes a model and asks how well its own
+estimates hold (`choose`); it is kept as a file of its own (`store`).
 The runner does those that are missing (`runner`), here or on a cluster (`parallel`).
 """
 
 from steinpath.study._base import Exhibit, Sizes, Study
+from steinpath.study._choice import CHOICE
 from steinpath.study._coverage import COVERAGE
 from steinpath.study._curves import RISK, UNIVERSALITY
 from steinpath.study._misspecified import MISSPECIFIED
@@ -25,7 +27,8 @@ from steinpath.study._store import StudyError
 
 #: All studies by name.
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED)
+    study.name: study
+    for study in (RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED, CHOICE)
 }
 
 __all__ = [

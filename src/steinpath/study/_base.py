@@ -41,7 +41,7 @@ class Sizes:
     n, p : tuple of int
         Observations, features: every n with every p. No p where a study derives it from n.
     iters : int
-        Iterations.
+        Iterations; 0 for as many as pay, in a study whose full size has 0.
     """
 
     reps: int
@@ -53,7 +53,9 @@ class Sizes:
         # a Monte Carlo standard error needs two replications; what is compared, some rows,
         # columns and iterations
         for name in ("reps", "iters"):
-            object.__setattr__(self, name, check_count(name, getattr(self, name), low=2))
+            value = getattr(self, name)
+            low = 0 if name == "iters" and value == 0 else 2
+            object.__setattr__(self, name, check_count(name, value, low=low))
         for name, low in (("n", 20), ("p", 2)):
             values = [check_count(name, value, low=low) for value in getattr(self, name)]
             object.__setattr__(self, name, tuple(dict.fromkeys(values)))  # each once

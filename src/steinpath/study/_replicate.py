@@ -15,10 +15,11 @@ from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.risk._estimate import estimate_risk
 from steinpath.risk._validation import cross_validate_path, leave_one_out_path
+from steinpath.study._choose import choose, columns_of_choices
 from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
-#: Arrays of one length, one entry per iterate, by name.
+#: Arrays of one length, one entry per iterate, by name; of a choice, with a single entry.
 Curves = dict[str, np.ndarray]
 
 #: Estimates the risk of a path whose features have this covariance: something with `values` and
@@ -73,7 +74,11 @@ def replicate(setting: Setting, seed: int) -> Curves:
         For every iterate: ``truth``; for each way its estimate under the way's name, and the
         standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
         counted, is 1 if there was one; ``train``, the training error, with ways by corrections.
+        Of a choice, what `steinpath.study._choose.choose` returns.
     """
+    if setting.chooses:
+        with unheard():
+            return choose(setting, seed)
     if setting.backend != "numpy":
         from steinpath.study._batch import replicate_batch
 
@@ -111,18 +116,22 @@ def curves_of(way: str, found: Any) -> Curves:
     return curves
 
 
-def check_curves(setting: Setting, curves: Curves) -> None:
-    """Refuse what cannot be a replication: each of its curves has a finite number per iterate."""
+def _columns_of_paths(setting: Setting) -> set[str]:
     names = {"truth", *setting.ways, *(f"{way}_stderr" for way in setting.ways)}
     names |= {f"{way}_warned" for way in WATCHED.intersection(setting.ways)}
-    names |= {"train"} if CORRECTIONS.keys() & set(setting.ways) else set()
+    return names | ({"train"} if CORRECTIONS.keys() & set(setting.ways) else set())
+
+
+def check_curves(setting: Setting, curves: Curves) -> None:
+    """Refuse what cannot be a replication: each of its columns is full of finite numbers."""
+    names = columns_of_choices(setting) if setting.chooses else _columns_of_paths(setting)
     if curves.keys() != names:
         raise ValueError(f"its columns are {sorted(curves)}, not {sorted(names)}")
     for name, values in curves.items():
-        if values.dtype != np.float64 or values.shape != (setting.iters + 1,):
+        if values.dtype != np.float64 or values.shape != (setting.entries,):
             raise ValueError(
                 f"column {name!r} has {len(values)} values of type {values.dtype}, not "
-                f"{setting.iters + 1} of type float64"
+                f"{setting.entries} of type float64"
             )
         if not np.isfinite(values).all():
             raise ValueError(f"column {name!r} has values that are not finite")

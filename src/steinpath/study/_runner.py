@@ -97,7 +97,12 @@ def run_study(
         check_backend(backend, device)
     seed, jobs = check_count("seed", seed, low=0), check_count("jobs", jobs)
     sizes, console = sizes or study.full, console or Console(quiet=True)
-    plan = [replace(s, backend=backend, device=device) for s in study.plan(sizes)]
+    if study.full.iters and not sizes.iters:
+        raise ValueError(f"the study {study.name!r} needs a number of iterations, two at least")
+    # choices are made in NumPy, on whatever backend paths are run
+    plan = [
+        s if s.chooses else replace(s, backend=backend, device=device) for s in study.plan(sizes)
+    ]
     if not plan:
         raise ValueError(f"the study {study.name!r} needs a value of n and of p at least")
     # all settings once before any twice: a study that is stopped is a smaller study

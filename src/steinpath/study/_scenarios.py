@@ -40,7 +40,8 @@ Scenario = Callable[..., Drawn]
 
 
 @lru_cache(maxsize=8)
-def _model(p: int) -> LinearModel:
+def model_of(p: int) -> LinearModel:
+    """Return the paper's model, with one root of its covariance for all replications."""
     return paper_model(p)
 
 
@@ -65,7 +66,7 @@ def of_design(
     universality has it, so that what differs between them is the design.
     """
     errors = spawned(rng)
-    model = _model(p).under(noise=noise, design=design)
+    model = model_of(p).under(noise=noise, design=design)
     X = model.sample(n, rng, like_this).X
     return _of(model, X, Noise(noise).sample(n, errors), loss)
 
@@ -74,7 +75,7 @@ def heavy_features(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, df: float = 3.0
 ) -> Drawn:
     """Independent Student entries of variance 1 in place of the paper's normal ones."""
-    model, law = _model(p), Noise(noise)
+    model, law = model_of(p), Noise(noise)
 
     def rows(size: int) -> tuple[np.ndarray, np.ndarray]:
         z = rng.standard_t(df, (size, p)) * math.sqrt((df - 2) / df)
@@ -97,7 +98,7 @@ def correlated_noise(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, memory: float = 0.95
 ) -> Drawn:
     """Errors that remember the ones before, on rows that do not (normal errors in any case)."""
-    model = _model(p).under(noise="normal", design="gaussian")
+    model = model_of(p).under(noise="normal", design="gaussian")
     error = _remembering(rng.standard_normal((n + 200, 1)), memory)[200:, 0]
     return _of(model, model.sample(n, rng).X, error, loss)
 
@@ -106,7 +107,7 @@ def time_series(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, memory: float = 0.9
 ) -> Drawn:
     """Rows and errors that remember the ones before (normal errors in any case)."""
-    model = _model(p).under(noise="normal", design="gaussian")
+    model = model_of(p).under(noise="normal", design="gaussian")
     X, y = model.sample(n + 100, rng)
     series = _remembering(np.column_stack([X, y - X @ model.coef]), memory)[100:]
     return _of(model, series[:, :-1], series[:, -1], loss)
@@ -123,7 +124,7 @@ def near_copies(
 ) -> Drawn:
     """Each row measured four times, nearly alike, with the same error."""
     errors = spawned(rng)
-    model = _model(p).under(noise=noise, design="gaussian")
+    model = model_of(p).under(noise=noise, design="gaussian")
     bare = model.under(noise="none", design="gaussian")
     own, common = bare.sample(n, rng).X, bare.sample(-(-n // copies), rng).X
     shared = np.arange(n) % len(common)

@@ -24,6 +24,8 @@ PENALTIES: dict[str, Penalty] = {
 PAPER_NOISE = {"lad": "t2", "square_root": "normal"}
 #: A standard error of mean absolute losses needs their variance, which Student's t₂ does not have.
 LIGHTER_NOISE = {"lad": "laplace", "square_root": "normal"}
+#: What is left out to know the error of a tuned model: rows, groups of rows, or later rows.
+CHOICES = ("rows", "groups", "time")
 PAIRS = tuple((loss, penalty) for loss in LOSSES for penalty in PENALTIES)
 
 #: Raised when replications of the same settings would come out differently.
@@ -39,13 +41,15 @@ class Setting:
     loss, penalty : str
         Names in `LOSSES` and `PENALTIES`.
     n, p, iters : int
-        Observations, features, iterations.
+        Observations, features, iterations; 0 of the last for as many as pay, with a choice.
     ways : tuple of str
-        What is estimated, by names in `steinpath.study._replicate.WAYS`.
+        What is estimated, by names in `steinpath.study._replicate.WAYS`; or how a choice is made,
+        by names in `CHOICES`.
     rows : str
-        Law of the data, a name in `steinpath.study._scenarios.SCENARIOS`.
+        Law of the data, a name in `steinpath.study._scenarios.SCENARIOS`; with a choice, in
+        `steinpath.study._choice_data.LAWS`.
     noise : str
-        Law of the noise, as in `steinpath.simulate.Noise`.
+        Law of the noise, as in `steinpath.simulate.Noise`; with a choice, also "skewed".
     backend : str
         Array library: "numpy" or "torch".
     device : str
@@ -76,6 +80,16 @@ class Setting:
     def key(self) -> str:
         """Hash of the description: two settings share it only if they are the same."""
         return hashlib.sha256(self.text).hexdigest()[:16]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a replication tunes a model, in place of a run with one penalty."""
+        return not set(self.ways).isdisjoint(CHOICES)
+
+    @property
+    def entries(self) -> int:
+        """How many numbers each column of a replication has: one for each iterate, or one."""
+        return 1 if self.chooses else self.iters + 1
 
     @property
     def pair(self) -> str:

@@ -112,7 +112,7 @@ class Store:
         try:
             # page by page they have checksums, but what says where the pages are has none
             with arrow.parquet.ParquetFile(file, page_checksum_verification=True) as part:
-                if part.metadata.num_rows != setting.iters + 1:  # before any of them is read
+                if part.metadata.num_rows != setting.entries:  # before any of them is read
                     raise ValueError(f"it has {part.metadata.num_rows} rows")
                 table = part.read()
             columns = zip(table.column_names, table.columns, strict=True)

@@ -1,0 +1,150 @@
+"""One replication of a choice, against the same done by hand with what a user calls."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.model_selection import TimeSeriesSplit
+
+import steinpath as sp
+from steinpath.study import STUDIES, Setting, Sizes, run_study
+from steinpath.study import _choose as module
+from steinpath.study import _runner as runner
+from steinpath.study._choice_data import LAWS
+from steinpath.study._replicate import check_curves, replicate
+from studies import Calls, assert_same_parts, part_files
+
+INDEPENDENT = Setting("lad", "lasso", 60, 12, 8, ("rows",), "independent", "laplace")
+CLUSTERS = Setting("square_root", "lasso", 60, 12, 8, ("rows", "groups"), "clusters of 3", "normal")
+SERIES = Setting("lad", "lasso", 60, 12, 8, ("rows", "time"), "time series", "normal")
+NAMES = {"truth", "naive", "naive_stderr", "honest", "honest_stderr", "covered", "width"}
+EVERY = pytest.mark.parametrize("setting", [INDEPENDENT, CLUSTERS, SERIES], ids=lambda s: s.rows)
+
+
+def streams(setting, seed):
+    """Randomness of the data, of new rows, and of each way to leave out."""
+    sequence = np.random.SeedSequence([seed, setting.n, setting.p])
+    data, new, *others = sequence.spawn(5)
+    return data, new, dict(zip(("rows", "groups", "time"), others, strict=True))
+
+
+@EVERY
+def test_a_replication_is_what_a_user_would_do(setting):
+    found = replicate(setting, 3)
+    data, new, others = streams(setting, 3)
+    given = LAWS[setting.rows](setting.n, setting.p, setting.noise, np.random.default_rng(data))
+    loss = {"lad": sp.LAD(), "square_root": sp.SquareRoot()}[setting.loss]
+    options = {"rows": {}, "groups": {"groups": given.groups}, "time": {"cv": TimeSeriesSplit(5)}}
+    for way in setting.ways:
+        rng = np.random.default_rng(others[way])
+        tuning = sp.tune(
+            given.X, given.y, loss, sp.Lasso, n_iter=8, fit_intercept=True, rng=rng, **options[way]
+        )
+        expected = {
+            "naive": tuning.naive_risk,
+            "naive_stderr": tuning.naive_risk_stderr,
+            "honest": tuning.best_risk,
+            "honest_stderr": tuning.best_risk_stderr,
+        }
+        later = np.random.default_rng(new)
+        X, y = given.new(2000, later)
+        interval = tuning.predict_interval(X, 0.9)
+        expected["covered"] = np.mean([a <= v <= b for v, (a, b) in zip(y, interval, strict=True)])
+        expected["width"] = np.mean(np.ptp(interval, axis=1))
+        if setting.rows == "independent":
+            model = sp.simulate.paper_model(12, noise="laplace")
+            expected["truth"] = model.risk(tuning.coef, "absolute", tuning.intercept)
+        elif setting.rows == "time series":
+            X, y = given.new(20_000, later)
+            expected["truth"] = np.mean(np.abs(y - X @ tuning.coef - tuning.intercept))
+        else:
+            away = tuning.coef - sp.simulate.paper_model(12).coef
+            covariance = sp.simulate.toeplitz(12)
+            expected["truth"] = 1 + away @ covariance @ away + tuning.intercept**2
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[f"{way}_{name}"], [value], rtol=1e-9, err_msg=name)
+
+
+@EVERY
+def test_columns_are_single_finite_numbers(setting):
+    found = replicate(setting, 0)
+    assert set(found) == {f"{way}_{name}" for way in setting.ways for name in NAMES}
+    assert all(values.shape == (1,) and values.dtype == float for values in found.values())
+    check_curves(setting, found)
+    for way in setting.ways:
+        assert 0.5 < found[f"{way}_covered"][0] <= 1
+        assert found[f"{way}_width"][0] > 0
+    with pytest.raises(ValueError, match="its columns are"):
+        check_curves(setting, {name: found[name] for name in list(found)[1:]})
+    with pytest.raises(ValueError, match="not finite"):
+        check_curves(setting, found | {"rows_truth": np.array([np.nan])})
+    with pytest.raises(ValueError, match="has 2 values"):
+        check_curves(setting, found | {"rows_truth": np.ones(2)})
+
+
+def test_a_way_does_not_depend_on_the_others():
+    together = replicate(CLUSTERS, 1)
+    for way in CLUSTERS.ways:
+        alone = replicate(replace(CLUSTERS, ways=(way,)), 1)
+        for name, values in alone.items():
+            np.testing.assert_array_equal(together[name], values)
+    assert together["rows_honest"] != together["groups_honest"]
+
+
+def test_a_replication_is_the_same_every_time():
+    first, again, other = (replicate(INDEPENDENT, seed) for seed in (2, 2, 3))
+    for name, values in first.items():
+        np.testing.assert_array_equal(values, again[name])
+        if name != "rows_covered":
+            assert values != other[name]
+
+
+def test_as_many_iterations_as_pay_unless_some_are_asked_for(monkeypatch):
+    asked = []
+
+    def tune(*arguments, n_iter, **options):
+        asked.append(n_iter)
+        return sp.tune(*arguments, n_iter=10, **options)
+
+    monkeypatch.setattr(module, "tune", tune)
+    replicate(INDEPENDENT, 0)
+    replicate(replace(INDEPENDENT, iters=0), 0)
+    assert asked == [8, "auto"]
+
+
+# ------------------------------------------------------------------------------------------------
+# As a study
+# ------------------------------------------------------------------------------------------------
+
+TINY = replace(
+    STUDIES["choice"],
+    plan=lambda sizes: [replace(s, iters=sizes.iters) for s in (INDEPENDENT, SERIES)],
+)
+SIZES = Sizes(reps=2, n=(60,), p=(), iters=6)
+
+
+def test_parts_are_kept_and_not_done_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+    first = run_study(TINY, tmp_path, SIZES)
+    assert (first.finished, first.total, len(first.summary)) == (4, 4, 3)
+    assert len(part_files(tmp_path)) == 4
+    calls = Calls(monkeypatch)
+    again = run_study(TINY, tmp_path, SIZES)
+    assert not calls.jobs
+    assert again.summary == first.summary
+
+
+def test_processes_find_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+    run_study(TINY, tmp_path / "one", SIZES)
+    run_study(TINY, tmp_path / "two", SIZES, jobs=2)
+    assert_same_parts(tmp_path / "one", tmp_path / "two")
+
+
+def test_choices_are_made_in_numpy_whatever_the_backend(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+    run_study(TINY, tmp_path, SIZES)
+    calls = Calls(monkeypatch)
+    report = run_study(TINY, tmp_path, SIZES, backend="torch")
+    assert (report.finished, calls.jobs) == (4, [])
