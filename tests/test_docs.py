@@ -221,7 +221,7 @@ def test_every_check_is_explained():
 def test_the_tutorial_prints_what_it_says(capsys):
     text, names = (DOCS / "tutorial.md").read_text("utf-8"), {}
     blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
-    assert sum(bool(said) for _, said in blocks) == 3
+    assert sum(bool(said) for _, said in blocks) == 4
     for code, said in blocks:
         exec(code, names)
         assert capsys.readouterr().out == said

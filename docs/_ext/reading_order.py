@@ -7,6 +7,7 @@ ORDER = (
     "tuning",
     "diabetes",
     "engel",
+    "intervals",
     "which_loss",
     "which_penalty",
     "audit",
