@@ -82,6 +82,13 @@ def test_folds_of_groups_of_equal_size_differ_by_one_group_at_most():
     assert sorted(sizes.tolist()) == [6] * 7 + [9] * 3
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_small_groups_make_up_for_large_ones(seed):
+    groups = np.repeat(np.arange(27), [1] * 12 + [8] * 3 + [1] * 12)
+    fold = group_folds(groups, 4, np.random.default_rng(seed)).fold
+    np.testing.assert_array_equal(np.bincount(fold), [12] * 4)
+
+
 def test_group_folds_are_random():
     groups = np.repeat(np.arange(12), 2)
     folds = [group_folds(groups, 4, np.random.default_rng(seed)).fold for seed in (0, 0, 1)]
