@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath.app.encoding import encode
 from steinpath.app.fitting import prepare_data
@@ -145,19 +146,32 @@ def test_the_table_of_columns_says_what_they_are_for():
 def test_later_rows_are_left_out_in_blocks_after_a_gap(n, gap):
     data = columns(n) | {"day": np.arange(n)}
     cv = prepare_data(encode(as_table(data), "y", time="day"), 20, 3, gap=gap).cv
-    blocks = list(cv.split(np.zeros(n)))
-    assert len(blocks) == 5
-    for train, test in blocks:
+    expected = list(TimeSeriesSplit(5, gap=gap).split(np.zeros(n)))
+    assert len(cv) == 5
+    for (train, test), (some, later) in zip(cv, expected, strict=True):
         assert len(train) >= 2
         assert train.max() + gap + 1 == test.min()
-    assert blocks[-1][1].max() == n - 1
+        np.testing.assert_array_equal(train, some)
+        np.testing.assert_array_equal(test, later)
+
+
+def test_rows_of_the_same_time_are_in_the_same_block():
+    n = 103
+    data = columns(n) | {"day": np.sort(np.random.default_rng(0).integers(0, 9, n))}
+    blocks = prepare_data(encode(as_table(data), "y", time="day"), 20, 3, gap=0).cv
+    for train, test in blocks:
+        assert data["day"][train].max() < data["day"][test].min()
+    assert sum(len(test) for _, test in blocks) == n - blocks[0][1][0]
+    few = encode(as_table(data | {"day": np.sort(data["day"] > 4) * 1.0}), "y", time="day")
+    with pytest.raises(DataError, match="too few different times"):
+        prepare_data(few, 20, 3, gap=0)
 
 
 def test_a_gap_that_leaves_no_earlier_rows_is_refused_with_the_largest_that_does():
     encoded = encode(as_table(columns() | {"day": np.arange(60)}), "y", time="day")
     with pytest.raises(DataError, match="--gap can be 8 at most"):
         prepare_data(encoded, 20, 3, gap=9)
-    assert prepare_data(encoded, 20, 3, gap=8).cv.gap == 8
+    assert len(prepare_data(encoded, 20, 3, gap=8).cv[0][0]) == 2
 
 
 def test_without_either_rows_are_independent():

@@ -164,12 +164,12 @@ def test_splits_that_overlap(cv):
 
 
 def test_with_many_penalties_the_best_are_chosen_from():
-    lams = np.geomspace(1.0, 0.02, 12)
+    lams = np.geomspace(1.0, 0.02, 16)
     X, y, tuning = tuned(lams=lams)
     chosen = tuning.chosen
     assert (chosen.method, chosen.splits.n_splits) == ("nested", 10)
     lowest = np.array([float(risk.values.min()) for risk in tuning.risks])
-    members = np.sort(np.argsort(lowest)[:8])
+    members = np.sort(np.argsort(lowest)[:12])
     assert tuning.best[0] in members
     length = min(2 * max(tuning.risks[k].best_iter for k in members), N_ITER) + 1
     expected = Nested(
@@ -425,8 +425,8 @@ def test_the_bootstrap_of_a_choice_is_that_of_a_loop(groups, rule, iterate):
                 if lowest[k] - lowest[best] <= noise:
                     best = k
                     break
-        tested.append(losses[best, at[best], others].mean())
-    assert found == pytest.approx(np.mean(tested), rel=1e-9)
+        tested.append(losses[best, at[best], others])
+    assert found == pytest.approx(np.concatenate(tested).mean(), rel=1e-9)
 
 
 def test_where_nested_folds_may_not_be_run_the_choice_is_drawn_again():
@@ -458,7 +458,6 @@ def test_too_many_splits_or_too_few_for_nested_ones(cv):
     assert len(tuning.chosen.rows) == (16 if isinstance(cv, list) else N)
 
 
-@pytest.mark.xfail(strict=True, raises=ZeroDivisionError, reason="no draw leaves anything out")
 @pytest.mark.parametrize("groups", [None, np.arange(N) // 12], ids=["a row", "a group"])
 def test_a_single_row_or_group_to_test_on(groups):
     tested = [N - 1] if groups is None else np.arange(24, N)
@@ -495,7 +494,6 @@ def test_choices_on_other_rows_are_not_compared():
         compare_chosen(first.chosen, second.chosen)
 
 
-@pytest.mark.xfail(strict=True, reason="pairs of other folds are taken for the same")
 @pytest.mark.parametrize(
     ("one", "other"),
     [({"cv": KFold(4)}, {"cv": KFold(6)}), ({"rng": 0}, {"rng": 1})],
@@ -511,7 +509,6 @@ def test_choices_by_other_folds_are_compared(one, other):
     assert error == pytest.approx(math.hypot(spread, *own))
 
 
-@pytest.mark.xfail(strict=True, reason="the error of the one that is known is left out")
 def test_a_choice_by_nested_folds_and_a_fixed_model_are_compared():
     (_, _, chosen), (_, _, fixed) = tuned(), tuned(lams=[0.2], iterate=5)
     assert (chosen.chosen.method, fixed.chosen.method) == ("nested", "fixed")

@@ -35,10 +35,13 @@ from steinpath.tuning._tuning import Tuning
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
 # With fewer rows there is no saying what error to expect.
 _FEWEST_ROWS = 10
-# Blocks of later rows that are predicted from earlier ones, and the fewest of the latter.
-_TIME_BLOCKS, _FEWEST_EARLIER = 5, 2
+# Blocks of later rows that are predicted from earlier ones, and the fewest of either.
+_TIME_BLOCKS, _FEWEST_BLOCKS, _FEWEST_EARLIER = 5, 2, 2
 # Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
 _SMALLEST, _LARGEST = 1e-70, 1e70
+
+#: Indices of the rows to train and to test on, for each block of later rows.
+TimeSplits = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +62,7 @@ class FitData:
     alpha_ratio: float | None
     notes: tuple[str, ...]
     groups: np.ndarray | None = None
-    cv: TimeSeriesSplit | None = None
+    cv: TimeSplits | None = None
 
 
 def prepare_data(
@@ -88,7 +91,7 @@ def prepare_data(
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
         raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
-    cv = None if gap is None else _time_split(n, gap)
+    cv = None if gap is None or encoded.times is None else _time_splits(encoded.times, gap)
     size = sum(encoded.X.shape)  # numbers of each iterate
     alphas = n_alphas or max(min(_ALPHAS, _ROOM // size), _FEWEST_ALPHAS)
     notes = []
@@ -128,16 +131,31 @@ def prepare_data(
     )
 
 
-def _time_split(n: int, gap: int) -> TimeSeriesSplit:
-    """Return blocks of later rows, each to be predicted from the rows before it."""
-    block = n // (_TIME_BLOCKS + 1)
-    most = n - _TIME_BLOCKS * block - _FEWEST_EARLIER
+def _time_splits(times: np.ndarray, gap: int) -> TimeSplits:
+    """Return blocks of later rows, each to be predicted from the rows before it.
+
+    Rows of the same time are in the same block.
+    """
+    n = len(times)
+    starts = [test[0] for _, test in TimeSeriesSplit(_TIME_BLOCKS).split(times)]
+    # where a block would begin within a time, it begins with that time
+    starts = sorted(set(np.searchsorted(times, times[starts]).tolist()) - {0})
+    if len(starts) < _FEWEST_BLOCKS:
+        raise DataError(
+            f"there are too few different times to leave out {_FEWEST_BLOCKS} blocks of later "
+            "rows, all rows of a time together; use --group for rows that belong together"
+        )
+    most = starts[0] - _FEWEST_EARLIER
     if gap > most:
         raise DataError(
             f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
-            f"before the first of {_TIME_BLOCKS} blocks of later ones; --gap can be {most} at most"
+            f"before the first of {len(starts)} blocks of later ones; --gap can be {most} at most"
         )
-    return TimeSeriesSplit(n_splits=_TIME_BLOCKS, gap=gap)
+    ends = [*starts[1:], n]
+    return [
+        (np.arange(start - gap), np.arange(start, end))
+        for start, end in zip(starts, ends, strict=True)
+    ]
 
 
 def _check_sizes(encoded: Encoded) -> None:

@@ -188,10 +188,11 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         """Return intervals that cover the responses of rows with a given probability.
 
         By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ where the risk was
-        estimated by leave-one-out: from models that were fitted, and chosen, without some of the
-        rows, and their residuals there. If new rows are exchangeable with those of the fit, the
-        coverage is at least ``2 * level - 1``, less a term of the order of ``1 / sqrt(n)``; in
-        practice it is close to `level`. Rows of new groups are covered if the fit had `groups`.
+        estimated by leave-one-out: from models that were fitted without some of the rows, and their
+        residuals there. If new rows are exchangeable with those of the fit, the coverage is at
+        least ``2 * level - 1``, less a term of the order of ``1 / sqrt(n)``; in practice it is
+        close to `level`: see `steinpath.Tuning.predict_interval`. If the fit had `groups`, the
+        intervals are for rows of new groups.
 
         Parameters
         ----------

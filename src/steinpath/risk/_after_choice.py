@@ -26,7 +26,7 @@ from steinpath.risk._estimate import Risk
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import LeftOutModels, models_without
-from steinpath.risk._methods import SMALL, n_folds
+from steinpath.risk._methods import SMALL, TALL, n_folds
 from steinpath.risk._nested import Cells, Choosing, InnerRuns, NestedChoice
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import Splits, make_splits
@@ -35,16 +35,16 @@ from steinpath.risk._stopping import work_of_a_step
 # Folds; the second number is taken where the first is too expensive.
 _FOLDS = (10, 5)
 # Penalties among which the choice is made again: those with the smallest risks, at least and at
-# most so many.
-_FEWEST, _MOST = 3, 8
-# Nested folds may take as many steps of runs as the tuning, and with few rows twice as many; the
-# tuning has so many columns for a careful estimate of the chosen risk: probes and folds.
-_FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 2, 40
+# most so many; and at most so many where rows are few, so that the choice is less certain.
+_FEWEST, _MOST, _MOST_OF_FEW = 3, 8, 12
+# Nested folds may take as many steps of runs as the tuning, and with few rows three times as many.
+# The tuning has so many columns for a careful estimate of the chosen risk: probes and folds.
+_FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 3, 40
 # Or they may take this much work, a few tenths of a second; see `work_of_a_step`.
 _CHEAP = 2e9
 # With so many rows, in all and per column, losses depend so little on each other that the bootstrap
 # will do.
-_MANY_ROWS, _TALL = 5000, 10
+_MANY_ROWS = 5000
 # Splits, and sets of rows that they treat alike, at most.
 _MOST_SPLITS, _MOST_CELLS = 32, 64
 
@@ -89,15 +89,23 @@ def compare_chosen(first: ChosenRisk, second: ChosenRisk) -> tuple[float, float]
     """Return the difference of two risks on the same rows, and its standard error.
 
     Both choices are counted: the error is that of the mean difference of the left-out losses, with
-    their dependence on each other where it is known.
+    their dependence on each other where it is known: as if it were independent, if the two were
+    tested by different folds.
     """
     if not np.array_equal(first.rows, second.rows):
         raise ValueError("the two models were tested on different rows")
     _, stderr = _mean_and_error(first.losses - second.losses, first.rows, first.groups)
     one, other = first.interactions, second.interactions
-    if one is not None and other is not None:
+    if one is not None and other is not None and np.array_equal(*_tests(first, second)):
         stderr = math.hypot(stderr, one.stderr_between(0, 0, other))
+    else:
+        known = [each for each in (one, other) if each is not None]
+        stderr = math.hypot(stderr, *(float(each.stderr()[0]) for each in known))
     return first.value - second.value, stderr
+
+
+def _tests(first: ChosenRisk, second: ChosenRisk) -> tuple[np.ndarray, np.ndarray]:
+    return first.splits.test, second.splits.test
 
 
 def _mean_and_error(
@@ -167,6 +175,10 @@ def risk_after_choice(
     if method == "nested":
         value, spread = _mean_and_error(losses, rows, options.groups)
         value = float(value + optimism)
+        if not splits.complete and splits.n_splits > 1:
+            # neighbours in time depend on each other: blocks of them do less
+            blocks = splits.test.argmax(axis=1)
+            spread = max(spread, _mean_and_error(losses, rows, blocks)[1])
         if changes is not None:
             spread = math.hypot(spread, float(changes.stderr()[0]))
         # a choice does not make the risk better known than that of a fixed model
@@ -234,9 +246,7 @@ def _plan(
 ) -> _Plan:
     n, p = batch.data.design.shape
     most = n if options.groups is None else int(options.groups.max()) + 1
-    lowest = [float(risk.values[_iterate(risk, choosing)]) for risk in risks]
-    lowest[best[0]] = -math.inf  # which is among them, whatever the rule
-    order = np.argsort(lowest, kind="stable")[:_MOST]
+    order = _candidates(risks, best, choosing)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
     last = max(_iterate(risks[k], choosing) for k in order)
     length = min(2 * last, risks[0].path.n_iter) + 1
     room = _room(batch, risks, options) // length
@@ -245,7 +255,7 @@ def _plan(
     for count in _FOLDS if options.cv is None else (n_folds(batch, options),):
         splits = make_splits(batch, options.cv, options.groups, min(count, most), rng)
         runs = None
-        if not (n > _MANY_ROWS and n >= _TALL * p) and _is_simple(splits):
+        if not (n > _MANY_ROWS and n >= TALL * p) and _is_simple(splits):
             runs = InnerRuns.of(splits)
         affordable = 0 if runs is None or not runs.of_pair else room // runs.n_runs
         members = np.sort(order[: max(affordable, fewest)])
@@ -253,6 +263,20 @@ def _plan(
         if plans[-1].runs is not None:
             return plans[-1]
     return plans[0]
+
+
+def _candidates(risks: Sequence[Risk], best: tuple[int, int], choosing: Choosing) -> np.ndarray:
+    """Return the penalties, those first that would be chosen without some of the rows."""
+    lowest = np.array([float(risk.values[_iterate(risk, choosing)]) for risk in risks])
+    lowest[best[0]] = -math.inf  # which is among them, whatever the rule
+    order = np.argsort(lowest, kind="stable")
+    if choosing.rule == "one_se":  # neighbours of the choice as well as those of the minimum
+        with np.errstate(divide="ignore"):
+            scale = np.log(choosing.lams)
+        nearest = np.argsort(np.abs(np.nan_to_num(scale - scale[best[0]])), kind="stable")
+        both = np.stack([nearest, order], axis=1).ravel()
+        order = both[np.sort(np.unique(both, return_index=True)[1])]
+    return order
 
 
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:

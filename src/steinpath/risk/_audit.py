@@ -104,6 +104,12 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
         (crossed,) = runs.extended(batch)
         rows = np.flatnonzero(runs.splits.tests)
         predictions = take(crossed.predictions, rows, axis=1)
+        if runs.splits.tests.max() > 1:
+            raise ValueError(
+                "an audit tests each row once, and cv has splits that test rows again; use "
+                "method='folds'"
+            )
+        independent = len(rows) if groups is None else len(np.unique(groups[rows]))
         return LeftOut(rows, predictions, crossed.optimism, 1 / math.sqrt(independent))
     if groups is not None:
         m = independent if how == "folds" else min(int(how), independent)
@@ -260,11 +266,13 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     rounding = _ROUNDING * eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     groups = problem.options.groups
+    if problem.options.has_splits:
+        # nothing is taken for noise: an estimate for independent rows is known to be wrong
+        noise = 0.0
     if groups is not None:
-        # sums over groups, which are independent, on a scale on which their mean is that of the
-        # rows; and nothing of it is taken for noise: without it, the estimate is known to be wrong
+        # sums over groups, which are independent, on a scale on which their mean is that of rows
         _, codes = np.unique(groups[rows], return_inverse=True)
-        differences, noise = group_sums(differences, codes), 0.0
+        differences = group_sums(differences, codes)
         differences = differences * (differences.shape[1] / len(rows))
     slope, correlation = _regression(predictions, left_out.predictions)
     return Audit(rows, differences, slope, correlation, left_out.shrink, noise)

@@ -44,7 +44,7 @@ def bootstrap_choice(
     # a few parts are enough to know the noise of differences, where the rule asks for it
     parts = np.array_split(rng.permutation(units), min(10, units))
     means = np.stack([losses[..., p].sum(axis=-1) / sizes[p].sum() for p in parts])
-    total, draws = 0.0, 0
+    total, count = 0.0, 0.0
     flat = losses.reshape(-1, units)
     for _ in range(_DRAWS):
         drawn = rng.multinomial(units, np.full(units, 1 / units))
@@ -52,9 +52,11 @@ def bootstrap_choice(
         if not others.any():
             continue
         found = (flat @ drawn / (drawn @ sizes)).reshape(losses.shape[:2])
-        total += float(losses[choosing(found, means)][others].sum() / sizes[others].sum())
-        draws += 1
-    return total / draws
+        total += float(losses[choosing(found, means)][others].sum())
+        count += float(sizes[others].sum())
+    if not count:  # a single row or group, which is always drawn
+        return float(losses[choosing(losses.sum(axis=-1) / sizes.sum(), means)].sum() / sizes.sum())
+    return total / count
 
 
 def _losses(risks: Sequence[Risk], iterates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

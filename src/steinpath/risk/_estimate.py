@@ -389,7 +389,7 @@ def estimate(
     options, method, audit = problem.options, options.method, options.audit
     if method == "auto":
         method = cheapest(problem, options.audited_rows)
-        if method == "folds" and options.cv is not None:  # there is nothing else to leave out
+        if method == audit == "folds":  # there is nothing else to leave out
             audit = 0
     if method == audit == "folds":
         raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")

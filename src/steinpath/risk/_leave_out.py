@@ -34,8 +34,6 @@ from steinpath.engine._path import Path
 WIDTH = 256
 #: States that a step of a run has at a time.
 BLOCKS = 12
-# Predictions that are scored at a time.
-_SCORED = 2**16
 
 
 def predictions_without(
@@ -122,22 +120,31 @@ def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOu
     at : sequence of int of length K
         Which of its iterates each model is.
     """
+    n, p = len(train), batch.n_features
+    found = LeftOutModels(np.zeros((len(at), p)), np.zeros(len(at)), np.zeros((n, len(at))))
+    width = at_a_time(batch, BLOCKS)
+    for start in range(0, len(at), width):
+        some = slice(start, start + width)
+        members = range(len(at))[some]
+        part = LeftOutModels(found.coef[some], found.intercept[some], found.predictions[:, some])
+        _fit_models(batch.part(list(members)), train[:, some], at[some], part)
+    return found
+
+
+def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], found: LeftOutModels) -> None:
+    """Fit some of the models, and fill them in."""
     maps, runs = _runs_without(batch, ~train, train.sum(axis=0), one_each=True)
-    K, level = train.shape[1], float(batch.data.level[0])
-    p = batch.n_features
-    coef, intercept = np.zeros((K, p)), np.zeros(K)
-    predictions = np.zeros((len(train), K))
+    p, level, K = batch.n_features, float(batch.data.level[0]), len(at)
     offsets = np.zeros(K) if runs.offset is None else to_numpy(runs.offset)
     for t, (b, fitted) in enumerate(islice(iterates(maps, runs, K), max(at) + 1)):
         for k in (k for k in range(K) if at[k] == t):
-            own = to_numpy(b[:, k]).astype(float)
-            coef[k], intercept[k] = own[:p], level + float(offsets[k])
+            found.coef[k] = to_numpy(b[:p, k])
+            found.intercept[k] = level + float(offsets[k])
             if isinstance(runs.design, InterceptDesign):
                 member = runs.design.member(k)
                 assert isinstance(member, InterceptDesign)
-                intercept[k] += float(member.intercepts(b[:, k][None, :])[0])
-            predictions[:, k] = to_numpy(fitted[:, k]) + (level + float(offsets[k]))
-    return LeftOutModels(coef, intercept, predictions)
+                found.intercept[k] += float(member.intercepts(b[:, k][None, :])[0])
+            found.predictions[:, k] = to_numpy(fitted[:, k]) + (level + float(offsets[k]))
 
 
 def leave_one_out(

@@ -58,8 +58,8 @@ _ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
 _PATIENCE = 2.0
 #: Entries of X up to which rough estimates are in double precision, too: it takes no longer.
 SMALL = 2**16
-# Rows per column from which on paths hardly depend on a tenth of the rows.
-_TALL = 10
+#: Rows per column from which on paths hardly depend on a tenth of the rows.
+TALL = 10
 # Groups up to which each is left out by itself.
 _FEW_GROUPS = 30
 # Entries of a block that fit into caches.
@@ -164,9 +164,7 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
     y, n, xp = path.response, path.n_samples, namespace(path.y)
     if tested is not None:
         n, groups = len(tested), None if groups is None else groups[tested]
-    baseline = 0.0
-    if problem.options.centered:
-        baseline = observation_losses(criterion, y, xp.zeros_like(y[None, :]) - path.level)
+    baseline = _baseline(problem)
     T = path.n_iter + 1
     pieces = []
     most = _SCORED if isinstance(y, np.ndarray) else _SCORED_ON_DEVICE
@@ -193,6 +191,15 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
             noise = root_sum_of_squares(errors, axis=1)
         pieces.append((means, spread / math.sqrt(n), noise))
     return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
+
+
+def _baseline(problem: Problem) -> Array:
+    """Return the losses of the prediction 0, if they are to be subtracted; otherwise 0."""
+    if not problem.options.centered:
+        return 0.0
+    path, y = problem.path, problem.path.response
+    zero = namespace(y).zeros_like(y[None, :]) - path.level
+    return observation_losses(problem.criterion, y, zero)
 
 
 def _slopes(
@@ -475,7 +482,8 @@ def by_folds(
             found = score(problem, predictions, tested)
         else:
             counts = problem.path.design.array(tests)
-            values, stderr = mean_and_error(crossed.losses, counts, problem.options.groups)
+            losses = crossed.losses - counts * _baseline(problem)
+            values, stderr = mean_and_error(losses, counts, problem.options.groups)
             found = Score(values, stderr, 0 * values)
         found = found._replace(values=found.values + crossed.optimism)
         results.append(
@@ -561,7 +569,7 @@ def left_out_by(batch: Batch, options: RiskOptions) -> str | None:
     n, p = batch.data.design.shape
     if n < 2 or not batch.maps.structured:
         return None
-    if options.has_splits or n >= _TALL * p:
+    if options.has_splits or n >= TALL * p:
         return "folds"
     seconds = batch.n_iter * _seconds_without(n, p, n)
     return "loo" if n < p and seconds < _PATIENCE else None

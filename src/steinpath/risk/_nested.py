@@ -127,7 +127,10 @@ class InnerRuns(NamedTuple):
         of_pair = {}
         for k in range(K):
             for j in range(K):
-                both = splits.train[:, k] & splits.train[:, j]
+                # a run that never saw what k tests serves as it is: it may be of an earlier window
+                both = splits.train[:, j]
+                if (both & (splits.test[:, k] > 0)).any():
+                    both = splits.train[:, k] & both
                 tested = splits.train[:, k] & (splits.test[:, j] > 0)
                 if j == k or not both.any() or not tested.any():
                     continue

@@ -58,15 +58,21 @@ class RiskOptions:
     def _check_splits(self) -> None:
         """Refuse methods that would not leave out what is to be left out."""
         given = "groups" if self.cv is None else "cv"
-        if self.method not in ("auto", *LEAVE_OUT) and self.has_splits:
-            if not self.audit:
-                raise ValueError(
-                    f"method {self.method!r} takes rows to be independent and leaves none out, so "
-                    f"that it makes no use of {given}: use method='folds', or check it by "
-                    "audit='folds'"
-                )
-            if self.cv is not None and self.audit != "folds":
-                raise ValueError("an audit that is to use cv is audit='folds'")
+        if self.method not in ("auto", *LEAVE_OUT) and self.has_splits and not self.audit:
+            raise ValueError(
+                f"method {self.method!r} takes rows to be independent and leaves none out, so that "
+                f"it makes no use of {given}: use method='folds', or check it by audit='folds'"
+            )
+        if self.cv is not None and self.audited_rows:
+            raise ValueError(
+                "an audit of single rows leaves out other rows than cv does: use audit='folds' "
+                "with a method that leaves none out, or audit=0"
+            )
+        if self.has_splits and self.covariance is not None and self.method == "auto":
+            raise ValueError(
+                f"a covariance makes no difference with {given}, since whole rows are left out: "
+                "leave one of them out"
+            )
         if self.method == "loo" and self.cv is not None:
             raise ValueError("method 'loo' makes no use of cv: use method='folds'")
 

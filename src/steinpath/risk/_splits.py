@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -137,12 +138,13 @@ def group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> S
 def check_groups(groups: Any) -> np.ndarray:
     """Return the group of each row as a number from 0 on, from labels of any kind."""
     labels = to_numpy(groups) if hasattr(groups, "__dlpack__") else np.asarray(groups)
+    # texts are looked at one by one: of an array of them, a missing one would be the text "nan"
+    values = groups if isinstance(groups, Sequence) else labels.tolist()
     if labels.ndim != 1:
         raise ValueError(
             f"groups must have one label for each row, got an array of shape {labels.shape}"
         )
-    # a value that is missing is not equal to itself, or is None
-    missing = np.array([label is None or bool(label != label) for label in labels.tolist()])
+    missing = np.array([_is_missing(label) for label in values], dtype=bool)
     if missing.any():
         raise ValueError(f"groups has no label for row {int(missing.argmax())}")
     try:
@@ -157,6 +159,16 @@ def check_groups(groups: Any) -> np.ndarray:
             "are needed"
         )
     return np.asarray(codes, dtype=np.intp).reshape(-1)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, or not equal to itself, as NaN and the like."""
+    if label is None:
+        return True
+    try:
+        return not bool(label == label)
+    except TypeError:  # of pandas.NA, which is neither
+        return True
 
 
 def check_cv(cv: Any) -> Any:
@@ -175,7 +187,8 @@ def check_cv(cv: Any) -> Any:
             "cv must be a number of folds, a splitter of scikit-learn or pairs of arrays of "
             f"indices; got {shown(cv)}"
         )
-    return cv
+    # an iterator could be read only once
+    return cv if hasattr(cv, "split") or isinstance(cv, Sequence) else list(cv)
 
 
 def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> Splits:
@@ -184,7 +197,8 @@ def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> 
     Parameters
     ----------
     cv : int, splitter or iterable
-        A number of random folds, a splitter of scikit-learn, or pairs of arrays of indices.
+        A number of random folds, of whole groups if there are groups; a splitter of scikit-learn;
+        or pairs of arrays of indices.
     y : ndarray of shape (n,)
         The responses.
     groups : array-like of shape (n,), optional
@@ -195,6 +209,10 @@ def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> 
     from sklearn import model_selection
 
     cv, n = check_cv(cv), len(y)
+    if isinstance(cv, int) and groups is not None:
+        codes = check_groups(groups)
+        check_count("cv", cv, low=2, high=int(codes.max()) + 1)
+        return group_folds(codes, cv, check_rng(rng))
     if isinstance(cv, int):
         check_count("cv", cv, low=2, high=n)
         seed = int(check_rng(rng).integers(2**31))
@@ -203,7 +221,9 @@ def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> 
         pairs = list(cv)
     else:  # y is copied: a splitter of the user's own may change it
         splitter = model_selection.check_cv(cv)
-        pairs = list(splitter.split(np.zeros((n, 1)), y.copy(), groups))
+        with warnings.catch_warnings():  # groups still say what is independent
+            warnings.filterwarnings("ignore", "The groups parameter is ignored")
+            pairs = list(splitter.split(np.zeros((n, 1)), y.copy(), groups))
     train, test = np.zeros((n, len(pairs)), dtype=bool), np.zeros((n, len(pairs)))
     for k, pair in enumerate(pairs):
         if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:

@@ -147,7 +147,8 @@ class StopOnRisk:
             covariance=self.covariance,
             method=self.method,
             row_scale=self.row_scale,
-            audit=self.audit,
+            # single rows are not what cv leaves out
+            audit=self.audit if self.cv is None or self.audit == "folds" else 0,
             groups=self.groups,
             cv=self.cv,
         )

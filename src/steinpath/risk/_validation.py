@@ -23,7 +23,7 @@ from steinpath.problem._scoring import (
 )
 from steinpath.risk._fold_runs import cross_validate, mean_and_error
 from steinpath.risk._leave_out import leave_one_out
-from steinpath.risk._splits import read_splits
+from steinpath.risk._splits import check_groups, read_splits
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,8 @@ def cross_validate_path(
     test_loss : None, str, Loss or callable, default=None
         As for `steinpath.estimate_risk`.
     groups : array-like of shape (n,), optional
-        Handed to the splitter.
+        Labels of groups of rows. Random folds leave out whole groups; a splitter is handed the
+        labels. Standard errors take groups to be independent, not rows.
     burman : bool, default=False
         Correct for training on fewer rows (Burman, 1989): add the training error of the path less
         the mean, over the splits, of their errors on all rows.
@@ -125,16 +126,28 @@ def cross_validate_path(
         raise ValueError("a Recursion cannot be cross-validated; leave_one_out_path can do it")
     criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     splits = read_splits(cv, to_numpy(path.y), groups, rng)
+    codes = _codes(path, groups)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         (found,) = cross_validate(
             Batch.of(path), criterion, splits, burman=burman, with_losses=True
         )
-        values, stderr = mean_and_error(found.losses, path.design.array(splits.test.sum(axis=1)))
+        counts = path.design.array(splits.tests)
+        values, stderr = mean_and_error(found.losses, counts, codes)
     return Validation(values + found.optimism, stderr, splits.train.shape[1])
 
 
-def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
-    """Leave out every row in turn, exactly, for every iterate of a path.
+def _codes(path: Path, groups: Any) -> np.ndarray | None:
+    """Return the group of each row as a number, checked."""
+    if groups is None:
+        return None
+    codes = check_groups(groups)
+    if len(codes) != path.n_samples:
+        raise ValueError(f"groups has {len(codes)} labels, and there are {path.n_samples} rows")
+    return codes
+
+
+def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = None) -> Validation:
+    """Leave out every row, or every group of rows, in turn, for every iterate of a path.
 
     Parameters
     ----------
@@ -143,6 +156,8 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
     test_loss : None, str, Loss or callable, default=None
         As for `steinpath.estimate_risk`, whose method "loo" has the same `values` and better
         standard errors.
+    groups : array-like of shape (n,), optional
+        Labels of groups of rows that are left out together.
 
     Returns
     -------
@@ -150,6 +165,10 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     path.refuse_weights()
+    if (codes := _codes(path, groups)) is not None:
+        n_groups = int(codes.max()) + 1
+        pairs = [(codes != k, codes == k) for k in range(n_groups)]
+        return cross_validate_path(path, pairs, test_loss, groups=codes)
     criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         losses = observation_losses(criterion, path.response, check_finite(leave_one_out(path)))
@@ -158,7 +177,12 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None) -> Validation:
 
 
 def hold_out_path(
-    path: Path, test_size: Any = 0.25, test_loss: TestLoss = None, *, rng: Any = None
+    path: Path,
+    test_size: Any = 0.25,
+    test_loss: TestLoss = None,
+    *,
+    groups: Any = None,
+    rng: Any = None,
 ) -> Validation:
     """Hold out some rows at random, and test every iterate of a path without them.
 
@@ -170,6 +194,8 @@ def hold_out_path(
         Share or number of the rows to hold out.
     test_loss : None, str, Loss or callable, default=None
         As for `steinpath.estimate_risk`.
+    groups : array-like of shape (n,), optional
+        Labels of groups of rows that are held out together; ``test_size`` is then of groups.
     rng : None, int or numpy.random.Generator
         Randomness of the rows.
 
@@ -177,7 +203,7 @@ def hold_out_path(
     -------
     Validation
     """
-    from sklearn.model_selection import ShuffleSplit
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
     if not isinstance(test_size, Real) or math.isnan(test_size):
         raise ValueError(
@@ -185,5 +211,6 @@ def hold_out_path(
             f"{shown(test_size)}"
         )
     seed = int(check_rng(rng).integers(2**31))
-    split = ShuffleSplit(1, test_size=test_size, random_state=seed)
-    return cross_validate_path(path, split, test_loss)
+    kind = ShuffleSplit if groups is None else GroupShuffleSplit
+    split = kind(1, test_size=test_size, random_state=seed)
+    return cross_validate_path(path, split, test_loss, groups=groups)

@@ -211,7 +211,8 @@ class Tuning:
         if not chosen.splits.complete or fold is None:
             # models of a part of the rows, as of the past, are worse than that of all
             model = to_numpy(self.coef).astype(float), self.intercept
-            fold = np.zeros(len(residuals), dtype=int)
+            tested, fold = np.nonzero(chosen.splits.test)
+            residuals = y[tested] - models.predictions[tested, fold]
         elif self.risks[self.best[0]].method == "loo" and chosen.groups is None:
             # rows one at a time, each with the choice that was made without its fold
             members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
@@ -247,12 +248,15 @@ class Tuning:
         """Return intervals that cover the responses of new rows with a given probability.
 
         By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021): from the models that each left out a
-        fold, with a penalty and an iterate chosen without it, and the residuals of the rows that
-        they left out; where the risk was estimated by leave-one-out, from models that left out one
-        row each (jackknife+). If new rows are exchangeable with those that were fitted, the
-        coverage is at least ``2 * level - 1``, less a term of the order of ``1 / sqrt(n)``; in
-        practice it is close to `level`. Intervals are symmetric about predictions, but for the
-        quantile loss.
+        fold and the residuals of the rows that they left out; where the risk was estimated by
+        leave-one-out, from models that left out one row each (jackknife+). If new rows are
+        exchangeable with those that were fitted, and each model is chosen without what it leaves
+        out, the coverage is at least ``2 * level - 1``, less a term of the order of
+        ``1 / sqrt(n)``; in practice it is close to `level`. The choice is made so by nested folds;
+        with many rows (`ChosenRisk.method` "bootstrap") it is made once, which then hardly matters.
+        Intervals are symmetric about predictions, but for the quantile loss. Given splits that do
+        not leave out each row once, as of a time series, intervals are centred at predictions of
+        the chosen model, and there is no guarantee.
 
         Parameters
         ----------

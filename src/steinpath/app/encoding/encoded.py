@@ -77,6 +77,8 @@ class Encoded:
         What was done to the data: columns left out, values filled in.
     groups : ndarray of int of shape (n,), optional
         Number of the group of each row, where rows belong together.
+    times : ndarray of shape (n,), optional
+        Time of each row, increasing, where rows are in the order of time.
     """
 
     encoding: Encoding
@@ -86,6 +88,7 @@ class Encoded:
     n_columns: int
     notes: tuple[str, ...]
     groups: np.ndarray | None = None
+    times: np.ndarray | None = None
 
 
 def encode(
@@ -173,9 +176,12 @@ def encode(
     encoding = Encoding(target, tuple(columns))
     X, _ = encoding.transform(table)
     y, n_columns = table.columns[target], len(table.columns)
-    if order is not None:  # not before: messages name the places that rows have in the file
-        X, y = X[order], y[order]
-    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups)
+    times = None
+    if (
+        time is not None and order is not None
+    ):  # not before: messages name the places that rows have in the file
+        X, y, times = X[order], y[order], table.columns[time][order]
+    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups, times)
 
 
 def _check_request(
