@@ -5,6 +5,7 @@ import inspect
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 
 import inputs
 import steinpath as sp
@@ -39,6 +40,13 @@ PARAMETERS = {
     ),
     "row_scale": lambda rng, p: mostly(rng, ("norm", "auto", None), ("x", -1.0, np.ones(3))),
     "audit": lambda rng, p: mostly(rng, (0, 2, "folds"), (-1, 10**6, "x")),
+    "cv": lambda rng, p: one_of(
+        rng,
+        (
+            *(None, None, 2, 3, 5, KFold(3), TimeSeriesSplit(2), ShuffleSplit(2, random_state=0)),
+            *(LeaveOneOut(), GroupKFold(2), [(range(4), [4, 5])], [], "x", 1, KFold, [(1, 2, 3)]),
+        ),
+    ),
     "rule": lambda rng, p: one_of(rng, ("min", "one_se")),
     "tol": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
     "warm_start": lambda rng, p: chance(rng, 0.5),
@@ -118,10 +126,11 @@ def _change(case, model, data):
 def _fit(case, model, data):
     """Fit, and look at the result; what is refused changes nothing."""
     weights = inputs.sample_weight(case.rng, data.y) if chance(case.rng, 0.25) else None
-    case.note(X=data.X, y=data.y, sample_weight=weights)
+    groups = _groups(case.rng, data.y) if chance(case.rng, 0.25) else None
+    case.note(X=data.X, y=data.y, sample_weight=weights, groups=groups)
     handed = [(x, x.copy()) for x in (data.X, data.y, weights) if isinstance(x, np.ndarray)]
     before = _state(model)
-    outcome = judged(lambda: model.fit(data.X, data.y, sample_weight=weights))
+    outcome = judged(lambda: model.fit(data.X, data.y, sample_weight=weights, groups=groups))
     for now, then in handed:
         check(repr(now) == repr(then), "fit changed the caller's arrays")
     if isinstance(outcome, Refusal):
@@ -133,8 +142,26 @@ def _fit(case, model, data):
         check(inputs.is_numeric(values), f"{name} is no array of numbers, and was not refused")
     _check_fitted(model, data)
     if isinstance(model.random_state, int) and chance(case.rng, 0.3):
-        _check_repeated(model, data, weights)
+        _check_repeated(model, data, weights, groups)
     return outcome
+
+
+def _groups(rng, y):
+    """Labels of rows, some of them none."""
+    n = len(y) if hasattr(y, "__len__") else 3
+    return one_of(
+        rng,
+        (
+            np.arange(n) % 4,
+            np.array(["a", "b", "c"])[np.arange(n) % 3],
+            (np.arange(n) > n // 2).tolist(),
+            np.zeros(n),
+            np.arange(n + 1),
+            np.full(n, np.nan),
+            "ab",
+            None,
+        ),
+    )
 
 
 def _state(model):
@@ -168,6 +195,11 @@ def _check_fitted(model, data):
             check(not np.isnan(found).any(), f"{name} is not a number")
         check_finite("risk_path_", model.risk_path_)
         check_finite("best_risk_", model.best_risk_)
+        check(not np.isnan(model.best_risk_stderr_), "best_risk_stderr_ is not a number")
+        bounds = judged(lambda: model.predict_interval(data.X, 0.5))
+        if not isinstance(bounds, Refusal):  # of too few rows
+            check_finite("bounds", bounds)
+            check(np.all(bounds[:, 0] <= bounds[:, 1]), "bounds cross")
     predicted = judged(lambda: model.predict(data.X))
     check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
     check_finite("predictions", to_numpy(predicted))
@@ -186,9 +218,10 @@ def _check_fitted(model, data):
     check(off < precision, f"predictions are not X @ coef_ + intercept_: off by {off:.2g}")
 
 
-def _check_repeated(model, data, weights):
+def _check_repeated(model, data, weights, groups):
     """A fresh estimator with the same parameters finds the same, whatever was fitted before."""
-    other = judged(lambda: clone(model).fit(data.X, data.y, sample_weight=weights))
+    again = clone(model)
+    other = judged(lambda: again.fit(data.X, data.y, sample_weight=weights, groups=groups))
     check(not isinstance(other, Refusal), f"fitted, but a clone is refused: {other}")
     for name in ("coef_", "intercept_", "alpha_", "best_iter_"):
         found, expected = np.asarray(getattr(model, name)), np.asarray(getattr(other, name))

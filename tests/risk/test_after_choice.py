@@ -85,6 +85,9 @@ def assert_nested(X, y, tuning, expected, groups=None):
     spread = group_error(losses[None, :], units[rows])[0]
     if expected.folds:
         spread = math.hypot(spread, math.sqrt(expected.pair_term()))
+    elif chosen.splits.n_splits > 1:  # or that of blocks, if it is larger
+        blocks = chosen.splits.test.argmax(axis=1)[rows]
+        spread = max(spread, group_error(losses[None, :], blocks)[0])
     assert chosen.stderr == pytest.approx(max(spread, tuning.naive_risk_stderr), rel=1e-6)
     assert tuning.best_risk_stderr == chosen.stderr
     for place, k in enumerate(expected.splits):

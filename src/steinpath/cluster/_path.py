@@ -137,6 +137,8 @@ class DistributedPath(RemotePath):
 
     def estimate_risk(self, options: RiskOptions, rng: Any) -> Risk:
         """Do as `steinpath.estimate_risk`, whose options were checked."""
+        if options.has_splits:
+            raise ValueError("groups and cv are not available for rows on a cluster")
         if options.audit:
             raise ValueError("an audit is not available for rows on a cluster; use audit=0")
         if options.method not in ("auto", "compressed"):

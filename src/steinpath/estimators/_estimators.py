@@ -157,6 +157,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         options = None
         if self.method is not None:
             options = self._risk_options().but(groups=groups, cv=self.cv).for_rows(y)
+        elif groups is not None:
+            raise ValueError("groups make no difference with method=None, which estimates no risk")
         known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
         progress = Progress(called, X, y, sample_weight, known)
         rows, design = prepare_rows(

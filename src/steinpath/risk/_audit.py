@@ -52,9 +52,9 @@ from steinpath.risk._methods import (
     leave_out_rows,
 )
 
-# Differences up to this many standard errors are taken for noise. A smaller number repairs more
-# of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
-_NOISE = 1.75
+#: Differences up to this many standard errors are taken for noise. A smaller number repairs more
+#: of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
+NOISE = 1.75
 # What is below this many times the machine precision is taken for rounding.
 _ROUNDING = 64
 
@@ -167,7 +167,7 @@ class Audit:
     slope: Array = field(repr=False)
     correlation: Array = field(repr=False)
     shrink: float = field(repr=False)
-    noise: float = field(default=_NOISE, repr=False)
+    noise: float = field(default=NOISE, repr=False)
 
     @cached_property
     def difference(self) -> Array:
@@ -238,7 +238,7 @@ class Audit:
         return xp.hypot(self._stderr(added), seen)
 
 
-def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = _NOISE) -> Audit:
+def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = NOISE) -> Audit:
     """Compare an estimate with what runs without the rows predicted for them.
 
     Parameters
@@ -250,7 +250,8 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     left_out : LeftOut
         What the runs predicted.
     noise : float
-        Differences up to this many standard errors are taken for noise.
+        Differences up to this many standard errors are taken for noise; 0 where the estimate is
+        for independent rows, and these are not, so that it is known to be wrong.
     """
     path, rows = problem.path, left_out.rows
     xp, eps = namespace(path.y), namespace(path.y).finfo(path.response.dtype).eps
@@ -266,9 +267,6 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     rounding = _ROUNDING * eps * xp.max(xp.abs(estimated), axis=1, keepdims=True)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     groups = problem.options.groups
-    if problem.options.has_splits:
-        # nothing is taken for noise: an estimate for independent rows is known to be wrong
-        noise = 0.0
     if groups is not None:
         # sums over groups, which are independent, on a scale on which their mean is that of rows
         _, codes = np.unique(groups[rows], return_inverse=True)

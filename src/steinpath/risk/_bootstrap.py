@@ -16,8 +16,8 @@ from steinpath.problem._scoring import observation_losses
 from steinpath.risk._estimate import Risk
 from steinpath.risk._nested import Choosing
 
-# Draws, and iterates of each path that are chosen from.
-_DRAWS, _ITERATES = 200, 40
+# Draws, how many of them are made together, and iterates of each path that are chosen from.
+_DRAWS, _TOGETHER, _ITERATES = 200, 20, 40
 
 
 def bootstrap_choice(
@@ -46,14 +46,15 @@ def bootstrap_choice(
     means = np.stack([losses[..., p].sum(axis=-1) / sizes[p].sum() for p in parts])
     total, count = 0.0, 0.0
     flat = losses.reshape(-1, units)
-    for _ in range(_DRAWS):
-        drawn = rng.multinomial(units, np.full(units, 1 / units))
-        others = drawn == 0
-        if not others.any():
-            continue
-        found = (flat @ drawn / (drawn @ sizes)).reshape(losses.shape[:2])
-        total += float(losses[choosing(found, means)][others].sum())
-        count += float(sizes[others].sum())
+    for start in range(0, _DRAWS, _TOGETHER):
+        some = min(_TOGETHER, _DRAWS - start)
+        draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
+        found = flat @ draws.T / (draws @ sizes)
+        for drawn, mean_losses in zip(draws, found.T, strict=True):
+            others = drawn == 0
+            choice = choosing(mean_losses.reshape(losses.shape[:2]), means)
+            total += float(losses[choice][others].sum())
+            count += float(sizes[others].sum())
     if not count:  # a single row or group, which is always drawn
         return float(losses[choosing(losses.sum(axis=-1) / sizes.sum(), means)].sum() / sizes.sum())
     return total / count

@@ -28,7 +28,7 @@ from steinpath.problem._scoring import (
     TestLoss,
     observation_losses,
 )
-from steinpath.risk._audit import Audit, LeftOut, compare, leave_rows_out
+from steinpath.risk._audit import NOISE, Audit, LeftOut, compare, leave_rows_out
 from steinpath.risk._diagnostics import Diagnostic, diagnose
 from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
 from steinpath.risk._interactions import Interactions
@@ -415,7 +415,11 @@ def estimate(
             left_out = None if known is None else known.left_out
             if left_out is None:
                 left_out = leave_rows_out(aside, audit, results[None] if method == "loo" else None)
-            audits |= {scale: compare(problem, it, left_out) for scale, it in results.items()}
+            # without rows left out, an estimate for independent rows is wrong for others
+            noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
+            audits |= {
+                scale: compare(problem, it, left_out, noise) for scale, it in results.items()
+            }
             pairs = left_out.interactions
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
         return assemble(problem, method, results[chosen], chosen, audits[chosen], pairs, left_out)

@@ -17,6 +17,7 @@ from steinpath.problem._scoring import TestLoss
 from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._splits import check_cv
 
 # Iterations at first, how many times as many next, and how many at most.
 _FIRST, _GROWTH, _MOST = 100, 2, 1600
@@ -124,6 +125,7 @@ class StopOnRisk:
         object.__setattr__(self, "patience", check_count("patience", self.patience))
         store_number(self, "growth", low=1, open_low=True)
         check_rng(self.rng)
+        object.__setattr__(self, "cv", check_cv(self.cv))  # an iterator is read once
         self._options()
 
     def horizons(self, n_iter: int) -> Iterator[int]:

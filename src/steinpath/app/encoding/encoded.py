@@ -177,9 +177,8 @@ def encode(
     X, _ = encoding.transform(table)
     y, n_columns = table.columns[target], len(table.columns)
     times = None
-    if (
-        time is not None and order is not None
-    ):  # not before: messages name the places that rows have in the file
+    if time is not None and order is not None:
+        # not before: messages name the places that rows have in the file
         X, y, times = X[order], y[order], table.columns[time][order]
     return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups, times)
 
