@@ -169,8 +169,10 @@ class Nested:
 
     @property
     def splits(self):
-        """The splits for which there is a choice."""
-        return [k for k, choice in enumerate(self.choices) if choice is not None]
+        """The splits for which there is a choice, and enough rows to train on."""
+        trained = self.train.sum(axis=0)
+        some = [k for k, choice in enumerate(self.choices) if choice is not None]
+        return [k for k in some if 2 * trained[k] >= trained.max()]
 
     def model(self, k):
         """Coefficients and intercept of the model of a split."""

@@ -501,7 +501,7 @@ SPLITTERS = {
 }
 
 
-def validated(X, path, splits, criterion, burman=False):
+def validated(X, path, splits, criterion, burman=False, groups=None):
     """Mean test loss and its standard error by runs on the training rows, written out."""
     y, n = path.y, len(path.y)
     tests = np.zeros(n)
@@ -514,7 +514,11 @@ def validated(X, path, splits, criterion, burman=False):
         elsewhere += len(test) * losses.mean(axis=1)
     total, rows = tests.sum(), np.count_nonzero(tests)
     values = sums.sum(axis=1) / total
-    stderr = np.sqrt(((sums - np.outer(values, tests)) ** 2).sum(axis=1) * rows / (rows - 1))
+    gaps = sums - np.outer(values, tests)
+    if groups is not None:  # these are independent, and not rows
+        gaps = np.stack([gaps[:, groups == label].sum(axis=1) for label in np.unique(groups)], 1)
+        rows = gaps.shape[1]
+    stderr = np.sqrt((gaps**2).sum(axis=1) * rows / (rows - 1))
     if burman:
         values = values + criterion(y, path.fitted).mean(axis=1) - elsewhere / total
     return values, stderr / total
@@ -547,7 +551,7 @@ def test_every_way_to_split(name, burman):
     splits = cv if name == "pairs" else list(cv.split(X, y, groups))
     for test_loss in ("squared", sp.Quantile(0.3), plain_losses):
         criterion = resolve_test_loss(test_loss)
-        values, stderr = validated(X, path, splits, criterion, burman)
+        values, stderr = validated(X, path, splits, criterion, burman, groups)
         for given in (cv, splits, iter(splits)):
             found = sp.cross_validate_path(path, given, test_loss, groups=groups, burman=burman)
             np.testing.assert_allclose(found.values, values, atol=1e-10)
@@ -685,7 +689,7 @@ def test_masks_are_understood_or_refused():
         (1, ValueError, "cv must be at least 2, got 1"),
         (N + 1, ValueError, "cv must be at most 17, got 18"),
         (True, TypeError, "cv must be an integer"),
-        (5.0, ValueError, "Expected `?cv`? as an integer"),
+        (5.0, TypeError, "cv must be a number of folds"),
         ("five", TypeError, "cv must be a number of folds"),
         ([], ValueError, "split"),
         ([([], [1])], ValueError, "a row to train on, and one to test on"),

@@ -45,6 +45,8 @@ _CHEAP = 2e9
 # With so many rows, in all and per column, losses depend so little on each other that the bootstrap
 # will do.
 _MANY_ROWS = 5000
+# Rows that a split trains on, relative to the largest training set, from which on it is tested.
+_FEWEST_TRAINED = 0.5
 # Splits, and sets of rows that they treat alike, at most.
 _MOST_SPLITS, _MOST_CELLS = 32, 64
 
@@ -164,8 +166,15 @@ def risk_after_choice(
         choices = [each and (int(members[each[0]]), each[1]) for each in inner.choices]
     elif not fixed:
         value = bootstrap_choice([risks[k] for k in members], choosing, plan.length, rng)
-    # a split without a choice of its own, as the first of a time series, tests nothing
-    kept = [k for k, choice in enumerate(choices) if choice is not None]
+    # a split without a choice of its own, as the first of a time series, tests nothing; nor does
+    # one that trains on so few rows that its model says little of that of all
+    trained = splits.train.sum(axis=0)
+    kept = [
+        k
+        for k, choice in enumerate(choices)
+        if choice is not None and trained[k] >= _FEWEST_TRAINED * trained.max()
+    ]
+    choices = [choices[k] for k in kept]
     splits, made = splits.at(kept), tuple(choice for choice in choices if choice is not None)
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
     rows = np.flatnonzero(splits.tests)
