@@ -482,6 +482,7 @@ def test_comparisons_of_two_choices(groups):
     np.testing.assert_array_equal(first.chosen.splits.train, second.chosen.splits.train)
     difference, error = compare_chosen(first.chosen, second.chosen)
     assert difference == pytest.approx(first.best_risk - second.best_risk, abs=1e-12)
+    assert first.chosen.compare(second.chosen) == (difference, error)
     assert compare_chosen(second.chosen, first.chosen) == (-difference, error)
     assert compare_chosen(first.chosen, first.chosen) == (0.0, 0.0)
     gaps = (first.chosen.losses - second.chosen.losses)[None, :]

@@ -83,6 +83,17 @@ class ChosenRisk:
     interactions: Interactions | None = field(default=None, repr=False)
     groups: np.ndarray | None = field(default=None, repr=False)
 
+    def compare(self, other: ChosenRisk) -> tuple[float, float]:
+        """Return this risk less another one on the same rows, and the standard error of that.
+
+        Parameters
+        ----------
+        other : ChosenRisk
+            Of another model that was tuned on the same rows, best with the same ``rng``: the folds
+            are then the same, and the difference is known better.
+        """
+        return compare_chosen(self, other)
+
     def __repr__(self) -> str:
         return f"<ChosenRisk by {self.method}: {with_error(self.value, self.stderr)}>"
 
