@@ -278,7 +278,7 @@ class Fit:
 
     @cached_property
     def left_out(self) -> LeftOut:
-        """Rows predicted by models that were fitted, and chosen, without them."""
+        """Rows predicted by models that were fitted without them."""
         chosen, y = self.tuning.chosen, self.data.y.astype(float)
         level = self.data.level
         return LeftOut(level + y[chosen.rows], level + np.asarray(chosen.predictions, float))

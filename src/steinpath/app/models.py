@@ -123,8 +123,8 @@ class Model:
     def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
         """Predict intervals that hold the target of new rows with a given probability.
 
-        They are those of `PredictionIntervals`, by models that were fitted, and chosen, without a
-        fold of the rows each (CV+).
+        They are those of `PredictionIntervals`, by models that were fitted without a fold of the
+        rows each (CV+).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Rows predicted by models that were fitted, and chosen, without them."""
+"""Rows predicted by models that were fitted without them."""
 
 from __future__ import annotations
 
