@@ -177,16 +177,7 @@ def risk_after_choice(
         choices = [each and (int(members[each[0]]), each[1]) for each in inner.choices]
     elif not fixed:
         value = bootstrap_choice([risks[k] for k in members], choosing, plan.length, rng)
-    # a split without a choice of its own, as the first of a time series, tests nothing; nor does
-    # one that trains on so few rows that its model says little of that of all
-    trained = splits.train.sum(axis=0)
-    kept = [
-        k
-        for k, choice in enumerate(choices)
-        if choice is not None and trained[k] >= _FEWEST_TRAINED * trained.max()
-    ]
-    choices = [choices[k] for k in kept]
-    splits, made = splits.at(kept), tuple(choice for choice in choices if choice is not None)
+    splits, made = _with_choices(splits, choices)
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
     rows = np.flatnonzero(splits.tests)
     shares = (splits.test / np.maximum(splits.tests, 1)[:, None])[rows]
@@ -216,6 +207,22 @@ def risk_after_choice(
         interactions=changes,
         groups=options.groups,
     )
+
+
+def _with_choices(
+    splits: Splits, choices: Sequence[tuple[int, int] | None]
+) -> tuple[Splits, tuple[tuple[int, int], ...]]:
+    """Return the splits that can be tested, and their choices.
+
+    A split without a choice of its own, as the first of a time series, tests nothing. Nor does one
+    that trains on so few rows that its model says little of the final one, unless it is a fold.
+    """
+    made = {k: choice for k, choice in enumerate(choices) if choice is not None}
+    if not splits.complete:
+        trained = splits.train.sum(axis=0)
+        enough = _FEWEST_TRAINED * max(trained[k] for k in made)
+        made = {k: choice for k, choice in made.items() if trained[k] >= enough}
+    return splits.at(list(made)), tuple(made.values())
 
 
 def _rounded(batch: Batch) -> Design | None:
