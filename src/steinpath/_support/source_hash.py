@@ -12,8 +12,11 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources.abc import Traversable
 
-#: What computes paths, their risks, and simulated data: folders and modules of this package.
-NUMERICAL = ("_support", "algorithms", "design", "engine", "problem", "risk", "simulate")
+#: What computes paths, their risks, choices, and simulated data: folders of this package.
+NUMERICAL = (
+    *("_support", "algorithms", "design", "engine", "inference"),
+    *("problem", "risk", "simulate", "tuning"),
+)
 
 
 @cache

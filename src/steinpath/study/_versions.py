@@ -13,7 +13,7 @@ _OWN = ("_batch", "_choice_data", "_choose", "_replicate", "_scenarios", "_setti
 _PACKAGES = ("steinpath", "numpy", "scipy", "scikit-learn", "pyarrow", "torch")
 
 #: The code of replications, as it was when this process imported it.
-CODE = source_hash(*NUMERICAL, "inference", "tuning", *(f"study/{name}.py" for name in _OWN))
+CODE = source_hash(*NUMERICAL, *(f"study/{name}.py" for name in _OWN))
 
 
 def versions() -> dict[str, str]:
