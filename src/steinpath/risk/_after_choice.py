@@ -124,7 +124,7 @@ def _tests(first: ChosenRisk, second: ChosenRisk) -> tuple[np.ndarray, np.ndarra
 def _mean_and_error(
     losses: np.ndarray, rows: np.ndarray, groups: np.ndarray | None
 ) -> tuple[float, float]:
-    groups = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    groups = None if groups is None else groups[rows]
     mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
     return float(mean[0]), float(stderr[0])
 
@@ -151,14 +151,14 @@ def risk_after_choice(
     choosing : Choosing
         How they were chosen.
     options : RiskOptions
-        Which rows belong together, and in which splits they are left out.
+        Which rows belong together, and in which splits they are left out, as they were read for
+        these rows.
     seed : int
         Of the folds and of the bootstrap.
     nested : bool, default=True
         Whether nested folds may be run.
     """
     rng = np.random.default_rng([seed, 1])
-    options = options.for_rows(to_numpy(batch.data.y[:, 0]))
     fixed = len(risks) == 1 and choosing.iterate is not None
     plan = _plan(batch, risks, best, choosing, options, rng)
     splits, members, choosing = plan.splits, plan.members, choosing.among(plan.members)
@@ -272,7 +272,7 @@ def _plan(
     rng: np.random.Generator,
 ) -> _Plan:
     n, p = batch.data.design.shape
-    most = n if options.groups is None else int(options.groups.max()) + 1
+    most = options.units(n)
     order = _candidates(risks, best, choosing)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
     last = max(_iterate(risks[k], choosing) for k in order)
     length = min(2 * last, risks[0].path.n_iter) + 1
@@ -308,7 +308,7 @@ def _candidates(risks: Sequence[Risk], best: tuple[int, int], choosing: Choosing
 
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
     """Return how many steps of a run nested splits may take: about as many as the tuning."""
-    folds = n_folds(batch, options.but(method="folds", audit=0, row_scale=None, rough=True))
+    folds = n_folds(batch, options.rough_folds)
     steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
     return int(max(steps, _CHEAP // work_of_a_step(batch)))

@@ -98,7 +98,7 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
     path, rng = problem.path, problem.rng
     batch, groups = Batch.of(path), problem.options.groups
     n, dtype = path.n_samples, getattr(namespace(path.y), problem.options.precision)
-    independent = n if groups is None else int(groups.max()) + 1
+    units = problem.options.units(n)
     if how == "folds" and exact is None:
         runs = fold_runs(problem, batch, design_in(batch, dtype, [rng]))
         (crossed,) = runs.extended(batch)
@@ -109,18 +109,18 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
                 "an audit tests each row once, and cv has splits that test rows again; use "
                 "method='folds'"
             )
-        independent = len(rows) if groups is None else len(np.unique(groups[rows]))
-        return LeftOut(rows, predictions, crossed.optimism, 1 / math.sqrt(independent))
+        tested = len(rows) if groups is None else len(np.unique(groups[rows]))
+        return LeftOut(rows, predictions, crossed.optimism, 1 / math.sqrt(tested))
     if groups is not None:
-        m = independent if how == "folds" else min(int(how), independent)
-        some = rng.choice(independent, m, replace=False)
+        m = units if how == "folds" else min(int(how), units)
+        some = rng.choice(units, m, replace=False)
         rows = np.flatnonzero(np.isin(groups, some))
         if exact is None:
             found = leave_groups_out(problem, some, design_in(batch, dtype, [rng]))
             predictions = take(found, rows, axis=1)
         else:
             predictions = exact.predictions.at(rows)
-        return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / independent) / m))
+        return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / units) / m))
     m = n if how == "folds" else min(int(how), n)
     rows = rng.choice(n, m, replace=False)
     if exact is not None:
@@ -269,8 +269,7 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     groups = problem.options.groups
     if groups is not None:
         # sums over groups, which are independent, on a scale on which their mean is that of rows
-        _, codes = np.unique(groups[rows], return_inverse=True)
-        differences = group_sums(differences, codes)
+        differences = group_sums(differences, groups[rows])
         differences = differences * (differences.shape[1] / len(rows))
     slope, correlation = _regression(predictions, left_out.predictions)
     return Audit(rows, differences, slope, correlation, left_out.shrink, noise)

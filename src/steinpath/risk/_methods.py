@@ -399,7 +399,7 @@ def _loo(problem: Problem) -> Estimate:
     _refuse_covariance("loo", problem)
     path = problem.path
     if problem.options.groups is not None:
-        everyone = np.arange(int(problem.options.groups.max()) + 1)
+        everyone = np.arange(problem.options.units(path.n_samples))
         predictions = StoredPredictions(path, leave_groups_out(problem, everyone, path.design))
         return Estimate(predictions, score(problem, predictions))
     # the pairs are those of the first rows: a fixed sample, for a method without randomness
@@ -452,10 +452,10 @@ def n_folds(batch: Batch, options: RiskOptions) -> int:
     if cv is not None:
         return cv.n_splits if isinstance(cv, Splits) else int(cv)
     count = _FOLDS
-    independent = n if options.groups is None else int(options.groups.max()) + 1
+    units = options.units(n)
     if options.rough:
-        count = next(folds for ratio, folds in _ROUGH_FOLDS if independent >= ratio * p)
-    return min(count, independent)
+        count = next(folds for ratio, folds in _ROUGH_FOLDS if units >= ratio * p)
+    return min(count, units)
 
 
 def _folds(problem: Problem) -> Estimate:
@@ -596,7 +596,7 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
     path, options = problem.path, problem.options
     n, p, N = path.n_samples, path.n_features, path.n_iter
     if options.has_splits:
-        few = options.cv is None and options.groups.max() < _FEW_GROUPS
+        few = options.cv is None and options.units(n) <= _FEW_GROUPS
         return "loo" if few else "folds"
     small = min(n, p)
     # an iteration has a fixed cost, and its products take up to 1e11 operations a second

@@ -226,7 +226,8 @@ class NestedChoice:
         losses = [self._mean(run, each) for run, each in zip(runs, tested, strict=True)]
         errors: Any = 0.0
         if self._splits.complete:
-            errors = np.stack([self._mean(run, own) - self._mean(k, own) for run in runs])
+            without_k = self._mean(k, own)
+            errors = np.stack([self._mean(run, own) - without_k for run in runs])
         return _Tests(others, np.array([each @ cells.sizes for each in tested]), losses, errors)
 
     def _choose(self, tests: _Tests, without: int | None = None) -> tuple[int, int] | None:

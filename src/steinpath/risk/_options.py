@@ -112,6 +112,15 @@ class RiskOptions:
         """Whether it was said which rows are to be left out together."""
         return self.groups is not None or self.cv is not None
 
+    def units(self, n_rows: int) -> int:
+        """Return how many independent units there are: groups, or else rows."""
+        return n_rows if self.groups is None else int(self.groups.max()) + 1
+
+    @property
+    def rough_folds(self) -> RiskOptions:
+        """The options of a rough estimate of the same by folds."""
+        return self.but(method="folds", audit=0, row_scale=None, rough=True)
+
     def for_rows(self, y: np.ndarray) -> RiskOptions:
         """Return the options with the splits of these rows; refuse groups and splits of others."""
         n, groups, cv = len(y), self.groups, self.cv
@@ -120,7 +129,7 @@ class RiskOptions:
         if cv is None:
             return self
         if isinstance(cv, int):
-            most, what = (n, "rows") if groups is None else (int(groups.max()) + 1, "groups")
+            most, what = self.units(n), "rows" if groups is None else "groups"
             if cv > most:
                 raise ValueError(f"cv = {cv} folds are more than the {most} {what} there are")
             return self

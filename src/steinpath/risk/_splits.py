@@ -144,9 +144,10 @@ def check_groups(groups: Any) -> np.ndarray:
         raise ValueError(
             f"groups must have one label for each row, got an array of shape {labels.shape}"
         )
-    missing = np.array([_is_missing(label) for label in values], dtype=bool)
-    if missing.any():
-        raise ValueError(f"groups has no label for row {int(missing.argmax())}")
+    if labels.dtype.kind not in "iu":  # of which none is missing, and codes are read often
+        missing = np.array([_is_missing(label) for label in values], dtype=bool)
+        if missing.any():
+            raise ValueError(f"groups has no label for row {int(missing.argmax())}")
     try:
         found, codes = np.unique(labels, return_inverse=True)
     except TypeError:

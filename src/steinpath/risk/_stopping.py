@@ -35,8 +35,7 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
 
     The limit is in work, so that large problems end, too.
     """
-    rough = (options or RiskOptions()).but(method="folds", audit=0, row_scale=None, rough=True)
-    folds = n_folds(batch, rough)
+    folds = n_folds(batch, (options or RiskOptions()).rough_folds)
     step = len(batch) * (1 + folds) * work_of_a_step(batch)
     most = int(min(max(_WORK / step, _FIRST / 2), _MOST))
     horizons = [min(_FIRST, most)]
