@@ -533,13 +533,17 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
     """Return which members to estimate at a time: by folds as many as there is room for."""
     if options.method == "folds":
         count = n_folds(batch, options)
-        threads = batch.threads(count)
         room = at_a_time(batch, count * BLOCKS)
         if isinstance(batch, DeferredBatch):
             room = min(room, members_at_a_time(batch, batch.n_iter))
-        width = max(1, min(room // threads, -(-len(batch) // threads)))
-        return _in_portions(len(batch), width)
+        return shared_out(batch, room, batch.threads(count))
     return _streams(batch, options.n_probes)
+
+
+def shared_out(batch: Batch, room: int, threads: int) -> list[list[int]]:
+    """Return which members to run at a time, with room for so many of them in all threads."""
+    width = max(1, min(room // threads, -(-len(batch) // threads)))
+    return _in_portions(len(batch), width)
 
 
 def folds_pay(batch: Batch, options: RiskOptions) -> bool:

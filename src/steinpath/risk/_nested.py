@@ -32,6 +32,7 @@ from steinpath.engine._deferred import at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import BLOCKS, predictions_without
+from steinpath.risk._methods import shared_out
 from steinpath.risk._splits import Splits
 
 
@@ -291,13 +292,12 @@ def _loss_sums(
     R = runs.n_runs
     own = is_own(criterion)  # a user's own is not asked to bear several threads
     threads = batch.threads(R) if own else 1
-    width = max(1, min(at_a_time(batch, R * BLOCKS) // threads, -(-len(batch) // threads)))
-    portions = [range(k, min(k + width, len(batch))) for k in range(0, len(batch), width)]
+    portions = shared_out(batch, at_a_time(batch, R * BLOCKS), threads)
     y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
     indicator = np.arange(len(cells.sizes))[:, None] == cells.of_row
 
-    def sums(members: range) -> np.ndarray:
-        part = batch.part(list(members))
+    def sums(members: list[int]) -> np.ndarray:
+        part = batch.part(members)
         result = np.zeros((length, len(indicator), len(members), R))
         for t, fitted in enumerate(
             islice(predictions_without(part, ~runs.train, counts, design), length)
