@@ -31,6 +31,7 @@ from steinpath.estimators._estimators import (
 )
 from steinpath.estimators._quantiles import QuantileLasso, QuantileRidge
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
+from steinpath.problem._margins import Hinge, Logistic, SquaredHinge
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
 from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch
 from steinpath.risk._stopping import StopOnRisk
@@ -64,6 +65,7 @@ __all__ = [
     "EpsilonInsensitive",
     "GroupLasso",
     "HalpernPDHG",
+    "Hinge",
     "Huber",
     "HuberLasso",
     "HuberRidge",
@@ -72,6 +74,7 @@ __all__ = [
     "LADRidge",
     "Lasso",
     "LinearizedADMM",
+    "Logistic",
     "Model",
     "NoPenalty",
     "Path",
@@ -88,6 +91,7 @@ __all__ = [
     "SqrtRidge",
     "SquareRoot",
     "Squared",
+    "SquaredHinge",
     "StopOnRisk",
     "Tuning",
     "Validation",

@@ -14,7 +14,7 @@ from scipy import linalg
 
 import steinpath as sp
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
-from steinpath.problem._scoring import CRITERIA, lipschitz, resolve_test_loss
+from steinpath.problem._scoring import CRITERIA, resolve_test_loss
 from steinpath.risk._audit import Audit
 from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
 from steinpath.risk._evidence import blocks_of_columns
@@ -658,7 +658,7 @@ def change_and_bound(criterion, y, first, second):
     """How much the mean losses of two predictions differ, and how much they may."""
     risks = np.array([criterion(y, z).mean() for z in (first, second)])
     distance = np.sqrt(np.mean((first - second) ** 2))
-    return abs(risks[0] - risks[1]), lipschitz(criterion, risks)[0, 1] * distance
+    return abs(risks[0] - risks[1]), criterion.lipschitz(risks)[0, 1] * distance
 
 
 @pytest.mark.parametrize("criterion", NAMED.values(), ids=NAMED)

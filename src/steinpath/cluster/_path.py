@@ -55,6 +55,7 @@ class DistributedPath(RemotePath):
         fit_intercept: bool,
     ) -> DistributedPath:
         """Do as `steinpath.run`, with arguments that were checked."""
+        loss = loss.on(copied(y))
         level = loss.location(copied(y)) if fit_intercept else 0.0
         check_size("y", largest(y - level), design.example.dtype, y.shape)
         conversation = Conversation(design.carrier())
@@ -83,7 +84,7 @@ class DistributedPath(RemotePath):
             design = InterceptDesign(features, means, intercept_scale)
         data = RunData(y[:, None], loss, design, np.array([level]))
         assert isinstance(algorithm, ProximalAlgorithm)
-        maps = algorithm.maps(loss, data.own(penalty), design.rows)
+        maps = algorithm.maps(loss, data.own(penalty), data.rows)
         # a frozen class, whose other attributes are fetched when asked for
         self.__dict__ |= {
             "y": y,
@@ -239,7 +240,7 @@ def _etas(share: Share) -> Array | None:
 
 def _objective(share: Share) -> Array:
     path = _path_of(share)
-    rows, values = path.design.rows, []
+    rows, values = path.data.rows, []
     for start in range(0, path.n_iter + 1, _ITERATES):
         some = slice(start, start + _ITERATES)
         losses = path.loss.value((path.response - path.products_at(some)).T, rows)

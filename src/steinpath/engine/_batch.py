@@ -243,19 +243,17 @@ class Batch(Sequence[Path]):
             penalty = penalty.member(k)
             assert isinstance(algorithm, ProximalAlgorithm)
             algorithm = algorithm.member(k)
-            design = data.design.member(k)
-            maps = algorithm.maps(data.loss, data.own(penalty), design.rows)
-        else:
-            design = data.design
-        own = k if data.y.shape[1] > 1 else 0
+            own = slice(k, k + 1) if data.y.shape[1] > 1 else slice(1)
+            data = RunData(data.y[:, own], data.loss, data.design.member(k), data.level[own])
+            maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
         return Path(
-            data.y[:, own],
+            data.y[:, 0],
             data.loss,
             penalty,
             algorithm,
-            design,
+            data.design,
             maps,
-            float(data.level[own]),
+            float(data.level[0]),
             *(array[k, ...] for array in self.states),
         )
 

@@ -57,8 +57,17 @@ class RunData:
 
     @cached_property
     def rows(self) -> Rows:
-        """How many rows there are, and how sums over them are taken."""
-        return self.design.rows
+        """How many rows there are, how sums over them are taken, and their classes if any."""
+        if self.labels is None:
+            return self.design.rows
+        several = self.y.shape[1] > 1
+        labels = cast(self.y, self.design.example.dtype)[:, :, None] if several else self.labels
+        return replace(self.design.rows, labels=labels)
+
+    @cached_property
+    def labels(self) -> Array | None:
+        """Classes of the rows, of the first member; None if the loss is not one of margins."""
+        return cast(self.y[:, 0], self.design.example.dtype) if self.loss.margin else None
 
     @property
     def fit_intercept(self) -> bool:
@@ -75,7 +84,12 @@ class RunData:
         penalty = self.own(penalty)
         penalty.check_size(self.design.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
-            return algorithm.bind(self.design, self.target[:, 0, 0], self.loss, penalty)
+            start = self.target[:, 0, 0]
+            if self.labels is None:
+                return algorithm.bind(self.design, start, self.loss, penalty)
+            # step sizes depend on the loss at the start: of labels times residuals
+            bound, maps = algorithm.bind(self.design, self.labels * start, self.loss, penalty)
+            return bound, maps.on(self.rows, 1)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
         """Return the data of members that leave rows out: each is as if it had never had them.
@@ -95,8 +109,10 @@ class RunData:
         if not isinstance(design, InterceptDesign):
             masked = WeightedDesign.without(design, left_out, count, copies)
             return replace(self, design=masked)
-        y = to_numpy(self.response[:, 0])
-        offsets = [self.loss.location(y[~left_out[:, k]]) for k in range(left_out.shape[1])]
+        # of labels, those less a level are none
+        level = float(self.level[0]) if self.loss.margin else 0.0
+        y = to_numpy((self.y if self.loss.margin else self.response)[:, 0])
+        offsets = [self.loss.location(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
         offset = self.design.array(np.tile(np.asarray(offsets), copies))
         return replace(self, design=design.without(left_out, count, copies), offset=offset)
 
@@ -125,7 +141,7 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             counts = None
         else:
             design = WeightedDesign(design, counts / xp.mean(counts))
-    level = 0.0
+    loss, level = loss.on(copied(y), counts), 0.0
     if fit_intercept:
         design, level = InterceptDesign(design), loss.location(copied(y), counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))

@@ -16,6 +16,7 @@ from steinpath.engine._run import run
 from steinpath.problem._grid import MOST_LAMS, PenaltyOf, check_lam_values, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import NoPenalty, Penalty
+from steinpath.problem._rows import Rows
 
 # Iterations for a null model with several unpenalised columns; they are few, so it is quick.
 _NULL_ITERATIONS = 5000
@@ -73,11 +74,12 @@ def _null_lam(data: RunData, penalty: Penalty) -> float:
 
 def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     """Gradient of the loss at the best fit by the unpenalised columns alone."""
-    y, loss, design = data.response[:, 0], data.loss, data.design
+    loss, design = data.loss, data.design
+    y = (data.y if loss.margin else data.response)[:, 0]
     if not free.any() or free.all():
-        return loss.gradient(copied(y))
+        return loss.gradient(copied(y), 0.0, _rows(data))
     if isinstance(design, InterceptDesign) and free.sum() == 1:
-        return _balanced(y, loss)
+        return _balanced(y, data)
     columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
     # Only their span matters, and orthogonal columns converge quickly whatever their units.
     columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.shape[0]))
@@ -85,14 +87,19 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     return -run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
 
 
-def _balanced(y: Array, loss: Loss) -> Array:
+def _balanced(y: Array, data: RunData) -> Array:
     """Gradient at the best constant; its sum is zero, shared out over residuals at a kink."""
-    gradient = loss.gradient(y - loss.location(copied(y)))
+    gradient = data.loss.gradient(y - data.loss.location(copied(y)), 0.0, _rows(data))
     values = to_numpy(gradient)
     at_kink = values == 0
     if at_kink.any():
         values = np.where(at_kink, -values.sum() / at_kink.sum(), values)
     return like(values, y)
+
+
+def _rows(data: RunData) -> Rows:
+    """Return the rows of the first member, each counting once."""
+    return Rows(data.y.shape[0], labels=data.labels)
 
 
 def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = None) -> np.ndarray:
@@ -105,7 +112,8 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
         # the loss is about as curved as a parabola of the same slope at the same residuals
         xp, target = namespace(data.y), data.target[:, 0, 0]
         force, size = (
-            float(xp.sum(xp.abs(x))) for x in (data.loss.gradient(copied(target)), target)
+            float(xp.sum(xp.abs(x)))
+            for x in (data.loss.gradient(copied(target), 0.0, _rows(data)), target)
         )
         curvature = data.design.norm() ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE

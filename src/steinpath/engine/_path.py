@@ -140,7 +140,7 @@ class Path:
         """Loss plus penalty of one iterate."""
         residuals = self.response - self.products_at(slice(t, t + 1))[0, :]
         with np.errstate(over="ignore"):  # of iterates that run away it may be infinite
-            loss = self.loss.value(residuals, self.design.rows)
+            loss = self.loss.value(residuals, self.data.rows)
             return loss + self.penalty.value(copied(self.coef[t, :]))
 
     @cached_property

@@ -315,6 +315,11 @@ def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> R
     levels = [
         each.loss.location(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members
     ]
+    if any(each.loss != first.loss for each in members):
+        raise ValueError(
+            "class_weight='balanced' gives the members of this batch different weights; use a dict "
+            "of the weights of all, or sp.run for each"
+        )
     return RunData(
         xp.concat([each.y for each in members], axis=1),
         first.loss,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -46,6 +46,16 @@ class Loss(Registered, ABC):
     smoothness: ClassVar[float | None] = None
     #: Whether Hessians are multiples of the identity, up to rank one.
     isotropic: ClassVar[bool] = False
+    #: Whether it is a loss of labels -1 and 1, which come with the rows.
+    margin: ClassVar[bool] = False
+
+    def on(self, y: Array, weights: Array | None = None) -> Self:
+        """Return the loss for these responses, with weights if they have them.
+
+        It is the loss itself, unless a parameter depends on the responses. Those that it cannot
+        have are refused.
+        """
+        return self
 
     @abstractmethod
     def value(self, r: Array, rows: Rows | None = None) -> Array:

@@ -1,7 +1,8 @@
 """Rows: how many there are, and how a sum over them is taken.
 
 Losses are told so instead of reading it off their argument, which may hold rows that weigh more
-than others, rows that are left out, or only a block of the rows, the rest being elsewhere.
+than others, rows that are left out, or only a block of the rows, the rest being elsewhere. Losses
+for classification are told the class of each row, too.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ class Rows:
         How much each row counts: zero for a row that is left out. All count 1 by default.
     complete : callable, optional
         Makes a sum over all rows of a sum over those that are here, if others are elsewhere.
+    labels : Array of shape (n,) or (n, members, 1), optional
+        The class of each row, -1 or 1, for losses of margins.
     """
 
     count: Any
     weights: Array | None = None
     complete: Callable[[Array], Array] | None = None
+    labels: Array | None = None
 
     @classmethod
     def of(cls, block: Array) -> Rows:

@@ -13,6 +13,7 @@ import numpy as np
 from steinpath._support.arrays import Array, cast, copied, namespace, take
 from steinpath._support.validation import check_array, check_choice, is_own
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
+from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge, check_labels
 from steinpath.problem._registry import Registered, Registry
 
 PerObservation = Callable[[Array, Array], Array]
@@ -37,6 +38,8 @@ class Criterion(Registered, ABC):
     parameter: float = 0.0
 
     registry: ClassVar[Registry[Criterion]] = CRITERIA
+    #: Whether it is one of labels -1 and 1.
+    margin: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.parameter_spec is not None:
@@ -163,9 +166,116 @@ class PinballError(Criterion):
         return max(self.parameter, 1 - self.parameter)
 
 
-def lipschitz(criterion: Criterion, risks: np.ndarray) -> np.ndarray:
-    """How much two risks can differ; see `Criterion.lipschitz`."""
-    return criterion.lipschitz(risks)
+# ------------------------------------------------------------------------------------------------
+# Classification
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MarginCriterion(Criterion):
+    """A named test loss of labels -1 and 1, and predictions on the scale of the margin losses.
+
+    A subclass gives `rho` as a function of the margin ``y * prediction``.
+
+    Parameters
+    ----------
+    class_weight : pair of float, optional
+        How much rows of the classes -1 and 1 count.
+    level : float, default=0.0
+        What was subtracted from labels and predictions alike.
+    """
+
+    class_weight: tuple[float, float] | None = None
+    level: float = 0.0
+
+    margin = True
+
+    def __call__(self, y: Array, prediction: Array) -> Array:
+        xp = namespace(prediction)
+        labels = xp.sign(y + self.level) if self.level else y
+        margins = labels * (prediction + self.level if self.level else prediction)
+        if self.class_weight is None:
+            return self.rho(margins)
+        low, high = self.class_weight
+        return ((high + low) / 2 + (high - low) / 2 * labels) * self.rho(margins)
+
+    @property
+    def words(self) -> str:
+        weighted = "" if self.class_weight is None else " with class weights"
+        return self.label + weighted
+
+    def about(self, y: Array, level: float) -> MarginCriterion:
+        """Return the same for labels and predictions less a level, with weights of mean 1."""
+        labels = check_labels(y, f"test_loss={self.name!r}", fewest=1)
+        if self.class_weight is None:
+            return replace(self, level=level)
+        low, high = self.class_weight
+        mean = low + (high - low) * float((labels > 0).mean())
+        return replace(self, level=level, class_weight=(low / mean, high / mean))
+
+    def lipschitz(self, risks: np.ndarray) -> np.ndarray:
+        return max(self.class_weight or (1.0,)) * super().lipschitz(risks)
+
+
+class ZeroOneError(MarginCriterion):
+    """1 for a prediction of the wrong sign, 1/2 for the prediction 0."""
+
+    name = "zero_one"
+    label = "error rate"
+
+    def rho(self, r: Array) -> Array:
+        return (1 - namespace(r).sign(r)) / 2
+
+    @property
+    def slope(self) -> float:
+        return math.inf
+
+
+class LogError(MarginCriterion):
+    """``log(1 + exp(-y z))``, where the prediction z is the log-odds of the class 1."""
+
+    name = "log"
+    label = "log loss"
+
+    def rho(self, r: Array) -> Array:
+        return Logistic().rho(1 - r)
+
+
+class HingeError(MarginCriterion):
+    """``max(1 - y z, 0)``; see `steinpath.Hinge`."""
+
+    name = "hinge"
+    label = "hinge loss"
+
+    def rho(self, r: Array) -> Array:
+        return Hinge().rho(1 - r)
+
+
+class SquaredHingeError(MarginCriterion):
+    """``max(1 - y z, 0)²``; see `steinpath.SquaredHinge`."""
+
+    name = "squared_hinge"
+    label = "squared hinge loss"
+
+    def rho(self, r: Array) -> Array:
+        return 2 * SquaredHinge().rho(1 - r)
+
+    def lipschitz(self, risks: np.ndarray) -> np.ndarray:
+        return np.sqrt(max(self.class_weight or (1.0,))) * SquaredError().lipschitz(risks)
+
+
+class BrierError(MarginCriterion):
+    """``(1 - P(y))²``, where ``P(y) = 1 / (1 + exp(-y z))``."""
+
+    name = "brier"
+    label = "Brier score"
+
+    def rho(self, r: Array) -> Array:
+        return Logistic().score(1 - r, 0.0) ** 2
+
+    @property
+    def slope(self) -> float:
+        return 8 / 27
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
@@ -198,6 +308,8 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
 
 def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
     """Return a test loss with the parameter of the loss that was minimised, if that has it."""
+    if issubclass(kind, MarginCriterion):
+        return kind(class_weight=loss.weights if isinstance(loss, MarginLoss) else None)
     spec = kind.parameter_spec
     if spec is None:
         return kind()
@@ -234,8 +346,10 @@ class OnScaleOfY:
 def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
     """Return a test loss to be called with responses and predictions less a level.
 
-    Named test losses depend on their difference alone.
+    Those of regression depend on their difference alone.
     """
+    if isinstance(criterion, MarginCriterion):
+        return criterion.about(y, level)
     return criterion if isinstance(criterion, Criterion) else OnScaleOfY(criterion, y, level)
 
 

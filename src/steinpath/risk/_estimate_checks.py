@@ -12,7 +12,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._null_model import lam_max
 from steinpath.engine._path import Path
 from steinpath.problem._losses import SquareRoot
-from steinpath.problem._scoring import Criterion, lipschitz
+from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, features_of
 from steinpath.risk._methods import noise_near
 
@@ -148,7 +148,7 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     risk, path, chosen = evidence.risk, evidence.path, evidence.chosen
     if not evidence.corrected or not isinstance(risk.criterion, Criterion):
         return None
-    if risk.centered and risk.criterion.name == "squared":
+    if math.isinf(risk.criterion.slope) and (risk.centered or risk.criterion.name == "zero_one"):
         return None  # how far squares can change depends on the part that was taken out
     first, last = max(evidence.near.start, 1), max(evidence.near.stop - 1, 1)
     times = np.unique(np.append(chosen, np.geomspace(first, last, _TIMES).round().astype(int)))
@@ -163,7 +163,7 @@ def movement(evidence: Evidence) -> Diagnostic | None:
         np.linalg.norm(products - products[own], axis=1) / math.sqrt(path.n_samples),
         np.linalg.norm(iterates - iterates[own], axis=1) * size,
     )
-    allowed = lipschitz(risk.criterion, values)[own] * moved
+    allowed = risk.criterion.lipschitz(values)[own] * moved
     excess = np.abs(values - values[own]) - allowed
     other, scale = int(np.argmax(excess)), float(risk.stderr[chosen])
     return Diagnostic(

@@ -1,0 +1,367 @@
+r"""Margin losses, for classification: functions of how far a row is on the wrong side.
+
+Responses are labels :math:`y_i = \pm 1`, fitted values are :math:`z_i = x_i^\top b`, and the loss
+of a row is :math:`\rho(1 - y_i z_i)`. Since :math:`y_i^2 = 1`, the argument is
+:math:`y_i (y_i - z_i)`: the residual times the label. So a margin loss is a loss of residuals as
+all others are, and the engine needs to know nothing of classes; the labels come with the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from steinpath._support.arrays import Array, along_members, along_rows, cast, clip, namespace
+from steinpath._support.arrays import to_numpy
+from steinpath._support.validation import check_number, shown
+from steinpath.problem._jacobians import Diagonal
+from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
+from steinpath.problem._rows import Rows
+
+# Newton's steps for the proximal map of the logistic loss. The starting point is within 0.75 of the
+# solution, and the third step leaves less than 1e-3 of that: the fourth is exact to rounding.
+_NEWTON_STEPS = 4
+
+
+@dataclass(frozen=True)
+class MarginLoss(SeparableLoss):
+    """A loss ``n^{-1/2} Σ rho(1 - y_i z_i)`` of labels y and fitted values z.
+
+    A subclass gives `rho`, `score` and `slope`, and `rho_conjugate`, as functions of
+    ``1 - y_i z_i``, and `constant`. Without labels, rows count as of the class 1.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", optional
+        How much rows of the classes -1 and 1 count, such as ``{-1: 1.0, 1: 5.0}``. "balanced" is
+        inversely proportional to their numbers. The risk counts them in the same way.
+    """
+
+    class_weight: Any = None
+
+    margin = True
+    #: Lipschitz constant of the derivative of ``rho``; None for a loss with a kink.
+    curvature: ClassVar[float | None] = None
+    #: Largest derivative of ``rho``; the smallest is 0.
+    steepest: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        check_class_weight(self.class_weight, (-1, 1))
+
+    @abstractmethod
+    def constant(self, share: float) -> float:
+        """Constant fit with the smallest loss, if such a share of the labels is 1."""
+
+    def on(self, y: Array, weights: Array | None = None) -> Self:
+        labels = check_labels(y, type(self).__name__)
+        if isinstance(self.class_weight, str):
+            counts = None if weights is None else to_numpy(weights).astype(float)
+            totals = [float(np.average(labels == k, weights=counts)) for k in (-1, 1)]
+            balanced = {k: 0.5 / total for k, total in zip((-1, 1), totals, strict=True)}
+            return replace(self, class_weight=balanced)
+        return self
+
+    @property
+    def weights(self) -> tuple[float, float] | None:
+        """How much rows of the classes -1 and 1 count; None if they count alike."""
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                "class_weight='balanced' is known once there are labels: run the loss on data, or "
+                "use a dict such as {-1: 1.0, 1: 5.0}"
+            )
+        low, high = (float(self.class_weight.get(k, 1.0)) for k in (-1, 1))
+        return None if low == high == 1 else (low, high)
+
+    @property
+    def smoothness(self) -> float | None:  # type: ignore[override]
+        """Lipschitz constant of ``√n ∇h``; None for a loss with a kink."""
+        return None if self.curvature is None else self.curvature * max(self.weights or (1.0,))
+
+    def value(self, r: Array, rows: Rows | None = None) -> Array:
+        rows = rows or Rows.of(r)
+        labels, weights = self._rows(r, rows)
+        return rows.total(weights * self.rho(labels * r)) / rows.root
+
+    def gradient(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Array:
+        rows = rows or Rows.of(r)
+        labels, weights = self._rows(r, rows)
+        scale = 1 / rows.root
+        smoothing = _smoothing(weights, _smoothing(scale, step))
+        return scale * (labels * (weights * self.score(labels * r, smoothing)))
+
+    def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Diagonal:
+        rows = rows or Rows.of(r)
+        labels, weights = self._rows(r, rows)
+        scale = 1 / rows.root
+        smoothing = _smoothing(weights, _smoothing(scale, step))
+        return Diagonal(along_members(scale * weights * self.slope(labels * r, smoothing), r))
+
+    def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
+        rows = rows or Rows.of(w)
+        labels, weights = self._rows(w, rows)
+        values = self.rho_conjugate(rows.root * labels * w / weights)
+        return rows.total(weights * values) / rows.root
+
+    def gauge(self, w: Array, rows: Rows | None = None) -> Array:
+        xp, rows = namespace(w), rows or Rows.of(w)
+        labels, weights = self._rows(w, rows)
+        slopes = rows.root * labels * w / weights
+        largest = xp.max(slopes, axis=0) / self.steepest
+        return xp.where(xp.min(slopes, axis=0) < 0, xp.full_like(largest, math.inf), largest)
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        positive = to_numpy(y).astype(float) > 0
+        counts = np.ones(len(positive)) if weights is None else to_numpy(weights).astype(float)
+        low, high = self.weights or (1.0, 1.0)
+        total = high * float(counts[positive].sum())
+        return self.constant(total / (total + low * float(counts[~positive].sum())))
+
+    def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
+        """Return the labels of the rows of a block and their weights; numbers if all are alike."""
+        if rows.labels is None:
+            return 1.0, 1.0 if self.weights is None else self.weights[1]
+        labels = along_rows(rows.labels, r)
+        if self.weights is None:
+            return labels, 1.0
+        low, high = self.weights
+        return labels, (high + low) / 2 + (high - low) / 2 * labels
+
+
+@dataclass(frozen=True)
+class Hinge(MarginLoss):
+    """Hinge loss of support vector machines, ``rho = max(1 - y z, 0)``.
+
+    As for every separable loss, ``h = n^{-1/2} Σ rho``.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", optional
+        How much rows of the classes -1 and 1 count; see `Logistic`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> float(sp.Hinge().value(np.array([2.0, 0.5, -3.0, 0.0])))  # of 1 - y z
+    1.25
+    """
+
+    name = "hinge"
+    label = "hinge"
+    test_loss = "hinge"
+
+    def rho(self, r: Array) -> Array:
+        return clip(r, 0.0, math.inf)
+
+    def score(self, r: Array, s: Any) -> Array:
+        return _clipped_ratio(r, s, 0.0, 1.0)
+
+    def slope(self, r: Array, s: Any) -> Array:
+        return _inside(r, 0.0, s, _inverse(s))
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return namespace(w).zeros_like(w)
+
+    def constant(self, share: float) -> float:
+        # the class of most rows; of equally many, the middle of all constants that are as good
+        return 0.0 if math.isclose(share, 0.5, rel_tol=1e-12) else math.copysign(1.0, share - 0.5)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(MarginLoss):
+    """Squared hinge loss, ``rho = max(1 - y z, 0)² / 2``.
+
+    As for every separable loss, ``h = n^{-1/2} Σ rho``.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", optional
+        How much rows of the classes -1 and 1 count; see `Logistic`.
+    """
+
+    name = "squared_hinge"
+    label = "squared hinge"
+    test_loss = "squared_hinge"
+    curvature = 1.0
+    steepest = math.inf
+
+    def rho(self, r: Array) -> Array:
+        return clip(r, 0.0, math.inf) ** 2 / 2
+
+    def score(self, r: Array, s: Any) -> Array:
+        return clip(r, 0.0, math.inf) / (1 + s)
+
+    def slope(self, r: Array, s: Any) -> Array:
+        return cast(r > 0, r.dtype) / (1 + s)
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return w * w / 2
+
+    def constant(self, share: float) -> float:
+        return 2 * share - 1
+
+
+@dataclass(frozen=True)
+class Logistic(MarginLoss):
+    """Logistic loss, ``rho = log(1 + exp(-y z))``: minus the log-likelihood of labels y.
+
+    As for every separable loss, ``h = n^{-1/2} Σ rho``. Fitted values are log-odds of the class 1.
+
+    Parameters
+    ----------
+    class_weight : dict or "balanced", optional
+        How much rows of the classes -1 and 1 count, such as ``{-1: 1.0, 1: 5.0}``; "balanced" is
+        inversely proportional to their numbers. The estimated risk counts them in the same way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 50))
+    >>> y = np.where(X[:, 0] + rng.logistic(size=200) > 0, 1.0, -1.0)
+    >>> path = sp.run(X, y, sp.Logistic(), sp.Lasso(0.5), n_iter=50, fit_intercept=True)
+    >>> risk = sp.estimate_risk(path, test_loss="zero_one", rng=0)
+    >>> bool(risk.train[-1] < risk.values[-1] < 0.5)
+    True
+    """
+
+    name = "logistic"
+    label = "logistic"
+    test_loss = "log"
+    curvature = 0.25
+
+    def rho(self, r: Array) -> Array:
+        return _softplus(r - 1)
+
+    def score(self, r: Array, s: Any) -> Array:
+        return _expit(self._at_prox(r, s))
+
+    def slope(self, r: Array, s: Any) -> Array:
+        x = self._at_prox(r, s)
+        variance = _expit(x) * _expit(-x)
+        return variance / (1 + s * variance)
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return w + _entropy(w) + _entropy(1 - w)
+
+    def constant(self, share: float) -> float:
+        return math.log(share) - math.log1p(-share)
+
+    def _at_prox(self, r: Array, s: Any) -> Array:
+        """Return minus the margin ``y z`` at the proximal point of ``r = 1 - y z``."""
+        return r - 1 if isinstance(s, float) and s == 0 else _solve_logistic(r - 1, s)
+
+
+# ------------------------------------------------------------------------------------------------
+# Functions of the logistic loss that neither overflow nor cancel
+# ------------------------------------------------------------------------------------------------
+
+
+def _solve_logistic(m: Array, s: Any) -> Array:
+    r"""Return the solution x of ``x + s / (1 + exp(-x)) = m``.
+
+    If x solves it for m, -x does for s - m, so that only solutions below 0 are looked for. There
+    the left-hand side is convex, and Newton's steps from above the solution descend to it. They
+    start where :math:`x + s e^x = m`, whose solution is :math:`m - \omega(m + \log s)` with
+    Wright's omega, approximated as in Iacono and Boyd (2017). Both sides differ by a factor of two
+    at most, and so the starting point is off by at most :math:`\log 2`, and by what is lost in the
+    approximation.
+    """
+    xp = namespace(m)
+    s = xp.zeros_like(m) + s
+    above = m > s / 2
+    a = xp.where(above, s - m, m)
+    tiny = float(xp.finfo(m.dtype).smallest_normal)
+    soft = _softplus(a + xp.log(s))
+    omega = soft * (1 - xp.log1p(soft) / (2 + soft))
+    # of two expressions of the same number, the one that does not cancel
+    x = xp.where(omega < 1, a - omega, xp.log(clip(omega, tiny, math.inf) / s))
+    for _ in range(_NEWTON_STEPS):
+        share = _expit(x)
+        x = x - (x + s * share - a) / (1 + s * share * (1 - share))
+    return xp.where(above, -x, x)
+
+
+def _expit(x: Array) -> Array:
+    """``1 / (1 + exp(-x))``."""
+    xp = namespace(x)
+    small = xp.exp(-xp.abs(x))
+    return xp.where(x < 0, small, xp.ones_like(x)) / (1 + small)
+
+
+def _softplus(x: Array) -> Array:
+    """``log(1 + exp(x))``."""
+    xp = namespace(x)
+    return clip(x, 0.0, math.inf) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def _entropy(w: Array) -> Array:
+    """``w log w``, also in the limit 0."""
+    xp = namespace(w)
+    return w * xp.log(xp.where(w > 0, w, xp.ones_like(w)))
+
+
+# ------------------------------------------------------------------------------------------------
+# Labels and their weights
+# ------------------------------------------------------------------------------------------------
+
+
+def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
+    """Return labels of rows; refuse those that are not -1 or 1, and classes of too few rows.
+
+    Parameters
+    ----------
+    y : Array of shape (n,)
+        The labels.
+    name : str
+        What needs them.
+    fewest : int, default=2
+        Rows that each class has at least. With one, leaving it out leaves one class only.
+    """
+    labels = to_numpy(y)
+    values, counts = np.unique(labels, return_counts=True)
+    if not np.isin(values, (-1, 1)).all():
+        found = ", ".join(f"{value:g}" for value in values[:4]) + ", …" * (len(values) > 4)
+        several = len(values) > 2
+        remedy = (
+            "sp.PathClassifier takes labels of any kind, and several classes"
+            if several
+            else "use numpy.where(y == positive, 1.0, -1.0), or sp.PathClassifier, which takes any "
+            "two labels"
+        )
+        raise ValueError(f"{name} needs labels y of -1 and 1, got {found}: {remedy}")
+    if len(values) < 2:
+        raise ValueError(
+            f"{name} needs rows of two classes, and all labels y are of one class, {values[0]:g}"
+        )
+    if counts.min() < fewest:
+        raise ValueError(
+            f"{name} needs {fewest} rows of each class, and the class "
+            f"{values[counts.argmin()]:g} has {counts.min()}: leaving it out would leave one class "
+            "only"
+        )
+    return labels
+
+
+def check_class_weight(class_weight: Any, classes: Any) -> None:
+    """Refuse what does not say how much the rows of classes count."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must be None, 'balanced' or a dict of the weight of each class; got "
+            f"{shown(class_weight)}"
+        )
+    known = list(classes)
+    for label, weight in class_weight.items():
+        if label not in known:
+            raise ValueError(f"class_weight has the class {label!r}, and the classes are {known}")
+        check_number(f"class_weight[{label!r}]", weight, low=0, open_low=True)
