@@ -123,6 +123,22 @@ class MarginLoss(SeparableLoss):
         largest = xp.max(slopes, axis=0) / self.steepest
         return xp.where(xp.min(slopes, axis=0) < 0, xp.full_like(largest, math.inf), largest)
 
+    def interior(self, rows: Rows) -> Array | None:
+        if rows.labels is None:
+            return None
+        xp, labels = namespace(rows.labels), rows.labels
+        # rows of each class in proportion to the number of the others: their sums are opposite
+        balance = labels - rows.total(labels) / rows.total(xp.abs(labels))
+        least = min(self.weights or (1.0,))
+        return 0.9 * min(least, 1.0) / 2 / rows.root * balance
+
+    def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
+        xp = namespace(w)
+        labels, _ = self._rows(w, rows)
+        inner, slopes = labels * interior, labels * w
+        shares = xp.where(slopes < 0, inner / (inner - slopes), xp.ones_like(slopes))
+        return xp.min(shares, axis=0)
+
     def location(self, y: Array, weights: Array | None = None) -> float:
         positive = to_numpy(y).astype(float) > 0
         counts = np.ones(len(positive)) if weights is None else to_numpy(weights).astype(float)
