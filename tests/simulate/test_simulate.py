@@ -53,7 +53,7 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
         coef, intercept = coef[:2], intercept[:2]  # does not matter, and the integrals take seconds
     X, y = model.sample(draws, rng)
     predictions = X @ coef.T + intercept
-    for test_loss in (*CRITERIA, sp.Quantile(0.85), sp.Huber(0.4)):
+    for test_loss in (*REGRESSION, sp.Quantile(0.85), sp.Huber(0.4)):
         exact = model.risk(coef, test_loss, intercept)
         if noise == "t2" and test_loss == "squared":
             assert np.isinf(exact).all()
@@ -215,7 +215,7 @@ def test_student_designs_mix_gaussian_ones(noise):
     log = np.arange(-25, 5, 0.05)  # of χ²/2, a gamma variable
     weight = 0.05 * np.exp(df / 2 * log - np.exp(log)) / math.gamma(df / 2)
     size = np.sqrt((df - 2) / (2 * np.exp(log)))
-    for test_loss in (name for name in CRITERIA if name != "squared"):
+    for test_loss in (name for name in REGRESSION if name != "squared"):
         expected = weight @ given.risk(size[:, None] * coef, test_loss, 0.3)
         assert truth.risk(coef, test_loss, 0.3) == pytest.approx(expected, rel=1e-7)
 
