@@ -75,6 +75,7 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
     xp, unit = namespace(path.iterates), maps.dual_map.scale
     target = cast(path.data.target[:, 0, :], xp.float64)
     spans = _spans(path, penalty)
+    interior = _interior(path, loss, rows, spans[0])
     mean_w, mean_z = _RunningMean(), _RunningMean()
     found = []
     together = min(max(_NUMBERS // sum(path.design.shape), 1), _ITERATES)
@@ -89,7 +90,9 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
         w, z = -u / unit, -rows.root * eta / unit
         vectors = (w, z), (mean_w(w), mean_z(z))
         bounds = [
-            _bound(w, z, target, loss, rows, local, span) for w, z in vectors for span in spans
+            _bound(w, z, target, loss, rows, local, span, interior)
+            for w, z in vectors
+            for span in spans
         ]
         found.append(np.stack([to_numpy(each) for each in (primal, *bounds)]))
     primal, *bounds = np.concatenate(found, axis=1)
@@ -108,17 +111,39 @@ def _bound(
     rows: Rows,
     penalty: Penalty | _LocalLasso,
     span: _Span | None,
+    interior: tuple[Array, Array] | None,
 ) -> Array:
     """Return the bounds of vectors w with products ``z = Xᵀ w``, made feasible."""
     xp = namespace(w)
     if span is not None:
         w, z = span.corrected(w, z, span.attainable(lambda z: penalty.to_domain(copied(z)), z))
+    if interior is not None:
+        inner_w, inner_z = interior
+        share = loss.inside(w, inner_w, rows)
+        w, z = inner_w + share * (w - inner_w), inner_z + share * (z - inner_z)
     # copies: classes of the user's own may work in place
     gauge = xp.maximum(loss.gauge(copied(w), rows), penalty.gauge(copied(z)))
     factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
     w, z = factor * w, factor * z
     conjugates = loss.conjugate(copied(w), rows) + penalty.conjugate(copied(z))
     return rows.total(w * target) - conjugates
+
+
+def _interior(path: Path, loss: Loss, rows: Rows, free: _Span | None) -> tuple[Array, Array] | None:
+    """Return a vector inside the domain of the loss's conjugate, and its product ``Xᵀ w``.
+
+    It is None where zero is, as for most losses: dividing by a number is then enough. So it is if
+    the vector does not have the products that it should have with unpenalised columns.
+    """
+    found = loss.interior(rows)
+    if found is None:
+        return None
+    xp = namespace(found)
+    w = cast(found, xp.float64)[:, None]
+    z = cast(path.design.adjoint(found[:, None]), xp.float64)
+    if free is not None:
+        w, z = free.corrected(w, z, xp.zeros_like(z))
+    return (w, z) if float(loss.inside(w, w, rows)[0]) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)

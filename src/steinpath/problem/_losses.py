@@ -95,6 +95,17 @@ class Loss(Registered, ABC):
         """Smallest number by which ``w`` is to be divided for a finite conjugate."""
         raise NotImplementedError(f"{type(self).__name__} has no conjugate")
 
+    def interior(self, rows: Rows) -> Array | None:
+        """Return a vector of sum zero inside the domain of the conjugate; None for zero itself."""
+        return None
+
+    def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
+        """How far one can go from the interior towards each column of ``w``: 1 for all the way.
+
+        What is left to be done can be done by division; see `gauge`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has zero in its interior")
+
     def prox(self, r: Array, step: Any, rows: Rows | None = None) -> Array:
         """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
         return r - step * self.gradient(r, step, rows)

@@ -16,8 +16,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_members, along_rows, cast, clip, namespace
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import (
+    Array,
+    along_members,
+    along_rows,
+    cast,
+    clip,
+    namespace,
+    to_numpy,
+)
 from steinpath._support.validation import check_number, shown
 from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
@@ -116,12 +123,30 @@ class MarginLoss(SeparableLoss):
         largest = xp.max(slopes, axis=0) / self.steepest
         return xp.where(xp.min(slopes, axis=0) < 0, xp.full_like(largest, math.inf), largest)
 
+    def interior(self, rows: Rows) -> Array | None:
+        if rows.labels is None:
+            return None
+        xp, labels = namespace(rows.labels), rows.labels
+        # rows of each class in proportion to the number of the others: their sums are opposite
+        balance = labels - rows.total(labels) / rows.total(xp.abs(labels))
+        least = min(self.weights or (1.0,))
+        return 0.9 * min(least, 1.0) / 2 / rows.root * balance
+
+    def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
+        xp = namespace(w)
+        labels, _ = self._rows(w, rows)
+        inner, slopes = labels * interior, labels * w
+        shares = xp.where(slopes < 0, inner / (inner - slopes), xp.ones_like(slopes))
+        return xp.min(shares, axis=0)
+
     def location(self, y: Array, weights: Array | None = None) -> float:
         positive = to_numpy(y).astype(float) > 0
         counts = np.ones(len(positive)) if weights is None else to_numpy(weights).astype(float)
         low, high = self.weights or (1.0, 1.0)
-        total = high * float(counts[positive].sum())
-        return self.constant(total / (total + low * float(counts[~positive].sum())))
+        total, others = high * float(counts[positive].sum()), low * float(counts[~positive].sum())
+        # a run that leaves out all rows of a class has finite odds, too: half a row's
+        least = 0.5 / len(positive)
+        return self.constant(min(max(total / (total + others), least), 1 - least))
 
     def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
         """Return the labels of the rows of a block and their weights; numbers if all are alike."""

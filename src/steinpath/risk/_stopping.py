@@ -24,8 +24,8 @@ _FIRST, _GROWTH, _MOST = 100, 2, 1600
 # The limit in work, about half a minute: multiplications with entries of X, over all runs and their
 # folds. A number of an iterate costs as much as so many of them.
 _WORK, _NUMBER = 2e11, 200
-#: Iterations, or other penalties, pay if they lower the risk by this share of it.
-WORTH = 5e-3
+# Iterations, or other penalties, pay if they lower the risk by this share of it.
+_WORTH = 5e-3
 # Or by this share of the risk of the start, below which rounding and chance decide.
 _NOTHING = 1e-5
 
@@ -69,15 +69,24 @@ def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
     if at is not None:
         k = int(np.argmin(curves[:, at]))
         change = abs(float(curves[k, at] - curves[k, at // 2]))
-        return change > _worth(curves[k, at], curves[k, 0])
+        return change > worth(risks[k], at)
     lowest = curves.min(axis=1)
     fall = curves[:, : half + 1].min(axis=1) - curves[:, half + 1 :].min(axis=1)
-    best, start = float(lowest.min()), float(curves[int(lowest.argmin()), 0])
-    return bool(np.any(lowest - fall / 4 < best - _worth(best, start)))
+    k = int(lowest.argmin())
+    return bool(np.any(lowest - fall / 4 < lowest[k] - worth(risks[k], int(curves[k].argmin()))))
 
 
-def _worth(risk: float, start: float) -> float:
-    return max(WORTH * abs(risk), _NOTHING * abs(start))
+def worth(risk: Risk, t: int) -> float:
+    """Return by how much a risk is to fall below that of iterate t for it to matter.
+
+    Classes that can be told apart have no smallest risk: it falls towards zero as coefficients
+    grow, by large shares of next to nothing. So what counts there is the share of the risk at the
+    start.
+    """
+    value, start = abs(float(risk.values[t])), abs(float(risk.values[0]))
+    if getattr(risk.criterion, "margin", False):
+        return _WORTH * start
+    return max(_WORTH * value, _NOTHING * start)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steinpath.risk._stopping import WORTH
+from steinpath.risk._stopping import worth
 from steinpath.tuning._tuning import Tuning
 
 
@@ -35,5 +35,4 @@ def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
     promise = (
         fall * float(lam / max(beside - lam, np.spacing(beside))) if end == "smallest" else fall
     )
-    worth = WORTH * abs(float(tuning.risks[k].values[t]))
-    return end if fall > stderr and promise > worth else None
+    return end if fall > stderr and promise > worth(tuning.risks[k], t) else None
