@@ -142,6 +142,20 @@ def test_blocks_find_what_the_whole_finds(loss, n, p, fit_intercept):
         assert_same_risk(found, expected)
 
 
+@pytest.mark.parametrize("class_weight", [{-1: 1.0, 1: 5.0}, "balanced"], ids=str)
+def test_class_weights_are_those_of_all_blocks(class_weight):
+    loss = sp.Logistic(class_weight)
+    X, y, _ = draw_for(loss, 60, 12)
+    how = {"n_iter": 20, "fit_intercept": True}
+    path, whole = (sp.run(each, y, loss, sp.Lasso(0.3), **how) for each in (LocalDesign(X, CUTS), X))
+    assert_same_path(path, whole)
+    for test_loss in (None, "zero_one"):
+        found, expected = (
+            sp.estimate_risk(each, test_loss, rng=1, **EXACT) for each in (path, whole)
+        )
+        assert_same_risk(found, expected)
+
+
 @pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()])
 def test_blocks_with_other_penalties(loss, penalty):

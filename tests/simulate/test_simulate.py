@@ -38,6 +38,16 @@ def test_samples_have_the_moments_asked_for(design):
     np.testing.assert_array_equal(model.sample(5, rng=3).X, model.sample(5, rng=3).X)
 
 
+#: Test losses of responses that are numbers.
+REGRESSION = [name for name, kind in CRITERIA.items() if not kind.margin]
+
+
+@pytest.mark.parametrize("test_loss", ["zero_one", "log", sp.Hinge()], ids=str)
+def test_linear_models_have_no_labels(test_loss):
+    with pytest.raises(ValueError, match="is for labels, and the responses of a linear model are"):
+        paper_model(4, "normal").risk(np.zeros(4), test_loss)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("design", ["gaussian", "uniform", "t4"])
 def test_exact_risks_are_those_of_monte_carlo(noise, design):
