@@ -39,7 +39,9 @@ def test_zero_above_and_not_below(loss, make, intercept):
     above = sp.run(X, y, loss, make(1.02 * lam), n_iter=1500, fit_intercept=intercept)
     below = sp.run(X, y, loss, make(0.98 * lam), n_iter=1500, fit_intercept=intercept)
     assert (above.coef[-1] == 0).all()
-    assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
+    # the best constant for the hinge loss is at the kink of all rows of a class: smaller ones do, too
+    if not (intercept and loss == sp.Hinge()):
+        assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
 
 
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber()], ids=repr)
@@ -106,8 +108,12 @@ def test_ridge_grids_go_from_almost_nothing_to_almost_all(loss, intercept):
         )
         for penalty in (sp.Ridge(lams[0]), sp.Ridge(lams[-1]), sp.NoPenalty())
     )
-    assert 0.01 * none < most < 0.11 * none
-    assert 0.95 * none < least < 1.05 * none
+    if loss.margin:  # where classes can be told apart, fits without a penalty never end
+        assert 0.001 * none < most < 0.05 * none
+        assert 0.3 * none < least < none
+    else:
+        assert 0.01 * none < most < 0.11 * none
+        assert 0.95 * none < least < 1.05 * none
 
 
 def test_the_largest_ridge_shrinks_every_direction_tenfold():

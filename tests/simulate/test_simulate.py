@@ -274,7 +274,7 @@ def test_shapes_and_centering():
         (lambda: paper_model(5).sample(0), "n must be at least 1"),
         (lambda: paper_model(5).risk(np.zeros(4)), "4 entries per row"),
         (lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y), "not a callable"),
-        (lambda: paper_model(5).risk(np.zeros(5), "hinge"), "test_loss must be one of"),
+        (lambda: paper_model(5).risk(np.zeros(5), "quadratic"), "test_loss must be one of"),
     ],
 )
 def test_bad_models_are_refused(make, message):
