@@ -39,7 +39,7 @@ def test_zero_above_and_not_below(loss, make, intercept):
     above = sp.run(X, y, loss, make(1.02 * lam), n_iter=1500, fit_intercept=intercept)
     below = sp.run(X, y, loss, make(0.98 * lam), n_iter=1500, fit_intercept=intercept)
     assert (above.coef[-1] == 0).all()
-    # the best constant for the hinge loss is at the kink of all rows of a class: smaller ones do, too
+    # the best constant for the hinge loss is at the kink of all rows of a class: smaller may do
     if not (intercept and loss == sp.Hinge()):
         assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
 

@@ -147,7 +147,9 @@ def test_class_weights_are_those_of_all_blocks(class_weight):
     loss = sp.Logistic(class_weight)
     X, y, _ = draw_for(loss, 60, 12)
     how = {"n_iter": 20, "fit_intercept": True}
-    path, whole = (sp.run(each, y, loss, sp.Lasso(0.3), **how) for each in (LocalDesign(X, CUTS), X))
+    path, whole = (
+        sp.run(each, y, loss, sp.Lasso(0.3), **how) for each in (LocalDesign(X, CUTS), X)
+    )
     assert_same_path(path, whole)
     for test_loss in (None, "zero_one"):
         found, expected = (

@@ -44,7 +44,9 @@ RHO = {
     "epsilon_insensitive": lambda r, eps: np.maximum(np.abs(r) - eps, 0),
     "squared": lambda r: r**2 / 2,
     "hinge": lambda r, low, high, y=1: counted(low, high, y) * np.maximum(y * r, 0),
-    "squared_hinge": lambda r, low, high, y=1: counted(low, high, y) * np.maximum(y * r, 0) ** 2 / 2,
+    "squared_hinge": lambda r, low, high, y=1: (
+        counted(low, high, y) * np.maximum(y * r, 0) ** 2 / 2
+    ),
     "logistic": lambda r, low, high, y=1: counted(low, high, y) * np.logaddexp(0, y * r - 1),
 }
 

@@ -7,7 +7,15 @@ import torch
 from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
 from backends import everywhere, seen, sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, draw_for, handles, responses
+from problems import (
+    ALGORITHM_EXAMPLES,
+    LOSS_EXAMPLES,
+    PENALTY_EXAMPLES,
+    draw,
+    draw_for,
+    handles,
+    responses,
+)
 
 # ------------------------------------------------------------------------------------------------
 # What a path is
@@ -162,7 +170,10 @@ def convex_penalty(penalty, b):
     return penalty.lam * (share * absolute + (1 - share) * square / 2)
 
 
-CURVED = {name: LOSS_EXAMPLES[name] for name in ("square_root", "huber", "squared", "squared_hinge", "logistic")}
+CURVED = {
+    name: LOSS_EXAMPLES[name]
+    for name in ("square_root", "huber", "squared", "squared_hinge", "logistic")
+}
 
 
 @everywhere(every=5)

@@ -102,7 +102,9 @@ def assert_counts_are_copies(X, y, counts, loss, penalty, algorithm=CHAMBOLLE_PO
 def test_counts_are_copies(loss, name, intercept):
     for shape in ((15, 7), (7, 15)):
         penalty = PENALTY_EXAMPLES[name](shape[1])
-        assert_counts_are_copies(*problem(*shape, loss=loss), loss, penalty, fit_intercept=intercept)
+        assert_counts_are_copies(
+            *problem(*shape, loss=loss), loss, penalty, fit_intercept=intercept
+        )
 
 
 @everywhere(every=3)

@@ -169,7 +169,9 @@ def test_units_of_the_target(problem, name, lam, factor, fit_intercept):
     assert_close(other.fitted / factor, path.fitted, reach(X, path))
 
 
-@given(problems(), st.sampled_from(sorted(HOMOGENEOUS | MARGINS)), STRENGTHS, FACTORS, st.booleans())
+@given(
+    problems(), st.sampled_from(sorted(HOMOGENEOUS | MARGINS)), STRENGTHS, FACTORS, st.booleans()
+)
 def test_units_of_the_features(problem, name, lam, factor, fit_intercept):
     loss, penalty, _, with_X = (HOMOGENEOUS | MARGINS)[name]
     X, y = posed(problem, loss)
