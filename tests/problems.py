@@ -32,6 +32,9 @@ for name in sorted(set(PENALTIES) - set(PENALTY_EXAMPLES)):
 for name in sorted(set(LOSSES) - set(LOSS_EXAMPLES)):
     LOSS_EXAMPLES[name] = LOSSES[name]()
 
+#: Losses of responses that are numbers; margin losses have labels.
+REGRESSION_EXAMPLES = {name: loss for name, loss in LOSS_EXAMPLES.items() if not loss.margin}
+
 ALGORITHM_EXAMPLES = {
     "chambolle-pock": sp.ChambollePock(),
     "chambolle-pock-theta": sp.ChambollePock(0.3, 0.3, theta=0.5),
@@ -54,6 +57,21 @@ def draw(n, p, seed=0, noise_scale=1.0):
     model = sp.simulate.paper_model(p, sp.simulate.Noise("t2", noise_scale))
     X, y = model.sample(n, rng)
     return X, y, model
+
+
+def responses(loss, y):
+    """Responses that the loss can have: y, or labels of two unequal classes for a margin loss."""
+    if not loss.margin:
+        return y
+    ranks = np.argsort(np.argsort(y, axis=-1), axis=-1)
+    n = y.shape[-1]
+    return np.where(ranks >= n - max(2, 2 * n // 5), 1.0, -1.0).astype(y.dtype)
+
+
+def draw_for(loss, n, p, seed=0, noise_scale=1.0):
+    """A problem that the loss can have; see `draw` and `responses`."""
+    X, y, model = draw(n, p, seed, noise_scale)
+    return X, responses(loss, y), model
 
 
 class Products(sp.design.Design):

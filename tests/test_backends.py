@@ -13,12 +13,21 @@ import torch
 
 import steinpath as sp
 from backends import OTHERS
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, Products, draw, handles
+from problems import (
+    ALGORITHM_EXAMPLES,
+    LOSS_EXAMPLES,
+    PENALTY_EXAMPLES,
+    Products,
+    draw,
+    draw_for,
+    handles,
+)
 from steinpath.design._reading import as_design
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import prepare
 from steinpath.risk._methods import METHODS
 
+LAD = sp.LAD()
 EVERY_BACKEND = pytest.mark.parametrize("backend", OTHERS, ids=str)
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
@@ -27,9 +36,9 @@ RISK = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
 AUDIT = ("difference", "stderr", "slope", "correlation", "share", "repair", "error", "differences")
 
 
-def both(backend, compute, n=40, p=9, seed=0):
+def both(backend, compute, n=40, p=9, seed=0, loss=LAD):
     """What ``compute(X, y, precision)`` finds on a backend, and on NumPy in double precision."""
-    X, y, _ = draw(n, p, seed)
+    X, y, _ = draw_for(loss, n, p, seed)
     ours = compute(backend.asarray(X), backend.asarray(y), backend.precision)
     return ours, compute(X, y, "float64")
 
@@ -68,7 +77,9 @@ PROBLEMS = [
 @pytest.mark.parametrize(("loss", "penalty", "algorithm", "fit_intercept"), PROBLEMS)
 def test_paths(backend, loss, penalty, algorithm, fit_intercept):
     found, expected = both(
-        backend, lambda X, y, _: sp.run(X, y, loss, penalty(9), algorithm, 12, fit_intercept)
+        backend,
+        lambda X, y, _: sp.run(X, y, loss, penalty(9), algorithm, 12, fit_intercept),
+        loss=loss,
     )
     assert_same(backend, found, expected, PATH)
 
@@ -90,6 +101,7 @@ def test_weighted_paths(backend, loss, fit_intercept):
                 fit_intercept=fit_intercept,
                 sample_weight=weights if isinstance(X, np.ndarray) else given,
             ),
+            loss=loss,
         )
         assert_same(backend, found, expected, PATH)
 
@@ -196,7 +208,7 @@ def test_estimates(backend, loss, penalty, algorithm, fit_intercept):
         options = {"covariance": covariance, "rng": 1, "precision": precision}
         return [sp.estimate_risk(path, method=method, **options) for method in methods]
 
-    for found, expected in zip(*both(backend, estimates), strict=True):
+    for found, expected in zip(*both(backend, estimates, loss=loss), strict=True):
         assert_same_risk(backend, found, expected)
 
 
@@ -254,13 +266,15 @@ def test_windows_of_few_active_rows_and_columns(backend, known):
 @pytest.mark.parametrize("test_loss", [*sp.problem._scoring.CRITERIA, "own"])
 def test_test_losses(backend, test_loss):
     criterion = (lambda y, z: (y - z) ** 2) if test_loss == "own" else test_loss
+    margin = getattr(sp.problem._scoring.CRITERIA.get(test_loss), "margin", False)
+    loss = sp.Logistic() if margin else sp.Huber()
 
     def estimate(X, y, precision):
-        path = sp.run(X, y, sp.Huber(), sp.Lasso(0.3), n_iter=12)
+        path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=12, fit_intercept=margin)
         options = {"method": "exact", "audit": 10, "rng": 0, "precision": precision}
         return sp.estimate_risk(path, criterion, **options)
 
-    assert_same_risk(backend, *both(backend, estimate))
+    assert_same_risk(backend, *both(backend, estimate, loss=loss))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -294,6 +308,7 @@ def test_lam_max(backend, loss, fit_intercept):
         found, expected = both(
             backend,
             lambda X, y, _, penalty=penalty: sp.lam_max(X, y, loss, penalty, fit_intercept),
+            loss=loss,
         )
         assert found == pytest.approx(expected, rel=backend.tol)
 
@@ -431,7 +446,7 @@ def assert_few_per_window(copies, compute):
 
 @pytest.mark.parametrize(("loss", "penalty", "algorithm", "fit_intercept"), PROBLEMS[::2])
 def test_runs_stay_on_the_device(loss, penalty, algorithm, fit_intercept, copies):
-    X, y = (torch.asarray(a) for a in draw(40, 9)[:2])
+    X, y = (torch.asarray(a) for a in draw_for(loss, 40, 9)[:2])
     penalty = penalty(9)
     assert_few_per_window(
         copies, lambda n_iter: sp.run(X, y, loss, penalty, algorithm, n_iter, fit_intercept)
@@ -446,11 +461,13 @@ def test_runs_stay_on_the_device(loss, penalty, algorithm, fit_intercept, copies
         (sp.SquareRoot(), sp.Lasso(0.3), ("compressed",)),
         (sp.SquareRoot(), sp.Ridge(0.3), ("compressed", "spectral")),
         (sp.Squared(), sp.Ridge(0.3), ("compressed", "spectral")),
+        (sp.Hinge(), sp.Lasso(0.3), ("compressed", "loo", "folds")),
+        (sp.Logistic(), sp.Ridge(0.3), ("compressed",)),
     ],
     ids=repr,
 )
 def test_estimates_stay_on_the_device(loss, penalty, methods, copies):
-    X, y = (torch.asarray(a) for a in draw(40, 9)[:2])
+    X, y = (torch.asarray(a) for a in draw_for(loss, 40, 9)[:2])
     paths = {n: sp.run(X, y, loss, penalty, n_iter=n, fit_intercept=True) for n in (40, 120)}
     for method in methods:
         assert_few_per_window(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
-from problems import LOSS_EXAMPLES, draw
+from problems import LOSS_EXAMPLES, REGRESSION_EXAMPLES, draw, draw_for, responses
 from steinpath.problem import _scoring as scoring
 
 resolve_test_loss = on_backend(scoring.resolve_test_loss)
@@ -34,12 +34,14 @@ PAIRS = {
 @pytest.mark.parametrize(("loss", "make", "intercept"), PAIRS.values(), ids=PAIRS)
 def test_zero_above_and_not_below(loss, make, intercept):
     X, y, _ = draw(41, P)
-    y = y + 0.5
+    y = responses(loss, y + 0.5)
     lam = sp.lam_max(X, y, loss, make(1.0), intercept)
     above = sp.run(X, y, loss, make(1.02 * lam), n_iter=1500, fit_intercept=intercept)
     below = sp.run(X, y, loss, make(0.98 * lam), n_iter=1500, fit_intercept=intercept)
     assert (above.coef[-1] == 0).all()
-    assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
+    # the best constant for the hinge loss is at the kink of all rows of a class: smaller may do
+    if not (intercept and loss == sp.Hinge()):
+        assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
 
 
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber()], ids=repr)
@@ -86,7 +88,7 @@ def grid(X, y, loss, penalty, count=4, **how):
 @pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 def test_grids_fall_in_equal_ratios_from_the_null_model(loss, make, intercept):
     for n, smallest, how in ((41, 1e-3, {}), (7, 1e-2, {}), (41, 0.2, {"lam_ratio": 0.2})):
-        X, y, _ = draw(n, P)
+        X, y, _ = draw_for(loss, n, P)
         lams = grid(X, y, loss, make, fit_intercept=intercept, **how)
         largest = sp.lam_max(X, y, loss, make(1.0), intercept)
         np.testing.assert_allclose(lams, largest * smallest ** (np.arange(4) / 3), rtol=1e-12)
@@ -96,7 +98,7 @@ def test_grids_fall_in_equal_ratios_from_the_null_model(loss, make, intercept):
 @pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 def test_ridge_grids_go_from_almost_nothing_to_almost_all(loss, intercept):
     X, y, _ = draw(60, 12)
-    X, y = X + np.linspace(-1, 1, 12), y + 2
+    X, y = X + np.linspace(-1, 1, 12), responses(loss, y + 2)
     lams = grid(X, y, loss, sp.Ridge, fit_intercept=intercept)
     np.testing.assert_allclose(lams / lams[0], 1e-4 ** (np.arange(4) / 3))
     centred = X - intercept * X.mean(axis=0)
@@ -106,8 +108,12 @@ def test_ridge_grids_go_from_almost_nothing_to_almost_all(loss, intercept):
         )
         for penalty in (sp.Ridge(lams[0]), sp.Ridge(lams[-1]), sp.NoPenalty())
     )
-    assert 0.01 * none < most < 0.11 * none
-    assert 0.95 * none < least < 1.05 * none
+    if loss.margin:  # where classes can be told apart, fits without a penalty never end
+        assert 0.001 * none < most < 0.05 * none
+        assert 0.3 * none < least < none
+    else:
+        assert 0.01 * none < most < 0.11 * none
+        assert 0.95 * none < least < 1.05 * none
 
 
 def test_the_largest_ridge_shrinks_every_direction_tenfold():
@@ -130,7 +136,7 @@ def test_ridge_grids_know_units(loss):
 
 
 @everywhere(every=5)
-@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("loss", REGRESSION_EXAMPLES.values(), ids=REGRESSION_EXAMPLES)
 @pytest.mark.parametrize("constant", [0.0, 3.0, 0.1])
 def test_constant_responses(loss, constant):
     X, _, _ = draw(30, P)
@@ -500,7 +506,7 @@ def test_comparing_what_is_not_there():
         ({"row_scale": "auto", "audit": 0}, ValueError, "row_scale='auto' lets the audit choose"),
         ({"audit": 1}, ValueError, "audit must be two rows at least"),
         ({"audit": "loo"}, ValueError, "audit must be a number of rows, or 'folds'"),
-        ({"test_loss": "hinge"}, ValueError, "test_loss must be one of"),
+        ({"test_loss": "quadratic"}, ValueError, "test_loss must be one of"),
         ({"test_loss": lambda y, z: 1.0}, ValueError, "one number per observation"),
         ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False"),
         ({"rng": "seed"}, TypeError, "rng must be None"),

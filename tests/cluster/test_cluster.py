@@ -13,7 +13,7 @@ import pytest
 from scipy.sparse import csr_array, random, save_npz
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, draw_for
 from steinpath._support.validation import warn
 from steinpath.cluster import DistributedDesign, DistributedPath
 from steinpath.cluster import _conversation as conversations
@@ -131,7 +131,7 @@ EXACT = {"method": "compressed", "precision": "float64"}
 @pytest.mark.parametrize(("n", "p"), [(60, 12), (36, 50)])
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES)
 def test_blocks_find_what_the_whole_finds(loss, n, p, fit_intercept):
-    X, y, model = draw(n, p)
+    X, y, model = draw_for(LOSS_EXAMPLES[loss], n, p)
     args = LOSS_EXAMPLES[loss], sp.Lasso(0.3)
     path = sp.run(LocalDesign(X, CUTS), y, *args, n_iter=40, fit_intercept=fit_intercept)
     whole = sp.run(X, y, *args, n_iter=40, fit_intercept=fit_intercept)
@@ -139,6 +139,22 @@ def test_blocks_find_what_the_whole_finds(loss, n, p, fit_intercept):
     for options in ({}, {"row_scale": "norm"}, {"covariance": model.covariance}):
         found, expected = (sp.estimate_risk(each, rng=1, **EXACT, **options)
                            for each in (path, whole))  # fmt: skip
+        assert_same_risk(found, expected)
+
+
+@pytest.mark.parametrize("class_weight", [{-1: 1.0, 1: 5.0}, "balanced"], ids=str)
+def test_class_weights_are_those_of_all_blocks(class_weight):
+    loss = sp.Logistic(class_weight)
+    X, y, _ = draw_for(loss, 60, 12)
+    how = {"n_iter": 20, "fit_intercept": True}
+    path, whole = (
+        sp.run(each, y, loss, sp.Lasso(0.3), **how) for each in (LocalDesign(X, CUTS), X)
+    )
+    assert_same_path(path, whole)
+    for test_loss in (None, "zero_one"):
+        found, expected = (
+            sp.estimate_risk(each, test_loss, rng=1, **EXACT) for each in (path, whole)
+        )
         assert_same_risk(found, expected)
 
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, responses
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes, needs_blocks
 from steinpath.design._reading import as_design
@@ -451,6 +451,7 @@ def test_small_maps_cut_short(tmp_path, name):
 @INTERCEPT
 def test_paths(in_blocks, loss, shape, intercept):
     X, y = problem(*shape)
+    y = responses(loss, y)
     for name in ("lasso", "ridge", "mcp", "group_lasso"):
         penalty = PENALTY_EXAMPLES[name](shape[1])
         found, expected = (
@@ -478,6 +479,7 @@ def test_paths_of_types(in_blocks, dtype, order, intercept):
 
 def both(in_blocks, loss, penalty, intercept=True, shape=(40, 12), n_iter=12):
     X, y = problem(*shape)
+    y = responses(loss, y)
     return [
         sp.run(data, y, loss, penalty, n_iter=n_iter, fit_intercept=intercept)
         for data in (in_blocks(X), X)

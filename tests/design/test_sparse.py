@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, responses
 from steinpath.design._dense import DenseDesign
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import InterceptDesign, ScaledDesign
@@ -79,6 +79,7 @@ def test_every_kind_of_matrix(kind, dtype, intercept):
 @INTERCEPT
 def test_every_loss_and_penalty(loss, intercept):
     X, y = problem()
+    y = responses(loss, y)
     for penalty in PENALTY_EXAMPLES.values():
         how = {"n_iter": 20, "fit_intercept": intercept}
         found, expected = (
@@ -261,6 +262,7 @@ def test_early_stopping():
 @INTERCEPT
 def test_largest_penalties(loss, intercept):
     X, y = problem()
+    y = responses(loss, y)
     names = ["lasso", "elastic_net", "group_lasso", "scad", "ridge"]
     for name in [*names, "lasso-weighted"] if loss == sp.LAD() else names:
         penalty = PENALTY_EXAMPLES[name](12)

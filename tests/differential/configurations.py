@@ -20,6 +20,9 @@ LOSSES = {
     "huber": lambda rng: {"delta": 10 ** rng.uniform(-1, 1)},
     "epsilon_insensitive": lambda rng: {"eps": rng.choice([0.0, rng.uniform(0, 1)])},
     "squared": lambda rng: {},
+    "hinge": lambda rng: _class_weights(rng),
+    "squared_hinge": lambda rng: _class_weights(rng),
+    "logistic": lambda rng: _class_weights(rng),
 }
 LOSS_CLASSES = {
     "lad": sp.LAD,
@@ -28,7 +31,11 @@ LOSS_CLASSES = {
     "huber": sp.Huber,
     "epsilon_insensitive": sp.EpsilonInsensitive,
     "squared": sp.Squared,
+    "hinge": lambda low, high: sp.Hinge({-1: low, 1: high}),
+    "squared_hinge": lambda low, high: sp.SquaredHinge({-1: low, 1: high}),
+    "logistic": lambda low, high: sp.Logistic({-1: low, 1: high}),
 }
+SMOOTH = ("huber", "squared", "squared_hinge", "logistic")
 PENALTIES = {
     "lasso": lambda rng: {},
     "ridge": lambda rng: {},
@@ -55,6 +62,12 @@ RECURSIONS = {
     sp.ProximalGradient: reference.proximal_gradient,
     sp.FISTA: reference.fista,
 }
+
+
+def _class_weights(rng):
+    """Of the classes -1 and 1; at most one, for step sizes that do not know them."""
+    low, high = rng.choice([1.0, rng.uniform(0.2, 1)], 2)
+    return {"low": low, "high": high}
 
 
 def _memmap(X, folder):
@@ -119,14 +132,17 @@ def draw(seed):
     container = str(rng.choice([*CONTAINERS]))
     # a list has no precision of its own
     dtype = np.float64 if container == "list" else dtype
+    X, y = _data(rng, n, p, dtype)
+    loss = _loss(rng)
     problem = Reference(
-        *_data(rng, n, p, dtype),
-        loss=(loss := _loss(rng)),
+        X,
+        labels(y) if loss.name in reference.MARGIN else y,
+        loss=loss,
         penalty=_penalty(rng, p),
         weights=_weights(rng, n).astype(dtype).astype(float),
         fit_intercept=bool(rng.random() < 0.5),
     )
-    algorithm = _algorithm(rng, problem, smooth=loss.name in ("huber", "squared"))
+    algorithm = _algorithm(rng, problem, smooth=loss.name in SMOOTH)
     return Configuration(problem, container, dtype, algorithm, n_iter=int(rng.integers(1, 60)))
 
 
@@ -141,6 +157,12 @@ def _data(rng, n, p, dtype):
     y = X @ (rng.standard_normal(p) * (rng.random(p) < 0.3)) + noise + rng.choice([0.0, 3.0])
     y = y * 10.0 ** rng.integers(-2, 3)
     return X.astype(dtype).astype(float), y.astype(dtype).astype(float)
+
+
+def labels(y):
+    """Labels of two classes, the smaller one of two rows at least."""
+    most = len(y) - max(2, len(y) // 3)
+    return np.where(np.argsort(np.argsort(y)) >= most, 1.0, -1.0)
 
 
 def _loss(rng):

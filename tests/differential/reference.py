@@ -17,6 +17,24 @@ def soft(z, threshold):
     return np.sign(z) * np.maximum(np.abs(z) - threshold, 0)
 
 
+def counted(low, high, y):
+    """How much rows of the classes -1 and 1 count."""
+    return np.where(y > 0, high, low)
+
+
+def logistic_prox(z, s):
+    """The solution x of x + s / (1 + exp(1 - x)) = z, by bisection."""
+    low, high = z - s, z + 0 * s
+    for _ in range(200):
+        x = (low + high) / 2
+        above = x + s / (1 + np.exp(np.minimum(1 - x, 700))) > z
+        low, high = np.where(above, low, x), np.where(above, x, high)
+    return (low + high) / 2
+
+
+#: Losses of labels y times residuals.
+MARGIN = ("hinge", "squared_hinge", "logistic")
+
 RHO = {
     "lad": lambda r: np.abs(r),
     "quantile": lambda r, q: np.where(r > 0, q * r, (q - 1) * r),
@@ -25,6 +43,11 @@ RHO = {
     ),
     "epsilon_insensitive": lambda r, eps: np.maximum(np.abs(r) - eps, 0),
     "squared": lambda r: r**2 / 2,
+    "hinge": lambda r, low, high, y=1: counted(low, high, y) * np.maximum(y * r, 0),
+    "squared_hinge": lambda r, low, high, y=1: (
+        counted(low, high, y) * np.maximum(y * r, 0) ** 2 / 2
+    ),
+    "logistic": lambda r, low, high, y=1: counted(low, high, y) * np.logaddexp(0, y * r - 1),
 }
 
 RHO_PROX = {
@@ -39,10 +62,24 @@ RHO_PROX = {
         np.abs(z) <= eps, z, np.sign(z) * np.maximum(np.abs(z) - s, eps)
     ),
     "squared": lambda z, s: z / (1 + s),
+    "hinge": lambda z, s, low, high, y=1: (
+        y * np.where(y * z > 0, np.maximum(y * z - s * counted(low, high, y), 0), y * z)
+    ),
+    "squared_hinge": lambda z, s, low, high, y=1: (
+        y * np.where(y * z > 0, y * z / (1 + s * counted(low, high, y)), y * z)
+    ),
+    "logistic": lambda z, s, low, high, y=1: y * logistic_prox(y * z, s * counted(low, high, y)),
 }
 
 #: Derivatives, of losses that have one.
-RHO_SLOPE = {"huber": lambda r, delta: np.clip(r, -delta, delta), "squared": lambda r: r}
+RHO_SLOPE = {
+    "huber": lambda r, delta: np.clip(r, -delta, delta),
+    "squared": lambda r: r,
+    "squared_hinge": lambda r, low, high, y: counted(low, high, y) * y * np.maximum(y * r, 0),
+    "logistic": lambda r, low, high, y: (
+        counted(low, high, y) * y / (1 + np.exp(np.minimum(1 - y * r, 700)))
+    ),
+}
 
 #: Penalties of one coefficient, by its own lam.
 COST = {
@@ -165,11 +202,16 @@ class Reference:
             X = np.column_stack([X - self.means, np.full(len(self.y), self.intercept_entry)])
         return self.roots[:, None] * X
 
+    @property
+    def parameters(self):
+        """Those of the loss, and the labels of its rows."""
+        return self.loss.parameters | ({"y": self.y} if self.loss.name in MARGIN else {})
+
     def loss_value(self, r):
         """Loss of residuals, rows counting unequally."""
         if self.loss.name == "square_root":
             return np.linalg.norm(self.roots * r)
-        return self.roots**2 @ RHO[self.loss.name](r, **self.loss.parameters) / np.sqrt(self.n)
+        return self.roots**2 @ RHO[self.loss.name](r, **self.parameters) / np.sqrt(self.n)
 
     def objective(self, b, intercept):
         r = self.y - self.X @ b - intercept
@@ -180,13 +222,11 @@ class Reference:
         if self.loss.name == "square_root":
             size = np.linalg.norm(r)
             return (1 - step / size) * r if size > step else 0 * r
-        own = RHO_PROX[self.loss.name](
-            r / self.roots, step / np.sqrt(self.n), **self.loss.parameters
-        )
+        own = RHO_PROX[self.loss.name](r / self.roots, step / np.sqrt(self.n), **self.parameters)
         return self.roots * own
 
     def loss_gradient(self, r):
-        own = RHO_SLOPE[self.loss.name](r / self.roots, **self.loss.parameters)
+        own = RHO_SLOPE[self.loss.name](r / self.roots, **self.parameters)
         return self.roots * own / np.sqrt(self.n)
 
     def prox(self, z, step):

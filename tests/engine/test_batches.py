@@ -7,7 +7,7 @@ import torch
 from scipy import sparse
 
 import steinpath as sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, handles
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, handles, responses
 from steinpath.design._dense import StackedDesign
 from steinpath.design._reading import as_design
 from steinpath.design._transformed import WeightedDesign
@@ -16,6 +16,7 @@ from steinpath.risk._options import RiskOptions
 
 MEMBERS, N, P = 4, 30, 12
 ALGORITHM = sp.ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
+LAD = sp.LAD()
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 BACKENDS = {"numpy": np.asarray, "torch": torch.asarray, "strict": array_api_strict.asarray}
 BACKEND = pytest.mark.parametrize("asarray", BACKENDS.values(), ids=BACKENDS)
@@ -28,11 +29,11 @@ def _no_gram(monkeypatch):
     monkeypatch.setattr(gram_pays, lambda batch, n_probes: False)
 
 
-def data(n=N, p=P, members=MEMBERS, seed=0):
+def data(n=N, p=P, members=MEMBERS, seed=0, loss=LAD):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((members, n, p)) + 0.3 * rng.standard_normal((members, 1, p))
     y = X[:, :, 0] + rng.standard_t(2, (members, n)) + 3
-    return X, y
+    return X, responses(loss, y)
 
 
 def both(first, second):
@@ -63,7 +64,7 @@ def assert_members(batch, risks, alone, seeds, **options):
 @pytest.mark.parametrize("name", PENALTY_EXAMPLES)
 @INTERCEPT
 def test_replications(loss, name, intercept):
-    X, y = data()
+    X, y = data(loss=loss)
     penalty, seeds = PENALTY_EXAMPLES[name](P), range(MEMBERS)
     batch = sp.run_batch(X, y, loss, penalty, ALGORITHM, 15, intercept)
     alone = [sp.run(*each, loss, penalty, ALGORITHM, 15, intercept) for each in both(X, y)]
@@ -82,7 +83,7 @@ def test_replications(loss, name, intercept):
     ],
 )
 def test_algorithms(loss, algorithm):
-    X, y = data()
+    X, y = data(loss=loss)
     batch = sp.run_batch(X, y, loss, sp.Lasso(0.3), algorithm, 15)
     alone = [sp.run(*each, loss, sp.Lasso(0.3), batch[0].algorithm, 15) for each in both(X, y)]
     options = {"precision": "float64", "row_scale": "norm"}

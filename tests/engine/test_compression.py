@@ -7,7 +7,7 @@ import pytest
 
 from backends import everywhere, on_backend, sp
 from formal import vector_maps
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, draw_for, handles
 from steinpath.engine import _basis as basis
 from steinpath.engine import _compression as compression
 from steinpath.engine import _shortcuts as shortcuts
@@ -116,7 +116,7 @@ PAIRS = [
 def test_a_full_basis_reproduces_hutchinson(loss, penalty, algorithm, shape):
     """Whatever the probes, on either side; with an intercept, sizes of rows, a covariance."""
     n, p = shape
-    X, y, model = draw(n, p)
+    X, y, model = draw_for(loss, n, p)
     rng = np.random.default_rng(1)
     for fit_intercept in (False, True):
         path = sp.run(X, y, loss, penalty(p), algorithm, 10, fit_intercept)
@@ -265,14 +265,17 @@ def test_nothing_is_active(penalty, fit_intercept):
         ("square_root", "linearized-admm"),
         ("huber", "chambolle-pock-relaxed"),
         ("huber", "fista"),
+        ("hinge", "halpern"),
+        ("logistic", "proximal-gradient"),
     ],
 )
 def test_windows_change_nothing(loss, algorithm, penalty):
-    X, y, _ = draw(40, 20)
+    loss = LOSS_EXAMPLES[loss]
+    X, y, _ = draw_for(loss, 40, 20)
     path = sp.run(
         X,
         y,
-        LOSS_EXAMPLES[loss],
+        loss,
         PENALTY_EXAMPLES[penalty](20),
         ALGORITHM_EXAMPLES[algorithm],
         n_iter=50,
@@ -292,7 +295,7 @@ def test_windows_change_nothing(loss, algorithm, penalty):
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 def test_tangents_have_the_precision_of_their_design(loss, penalty):
     """Nothing on the way makes double precision of single, which would cost twice the time."""
-    X, y, _ = draw(24, 9)
+    X, y, _ = draw_for(loss, 24, 9)
     path = sp.run(X, y, loss, PENALTY_EXAMPLES[penalty](9), n_iter=7)
     probes, found = signs(np.random.default_rng(0), 9, 3), {}
     for dtype in (np.float32, np.float64):

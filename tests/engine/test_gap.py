@@ -15,7 +15,8 @@ from sklearn.linear_model import ElasticNet, Lasso
 import steinpath as sp
 from backends import everywhere
 from backends import sp as seen_sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles, ridge_hat
+from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, draw, handles, ridge_hat
+from problems import REGRESSION_EXAMPLES as LOSS_EXAMPLES
 from steinpath.engine import _gap
 
 SMOOTH = ("huber", "squared", "square_root")

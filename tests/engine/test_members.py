@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, draw, handles
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, draw, handles, responses
 from steinpath.engine import _data
 from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
@@ -53,14 +53,17 @@ INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "i
 LOSSES = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 
 
-def problem(n=14):
+LAD = sp.LAD()
+
+
+def problem(n=14, loss=LAD):
     X, y, _ = draw(n, P)
-    return X + np.linspace(-1, 1, P), y + 2.0
+    return X + np.linspace(-1, 1, P), responses(loss, y + 2.0)
 
 
 def started(penalties, loss, algorithm=CHAMBOLLE_POCK, data=None, **how):
     """A batch of one member for each penalty, on the same data."""
-    X, y = problem() if data is None else data
+    X, y = problem(loss=loss) if data is None else data
     data = prepare(X, y, loss, how.get("fit_intercept", False), how.get("sample_weight"))
     first, *others = penalties
     return start(data, first.beside(others), algorithm, len(penalties))
@@ -97,7 +100,7 @@ def test_paths_are_those_of_separate_runs(loss, name, intercept):
     assert len(paths) == len(penalties)
     for path, penalty in zip(paths, penalties, strict=True):
         algorithm = sp.ChambollePock() if name in ALIKE else path.algorithm
-        assert_same(path, sp.run(*problem(), loss, penalty, algorithm, 15, **how))
+        assert_same(path, sp.run(*problem(loss=loss), loss, penalty, algorithm, 15, **how))
     coefs = [path.coef[-1].tobytes() for path in paths]
     assert len(set(coefs)) == (1 if name == "none" else len(paths))
 
@@ -111,7 +114,7 @@ def test_with_every_algorithm(algorithm, name):
             how = {"fit_intercept": True, "sample_weight": weights}
             paths = together(GRIDS[name], loss, algorithm, 10, **how)
             for path, penalty in zip(paths, GRIDS[name], strict=True):
-                assert_same(path, sp.run(*problem(), loss, penalty, algorithm, 10, **how))
+                assert_same(path, sp.run(*problem(loss=loss), loss, penalty, algorithm, 10, **how))
 
 
 @everywhere(every=7)
@@ -241,12 +244,14 @@ def test_folds_of_all_are_folds_of_each(name, intercept):
         (sp.LAD(), sp.ChambollePock(), resolve_test_loss("absolute")),
         (sp.SquareRoot(), sp.LinearizedADMM(), lambda y, z: (y - z) ** 2),
         (sp.Squared(), sp.FISTA(), resolve_test_loss("huber")),
+        (sp.SquaredHinge(), sp.ChambollePock(), resolve_test_loss("log")),
+        (sp.Logistic(), sp.FISTA(), resolve_test_loss("log")),
     ):
         paths = together(GRIDS[name], loss, algorithm, 8, fit_intercept=intercept)
         found = in_folds(paths, criterion)
         assert len(found) == len(GRIDS[name])
         for path, each in zip(paths, found, strict=True):
-            alone = sp.run(*problem(), loss, path.penalty, path.algorithm, 8, intercept)
+            alone = sp.run(*problem(loss=loss), loss, path.penalty, path.algorithm, 8, intercept)
             (one,) = in_folds(batch_of(alone), criterion)
             np.testing.assert_allclose(each.predictions, one.predictions, atol=1e-11)
             np.testing.assert_allclose(each.optimism, one.optimism, atol=1e-11)
@@ -291,16 +296,14 @@ def assert_same_risk(found, expected, rtol=1e-8):
 
 @everywhere
 @INTERCEPT
-@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Logistic()], ids=repr)
 @pytest.mark.parametrize("shape", [(60, 12), (20, 30)], ids=["tall", "wide"])
 def test_risks_of_many_lam_are_those_of_each_path(loss, intercept, shape):
     """With the probes that each would have alone, however these are found."""
     X, y, _ = draw(*shape)
-    X, lams = X + 0.5, np.array([0.8, 0.05, 0.3, 0.0])
-    batch = sp.run_batch(X, y + 2, loss, sp.Lasso(lams), n_iter=40, fit_intercept=intercept)
-    alone = [
-        sp.run(X, y + 2, loss, sp.Lasso(lam), batch[0].algorithm, 40, intercept) for lam in lams
-    ]
+    X, y, lams = X + 0.5, responses(loss, y + 2), np.array([0.8, 0.05, 0.3, 0.0])
+    batch = sp.run_batch(X, y, loss, sp.Lasso(lams), n_iter=40, fit_intercept=intercept)
+    alone = [sp.run(X, y, loss, sp.Lasso(lam), batch[0].algorithm, 40, intercept) for lam in lams]
     for path, expected in zip(batch, alone, strict=True):
         assert_same(path, expected, atol=1e-11)
     how = {"precision": "float64", "row_scale": "norm"}
@@ -316,10 +319,11 @@ def test_risks_of_many_lam_are_those_of_each_path(loss, intercept, shape):
 
 @everywhere
 @INTERCEPT
-@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Hinge()], ids=repr)
 def test_risks_of_many_responses_are_those_of_each_path(loss, intercept):
     X, y, _ = draw(60, 12)
     Y, lams = y + np.arange(4)[:, None] * X[:, :4].T, np.array([0.3, 0.05, 0.8, 0.3])
+    Y = responses(loss, Y)
     batch = sp.run_batch(X, Y, loss, sp.Lasso(lams), n_iter=40, fit_intercept=intercept)
     found = sp.estimate_risk_batch(batch, rng=SEEDS, precision="float64")
     for k, (risk, path) in enumerate(zip(found, batch, strict=True)):

@@ -7,7 +7,15 @@ import torch
 from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
 from backends import everywhere, seen, sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from problems import (
+    ALGORITHM_EXAMPLES,
+    LOSS_EXAMPLES,
+    PENALTY_EXAMPLES,
+    draw,
+    draw_for,
+    handles,
+    responses,
+)
 
 # ------------------------------------------------------------------------------------------------
 # What a path is
@@ -141,6 +149,10 @@ def convex_loss(loss, r, n):
         "huber": lambda: cp.sum(cp.huber(r, loss.delta)) / 2,
         "epsilon_insensitive": lambda: cp.sum(cp.pos(cp.abs(r) - loss.eps)),
         "squared": lambda: cp.sum_squares(r) / 2,
+        # of labels times residuals
+        "hinge": lambda: cp.sum(cp.pos(r)),
+        "squared_hinge": lambda: cp.sum_squares(cp.pos(r)) / 2,
+        "logistic": lambda: cp.sum(cp.logistic(r - 1)),
     }
     return cp.norm(r, 2) if loss.name == "square_root" else rho[loss.name]() / np.sqrt(n)
 
@@ -158,7 +170,10 @@ def convex_penalty(penalty, b):
     return penalty.lam * (share * absolute + (1 - share) * square / 2)
 
 
-CURVED = {name: LOSS_EXAMPLES[name] for name in ("square_root", "huber", "squared")}
+CURVED = {
+    name: LOSS_EXAMPLES[name]
+    for name in ("square_root", "huber", "squared", "squared_hinge", "logistic")
+}
 
 
 @everywhere(every=5)
@@ -166,15 +181,17 @@ CURVED = {name: LOSS_EXAMPLES[name] for name in ("square_root", "huber", "square
 @pytest.mark.parametrize("name", CONVEX)
 def test_solutions_are_fixed_points(loss, name):
     """The saddle point found by an interior-point solver stays where it is, for every pair."""
-    loss = seen(loss)
     n, p = 40, 9
-    X, y, _ = draw(n, p)
-    penalty = seen(PENALTY_EXAMPLES[name](p))
+    X, y, _ = draw_for(loss, n, p)
+    signs = y if loss.margin else np.ones(n)
+    loss, penalty = seen(loss), seen(PENALTY_EXAMPLES[name](p))
     b, r = cp.Variable(p), cp.Variable(n)
     tie = r + X @ b == y
-    problem = cp.Problem(cp.Minimize(convex_loss(loss, r, n) + convex_penalty(penalty, b)), [tie])
+    h = convex_loss(loss, cp.multiply(signs, r), n)
+    problem = cp.Problem(cp.Minimize(h + convex_penalty(penalty, b)), [tie])
     best = problem.solve(solver=cp.CLARABEL)
-    np.testing.assert_allclose(loss.value(r.value) + penalty.value(b.value), best, rtol=1e-7)
+    found = loss.value(signs * r.value) + penalty.value(b.value)
+    np.testing.assert_allclose(found, best, rtol=1e-7)
     v = (y - X @ b.value) / np.sqrt(n)
     for algorithm, scale in ((sp.ChambollePock(), 1.0), (sp.LinearizedADMM(), np.sqrt(n))):
         maps = sp.run(X, y, loss, penalty, algorithm, n_iter=1).maps
@@ -192,10 +209,11 @@ def test_limit_has_the_least_objective(loss, name, intercept):
     """Against an interior-point solver, for losses whose iterates converge quickly."""
     n, p = 40, 9
     X, y, _ = draw(n, p)
-    X, y = X + np.linspace(-1, 1, p), y + 3
+    X, y = X + np.linspace(-1, 1, p), responses(loss, y + 3)
     penalty = PENALTY_EXAMPLES[name](p)
+    signs = y if loss.margin else np.ones(n)
     b, c = cp.Variable(p), cp.Variable()
-    r = y - X @ b - (c if intercept else 0)
+    r = cp.multiply(signs, y - X @ b - (c if intercept else 0))
     problem = cp.Problem(cp.Minimize(convex_loss(loss, r, n) + convex_penalty(penalty, b)))
     best = problem.solve(solver=cp.CLARABEL)
     path = sp.run(X, y, loss, penalty, n_iter=1500, fit_intercept=intercept)
@@ -204,13 +222,13 @@ def test_limit_has_the_least_objective(loss, name, intercept):
     predicted = X @ path.coef[-1] + path.intercept[-1]
     np.testing.assert_allclose(path.fitted[-1], predicted, atol=1e-10)
     np.testing.assert_allclose(
-        loss.value(y - predicted) + penalty.value(path.coef[-1]), ours, rtol=1e-12
+        loss.value(signs * (y - predicted)) + penalty.value(path.coef[-1]), ours, rtol=1e-12
     )
 
 
 @pytest.mark.parametrize("loss", CURVED.values(), ids=CURVED)
 def test_algorithms_agree_in_the_limit(loss):
-    X, y, _ = draw(40, 9)
+    X, y, _ = draw_for(loss, 40, 9)
     values = {
         name: sp.run(X, y, loss, sp.Lasso(0.4), algorithm, n_iter=1500).objective[-1]
         for name, algorithm in ALGORITHM_EXAMPLES.items()

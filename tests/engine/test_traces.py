@@ -5,7 +5,7 @@ import pytest
 
 from backends import everywhere, on_backend, sp
 from formal import formal_matrices, jacobian_blocks, vector_maps
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, draw_for, handles
 from steinpath.design import _dense, _transformed
 from steinpath.engine import _tangents as tangents
 from steinpath.engine import _traces as corrections
@@ -78,7 +78,7 @@ def assert_formal(path, X, covariance, width=corrections.WIDTH, **windows):
 @everywhere(every=7)
 @pytest.mark.parametrize(("loss", "make_penalty", "algorithm"), CASES)
 def test_formal_definition(loss, make_penalty, algorithm):
-    X, y, _ = draw(N, P)
+    X, y, _ = draw_for(loss, N, P)
     path = sp.run(X, y, loss, make_penalty(P), algorithm, n_iter=ITERATIONS)
     W, K, A = assert_formal(path, X, covariance_of(P))
     assert not np.triu(W).any()
@@ -168,7 +168,7 @@ def test_residuals_of_a_users_recursion_are_computed_once(monkeypatch):
 @pytest.mark.parametrize("penalty", ["lasso", "scad", "group_lasso"])
 def test_two_copy_identity(loss, penalty):
     """Derivatives of whole runs by finite differences, X in v and X in eta told apart."""
-    X, y, model = draw(8, 5, seed=1)
+    X, y, model = draw_for(loss, 8, 5, seed=1)
     penalty = PENALTY_EXAMPLES[penalty](5)
     algorithm = sp.ChambollePock(0.5, 0.4, 0.5)
     path = sp.run(X, y, loss, penalty, algorithm, n_iter=4)
@@ -277,8 +277,8 @@ def test_isotropic_reduction():
 
 @everywhere
 def test_linearized_admm_is_chambolle_pock_with_scaled_duals():
-    X, y, _ = draw(N, P)
     for loss in LOSS_EXAMPLES.values():
+        X, y, _ = draw_for(loss, N, P)
         admm = sp.run(X, y, loss, sp.SCAD(0.3), sp.LinearizedADMM(1.2, 0.1), n_iter=6)
         same = sp.ChambollePock(1.2 / np.sqrt(N), 0.1 * np.sqrt(N))
         cp = sp.run(X, y, loss, sp.SCAD(0.3), same, n_iter=6)

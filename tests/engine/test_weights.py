@@ -10,11 +10,12 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
 from backends import everywhere, seen, sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
+from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles, responses
 from steinpath.problem._penalties import Penalty
 
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 LOSSES = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+LAD = sp.LAD()
 CHAMBOLLE_POCK = sp.ChambollePock()
 FRACTIONS = np.random.default_rng(1).uniform(0.1, 3, 40)
 
@@ -28,7 +29,17 @@ RHO = {
     ),
     "epsilon_insensitive": lambda r, loss: np.maximum(np.abs(r) - loss.eps, 0),
     "squared": lambda r, loss: r**2 / 2,
+    # of labels times residuals
+    "hinge": lambda r, loss: np.maximum(r, 0),
+    "squared_hinge": lambda r, loss: np.maximum(r, 0) ** 2 / 2,
+    "logistic": lambda r, loss: np.logaddexp(0, r - 1),
 }
+
+
+def rho(loss, y, fitted):
+    """Loss of each observation."""
+    r = y - fitted
+    return RHO[loss.name](y * r if loss.margin else r, loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +66,10 @@ class Times(Penalty):
         return self.penalty.max_step / self.factor
 
 
-def problem(n, p, seed=0):
+def problem(n, p, seed=0, loss=LAD):
     X, y, _ = draw(n, p, seed)
     counts = np.random.default_rng(seed).integers(1, 5, n)
-    return X + np.linspace(-1, 1, p), y + 2.0, counts
+    return X + np.linspace(-1, 1, p), responses(loss, y + 2.0), counts
 
 
 # ------------------------------------------------------------------------------------------------
@@ -91,7 +102,9 @@ def assert_counts_are_copies(X, y, counts, loss, penalty, algorithm=CHAMBOLLE_PO
 def test_counts_are_copies(loss, name, intercept):
     for shape in ((15, 7), (7, 15)):
         penalty = PENALTY_EXAMPLES[name](shape[1])
-        assert_counts_are_copies(*problem(*shape), loss, penalty, fit_intercept=intercept)
+        assert_counts_are_copies(
+            *problem(*shape, loss=loss), loss, penalty, fit_intercept=intercept
+        )
 
 
 @everywhere(every=3)
@@ -101,9 +114,8 @@ def test_counts_are_copies(loss, name, intercept):
 def test_with_every_algorithm(name, intercept):
     algorithm = ALGORITHM_EXAMPLES[name]
     for loss in filter(lambda loss: handles(algorithm, loss), LOSS_EXAMPLES.values()):
-        assert_counts_are_copies(
-            *problem(15, 7), loss, PENALTY_EXAMPLES["lasso"](7), algorithm, fit_intercept=intercept
-        )
+        data, penalty = problem(15, 7, loss=loss), PENALTY_EXAMPLES["lasso"](7)
+        assert_counts_are_copies(*data, loss, penalty, algorithm, fit_intercept=intercept)
 
 
 @everywhere
@@ -127,8 +139,9 @@ def test_intercepts_start_where_those_of_copies_do(loss, dtype):
     """Also where the minimum is not unique, which happens often with counts."""
     rng = np.random.default_rng(0)
     for _ in range(60):
-        n = int(rng.integers(3, 12))
+        n = int(rng.integers(4 if loss.margin else 3, 12))
         y, counts = rng.standard_normal(n).astype(dtype), rng.integers(1, 4, n)
+        y = responses(loss, y)
         start = [
             sp.run(np.ones((len(y), 1), dtype), y, loss, sp.Lasso(1.0), n_iter=1, **how)
             for y, how in (
@@ -144,10 +157,12 @@ def test_intercepts_start_where_those_of_copies_do(loss, dtype):
 @LOSSES
 def test_intercepts_start_at_the_least_weighted_loss(loss):
     rng = np.random.default_rng(0)
-    y, weights = rng.standard_normal(40), FRACTIONS / FRACTIONS.mean()
+    y, weights = responses(loss, rng.standard_normal(40)), FRACTIONS / FRACTIONS.mean()
+    if loss == sp.Hinge():  # which tells no more than the class of most rows
+        weights = weights * np.where(y > 0, 2.0, 1.0)
 
     def total(constants):
-        return weights @ RHO[loss.name](y[:, None] - constants, loss)
+        return weights @ rho(loss, y[:, None], constants)
 
     loss = seen(loss)
     start = loss.location(y, weights)
@@ -165,7 +180,7 @@ def test_intercepts_start_at_the_least_weighted_loss(loss):
 @LOSSES
 @INTERCEPT
 def test_only_proportions_matter(loss, intercept):
-    X, y, _ = problem(40, 6)
+    X, y, _ = problem(40, 6, loss=loss)
     paths = [
         sp.run(X, y, loss, sp.Lasso(0.3), n_iter=20, fit_intercept=intercept, sample_weight=weights)
         for weights in (FRACTIONS, 7.3 * FRACTIONS, 1e-9 * FRACTIONS, 1e9 * FRACTIONS)
@@ -180,7 +195,7 @@ def test_only_proportions_matter(loss, intercept):
 @LOSSES
 @INTERCEPT
 def test_equal_weights_are_none(loss, intercept):
-    X, y, _ = problem(40, 6)
+    X, y, _ = problem(40, 6, loss=loss)
     how = {"n_iter": 20, "fit_intercept": intercept}
     weighted = sp.run(X, y, loss, sp.Lasso(0.3), **how, sample_weight=np.full(40, 0.3))
     plain = sp.run(X, y, loss, sp.Lasso(0.3), **how)
@@ -197,12 +212,12 @@ def test_equal_weights_are_none(loss, intercept):
 @LOSSES
 @INTERCEPT
 def test_objective_is_the_weighted_one(loss, intercept):
-    X, y, _ = problem(40, 6)
+    X, y, _ = problem(40, 6, loss=loss)
     path = sp.run(
         X, y, loss, sp.Lasso(0.3), n_iter=10, fit_intercept=intercept, sample_weight=FRACTIONS
     )
-    r = y - path.coef @ X.T - path.intercept[:, None]
-    total = RHO[loss.name](r, loss) @ (FRACTIONS / FRACTIONS.mean())
+    fitted = path.coef @ X.T + path.intercept[:, None]
+    total = rho(loss, y, fitted) @ (FRACTIONS / FRACTIONS.mean())
     total = np.sqrt(total) if loss.name == "square_root" else total / np.sqrt(40)
     expected = total + 0.3 * np.abs(path.coef).sum(axis=1)
     np.testing.assert_allclose(path.objective, expected, rtol=1e-12)
@@ -215,6 +230,9 @@ def convex(loss, r, weights, n):
         "huber": lambda: cp.huber(r, loss.delta) / 2,
         "epsilon_insensitive": lambda: cp.pos(cp.abs(r) - loss.eps),
         "squared": lambda: cp.square(r) / 2,
+        "hinge": lambda: cp.pos(r),
+        "squared_hinge": lambda: cp.square(cp.pos(r)) / 2,
+        "logistic": lambda: cp.logistic(r - 1),
     }
     if loss.name == "square_root":
         return cp.norm(cp.multiply(np.sqrt(weights), r))
@@ -226,13 +244,14 @@ def convex(loss, r, weights, n):
 def test_limit_has_the_least_weighted_loss(loss, intercept):
     """Against an interior-point solver; some curvature makes linear programs converge, too."""
     n, p = 40, 6
-    X, y, _ = problem(n, p)
+    X, y, _ = problem(n, p, loss=loss)
     b, c = cp.Variable(p), cp.Variable()
     r = y - X @ b - (c if intercept else 0)
+    r = cp.multiply(y, r) if loss.margin else r
     term = 0.3 * cp.norm1(b) + 0.15 * cp.sum_squares(b)
     objective = convex(loss, r, FRACTIONS / FRACTIONS.mean(), n) + term
     best = cp.Problem(cp.Minimize(objective)).solve(cp.CLARABEL)
-    kinks = loss.name in ("lad", "quantile", "epsilon_insensitive")
+    kinks = loss.name in ("lad", "quantile", "epsilon_insensitive", "hinge")
     how = {"n_iter": 1500 if kinks else 400, "fit_intercept": intercept}
     path = sp.run(X, y, loss, sp.ElasticNet(0.6), **how, sample_weight=FRACTIONS)
     assert path.objective[-1] == pytest.approx(best, rel=1e-5 if kinks else 1e-7)
@@ -286,7 +305,7 @@ def test_limit_is_that_of_quantile_regressor(intercept):
 
 @LOSSES
 def test_sparse_columns_and_lists(loss):
-    X, y, counts = problem(15, 7)
+    X, y, counts = problem(15, 7, loss=loss)
     how = {"n_iter": 15, "fit_intercept": True}
     expected = sp.run(X, y, loss, sp.Lasso(0.3), **how, sample_weight=counts)
     path = sp.run(sparse.csc_array(X), y, loss, sp.Lasso(0.3), **how, sample_weight=counts.tolist())

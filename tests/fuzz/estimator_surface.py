@@ -2,9 +2,10 @@
 
 import functools
 import inspect
+from dataclasses import replace
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 
 import inputs
@@ -52,7 +53,11 @@ PARAMETERS = {
     "warm_start": lambda rng, p: chance(rng, 0.5),
     "random_state": lambda rng, p: one_of(rng, (None, 0, np.random.RandomState(0))),
     "loss": lambda rng, p: one_of(
-        rng, ("lad", "huber", "square_root", "quantile", "squared", inputs.loss(rng))
+        rng,
+        (
+            *("lad", "huber", "square_root", "quantile", "squared"),
+            *("logistic", "hinge", "squared_hinge", inputs.loss(rng)),
+        ),
     ),
     "penalty": lambda rng, p: one_of(
         rng,
@@ -65,6 +70,7 @@ PARAMETERS = {
             functools.partial(sp.ElasticNet, l1_ratio=number(rng, 0.0, 1.0)),
         ),
     ),
+    "class_weight": lambda rng, p: inputs.class_weight(rng),
     "q": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
     "delta": lambda rng, p: number(rng, 0.0, 3.0, bad=0.0),
     "l1_ratio": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
@@ -75,7 +81,7 @@ def estimators(case):
     """An estimator with random parameters predicts what its coefficients say, or is refused."""
     rng = case.rng
     kind = one_of(rng, ESTIMATORS)
-    data = inputs.problem(rng, wild=0.3)
+    data = _data(rng, kind, wild=0.3)
     few = {"n_iter": one_of(rng, ITERATIONS), "n_alphas": 2}
     model = kind(**few, random_state=one_of(rng, (0, 0, None)))
     case.note(estimator=kind.__name__, **few)
@@ -91,7 +97,7 @@ def estimators(case):
         if refused:
             return refused
         if chance(rng, 0.5):
-            data = inputs.problem(rng, wild=0.5)
+            data = _data(rng, kind, wild=0.5)
         outcome = _fit(case, model, data)
     if isinstance(outcome, Refusal):
         return outcome
@@ -100,8 +106,21 @@ def estimators(case):
     predicted = judged(lambda: model.predict(other.X))
     if not isinstance(predicted, Refusal):
         check(inputs.is_numeric(other.X), "predicts from what is no array of numbers")
-        check_finite("predictions of other data", to_numpy(predicted))
+        if not is_classifier(model):
+            check_finite("predictions of other data", to_numpy(predicted))
     return outcome
+
+
+def _data(rng, kind, wild):
+    """Features and a target; for classifiers mostly labels of some kind."""
+    data = inputs.problem(rng, wild=wild)
+    if data.plain_y is None or not issubclass(kind, ClassifierMixin) or chance(rng, 0.1):
+        return data
+    names = np.array(
+        one_of(rng, ((-1, 1), (0, 1), (False, True), ("no", "yes"), ("a", "b", "c"), (2.0, 5.0)))
+    )
+    codes = np.argsort(np.argsort(data.plain_y)) * len(names) // len(data.plain_y)
+    return replace(data, y=names[codes])
 
 
 def _change(case, model, data):
@@ -138,9 +157,12 @@ def _fit(case, model, data):
         names = sorted(name for name in before | after if not _same(name, before, after))
         check(not names, f"refused ({outcome.message:.80}), but {names} changed")
         return outcome
-    for name, values in (("X", data.X), ("y", data.y), ("sample_weight", weights)):
+    numbers = {"X": data.X, "y": data.y, "sample_weight": weights}
+    if is_classifier(model):
+        del numbers["y"]
+    for name, values in numbers.items():
         check(inputs.is_numeric(values), f"{name} is no array of numbers, and was not refused")
-    _check_fitted(model, data)
+    (_check_classifier if is_classifier(model) else _check_fitted)(model, data)
     if isinstance(model.random_state, int) and chance(case.rng, 0.3):
         _check_repeated(model, data, weights, groups)
     return outcome
@@ -175,7 +197,8 @@ def _same(name, first, second):
     if (name in first) != (name in second):
         return False
     if isinstance(first[name], np.ndarray):
-        return np.array_equal(first[name], second[name])
+        floats = first[name].dtype.kind == "f"  # NaN stands for rows that were never left out
+        return np.array_equal(first[name], second[name], equal_nan=floats)
     return first[name] is second[name] or first[name] == second[name]
 
 
@@ -218,11 +241,45 @@ def _check_fitted(model, data):
     check(off < precision, f"predictions are not X @ coef_ + intercept_: off by {off:.2g}")
 
 
+def _check_classifier(model, data):
+    """Decisions are those of the coefficients, and classes those of the decisions."""
+    p, n_classes = model.n_features_in_, len(model.classes_)
+    rows = 1 if n_classes == 2 else n_classes
+    check(model.coef_.shape == (rows, p), f"coef_ has shape {model.coef_.shape} for {p} columns")
+    check(model.intercept_.shape == (rows,), f"intercept_ has shape {model.intercept_.shape}")
+    check_finite("coef_", model.coef_)
+    check_finite("intercept_", model.intercept_)
+    predicted = judged(lambda: model.predict(data.X))
+    check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
+    check(np.isin(predicted, model.classes_).all(), "predictions are no classes")
+    decisions = to_numpy(judged(lambda: model.decision_function(data.X)))
+    check_finite("decisions", decisions)
+    best = decisions.argmax(axis=1) if n_classes > 2 else (decisions > 0).astype(int)
+    check(np.array_equal(predicted, model.classes_[best]), "predictions are not the decisions")
+    if hasattr(model, "predict_proba"):
+        shares = judged(lambda: model.predict_proba(data.X))
+        check(np.allclose(shares.sum(axis=1), 1), "probabilities do not add up to one")
+        check(shares.min() >= 0, "probabilities are negative")
+    score = judged(lambda: model.score(data.X, data.y))
+    check(not isinstance(score, Refusal) and 0 <= score <= 1, f"the score is {score}")
+    if data.plain_X is None:
+        return
+    with np.errstate(all="ignore"):
+        coef, intercept = model.coef_.astype(float), model.intercept_.astype(float)
+        linear = data.plain_X @ coef.T + intercept
+        gap = np.abs(decisions.reshape(linear.shape) - linear)
+        scale = np.abs(data.plain_X) @ np.abs(coef.T) + np.abs(intercept)
+        off = np.nanmax(gap / np.maximum(scale, 1e-300))
+    precision = 1e-5 if model.coef_.dtype == np.float32 else 1e-12
+    check(off < precision, f"decisions are not X @ coef_ + intercept_: off by {off:.2g}")
+
+
 def _check_repeated(model, data, weights, groups):
     """A fresh estimator with the same parameters finds the same, whatever was fitted before."""
     again = clone(model)
     other = judged(lambda: again.fit(data.X, data.y, sample_weight=weights, groups=groups))
     check(not isinstance(other, Refusal), f"fitted, but a clone is refused: {other}")
-    for name in ("coef_", "intercept_", "alpha_", "best_iter_"):
+    several = is_classifier(model) and len(model.classes_) > 2
+    for name in ("coef_", "intercept_", *(() if several else ("alpha_", "best_iter_"))):
         found, expected = np.asarray(getattr(model, name)), np.asarray(getattr(other, name))
         check(np.array_equal(found, expected), f"a clone finds another {name}")

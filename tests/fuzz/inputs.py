@@ -160,6 +160,8 @@ def target(rng, X, wild):
     with np.errstate(all="ignore"):
         y = X @ (rng.standard_normal(p) * (rng.random(p) < 0.3))
         noise = one_of(rng, (rng.standard_normal, lambda k: rng.standard_t(2, k)))(n)
+        if chance(rng, 0.15):  # labels, of one class now and then
+            return np.where(noise > one_of(rng, (0.0, -1.0, 1.0, 3.0)), 1.0, -1.0)
         if not chance(rng, wild):
             return y + noise if np.isfinite(y).all() else noise
         match rng.integers(9):
@@ -367,9 +369,19 @@ def loss(rng):
             lambda: sp.Quantile(number(rng, 0.0, 1.0, bad=0.02)),
             lambda: sp.Huber(number(rng, 0.0, 3.0, bad=0.02)),
             lambda: sp.EpsilonInsensitive(number(rng, 0.0, 1.0, bad=0.02)),
+            lambda: one_of(rng, (sp.Hinge, sp.SquaredHinge, sp.Logistic))(class_weight(rng)),
             lambda: one_of(rng, (*WRONG, sp.LAD, sp.Lasso(1.0))) if chance(rng, 0.1) else sp.LAD(),
         ),
     )()
+
+
+def class_weight(rng):
+    """Weights of the classes -1 and 1; more often none."""
+    return mostly(
+        rng,
+        (None, None, "balanced", {-1: 1.0, 1: 3.0}, {1: 1e-3}, {}),
+        ({0: 1.0}, {1: -1.0}, {1: 0.0}, {-1: float("nan")}, "x", 3, [1, 2]),
+    )
 
 
 def penalty(rng, p=3):
@@ -443,7 +455,9 @@ def test_loss(rng):
             "pseudo_huber",
             "quantile",
             "epsilon_insensitive",
+            *("zero_one", "log", "hinge", "squared_hinge", "brier"),
             sp.Quantile(0.3),
+            sp.Logistic(),
             lambda y, prediction: abs(y - prediction),
         ),
         (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import steinpath as sp
 
@@ -15,7 +15,7 @@ SOURCE = Path(sp.__file__).parent
 HERE = Path(__file__).parent
 #: Where scikit-learn refuses what its estimators are given, and its splitters what they are to do.
 SKLEARN = re.compile(
-    r"sklearn/(utils/(validation|_param_validation|_tags)\.py|base\.py|model_selection/_split\.py)"
+    r"sklearn/(utils/(validation|multiclass|_param_validation|_tags)\.py|base\.py|model_selection/_split\.py)"
 )
 REFUSALS = (
     ValueError,
@@ -58,6 +58,7 @@ def judged(call):
         known = Path(warning.filename).is_relative_to(HERE) or (
             SKLEARN.search(warning.filename) and issubclass(warning.category, UserWarning)
         )
+        known = known or issubclass(warning.category, DataConversionWarning)
         if not known:
             raise Finding(
                 f"a warning leaks: {warning.category.__name__}: {warning.message} "

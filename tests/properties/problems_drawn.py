@@ -1,9 +1,11 @@
 """Regression problems as hypothesis draws them: small, and often degenerate."""
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import steinpath as sp
+from problems import responses
 
 #: What is odd about a matrix of features.
 ODDITIES = ("constant", "duplicate", "zero", "copied row", "integers", "rank one", "offset")
@@ -15,6 +17,8 @@ LOSSES = st.one_of(
     st.builds(sp.Quantile, st.floats(0.05, 0.95)),
     st.builds(sp.Huber, st.floats(0.1, 3.0)),
     st.builds(sp.EpsilonInsensitive, st.floats(0.0, 1.0)),
+    st.sampled_from((sp.Hinge(), sp.SquaredHinge(), sp.Logistic())),
+    st.sampled_from((sp.Hinge, sp.Logistic)).map(lambda kind: kind({-1: 1.0, 1: 3.0})),
 )
 STRENGTHS = st.floats(0.01, 3.0)
 CONVEX = st.one_of(
@@ -59,3 +63,10 @@ def problems(draw, *, least=1, most=12, odd=True):
         case "constant":
             y = np.full(n, 2.0)
     return X, y
+
+
+def posed(problem, loss):
+    """X and y for a loss: with labels, two rows of a class at least, for one of margins."""
+    X, y = problem
+    assume(not loss.margin or len(y) >= 4)
+    return X, responses(loss, y)

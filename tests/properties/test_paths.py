@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import steinpath as sp
-from problems_drawn import CONVEX, LOSSES, PENALTIES, STRENGTHS, problems
+from problems_drawn import CONVEX, LOSSES, PENALTIES, STRENGTHS, posed, problems
 
 ITERATIONS = st.integers(1, 25)
 FACTORS = st.sampled_from((1e-8, 1e-3, 0.5, 7.0, 1e3, 1e8))
@@ -32,7 +32,7 @@ def reach(X, path):
 
 @given(problems(), LOSSES, PENALTIES, ITERATIONS, st.booleans())
 def test_paths_are_whole_and_finite(problem, loss, penalty, n_iter, fit_intercept):
-    X, y = problem
+    X, y = posed(problem, loss)
     n, p = X.shape
     before = X.copy(), y.copy()
     path = sp.run(X, y, loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
@@ -48,7 +48,7 @@ def test_paths_are_whole_and_finite(problem, loss, penalty, n_iter, fit_intercep
 
 @given(problems(), LOSSES, PENALTIES, ITERATIONS, st.booleans(), METHODS)
 def test_risks_are_finite(problem, loss, penalty, n_iter, fit_intercept, method):
-    X, y = problem
+    X, y = posed(problem, loss)
     assume(method != "loo" or len(y) > 1)
     path = sp.run(X, y, loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
     risk = sp.estimate_risk(path, method=method)
@@ -71,7 +71,7 @@ LAYOUTS = {
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS, st.sampled_from(sorted(LAYOUTS)))
 def test_layouts_do_not_matter(problem, loss, penalty, n_iter, layout):
-    X, y = problem
+    X, y = posed(problem, loss)
     put = LAYOUTS[layout]
     path = sp.run(X, y, loss, penalty, n_iter=n_iter)
     other = sp.run(put(X), put(y), loss, penalty, n_iter=n_iter)
@@ -80,7 +80,7 @@ def test_layouts_do_not_matter(problem, loss, penalty, n_iter, layout):
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS, st.booleans())
 def test_sparse_is_dense(problem, loss, penalty, n_iter, fit_intercept):
-    X, y = problem
+    X, y = posed(problem, loss)
     X = X * (np.abs(X) > 0.5)
     path, other = (
         sp.run(features, y, loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
@@ -91,7 +91,7 @@ def test_sparse_is_dense(problem, loss, penalty, n_iter, fit_intercept):
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS)
 def test_single_precision_is_close(problem, loss, penalty, n_iter):
-    X, y = (values.astype(np.float32) for values in problem)
+    X, y = (values.astype(np.float32) for values in posed(problem, loss))
     path = sp.run(X, y, loss, penalty, n_iter=n_iter)
     double = sp.run(X.astype(float), y.astype(float), loss, penalty, n_iter=n_iter)
     assert path.coef.dtype == np.float32
@@ -100,7 +100,7 @@ def test_single_precision_is_close(problem, loss, penalty, n_iter):
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS)
 def test_integers_are_numbers(problem, loss, penalty, n_iter):
-    X, y = (np.round(values) for values in problem)
+    X, y = (np.round(values) for values in posed(problem, loss))
     path = sp.run(X, y, loss, penalty, n_iter=n_iter)
     other = sp.run(X.astype(np.int16), y.astype(np.int64), loss, penalty, n_iter=n_iter)
     np.testing.assert_array_equal(other.coef, path.coef)
@@ -108,7 +108,7 @@ def test_integers_are_numbers(problem, loss, penalty, n_iter):
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS, st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(problem, loss, penalty, n_iter, fit_intercept, random):
-    X, y = problem
+    X, y = posed(problem, loss)
     order = random.sample(range(len(y)), len(y))
     path, other = (
         sp.run(X[rows], y[rows], loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
@@ -119,7 +119,7 @@ def test_the_order_of_rows_does_not_matter(problem, loss, penalty, n_iter, fit_i
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS, st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_columns_does_not_matter(problem, loss, penalty, n_iter, centred, random):
-    X, y = problem
+    X, y = posed(problem, loss)
     order = random.sample(range(X.shape[1]), X.shape[1])
     path, other = (
         sp.run(X[:, columns], y, loss, penalty, n_iter=n_iter, fit_intercept=centred)
@@ -132,7 +132,7 @@ def test_the_order_of_columns_does_not_matter(problem, loss, penalty, n_iter, ce
 @given(problems(least=2, odd=False), LOSSES, CONVEX, METHODS, st.randoms(use_true_random=False))
 def test_risks_do_not_depend_on_orders(problem, loss, penalty, method, random):
     # without ties: at a kink, the last bit decides which derivative is taken
-    X, y = problem
+    X, y = posed(problem, loss)
     rows, columns = (random.sample(range(k), k) for k in X.shape)
     values, others = (
         sp.estimate_risk(sp.run(*data, loss, penalty, n_iter=12), method=method).values
@@ -150,6 +150,12 @@ HOMOGENEOUS = {
     "squared-lasso": (sp.Squared(), sp.Lasso, lambda c: c, lambda c: c),
     "squared-ridge": (sp.Squared(), sp.Ridge, lambda c: 1, lambda c: c * c),
 }
+# labels have no units
+MARGINS = {
+    f"{loss.name}-{penalty.name}": (loss, penalty, None, lambda c, k=k: c**k)
+    for loss in (sp.Hinge(), sp.SquaredHinge(), sp.Logistic())
+    for k, penalty in ((1, sp.Lasso), (2, sp.Ridge))
+}
 
 
 @given(problems(), st.sampled_from(sorted(HOMOGENEOUS)), STRENGTHS, FACTORS, st.booleans())
@@ -163,10 +169,12 @@ def test_units_of_the_target(problem, name, lam, factor, fit_intercept):
     assert_close(other.fitted / factor, path.fitted, reach(X, path))
 
 
-@given(problems(), st.sampled_from(sorted(HOMOGENEOUS)), STRENGTHS, FACTORS, st.booleans())
+@given(
+    problems(), st.sampled_from(sorted(HOMOGENEOUS | MARGINS)), STRENGTHS, FACTORS, st.booleans()
+)
 def test_units_of_the_features(problem, name, lam, factor, fit_intercept):
-    X, y = problem
-    loss, penalty, _, with_X = HOMOGENEOUS[name]
+    loss, penalty, _, with_X = (HOMOGENEOUS | MARGINS)[name]
+    X, y = posed(problem, loss)
     path = sp.run(X, y, loss, penalty(lam), n_iter=15, fit_intercept=fit_intercept)
     other = sp.run(
         factor * X, y, loss, penalty(lam * with_X(factor)), n_iter=15, fit_intercept=fit_intercept
@@ -191,9 +199,12 @@ def test_units_of_the_risk(problem, name, lam, factor):
     assert_close(risks[1].values / factor**power, risks[0].values, rtol=1e-6)
 
 
-@given(problems(), STRENGTHS, st.sampled_from((sp.LAD(), sp.SquareRoot(), sp.Huber(1.0))))
+SYMMETRIC = st.sampled_from((sp.LAD(), sp.SquareRoot(), sp.Huber(1.0), sp.Hinge(), sp.Logistic()))
+
+
+@given(problems(), STRENGTHS, SYMMETRIC)
 def test_signs(problem, lam, loss):
-    X, y = problem
+    X, y = posed(problem, loss)
     path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=15)
     for data in ((X, -y), (-X, y)):
         other = sp.run(*data, loss, sp.Lasso(lam), n_iter=15)
@@ -202,7 +213,7 @@ def test_signs(problem, lam, loss):
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS)
 def test_columns_of_zeros_change_nothing(problem, loss, penalty, n_iter):
-    X, y = problem
+    X, y = posed(problem, loss)
     wider = np.column_stack([X, np.zeros(len(y))])
     path = sp.run(X, y, loss, penalty, n_iter=n_iter)
     other = sp.run(wider, y, loss, penalty, n_iter=n_iter)
@@ -212,9 +223,11 @@ def test_columns_of_zeros_change_nothing(problem, loss, penalty, n_iter):
 
 @given(problems(), LOSSES, PENALTIES, st.booleans())
 def test_nothing_to_learn_from(problem, loss, penalty, fit_intercept):
-    X, y = problem
+    X, y = posed(problem, loss)
     blind = sp.run(0 * X, y, loss, penalty, n_iter=5, fit_intercept=fit_intercept)
     assert not blind.coef.any()
+    if loss.margin:  # labels are never silent
+        return
     silent = sp.run(X, 0 * y, loss, penalty, n_iter=5)
     if not isinstance(loss, sp.Quantile):  # whose gradient at 0 is not 0
         assert not silent.coef.any()
@@ -223,7 +236,7 @@ def test_nothing_to_learn_from(problem, loss, penalty, fit_intercept):
 
 @given(problems(), LOSSES, CONVEX, ITERATIONS, ITERATIONS)
 def test_longer_paths_begin_like_shorter_ones(problem, loss, penalty, first, second):
-    X, y = problem
+    X, y = posed(problem, loss)
     short, long = (
         sp.run(X, y, loss, penalty, n_iter=n) for n in (min(first, second), max(first, second))
     )

@@ -21,7 +21,9 @@ from problems import (
     LOSS_EXAMPLES,
     PENALTY_EXAMPLES,
     draw,
+    draw_for,
     handles,
+    responses,
     ridge_hat,
 )
 from steinpath.engine._batch import Batch
@@ -71,7 +73,7 @@ def fits(X, path, rows, total):
         penalty = sp.Lasso(penalty.lam, weights=np.append(np.ones(X.shape[1] - 1), 0.0))
         start = np.median(y[rows])
     X_rows = np.concatenate([X[rows], np.zeros((missing, X.shape[1]))])
-    y_rows = np.concatenate([y[rows] - start, np.zeros(missing)])
+    y_rows = np.concatenate([y[rows] - start, np.full(missing, 1.0 * path.loss.margin)])
     algorithm = safe(path.algorithm, total / len(path.y))
     run = sp.run(X_rows, y_rows, path.loss, penalty, algorithm, path.n_iter)
     return start + run.coef @ X.T
@@ -121,7 +123,7 @@ def averaging():
 @PROBLEMS
 @pytest.mark.parametrize("shape", [(12, 7), (7, 12)], ids=["tall", "wide"])
 def test_leaving_a_row_out_is_a_run_whose_row_is_zero(loss, penalty, algorithm, shape):
-    X, y, _ = draw(*shape)
+    X, y, _ = draw_for(loss, *shape)
     path = sp.run(X, y, loss, penalty(shape[1]), algorithm, n_iter=8)
     found = leave_one_out(path, width=5)  # several batches, the last one incomplete
     np.testing.assert_allclose(found, by_leaving_one_out(X, path), atol=1e-10)
@@ -199,7 +201,7 @@ def plain_losses(y, prediction):
 @SAME_STEPS
 @PROBLEMS
 def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
-    X, y, _ = draw(17, 9)
+    X, y, _ = draw_for(loss, 17, 9)
     path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
     for criterion in (resolve_test_loss(None, loss), plain_losses):
         (found,) = cross_validate(batch_of(path), criterion, folds_of(path, 5, seed=1))
@@ -211,7 +213,7 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
         optimism = criterion(y, path.fitted).mean(axis=1) - error
         np.testing.assert_allclose(path.above_level(found.predictions), predictions, atol=1e-10)
         np.testing.assert_allclose(found.optimism, optimism, atol=1e-10)
-        assert (np.abs(optimism[3:]) > 1e-4).all()
+        assert (np.abs(optimism[3:]) > 1e-5).all()
 
 
 @everywhere
@@ -304,6 +306,7 @@ def of_fewer_rows(path, penalty, kept):
 @INTERCEPT
 def test_folds_equal_refits(loss, penalty, algorithm, fit_intercept):
     X, y = far_from_zero()
+    y = responses(loss, y)
     path = sp.run(X, y, loss, penalty(0.3), algorithm, n_iter=20, fit_intercept=fit_intercept)
     expected = np.full((21, 23), np.nan)
     for train, test in KFold(5).split(X):
@@ -315,7 +318,7 @@ def test_folds_equal_refits(loss, penalty, algorithm, fit_intercept):
         expected[:, left_out] = refit(X, path, ~left_out)[:, left_out]
     risk = sp.estimate_risk(path, "absolute", method="folds", rng=3)
     np.testing.assert_allclose(risk.corrected, expected, atol=1e-9)
-    assert not np.allclose(risk.corrected, path.fitted, atol=0.1)
+    assert not np.allclose(risk.corrected, path.fitted, atol=0.03)
 
 
 @everywhere(every=9)
@@ -324,6 +327,7 @@ def test_folds_equal_refits(loss, penalty, algorithm, fit_intercept):
 @INTERCEPT
 def test_leaving_one_out_equals_refits(loss, penalty, algorithm, fit_intercept):
     X, y = far_from_zero()
+    y = responses(loss, y)
     path = sp.run(X, y, loss, penalty(0.3), algorithm, n_iter=20, fit_intercept=fit_intercept)
     same = of_fewer_rows(path, penalty, 22)
     rows = np.arange(23)
@@ -333,7 +337,7 @@ def test_leaving_one_out_equals_refits(loss, penalty, algorithm, fit_intercept):
     risk = sp.estimate_risk(path, "absolute", method="loo")
     np.testing.assert_allclose(risk.corrected, expected, atol=1e-9)
     np.testing.assert_allclose(risk.values, losses, atol=1e-9)
-    assert not np.allclose(risk.corrected, path.fitted, atol=0.1)
+    assert not np.allclose(risk.corrected, path.fitted, atol=0.03)
 
 
 @everywhere
@@ -529,7 +533,7 @@ def validated(X, path, splits, criterion, burman=False, groups=None):
 @PROBLEMS
 @pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
 def test_validation_is_by_runs_on_the_training_rows(loss, penalty, algorithm, burman):
-    X, y, _ = draw(N, 9)
+    X, y, _ = draw_for(loss, N, 9)
     path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
     splitter = SPLITTERS["KFold-shuffled"]
     found = sp.cross_validate_path(path, splitter, burman=burman)
@@ -609,7 +613,7 @@ def test_a_number_of_folds():
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 def test_leaving_every_row_out_is_a_method_of_estimate_risk(loss, fit_intercept):
-    X, y, _ = draw(N, 9)
+    X, y, _ = draw_for(loss, N, 9)
     path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=8, fit_intercept=fit_intercept)
     for test_loss in (None, "pseudo_huber", plain_losses):
         found = sp.leave_one_out_path(path, test_loss)
@@ -715,7 +719,7 @@ def test_other_arguments_that_are_refused():
         with pytest.raises(TypeError, match="path must be a Path"):
             validate(X)
         with pytest.raises(ValueError, match="test_loss must be one of"):
-            validate(path, test_loss="hinge")
+            validate(path, test_loss="quadratic")
         with pytest.raises(ValueError, match="test_loss must return one number per observation"):
             validate(path, test_loss=lambda y, z: 1.0)
         with pytest.raises(ValueError, match="NaN or infinite"):

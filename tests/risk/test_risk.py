@@ -213,7 +213,7 @@ def test_named_losses():
         "epsilon_insensitive": np.maximum(np.abs(r) - 0.1, 0),
         "quantile": np.abs(r) / 2,
     }
-    assert set(expected) == set(CRITERIA)
+    assert set(expected) == {name for name, kind in CRITERIA.items() if not kind.margin}
     for name, values in expected.items():
         np.testing.assert_allclose(resolve_test_loss(name)(y, zero), values, atol=1e-14)
 
@@ -245,7 +245,8 @@ def test_callables():
         ({"test_loss": lambda y, z: 1.0}, "one number per observation"),
         ({"test_loss": lambda y, z: (y - z)[:-1]}, "one number per observation"),
         ({"test_loss": lambda y, z: y * np.nan}, "NaN or infinite"),
-        ({"test_loss": "hinge"}, "test_loss must be one of 'absolute'"),
+        ({"test_loss": "hinge"}, "test_loss='hinge' needs labels y of -1 and 1"),
+        ({"test_loss": "quadratic"}, "test_loss must be one of 'absolute'"),
         ({"test_loss": 3}, "test_loss must be a name"),
         ({"test_loss": sp.Huber}, "test_loss is the class Huber"),
         ({"centered": "no"}, "centered must be True or False"),

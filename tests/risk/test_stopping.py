@@ -264,7 +264,7 @@ def test_other_things_are_no_rules():
 def test_bad_options_of_the_estimate_are_refused():
     X, y = overfitting()
     for how, message in (
-        ({"test_loss": "hinge"}, "test_loss must be one of"),
+        ({"test_loss": "quadratic"}, "test_loss must be one of"),
         ({"method": "spectral"}, "needs the square-root or squared loss"),
         ({"covariance": np.eye(3)}, "X has 40 columns"),
     ):

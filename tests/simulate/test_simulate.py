@@ -38,6 +38,16 @@ def test_samples_have_the_moments_asked_for(design):
     np.testing.assert_array_equal(model.sample(5, rng=3).X, model.sample(5, rng=3).X)
 
 
+#: Test losses of responses that are numbers.
+REGRESSION = [name for name, kind in CRITERIA.items() if not kind.margin]
+
+
+@pytest.mark.parametrize("test_loss", ["zero_one", "log", sp.Hinge()], ids=str)
+def test_linear_models_have_no_labels(test_loss):
+    with pytest.raises(ValueError, match="is for labels, and the responses of a linear model are"):
+        paper_model(4, "normal").risk(np.zeros(4), test_loss)
+
+
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("design", ["gaussian", "uniform", "t4"])
 def test_exact_risks_are_those_of_monte_carlo(noise, design):
@@ -53,7 +63,7 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
         coef, intercept = coef[:2], intercept[:2]  # does not matter, and the integrals take seconds
     X, y = model.sample(draws, rng)
     predictions = X @ coef.T + intercept
-    for test_loss in (*CRITERIA, sp.Quantile(0.85), sp.Huber(0.4)):
+    for test_loss in (*REGRESSION, sp.Quantile(0.85), sp.Huber(0.4)):
         exact = model.risk(coef, test_loss, intercept)
         if noise == "t2" and test_loss == "squared":
             assert np.isinf(exact).all()
@@ -215,7 +225,7 @@ def test_student_designs_mix_gaussian_ones(noise):
     log = np.arange(-25, 5, 0.05)  # of χ²/2, a gamma variable
     weight = 0.05 * np.exp(df / 2 * log - np.exp(log)) / math.gamma(df / 2)
     size = np.sqrt((df - 2) / (2 * np.exp(log)))
-    for test_loss in (name for name in CRITERIA if name != "squared"):
+    for test_loss in (name for name in REGRESSION if name != "squared"):
         expected = weight @ given.risk(size[:, None] * coef, test_loss, 0.3)
         assert truth.risk(coef, test_loss, 0.3) == pytest.approx(expected, rel=1e-7)
 
@@ -264,7 +274,7 @@ def test_shapes_and_centering():
         (lambda: paper_model(5).sample(0), "n must be at least 1"),
         (lambda: paper_model(5).risk(np.zeros(4)), "4 entries per row"),
         (lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y), "not a callable"),
-        (lambda: paper_model(5).risk(np.zeros(5), "hinge"), "test_loss must be one of"),
+        (lambda: paper_model(5).risk(np.zeros(5), "quadratic"), "test_loss must be one of"),
     ],
 )
 def test_bad_models_are_refused(make, message):

@@ -23,7 +23,7 @@ from steinpath.engine._data import RunData
 from steinpath.engine._path import Path, RemotePath
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
-from steinpath.problem._scoring import about_level
+from steinpath.problem._scoring import MarginCriterion, about_level
 from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._methods import Compressed
 from steinpath.risk._options import RiskOptions
@@ -153,6 +153,9 @@ class DistributedPath(RemotePath):
                 f"row_scale must be None or 'norm' for rows on a cluster; got {row_scale!r:.60}"
             )
         criterion = options.criterion(self.loss)
+        about = about_level(criterion, self.y, self.level)
+        if isinstance(criterion, MarginCriterion):  # weights depend on the labels of all blocks
+            criterion = about
         generator = check_rng(rng)
         settled = options.but(test_loss=criterion, method="compressed")
         found = self._ask(_estimate, settled, generator)
@@ -163,7 +166,7 @@ class DistributedPath(RemotePath):
         return Risk(
             **facts,
             audit=None,
-            criterion=about_level(criterion, self.y, self.level),
+            criterion=about,
             predictions=Compressed(self, corrections),
             interactions=None,
         )

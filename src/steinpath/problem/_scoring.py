@@ -194,12 +194,12 @@ class MarginCriterion(Criterion):
     ----------
     class_weight : pair of float, optional
         How much rows of the classes -1 and 1 count.
-    level : float, default=0.0
-        What was subtracted from labels and predictions alike.
+    level : float, optional
+        What was subtracted from labels and predictions alike; nothing by default.
     """
 
     class_weight: tuple[float, float] | None = None
-    level: float = 0.0
+    level: float | None = None
 
     margin = True
 
@@ -218,7 +218,12 @@ class MarginCriterion(Criterion):
         return self.label + weighted
 
     def about(self, y: Array, level: float) -> MarginCriterion:
-        """Return the same for labels and predictions less a level, with weights of mean 1."""
+        """Return the same for labels and predictions less a level, with weights of mean 1.
+
+        Once that is done it stays: the labels may be those of a block of the rows.
+        """
+        if self.level is not None:
+            return self
         labels = check_labels(y, f"test_loss={self.name!r}", fewest=1)
         if self.class_weight is None:
             return replace(self, level=level)

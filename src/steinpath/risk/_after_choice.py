@@ -298,9 +298,10 @@ def _candidates(risks: Sequence[Risk], best: tuple[int, int], choosing: Choosing
     lowest[best[0]] = -math.inf  # which is among them, whatever the rule
     order = np.argsort(lowest, kind="stable")
     if choosing.rule == "one_se":  # neighbours of the choice as well as those of the minimum
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a penalty of zero
             scale = np.log(choosing.lams)
-        nearest = np.argsort(np.abs(np.nan_to_num(scale - scale[best[0]])), kind="stable")
+            distance = np.abs(np.nan_to_num(scale - scale[best[0]]))
+        nearest = np.argsort(distance, kind="stable")
         both = np.stack([nearest, order], axis=1).ravel()
         order = both[np.sort(np.unique(both, return_index=True)[1])]
     return order

@@ -361,6 +361,11 @@ class LinearModel:
         criterion = resolve_test_loss(test_loss)
         if not isinstance(criterion, Criterion):
             raise TypeError("exact risks need a named test loss or a Loss, not a callable")
+        if criterion.margin:
+            raise ValueError(
+                f"test_loss={criterion.name!r} is for labels, and the responses of a linear model "
+                "are numbers"
+            )
         values = to_numpy(read_array("coef", coef))
         single = values.ndim == 1
         values = check_array("coef", np.atleast_2d(values), ndim=2)
