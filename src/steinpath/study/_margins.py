@@ -134,6 +134,7 @@ def _draw(table: Table) -> Figure:
                 ax.errorbar(mean, place + shift, xerr=2 * error, label=label, **style)
         covers.axvspan(NOMINAL - chance, min(1.0, NOMINAL + chance), color=GREY, alpha=0.15, lw=0)
         rms.set_xlim(left=0)
+        covers.set_xlim(max(0.0, covers.get_xlim()[0]), 1.03)
         rms.set_title(f"{TITLES[risk]}, distance", fontsize="small")
         rms.set_xlabel("root mean square", fontsize="small")
         covers.set_title(f"{TITLES[risk]}, ± 2 s.e. cover", fontsize="small")
