@@ -19,7 +19,16 @@ from steinpath.engine._null_model import lam_max
 from steinpath.engine._path import Path
 from steinpath.engine._run import run, run_batch
 from steinpath.engine._traces import correction_matrices
-from steinpath.estimators._estimators import (
+from steinpath.estimators._classifiers import (
+    HingeLasso,
+    HingeRidge,
+    LogisticElasticNet,
+    LogisticLasso,
+    LogisticRidge,
+    PathClassifier,
+)
+from steinpath.estimators._quantiles import QuantileLasso, QuantileRidge
+from steinpath.estimators._regressors import (
     HuberLasso,
     HuberRidge,
     LADElasticNet,
@@ -29,7 +38,6 @@ from steinpath.estimators._estimators import (
     SqrtLasso,
     SqrtRidge,
 )
-from steinpath.estimators._quantiles import QuantileLasso, QuantileRidge
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.problem._margins import Hinge, Logistic, SquaredHinge
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
@@ -66,6 +74,8 @@ __all__ = [
     "GroupLasso",
     "HalpernPDHG",
     "Hinge",
+    "HingeLasso",
+    "HingeRidge",
     "Huber",
     "HuberLasso",
     "HuberRidge",
@@ -75,9 +85,13 @@ __all__ = [
     "Lasso",
     "LinearizedADMM",
     "Logistic",
+    "LogisticElasticNet",
+    "LogisticLasso",
+    "LogisticRidge",
     "Model",
     "NoPenalty",
     "Path",
+    "PathClassifier",
     "PathRegressor",
     "ProximalGradient",
     "Quantile",

@@ -61,12 +61,15 @@ class Progress:
         if self._root is None or not self._anyone_listens or known == self._n_iter:
             return None
 
+        estimator = self._facts["estimator"]
+
         def model(b: Array) -> dict[str, Any]:
             intercept = 0.0
             if isinstance(data.design, InterceptDesign):
                 intercept = float(data.design.intercepts(b.T)[0] + data.level[0])
             coef = b[: len(rows.scale), 0] / rows.scale
-            return self._known | {"coef_": coef, "intercept_": intercept - rows.shift(coef)}
+            own: dict[str, Any] = estimator._model(coef, intercept - rows.shift(coef))
+            return self._known | own
 
         def after(t: int, b: Array) -> bool:
             if self._open is None:

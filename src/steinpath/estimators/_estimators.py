@@ -10,16 +10,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from steinpath._support.arrays import to_numpy
 from steinpath._support.equality import same, snapshot
 from steinpath._support.validation import (
-    check_array,
     check_choice,
     check_count,
     check_flag,
@@ -52,8 +50,8 @@ from steinpath.problem._grid import (
     check_lam_values,
     make_penalty,
 )
-from steinpath.problem._losses import LAD, LOSSES, Huber, Loss, SquareRoot
-from steinpath.problem._penalties import PENALTIES, ElasticNet, Lasso, NoPenalty, Ridge
+from steinpath.problem._losses import LOSSES, Loss
+from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
@@ -73,7 +71,7 @@ class _Warm(NamedTuple):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What all estimators have in common; see `PathRegressor` for the parameters."""
 
     alpha: Any = "auto"
@@ -176,8 +174,8 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
-        self.coef_, self.intercept_ = path.coef[t] / rows.scale, float(path.intercept[t])
-        self.intercept_ -= rows.shift(self.coef_)
+        coef = path.coef[t] / rows.scale
+        self.__dict__ |= self._model(coef, float(path.intercept[t]) - rows.shift(coef))
         if self.select == "last" and (problem := _not_converged(path, self.tol)):
             warn(
                 f"{problem} (tol={self.tol:g}): raise n_iter, or use select='risk', which needs "
@@ -186,48 +184,15 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
             )
         return progress
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
-        """Return intervals that cover the responses of rows with a given probability.
+    def _model(self, coef: np.ndarray, intercept: float) -> dict[str, Any]:
+        """Return a model as attributes of the fitted estimator."""
+        return {"coef_": coef, "intercept_": intercept}
 
-        By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ where the risk was
-        estimated by leave-one-out: from models that were fitted without some of the rows, and their
-        residuals there. If new rows are exchangeable with those of the fit, the coverage is at
-        least ``2 * level - 1``, less a term of the order of ``1 / sqrt(n)``; in practice it is
-        close to `level`: see `steinpath.Tuning.predict_interval`. If the fit had `groups`, the
-        intervals are for rows of new groups.
+    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
+        """Keep what is known of rows that were left out."""
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        level : float, default=0.9
-            The probability, between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-            Lower and upper ends.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "intervals_"):
-            raise ValueError(
-                "this fit has no prediction intervals, since no risk was estimated (method=None, "
-                "or rows that count unequally): fit with method='auto', without such weights"
-            )
-        return self.intervals_.interval(self._features(X), level)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the responses of rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+    def _linear(self, X: Any) -> np.ndarray:
+        """Return the linear predictions of rows: one for each row of `coef_`, if it has rows."""
         check_is_fitted(self)
         X = self._features(X)
         with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
@@ -246,27 +211,6 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         X = readable("X", X)
         with np.errstate(invalid="ignore"):
             return validate_data(self, X, reset=False, **_accepted(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R² of the predictions.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        y : array-like of shape (n_samples,)
-            The responses.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts.
-
-        Returns
-        -------
-        float
-        """
-        y = readable("y", y)
-        if sample_weight is not None:
-            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
-        return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -333,7 +277,7 @@ class PathEstimator(RegressorMixin, CallbackSupportMixin, BaseEstimator):  # typ
         search = Search(batch, lams, options, seed, self.rule, iterate)
         tuning = search.run(n_iter, watch)
         self._keep_risk(tuning)
-        self.intervals_ = tuning.intervals.rescaled(rows.scale, rows.centre)
+        self._keep_left_out(tuning, rows)
         return search.batch, tuning.best
 
     def _without_risk(
@@ -488,143 +432,27 @@ def _movement(path: Path) -> float:
 
 
 @dataclass(eq=False, repr=False)
-class PathRegressor(PathEstimator):
-    r"""Robust linear regression whose penalty and iterate are chosen by estimated risk.
+class GeneralEstimator(PathEstimator):
+    """An estimator of any loss and penalty, which may be given by name."""
 
-    An algorithm is run for every penalty, all of them side by side, and the out-of-sample risk of
-    every iterate is estimated from the runs themselves; the choice is checked against ten folds,
-    which run side by side, too. What is minimised is
-
-    .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
-
-    and for the square root :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
-    SCAD are what their classes say for ``lam = alpha * √n``; their ``gamma`` and ``a`` are not
-    scaled.
-
-    Parameters
-    ----------
-    loss : str or Loss, default="lad"
-        "lad", "square_root", "quantile", "huber", "epsilon_insensitive", "squared"; or one with
-        parameters, such as ``sp.Quantile(0.9)``. By name, the ``delta`` of Huber is 1.35, and the
-        ``eps`` of the ε-insensitive loss 0.1 robust standard deviations of y (median absolute
-        deviation / 0.6745, see `y_scale_`); in a class, such as ``sp.Huber(20.0)``, they are in
-        units of y.
-    penalty : str or callable, default="lasso"
-        "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``, such as
-        ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
-    alpha : "auto", float or array-like, default="auto"
-        Regularisation strength, or several to choose from; "auto" tries `n_alphas` in equal
-        ratios from the smallest with all coefficients zero down (for ridge, from one that
-        shrinks everything tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
-    n_alphas : int, default=20
-        Number of penalties that "auto" tries.
-    n_iter : int or "auto", default="auto"
-        Number of iterations; "auto" runs as long as the estimated risk still falls, up to a limit
-        that depends on the size of the data. Where no risk is estimated, it runs until `tol`.
-    select : "risk", "last" or int, default="risk"
-        Which iterate to take: that of the smallest estimated risk, the last one, or this one.
-        With several ``alpha``, that with the smallest risk at the iterate.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept.
-    standardize : bool, default=True
-        Divide the columns by their standard deviations before the fit (without an intercept, by
-        their root mean squares), and the coefficients after it.
-    algorithm : ProximalAlgorithm, optional
-        What to run, such as ``sp.ChambollePock()``; by default
-        ``sp.HalpernPDHG(ratio="auto", warmup=10)``.
-    test_loss : None, str, Loss or callable, default=None
-        What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
-        "huber", "pseudo_huber" and "epsilon_insensitive" have the parameter of the fitted loss if
-        it has one, and that of its name otherwise, in robust standard deviations of y.
-    method, row_scale, audit
-        How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
-        ``alpha`` and iterate.
-    cv : int, splitter or iterable, optional
-        How rows are left out: a number of folds, a splitter of scikit-learn such as
-        ``TimeSeriesSplit(5)``, or pairs of arrays of indices; see `steinpath.tune`. Groups of rows
-        are given to `fit`.
-    rule : {"min", "one_se"}, default="min"
-        "one_se" takes the largest penalty whose risk is within one standard error of the minimum;
-        see `steinpath.tune`.
-    tol : float, default=1e-3
-        With ``select="last"``, warn if the duality gap of the last iterate (see `steinpath.Path`)
-        is more than this share of its objective, or of ``tol`` times the objective of zero
-        coefficients if that is larger. A loss or penalty of your own without a conjugate has no
-        duality gap: the warning is then given if the fitted values moved by more than ``tol`` in
-        the last tenth of the iterations, relative to the standard deviation of y.
-    warm_start : bool, default=False
-        Keep the paths, so that a refit to the same data with a larger ``n_iter`` goes on from
-        where this one stopped, with the same result as one from the start. Anything else starts
-        afresh, and so does X in a `numpy.memmap`.
-    random_state : None, int or RandomState
-        Randomness of the risk estimate.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the chosen iterate.
-    intercept_ : float
-        Its intercept.
-    alpha_ : float
-        Its penalty.
-    best_iter_ : int
-        Which iterate it is.
-    best_index_ : int
-        Which of `alphas_` its penalty is.
-    best_risk_, best_risk_stderr_ : float
-        Its estimated risk on new rows, the choice itself counted, with standard error: the choice
-        is made again without the rows that it is tested on, see `steinpath.Tuning`.
-    naive_risk_ : float
-        The smallest of the estimated risks, ``risk_path_.min()`` in most cases: too small, since it
-        was chosen.
-    n_iter_ : int
-        Number of iterations that were run.
-    alphas_ : ndarray of shape (n_alphas,)
-        All penalties.
-    risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Estimated risk of every iterate for every penalty; not for all in the same way, see
-        `steinpath.tune`. Where no risk is estimated, this is not there, nor are the next three,
-        nor `best_risk_`, `naive_risk_` and `intervals_`.
-    risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
-        Its standard errors.
-    train_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        The training error, with the same test loss.
-    intervals_ : PredictionIntervals
-        What `predict_interval` needs: the models that left out rows, and their residuals.
-    warnings_ : tuple of str
-        Reasons not to trust the estimate; each is also issued as a warning.
-    loss_ : Loss
-        The loss that was minimised, with its parameter in units of y.
-    y_scale_ : float
-        Robust standard deviation of y: the unit of the parameters of losses and test losses that
-        are given by name, and of the ``delta`` of `HuberLasso`. Where the median absolute deviation
-        is zero, the plain standard deviation.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X had any.
-
-    Examples
-    --------
-    >>> import steinpath as sp
-    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
-    >>> model = sp.PathRegressor(loss="lad", penalty="lasso", random_state=0).fit(X, y)
-    >>> model.risk_path_.shape == (20, model.n_iter_ + 1), model.coef_.shape
-    (True, (60,))
-    >>> bool(model.risk_path_[:, -1].min() > model.risk_path_.min())
-    True
-    >>> model.predict_interval(X[:5], level=0.9).shape
-    (5, 2)
-    """
-
-    loss: str | Loss = "lad"
+    loss: str | Loss = ""
     penalty: str | PenaltyOf = "lasso"
+
+    #: Whether losses are those of margins, and one of them.
+    margin: ClassVar[bool] = False
+    _example: ClassVar[str] = "sp.LAD()"
 
     def _loss(self, spread: float = 1.0) -> Loss:
         if not isinstance(self.loss, str):
-            check_instance("loss", self.loss, Loss, "sp.LAD()")
+            check_instance("loss", self.loss, Loss, self._example)
+            if self.loss.margin != self.margin:
+                other = "PathRegressor" if self.margin else "PathClassifier"
+                raise ValueError(
+                    f"loss={self.loss!r} is not one of {type(self).__name__}; use sp.{other}"
+                )
             return self.loss
-        kind: Any = LOSSES[check_choice("loss", self.loss, LOSSES)]
+        names = [name for name, kind in LOSSES.items() if kind.margin == self.margin]
+        kind: Any = LOSSES[check_choice("loss", self.loss, names)]
         spec = kind.parameter_spec
         own = {} if spec is None else {spec.name: spec.in_units(spec.default, spread)}
         return kind(**own)  # type: ignore[no-any-return]
@@ -662,95 +490,6 @@ class NamedEstimator(PathEstimator):
         return partial(self.penalty_class, **self._own(self.penalty_class))
 
     def _own(self, kind: Any) -> dict[str, Any]:
-        names = (f.name for f in fields(kind) if f.name not in ("lam", "weights"))
+        given = ("lam", "weights", "class_weight")  # which are of the data
+        names = (f.name for f in fields(kind) if f.name not in given)
         return {name: getattr(self, name) for name in names}
-
-
-class LADLasso(NamedEstimator):
-    """Least absolute deviations with the lasso.
-
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
-
-    Examples
-    --------
-    >>> import steinpath as sp
-    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
-    >>> model = sp.LADLasso(random_state=0).fit(X, y)
-    >>> model.predict(X[:5]).shape
-    (5,)
-    """
-
-    loss_class, penalty_class = LAD, Lasso
-
-
-class LADRidge(NamedEstimator):
-    """Least absolute deviations with the ridge penalty.
-
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
-    """
-
-    loss_class, penalty_class = LAD, Ridge
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class LADElasticNet(NamedEstimator):
-    """Least absolute deviations with the elastic net.
-
-    Other parameters and attributes are those of `PathRegressor`.
-
-    Parameters
-    ----------
-    l1_ratio : float, default=0.5
-        Share of the lasso, between 0 (ridge) and 1 (lasso).
-    """
-
-    l1_ratio: float = 0.5
-
-    loss_class, penalty_class = LAD, ElasticNet
-
-
-class SqrtLasso(NamedEstimator):
-    """Square-root lasso: least squares whose best penalty does not depend on the noise level.
-
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
-    """
-
-    loss_class, penalty_class = SquareRoot, Lasso
-
-
-class SqrtRidge(NamedEstimator):
-    """Square-root loss with the ridge penalty.
-
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
-    """
-
-    loss_class, penalty_class = SquareRoot, Ridge
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class HuberLasso(NamedEstimator):
-    """Huber regression with the lasso.
-
-    Other parameters and attributes are those of `PathRegressor`.
-
-    Parameters
-    ----------
-    delta : float, default=1.35
-        Where the loss turns from quadratic to linear, in robust standard deviations of y (median
-        absolute deviation / 0.6745), so that the fit does not depend on the units of y. In units
-        of y it is ``delta * model.y_scale_``, the ``delta`` of ``model.loss_``.
-    """
-
-    delta: float = 1.35
-
-    loss_class: ClassVar[Any] = Huber
-    penalty_class: ClassVar[Any] = Lasso
-
-
-class HuberRidge(HuberLasso):
-    """Huber regression with the ridge penalty.
-
-    Parameters and attributes are those of `HuberLasso`.
-    """
-
-    penalty_class = Ridge

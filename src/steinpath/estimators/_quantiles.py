@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_array, heard, shown, warn
-from steinpath.estimators._estimators import NamedEstimator, PathEstimator
+from steinpath.estimators._estimators import PathEstimator
 from steinpath.estimators._reading import readable
+from steinpath.estimators._regressors import NamedRegressor
 from steinpath.inference._prediction_intervals import conformalised_quantiles
 from steinpath.problem._losses import Quantile
 from steinpath.problem._penalties import Lasso, Ridge
@@ -29,7 +30,7 @@ _STACKED = (
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class QuantileEstimator(NamedEstimator):
+class QuantileEstimator(NamedRegressor):
     """One quantile; or several, each with an estimator of its own. See `QuantileLasso`."""
 
     q: Any = 0.5

@@ -16,8 +16,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_members, along_rows, cast, clip, namespace
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import (
+    Array,
+    along_members,
+    along_rows,
+    cast,
+    clip,
+    namespace,
+    to_numpy,
+)
 from steinpath._support.validation import check_number, shown
 from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
@@ -120,8 +127,10 @@ class MarginLoss(SeparableLoss):
         positive = to_numpy(y).astype(float) > 0
         counts = np.ones(len(positive)) if weights is None else to_numpy(weights).astype(float)
         low, high = self.weights or (1.0, 1.0)
-        total = high * float(counts[positive].sum())
-        return self.constant(total / (total + low * float(counts[~positive].sum())))
+        total, others = high * float(counts[positive].sum()), low * float(counts[~positive].sum())
+        # a run that leaves out all rows of a class has finite odds, too: half a row's
+        least = 0.5 / len(positive)
+        return self.constant(min(max(total / (total + others), least), 1 - least))
 
     def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
         """Return the labels of the rows of a block and their weights; numbers if all are alike."""

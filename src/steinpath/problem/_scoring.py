@@ -261,7 +261,7 @@ class SquaredHingeError(MarginCriterion):
         return 2 * SquaredHinge().rho(1 - r)
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
-        return np.sqrt(max(self.class_weight or (1.0,))) * SquaredError().lipschitz(risks)
+        return math.sqrt(max(self.class_weight or (1.0,))) * SquaredError().lipschitz(risks)
 
 
 class BrierError(MarginCriterion):

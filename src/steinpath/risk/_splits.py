@@ -87,19 +87,36 @@ def make_splits(
         Randomness of the folds.
     """
     if isinstance(cv, Splits):
-        return cv
-    if groups is not None:
-        return group_folds(groups, n_folds, rng)
-    return random_folds(batch, n_folds, rng)
+        splits = cv
+    elif groups is not None:
+        splits = group_folds(groups, n_folds, rng)
+    else:
+        return random_folds(batch, n_folds, rng)
+    if batch.data.labels is not None:
+        _check_classes(splits, to_numpy(batch.data.labels))
+    return splits
 
 
 def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits:
-    """Return random folds of equal size, give or take a row.
+    """Return random folds of equal size, give or take a row; with labels, of equal shares of both.
 
     They do not depend on the order of the rows: the same rows are together, wherever they are.
     """
-    fold = (rng.permutation(batch.n_samples) % n_folds)[_ranks(batch)]
-    return Splits.of_folds(fold, n_folds)
+    order, labels = rng.permutation(batch.n_samples), batch.data.labels
+    if labels is not None:  # rows of the first class are ranked before all others
+        first = int(np.sum(to_numpy(labels) < 0))
+        order = np.concatenate([order[order < first], order[order >= first]]).argsort()
+    return Splits.of_folds((order % n_folds)[_ranks(batch)], n_folds)
+
+
+def _check_classes(splits: Splits, labels: np.ndarray) -> None:
+    """Refuse splits that train on rows of one class."""
+    positive = (splits.train & (labels > 0)[:, None]).sum(axis=0)
+    for k in np.flatnonzero((positive == 0) | (positive == splits.train.sum(axis=0))):
+        raise ValueError(
+            f"split {k} trains on rows of one class only: use splits, or groups, that leave rows "
+            "of both classes to train on"
+        )
 
 
 def _ranks(batch: Batch) -> np.ndarray:
@@ -145,9 +162,7 @@ def check_groups(groups: Any) -> np.ndarray:
             f"groups must have one label for each row, got an array of shape {labels.shape}"
         )
     if labels.dtype.kind not in "iu":  # of which none is missing, and codes are read often
-        missing = np.array([_is_missing(label) for label in values], dtype=bool)
-        if missing.any():
-            raise ValueError(f"groups has no label for row {int(missing.argmax())}")
+        refuse_missing("groups", values)
     try:
         found, codes = np.unique(labels, return_inverse=True)
     except TypeError:
@@ -160,6 +175,13 @@ def check_groups(groups: Any) -> np.ndarray:
             "are needed"
         )
     return np.asarray(codes, dtype=np.intp).reshape(-1)
+
+
+def refuse_missing(name: str, labels: Iterable[Any]) -> None:
+    """Refuse labels of which one is missing."""
+    missing = np.array([_is_missing(label) for label in labels], dtype=bool)
+    if missing.any():
+        raise ValueError(f"{name} has no label for row {int(missing.argmax())}")
 
 
 def _is_missing(label: Any) -> bool:
@@ -192,7 +214,9 @@ def check_cv(cv: Any) -> Any:
     return cv if hasattr(cv, "split") or isinstance(cv, Sequence) else list(cv)
 
 
-def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> Splits:
+def read_splits(
+    cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None, stratify: bool = False
+) -> Splits:
     """Return the splits that a user asked for, checked.
 
     Parameters
@@ -206,6 +230,8 @@ def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> 
         Handed to the splitter.
     rng : None, int or numpy.random.Generator
         Randomness of the folds, if ``cv`` is their number.
+    stratify : bool, default=False
+        Whether these have equal shares of the values of y.
     """
     from sklearn import model_selection
 
@@ -217,7 +243,8 @@ def read_splits(cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None) -> 
     if isinstance(cv, int):
         check_count("cv", cv, low=2, high=n)
         seed = int(check_rng(rng).integers(2**31))
-        cv = model_selection.KFold(cv, shuffle=True, random_state=seed)
+        folds = model_selection.StratifiedKFold if stratify else model_selection.KFold
+        cv = folds(cv, shuffle=True, random_state=seed)
     if not hasattr(cv, "split"):
         pairs = list(cv)
     else:  # y is copied: a splitter of the user's own may change it

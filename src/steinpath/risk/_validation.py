@@ -125,7 +125,7 @@ def cross_validate_path(
     if not path.maps.structured:
         raise ValueError("a Recursion cannot be cross-validated; leave_one_out_path can do it")
     criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
-    splits = read_splits(cv, to_numpy(path.y), groups, rng)
+    splits = read_splits(cv, to_numpy(path.y), groups, rng, stratify=path.loss.margin)
     codes = _codes(path, groups)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         (found,) = cross_validate(

@@ -205,6 +205,11 @@ class Tuning:
     @cached_property
     def intervals(self) -> PredictionIntervals:
         """What `predict_interval` needs: models that left out rows, and their residuals."""
+        if self.path.loss.margin:
+            raise ValueError(
+                "there are no prediction intervals of labels; the left-out predictions of rows are "
+                "tuning.chosen.predictions"
+            )
         chosen, y = self.chosen, to_numpy(self.path.y).astype(float)
         models, fold, model = chosen.models, chosen.splits.fold, None
         residuals = y[chosen.rows] - chosen.predictions

@@ -1,0 +1,470 @@
+"""Estimators of classes: any two labels, and several classes one against the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, log_expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.validation import check_array, heard, warn
+from steinpath.estimators._callbacks import Progress
+from steinpath.estimators._estimators import GeneralEstimator, NamedEstimator, PathEstimator
+from steinpath.estimators._rows import PreparedRows
+from steinpath.problem._grid import PenaltyOf
+from steinpath.problem._losses import Loss
+from steinpath.problem._margins import Hinge, Logistic, check_class_weight
+from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
+from steinpath.risk._fold_runs import mean_and_error
+from steinpath.risk._splits import check_groups, refuse_missing
+from steinpath.tuning._tuning import Tuning
+
+# Attributes of the classifiers of single classes that are numbers, or arrays of the same shape.
+_STACKED = (
+    *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
+    *("best_risk_", "best_risk_stderr_", "naive_risk_"),
+)
+
+
+def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes, and which of them each row is of; refuse what is no label.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of any kind that can be sorted.
+    name : str
+        What needs them.
+    """
+    if y is None:
+        raise ValueError(
+            f"This {name} estimator requires y to be passed, but the target y is None."
+        )
+    if hasattr(type(y), "compute"):  # of Dask
+        y = y.compute()
+    if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
+        raise ValueError(f"y has no label for row {int(np.ma.getmaskarray(y).ravel().argmax())}")
+    labels = to_numpy(y) if hasattr(y, "__dlpack__") else y
+    labels = column_or_1d(labels, warn=True)
+    if labels.dtype.kind not in "iub":
+        refuse_missing("y", labels.tolist())
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs labels of two classes, and all labels y are of one class: "
+            + ", ".join(map(repr, classes.tolist()))
+        )
+    return classes, codes.reshape(-1)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
+    """What classifiers have in common; see `PathClassifier` for the parameters."""
+
+    class_weight: Any = None
+
+    #: Class weights as those of the labels -1 and 1, while a fit is under way.
+    _label_weight: ClassVar[Any] = None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
+        """Run the algorithm for every penalty, and choose; of several classes, for each by itself.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
+        y : array-like of shape (n_samples,)
+            The labels: numbers, texts or truth values.
+        sample_weight, groups : array-like of shape (n_samples,), optional
+            How often each row counts, and labels of rows that are left out together; see
+            `PathRegressor.fit`.
+
+        Returns
+        -------
+        self
+        """
+        classes, codes = read_labels(y, type(self).__name__)
+        check_class_weight(self.class_weight, classes.tolist())
+        if len(classes) == 2:
+            return super().fit(X, y, sample_weight, groups)  # type: ignore[no-any-return]
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        # with warm starts, these go on from where they stopped
+        former = dict(enumerate(getattr(self, "estimators_", ())))
+        fitted, messages = [], []
+        for k, label in enumerate(classes.tolist()):
+            weight = _against_the_rest(self.class_weight, classes, codes, k)
+            one = copy(former.get(k, self)).set_params(
+                **self.get_params(deep=False) | {"random_state": seed, "class_weight": weight}
+            )
+            token = heard.set([])
+            try:
+                fitted.append(one.fit(X, (codes == k).astype(int), sample_weight, groups))
+                messages += [(f"class {label!r}: {text}", kind) for text, kind in heard.get() or ()]
+            finally:
+                heard.reset(token)
+        self.__dict__ = self._without_a_fit() | _stacked(fitted)
+        self.classes_ = classes
+        if hasattr(self, "left_out_decision_"):
+            self._keep_error_rate(codes, groups)
+        for message, category in messages:
+            warn(message, category)
+        return self
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
+    ) -> Progress:
+        self.classes_, codes = read_labels(y, type(self).__name__)
+        weight = self.class_weight
+        if isinstance(weight, Mapping):
+            weight = {k: weight.get(c, 1.0) for k, c in zip((-1, 1), self.classes_, strict=True)}
+        self._label_weight = weight  # type: ignore[misc]
+        try:
+            progress = super()._fit(X, 2.0 * codes - 1, sample_weight, groups, called)
+        finally:
+            del self._label_weight
+        if hasattr(self, "left_out_decision_"):
+            self._keep_error_rate(codes, groups)
+        return progress
+
+    def _loss(self, spread: float = 1.0) -> Loss:
+        loss: Any = super()._loss(spread)  # type: ignore[safe-super]
+        given = self._label_weight
+        weighted: Loss = loss if given is None else replace(loss, class_weight=given)
+        return weighted
+
+    def _model(self, coef: np.ndarray, intercept: float) -> dict[str, Any]:
+        return {"coef_": coef[None, :], "intercept_": np.array([intercept])}
+
+    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
+        chosen = tuning.chosen
+        sources = np.arange(len(rows.y)) if rows.sources is None else rows.sources
+        total = np.zeros((2, int(sources.max()) + 1))  # rows that count twice were left out twice
+        np.add.at(total[0], sources[chosen.rows], chosen.predictions)
+        np.add.at(total[1], sources[chosen.rows], 1.0)
+        with np.errstate(invalid="ignore"):
+            self.left_out_decision_ = total[0] / total[1]
+
+    def _keep_error_rate(self, codes: np.ndarray, groups: Any) -> None:
+        decision = self.left_out_decision_
+        padded = np.full((len(codes), *decision.shape[1:]), np.nan)
+        padded[: len(decision)] = decision  # rows after the last one of positive weight
+        self.left_out_decision_ = padded
+        tested = np.flatnonzero(~np.isnan(padded.reshape(len(codes), -1)).any(axis=1))
+        wrong = _wrong(padded[tested], codes[tested])
+        units = None if groups is None else check_groups(groups)[tested]
+        rate, stderr = mean_and_error(wrong[None, :], np.ones(len(wrong)), units)
+        self.error_rate_, self.error_rate_stderr_ = float(rate[0]), float(stderr[0])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return how far rows are on the side of a class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes, positive values are of ``classes_[1]``; for the logistic loss they are
+            its log-odds.
+        """
+        check_is_fitted(self)
+        decision = self._linear(X)
+        return decision[:, 0] if len(self.classes_) == 2 else decision
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the classes of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels, as in `classes_`.
+        """
+        decision = self.decision_function(X)
+        which = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0).astype(int)
+        return np.asarray(self.classes_[which])
+
+    def _check_logistic(self) -> bool:
+        if not isinstance(self._loss(), Logistic):
+            raise AttributeError(
+                f"{type(self).__name__} has no probabilities, since the loss is not the logistic "
+                "one; use decision_function, or sklearn.calibration.CalibratedClassifierCV"
+            )
+        return True
+
+    @available_if(_check_logistic)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class.
+
+        Those of several classes are those of each against the rest, divided by their sum. An
+        early iterate, or a large penalty, shrinks probabilities towards the shares of the classes;
+        with class weights they are those of classes in other proportions.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        return class_probabilities(self.decision_function(X))
+
+    @available_if(_check_logistic)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
+        if sample_weight is not None:
+            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
+        return float(super().score(X, y, sample_weight))
+
+
+def class_probabilities(decision: np.ndarray) -> np.ndarray:
+    """Return probabilities of classes from log-odds: of the second, or of each against the rest.
+
+    Parameters
+    ----------
+    decision : ndarray of shape (n,) or (n, n_classes)
+        Log-odds.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+    """
+    if decision.ndim == 1:
+        return np.column_stack([expit(-decision), expit(decision)])
+    logs = log_expit(decision)  # relative to the largest: no sum is zero, however small all are
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _wrong(decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Zero-one losses of decision values: a half where they do not decide."""
+    if decision.ndim == 1:
+        return np.asarray((1 - np.sign(decision) * (2 * codes - 1)) / 2)
+    return np.asarray(decision.argmax(axis=1) != codes, dtype=float)
+
+
+def _against_the_rest(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, k: int
+) -> dict[int, float] | str | None:
+    """Return the weights of one class, as 1, and of all others, as 0: the mean of theirs."""
+    if class_weight is None or isinstance(class_weight, str):
+        return class_weight
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+    return {0: float(weights[codes[codes != k]].mean()), 1: float(weights[k])}
+
+
+def _stacked(fitted: list[Any]) -> dict[str, Any]:
+    """Return the attributes of a classifier of several classes, from those of each."""
+    first = fitted[0]
+    found: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in fitted])
+        if name in ("coef_", "intercept_")
+        else np.array([getattr(one, name) for one in fitted])
+        for name in _STACKED
+        if hasattr(first, name)
+    }
+    if hasattr(first, "left_out_decision_"):
+        found["left_out_decision_"] = np.column_stack([one.left_out_decision_ for one in fitted])
+        found["warnings_"] = tuple(dict.fromkeys(text for one in fitted for text in one.warnings_))
+    names = ("n_features_in_", "feature_names_in_")
+    found |= {name: getattr(first, name) for name in names if hasattr(first, name)}
+    return found | {"estimators_": fitted}
+
+
+@dataclass(eq=False, repr=False)
+class PathClassifier(Classifier, GeneralEstimator):
+    r"""Linear classification whose penalty and iterate are chosen by estimated risk.
+
+    An algorithm is run for every penalty, all of them side by side, and the out-of-sample risk of
+    every iterate is estimated from the runs themselves; see `PathRegressor`. What is minimised is
+
+    .. math:: \frac1n \sum_i \rho(1 - y_i (x_i^\top b + c)) + \alpha\, \mathrm{pen}(b),
+
+    where :math:`y_i` is 1 for rows of the second class and -1 for those of the first. Several
+    classes are fitted one against the rest.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="logistic"
+        "logistic", "hinge" or "squared_hinge"; or one such as ``sp.Logistic()``.
+    penalty : str or callable, default="lasso"
+        "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``.
+    class_weight : dict or "balanced", optional
+        How much rows of each class count in the fit and in the estimated risk; 1 for a class that
+        is not in the dict. "balanced" is inversely proportional to the numbers of rows. Of several
+        classes, the rest has the mean of its weights.
+    alpha : "auto", float or array-like, default="auto"
+        Regularisation strength, or several to choose from; see `PathRegressor`. The ``C`` of
+        scikit-learn's `LogisticRegression` and `LinearSVC` is ``1 / (n * alpha)``, for the ridge
+        penalty ``alpha * ‖b‖² / 2`` and for the lasso alike.
+    test_loss : None, str, Loss or callable, default=None
+        What is chosen by: "zero_one" (the error rate), "log", "hinge", "squared_hinge", "brier";
+        the loss's own by default, of which the estimates vary less than the error rate.
+    n_alphas, n_iter, select, fit_intercept, standardize, algorithm, method, row_scale, audit, cv, \
+rule, tol, warm_start, random_state
+        As for `PathRegressor`. A number of folds, ``cv=5``, is one of stratified folds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, in increasing order.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the chosen iterate; of several classes, one row for each.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Its intercept.
+    error_rate_, error_rate_stderr_ : float
+        Expected share of new rows whose class is predicted wrongly, with standard error: that of
+        rows that were left out, also of the choice.
+    left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        Decision values of rows by models that were fitted and chosen without them, for confusion
+        matrices, ROC and reliability curves. NaN for rows that were not left out.
+    best_risk_, best_risk_stderr_, naive_risk_, alpha_, best_iter_, best_index_, n_iter_
+        As for `PathRegressor`; of several classes, arrays of one for each.
+    alphas_, risk_path_, risk_stderr_, train_path_, loss_
+        As for `PathRegressor`; of several classes, they are attributes of `estimators_`.
+    estimators_ : list of PathClassifier
+        Of several classes, the classifier of each against the rest.
+    warnings_ : tuple of str
+        Reasons not to trust the estimate; each is also issued as a warning.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Their names, if X had any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 60))
+    >>> y = np.where(X[:, 0] - X[:, 1] + rng.logistic(size=300) > 0, "yes", "no")
+    >>> model = sp.PathClassifier(loss="logistic", penalty="lasso", random_state=0).fit(X, y)
+    >>> model.predict_proba(X[:5]).shape
+    (5, 2)
+    >>> bool(0.2 < model.error_rate_ < 0.45)
+    True
+    """
+
+    loss: str | Loss = "logistic"
+    penalty: str | PenaltyOf = "lasso"
+
+    margin = True
+    _example = "sp.Logistic()"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NamedClassifier(Classifier, NamedEstimator):
+    """A classifier of one loss and one penalty, whose parameters are its own."""
+
+
+class LogisticLasso(NamedClassifier):
+    """Logistic regression with the lasso.
+
+    Parameters and attributes are those of `PathClassifier`, but for ``loss`` and ``penalty``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> import steinpath as sp
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = sp.LogisticLasso(random_state=0).fit(X, y)
+    >>> bool(model.error_rate_ < 0.05)
+    True
+    """
+
+    loss_class, penalty_class = Logistic, Lasso
+
+
+class LogisticRidge(NamedClassifier):
+    """Logistic regression with the ridge penalty.
+
+    Parameters and attributes are those of `PathClassifier`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = Logistic, Ridge
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LogisticElasticNet(NamedClassifier):
+    """Logistic regression with the elastic net.
+
+    Other parameters and attributes are those of `PathClassifier`.
+
+    Parameters
+    ----------
+    l1_ratio : float, default=0.5
+        Share of the lasso, between 0 (ridge) and 1 (lasso).
+    """
+
+    l1_ratio: float = 0.5
+
+    loss_class, penalty_class = Logistic, ElasticNet
+
+
+class HingeLasso(NamedClassifier):
+    """Linear support vector machine with the lasso.
+
+    Parameters and attributes are those of `PathClassifier`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = Hinge, Lasso
+
+
+class HingeRidge(NamedClassifier):
+    """Linear support vector machine, which has the ridge penalty.
+
+    Parameters and attributes are those of `PathClassifier`, but for ``loss`` and ``penalty``.
+    """
+
+    loss_class, penalty_class = Hinge, Ridge
