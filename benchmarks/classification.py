@@ -4,7 +4,7 @@
     python benchmarks/classification.py --quick        # one split of small ones, a minute
     python benchmarks/classification.py --sets wine cells --splits 2
     python benchmarks/classification.py --parts time   # n=2000, p=1000 alone
-    python benchmarks/classification.py --json benchmarks/results/classification.json
+    python benchmarks/classification.py --jobs 16 --json benchmarks/results/classification.json
 
 Each split trains on a random half of the rows of a data set and tests on the other, with the same
 shares of the classes in both, and the same halves for all methods:
@@ -45,7 +45,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -221,16 +221,12 @@ SAME_PENALTY = {"LogisticLasso": L1, "LogisticRidge": L2, "HingeLasso": L1, "Hin
 
 
 @cache
-def prepare() -> None:
-    """Let skglm compile what it needs, and all import what they need, once in a process."""
+def prepare(method: str) -> None:
+    """Let skglm compile, and others import, what they need: once in a process."""
     X, y = sp.simulate.label_model(5, informative=2).sample(60, rng=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sp.LogisticLasso(n_alphas=2, n_iter=5, random_state=0).fit(X, y)
-        try:
-            skglm(2, 0).fit(X, y)
-        except ImportError:
-            return
+        METHODS[method](2, 0).fit(X, (y > 0).astype(int))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -277,7 +273,7 @@ def fitted(
     method: str, classes: int, X: np.ndarray, y: np.ndarray, seed: int, limit: int
 ) -> tuple[float, Any]:
     """Return the seconds that a fit takes, and the model."""
-    prepare()
+    prepare(method)
     model = METHODS[method](classes, seed)
     with warnings.catch_warnings(), time_limit(limit if method in OTHERS else 0):
         warnings.simplefilter("ignore")
@@ -286,29 +282,35 @@ def fitted(
         return time.process_time() - start, model
 
 
-def split(name: str, seed: int, limit: int) -> Record:
-    """Fit all methods to half of the rows, and test them on the other half."""
+def split(name: str, seed: int, method: str, limit: int) -> Record:
+    """Fit a method to half of the rows, and test it on the other half."""
     X, y = SETS[name].load()
     halves = StratifiedShuffleSplit(1, test_size=0.5, random_state=seed)
     ((train, test),) = halves.split(X, y)
-    records: Record = {}
-    for method in METHODS:
-        try:
-            classes = len(np.unique(y))
-            elapsed, model = fitted(method, classes, X[train], y[train], seed, limit)
-        except Exception as error:  # whatever a rival does is to be told
-            records[method] = {"failed": f"{type(error).__name__}: {error}"[:200]}
-            continue
-        wrong = (model.predict(X[test]) != y[test]).astype(float)
-        record: Record = {"seconds": elapsed}
-        record["error"], record["error_stderr"] = mean_with_error(wrong)
-        losses = log_losses(model, X[test], y[test])
-        if losses is not None:
-            record["log_loss"] = float(losses.mean())
-        if method in STEINPATH:
-            record |= own_estimates(model, X[test], y[test])
-        records[method] = record
-    return records
+    try:
+        classes = len(np.unique(y))
+        elapsed, model = fitted(method, classes, X[train], y[train], seed, limit)
+    except Exception as error:  # whatever a rival does is to be told
+        return {"failed": f"{type(error).__name__}: {error}"[:200]}
+    wrong = (model.predict(X[test]) != y[test]).astype(float)
+    record: Record = {"seconds": elapsed}
+    record["error"], record["error_stderr"] = mean_with_error(wrong)
+    losses = log_losses(model, X[test], y[test])
+    if losses is not None:
+        record["log_loss"] = float(losses.mean())
+    return record | (own_estimates(model, X[test], y[test]) if method in STEINPATH else {})
+
+
+def splits_of(names: Sequence[str], count: int, limit: int, jobs: int) -> dict[str, list[Record]]:
+    """Return the records of all methods on each split of each data set."""
+    # large ones first: no core waits for the last
+    order = sorted(names, key=lambda name: -math.prod(SETS[name].load()[0].shape))
+    calls = [(n, seed, m, limit) for n in order for m in METHODS for seed in range(count)]
+    records = in_parallel(split, calls, jobs)
+    found: dict[str, list[Record]] = {name: [{} for _ in range(count)] for name in names}
+    for (name, seed, method, _), record in zip(calls, records, strict=True):
+        found[name][seed][method] = record
+    return {name: [{m: each[m] for m in METHODS} for each in found[name]] for name in names}
 
 
 # ------------------------------------------------------------------------------------------------
@@ -486,20 +488,22 @@ def main() -> None:
     }
 
     def write() -> None:
-        if options.json:  # after each: a long run may be cut short
+        if options.json:
             text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
             options.json.write_text(text, encoding="utf-8")
 
     if "tables" in parts:
-        for name in names:
-            X, y = SETS[name].load()
-            calls = [(name, seed, options.limit) for seed in range(count)]
-            methods = summary(in_parallel(split, calls, options.jobs))
-            about: Record = {"n": len(X), "p": X.shape[1], "classes": len(np.unique(y))}
-            result["sets"][name] = {**about, "package": SETS[name].package, "methods": methods}
-            print(f"\n{name}: {SETS[name].about}, {len(X)} × {X.shape[1]}, {about['classes']}\n")
-            print(set_table(methods), flush=True)
-            write()
+        # one after the other on one core, since a long run may be cut short
+        for some in [(name,) for name in names] if options.jobs == 1 else [names]:
+            found = splits_of(some, count, options.limit, options.jobs)
+            for name, splits in found.items():
+                X, y = SETS[name].load()
+                about: Record = {"n": len(X), "p": X.shape[1], "classes": len(np.unique(y))}
+                methods = summary(splits)
+                result["sets"][name] = {**about, "package": SETS[name].package, "methods": methods}
+                print(f"\n{name}: {SETS[name].about}, {len(X)} × {X.shape[1]}", end="")
+                print(f", {about['classes']} classes\n\n{set_table(methods)}", flush=True)
+                write()
         result["verdict"] = {method: verdict(result["sets"], method) for method in STEINPATH}
         print(f"\nAll data sets\n\n{verdict_table(result['sets'])}", flush=True)
         write()
