@@ -116,10 +116,14 @@ class ClassFit(Fit):
         return self.classes if self.several else self.classes[1:]
 
     @property
+    def main(self) -> Fit:
+        """The model that `Fit` is about."""
+        return next(fit for fit in self.fits if fit.tuning is self.tuning)
+
+    @property
     def main_label(self) -> str:
-        """The class of the model that `Fit` is about."""
-        tunings = [fit.tuning for fit in self.fits]
-        return self.labels[tunings.index(self.tuning)]
+        """The class of that model."""
+        return self.labels[self.fits.index(self.main)]
 
     @property
     def has_probabilities(self) -> bool:
@@ -217,6 +221,11 @@ class ClassFit(Fit):
             predictions=seen.values[:, 0],
             interactions=None,
         )
+
+    @property
+    def ranked_by(self) -> str:
+        """What that is the mean of, in words."""
+        return self.error_rate.words if self.several else super().ranked_by
 
     @property
     def estimate(self) -> tuple[float, float]:

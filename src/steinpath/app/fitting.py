@@ -264,6 +264,11 @@ class Fit:
         return self.tuning.chosen
 
     @property
+    def ranked_by(self) -> str:
+        """What that is the mean of, in words."""
+        return self.criterion.words
+
+    @property
     def estimate(self) -> tuple[float, float]:
         """Estimated risk of the chosen model, the choice counted, and its standard error."""
         return self.tuning.best_risk, self.tuning.best_risk_stderr

@@ -318,7 +318,7 @@ def _print_tuning(console: Console, result: FitResult) -> None:
 def _print_ranks(console: Console, result: FitResult) -> None:
     fit = result.fit
     console.print(
-        f"{shown(fit.data.encoded.encoding.target)}: expected {fit.criterion.words}", style="bold"
+        f"{shown(fit.data.encoded.encoding.target)}: expected {fit.ranked_by}", style="bold"
     )
     print_warnings(console, fit.warnings)
     table = make_table("loss", "penalty", "alpha", "iterate", "nonzeros", "risk", "behind", left=2)

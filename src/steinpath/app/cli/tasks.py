@@ -11,10 +11,9 @@ import click
 from steinpath.app.classes import ERROR_RATE, USUAL_LOSS, USUAL_LOSSES, fit_classes
 from steinpath.app.encoding import TASKS
 from steinpath.app.fitting import Fit, FitData, fit_model
-from steinpath.app.model_spec import is_for_classes
+from steinpath.app.model_spec import is_for_classes, loss_names
 from steinpath.problem._scoring import CRITERIA
 
-_REGRESSION, _CLASSIFICATION = TASKS
 
 
 @dataclass(frozen=True)
@@ -77,18 +76,22 @@ def asked_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
     if options["class_weight"] is not None:
         reasons.append(("--class-weight", True))
     if options["task"] is not None:
-        reasons.insert(0, (f"--task {options['task']}", options["task"] == _CLASSIFICATION))
+        reasons.insert(0, (f"--task {options['task']}", options["task"] == TASKS[1]))
     if not reasons:
         return None
     first, for_classes = reasons[0]
     for other, differs in ((name, kind != for_classes) for name, kind in reasons):
         if differs:
-            kinds = (_CLASSIFICATION, _REGRESSION) if for_classes else TASKS
+            kinds = TASKS[for_classes], TASKS[not for_classes]
             raise click.UsageError(
-                f"{first} is for {kinds[0]}, and {other} is for {kinds[1]}; "
-                f"losses for classification are logistic, hinge and squared-hinge"
+                f"{first} and {other}, which is for {kinds[1]}, cannot be used together; "
+                f"losses for {kinds[0]} are {', '.join(_losses_for(for_classes))}"
             )
     return TASKS[for_classes]
+
+
+def _losses_for(classes: bool) -> list[str]:
+    return [_option(name) for name in loss_names() if is_for_classes(name) == classes]
 
 
 def check_quantile(losses: Sequence[str], options: dict[str, Any]) -> None:

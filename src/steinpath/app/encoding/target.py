@@ -61,7 +61,7 @@ def read_target(
     if kind_of(values) != "number":
         raise DataError(
             f"the target must be a number, and {name!r} has {first_other(name, 'number', table)}; "
-            "to predict classes, use --task classification"
+            "to predict classes, use --task classification and a loss for them, such as logistic"
         )
     return values, ()
 
@@ -82,11 +82,13 @@ def _classes(table: Table, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     labels = texts(table.columns[name])
     found = counts(labels[~missing(labels)])
     if len(found) > _MOST_CLASSES:
+        as_number = "use --task regression and a loss for it, such as lad"
+        if kind_of(table.columns[name]) != "number":
+            as_number = f"write numbers only, and not {first_other(name, 'number', table)}"
         raise DataError(
             f"the target {name!r} has {len(found)} different values, and there can be "
-            f"{_MOST_CLASSES} classes at most, first {first_other(name, 'number', table)}; put "
-            "rare ones together, or, if it is to be predicted as a number (--task regression), "
-            "write numbers only"
+            f"{_MOST_CLASSES} classes at most: put rare ones together, or, to predict a number, "
+            f"{as_number}"
         )
     rare = [label for label, count in found.items() if count < _FEWEST]
     if rare:

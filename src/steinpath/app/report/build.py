@@ -143,7 +143,7 @@ def _at_the_choice(fit: Fit) -> str:
     if fit.tuning.chosen.method == "fixed":
         return ""
     why = "That is the smallest of many estimates, and so too small; with the choice counted"
-    counted = fit.tuning.best_risk, fit.tuning.best_risk_stderr
+    counted = fit.main.estimate if isinstance(fit, ClassFit) else fit.estimate
     if fit.naive[0] > counted[0]:
         why = "With the choice counted, from runs that leave out rows in another way"
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steinpath.app.report.content import Charts, ClassContent
-from steinpath.app.report.markup import Markup, Node, chart, figure, section, table, tag
+from steinpath.app.report.markup import Markup, Node, chart, section, table, tag
 
 
 def left_out_classes(charts: Charts) -> Markup | None:
@@ -38,9 +38,7 @@ def _share(count: int, of: int) -> str:
 
 
 def _roc(found: ClassContent) -> list[Node]:
-    areas = "; ".join(f"{curve.name}: {figure(round(curve.area, 3))}" for curve in found.roc)
-    if len(found.roc) == 1:
-        areas = f"{figure(round(found.roc[0].area, 3))} for {found.roc[0].name}"
+    areas = "; ".join(f"{curve.name} {curve.area:.3f}" for curve in found.roc)
     text = (
         "For every threshold of the decision value: the share of rows of the class above it, over "
         "that of all other rows. On the diagonal, nothing is told apart."
