@@ -304,9 +304,10 @@ def fit_classes(
 ) -> ClassFit:
     """Choose alpha and the iterate by their estimated risk, for each class against the rest.
 
-    Rows are left out in the same folds for all classes. Of several classes, each model is chosen
-    by the test loss of its own loss if the error rate is asked for: the smallest error rate of one
-    class against many is often that of never predicting it.
+    Each row is predicted by models that were fitted without it, of every class; the folds of the
+    classes differ, since they depend on the labels. Of several classes, each model is chosen by the
+    test loss of its own loss if the error rate is asked for: the smallest error rate of one class
+    against many is often that of never predicting it.
 
     Parameters
     ----------
