@@ -16,8 +16,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_members, along_rows, cast, clip, namespace
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import (
+    Array,
+    along_members,
+    along_rows,
+    cast,
+    clip,
+    namespace,
+    to_numpy,
+)
 from steinpath._support.validation import check_number, shown
 from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
