@@ -190,10 +190,15 @@ class ClassFit(Fit):
         return np.asarray(np.mean(each, axis=0))
 
     def _mean(self, losses: np.ndarray) -> tuple[float, float]:
+        """Mean loss of the rows that were left out, and its standard error."""
         groups, rows = self.data.groups, self.left_out_classes.rows
-        groups = None if groups is None else groups[rows]
-        mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
-        return float(mean[0]), float(stderr[0])
+        mean, stderr = _mean_and_error(losses, None if groups is None else groups[rows])
+        if self.data.cv is not None:
+            # neighbours in time depend on each other: blocks of them do less
+            starts = [test[0] for _, test in self.data.cv]
+            blocks = np.unique(np.searchsorted(starts, rows, "right"), return_inverse=True)[1]
+            stderr = max(stderr, _mean_and_error(losses, blocks)[1]) if blocks.any() else stderr
+        return mean, stderr
 
     def _shares(self, criterion: Criterion) -> np.ndarray:
         """Shares of two classes among the rows that were left out, as they are counted."""
@@ -275,6 +280,11 @@ class ClassFit(Fit):
     def intervals(self) -> PredictionIntervals:
         """None that would mean anything."""
         raise DataError("there are no prediction intervals of classes")
+
+
+def _mean_and_error(losses: np.ndarray, groups: np.ndarray | None) -> tuple[float, float]:
+    mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
+    return float(mean[0]), float(stderr[0])
 
 
 def _weights(criterion: Criterion) -> tuple[float, float] | None:

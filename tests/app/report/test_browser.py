@@ -10,6 +10,7 @@ import pytest
 
 import samples
 from browser import Browser, find_browser
+from steinpath.app.report.content import ClassContent, ClassCurve
 from steinpath.app.report.page import figure, plus_minus, render
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium on the PATH")
@@ -64,6 +65,38 @@ def rounded(charts):
 
 CHARTS = rounded(samples.charts())
 CONTENT = samples.tiny(charts=CHARTS)
+
+
+def of_classes(labels, reliable=True):
+    """Charts of classes instead of residuals."""
+    names = labels if len(labels) > 2 else labels[1:]
+    roc = [ClassCurve(name, (0, 0.2, 1), (0, 0.8, 1), area=0.8) for name in names]
+    bins = [ClassCurve(name, (0.1, 0.9), (0.2, 0.8), (0.05, 0.1)) for name in names * reliable]
+    found = ClassContent(
+        labels=labels,
+        confusion=tuple((3,) * len(labels) for _ in labels),
+        models=tuple((name, "1", "2 of 3", "4", "0.5 ± 0.1") for name in names),
+        main=names[0],
+        roc=tuple(roc),
+        reliability=tuple(bins),
+    )
+    nothing = dict.fromkeys(("raw", "corrected", "actual", "predicted", "quantiles"), ())
+    return samples.tiny(charts=replace(CHARTS, classes=found, **nothing))
+
+
+@pytest.mark.parametrize("labels", [("no", EVIL), tuple("abcdefg")], ids=["two", "several"])
+@pytest.mark.parametrize("reliable", [True, False])
+def test_classes_have_curves(labels, reliable, show):
+    page = show(of_classes(labels, reliable))
+    curves = len(labels) if len(labels) > 2 else 1
+    count = "document.querySelectorAll('{} path.feature:not(.thin)').length"
+    assert page.js(count.format("#roc-plot")) == curves
+    assert page.js(count.format("#reliability-plot")) == curves * reliable
+    assert page.js("document.querySelectorAll('#reliability-plot .bin').length") == (
+        2 * curves * reliable
+    )
+    assert page.js("document.querySelector('#residuals-plot')") is None
+    assert page.js("window.hurt") is None
 
 
 def hover(page, selector, across, down=0.5):

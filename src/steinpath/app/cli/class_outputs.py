@@ -38,13 +38,13 @@ def json_of_classes(fit: ClassFit) -> dict[str, Any]:
         "scores": {
             score.name: {
                 "expected": score.value,
-                "stderr": score.stderr if math.isfinite(score.stderr) else None,
+                "stderr": _finite(score.stderr),
                 "constant": score.constant,
             }
             for score in fit.scores
         },
         "error_rate": fit.error_rate.value,
-        "error_rate_stderr": fit.error_rate.stderr,
+        "error_rate_stderr": _finite(fit.error_rate.stderr),
         "train_error_rate": fit.train_error_rate,
         "confusion": fit.confusion.tolist(),
         "models": [
@@ -55,11 +55,15 @@ def json_of_classes(fit: ClassFit) -> dict[str, Any]:
                 "nonzeros": each.nonzeros,
                 "intercept": each.intercept,
                 "risk": each.estimate[0],
-                "stderr": each.estimate[1] if math.isfinite(each.estimate[1]) else None,
+                "stderr": _finite(each.estimate[1]),
             }
             for label, each in zip(fit.labels, fit.fits, strict=True)
         ],
     }
+
+
+def _finite(stderr: float) -> float | None:
+    return stderr if math.isfinite(stderr) else None
 
 
 def drawings_of_classes(fit: ClassFit) -> dict[str, Callable[[], Any]]:

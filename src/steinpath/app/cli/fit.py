@@ -38,7 +38,8 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
 
     FILE is CSV, TSV, Parquet, Feather or npz. The regularisation strength alpha and the iterate
     are chosen by their estimated risk, under the loss's own scoring loss unless another is named.
-    Model, report, plots and the risk of every iterate are written to --out.
+    Of classes, the error is the share of rows put into a wrong one. Model, report, plots and the
+    risk of every iterate are written to --out.
     """
     losses = [] if loss is None else [loss]
     check_quantile(losses, options)
@@ -55,7 +56,8 @@ def tune(
     """Fit several losses and penalties to FILE, and keep the best model.
 
     LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
-    absolute error, or the pinball loss if --quantile is given. Does all that `fit` does, and shows
+    absolute error, or the pinball loss if --quantile is given. For classes, logistic and hinge,
+    under the error rate. Does all that `fit` does, and shows
     the values of alpha that were tried.
     """
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
@@ -71,8 +73,8 @@ def compare(
     """Rank losses and penalties on FILE by their estimated risk, with standard errors.
 
     LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
-    absolute error, or the pinball loss if --quantile is given. Writes a report and the ranking,
-    but no model.
+    absolute error, or the pinball loss if --quantile is given. For classes, logistic and hinge,
+    under the error rate. Writes a report and the ranking, but no model.
     """
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_ranking, with_model=False)
@@ -308,7 +310,10 @@ def _print_tuning(console: Console, result: FitResult) -> None:
             behind,
             style="bold" if chosen else None,
         )
-    console.print(f"The best, {result.fit.spec.words}, by alpha (the choice not counted):")
+    of = ""
+    if isinstance(result.fit, ClassFit) and result.fit.several:
+        of = f" {result.fit.main_label!r:.60} against the rest, {result.fit.criterion.words},"
+    say(console, f"The best, {result.fit.spec.words},{of} by alpha (the choice not counted):")
     console.print(table)
     if not tuning.settled.all():
         console.print("Values of alpha without a difference were screened out.")

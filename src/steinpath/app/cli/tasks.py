@@ -15,7 +15,6 @@ from steinpath.app.model_spec import is_for_classes, loss_names
 from steinpath.problem._scoring import CRITERIA
 
 
-
 @dataclass(frozen=True)
 class Task:
     """What is usual for a kind of target.
