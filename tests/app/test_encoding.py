@@ -288,7 +288,7 @@ def test_one_missing_value_is_filled_in():
     assert found.notes == (
         "1 missing value in 1 column is filled in by medians and most frequent levels",
     )
-    assert encode(table(x=[1, 2], y=[1, 2]), "y", impute=True).notes == ()
+    assert encode(table(x=[1, 2, 3], y=[1, 2, 3]), "y", impute=True).notes == ()
 
 
 def test_levels_of_rows_without_target_do_not_count():
@@ -336,12 +336,12 @@ def test_the_table_is_left_as_it_was():
         ),
         (
             {"y": ["1", "2"], "x": [1, 2]},
-            {},
+            {"task": "regression"},
             "the target must be a number, and 'y' has '1' in row 1",
         ),
         (
             {"y": ["no", "yes"], "x": [1, 2]},
-            {"impute": True},
+            {"impute": True, "task": "regression"},
             "the target must be a number, and 'y' has 'no' in row 1",
         ),
         (
@@ -371,7 +371,7 @@ def test_places_are_lines_of_the_file(tmp_path):
     file = tmp_path / "data.csv"
     file.write_text('y,x,note\n1,2,"a\nb"\n\n3,,c\nfour,5,a\n')
     message = refused(encode, read_table(file), "y")
-    assert message == "the target must be a number, and 'y' has 'four' in line 6"
+    assert message.startswith("the target must be a number, and 'y' has 'four' in line 6; ")
     file.write_text(file.read_text().replace("four", "4"))
     assert "'x' (1, first in line 5)" in refused(encode, read_table(file), "y")
 

@@ -250,9 +250,9 @@ def test_labels_are_signs_of_rows(loss, algorithm, name):
 
 @EVERY
 def test_the_intercepts_column_is_the_labels(loss):
-    """Columns are centred before they are multiplied by labels, and start at the best constant."""
+    """Columns are centred before they are multiplied by labels, and intercepts start at a constant fit."""
     X, y = problem(20)
-    level = loss.location(y)
+    level = loss.start(y)
     assert level < 0
     algorithm = ALGORITHMS[0]
     path = sp.run(X, y, loss, sp.Lasso(0.1), algorithm, 12, fit_intercept=True)
@@ -303,7 +303,7 @@ def test_folds_equal_refits_of_unequal_classes(loss, class_weight, splitter):
     for train, test in splitter.split(X, y):
         steps = path.algorithm.on_fewer_rows(len(train) / 50)
         fitted = refit(X, y, known, sp.Lasso(0.1), train, steps, 15)
-        start = known.location(y[train])
+        start = known.start(y[train])
         np.testing.assert_allclose(fitted[0], start, atol=1e-12)
         expected[:, test] = fitted[:, test]
     found = sp.cross_validate_path(path, splitter, "zero_one")
@@ -335,7 +335,7 @@ def test_leaving_one_out_equals_refits_of_unequal_classes(loss, class_weight):
     )
     risk = sp.estimate_risk(path, method="loo")
     np.testing.assert_allclose(risk.corrected, expected, atol=1e-9)
-    assert np.ptp(expected[0]) > 0 or loss.name == "hinge"  # each starts at a constant of its own
+    assert np.ptp(expected[0]) > 0  # each starts at a constant of its own
     weights = row_weights(y, class_weight)
     errors = (1 - np.sign(y * expected)) / 2
     found = sp.leave_one_out_path(path, "zero_one").values

@@ -26,6 +26,7 @@ SMALL = {
     "coverage": Sizes(reps=5, n=(40,), p=(8,), iters=6),
     "mis-specified": Sizes(reps=5, n=(40,), p=(8,), iters=6),
     "choice": Sizes(reps=5, n=(100, 60), p=(), iters=6),
+    "margins": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
 }
 EVERY = pytest.mark.parametrize("name", SMALL)
 TITLES = {
@@ -47,6 +48,10 @@ def made_up(setting, reps, rng):
     """Columns such as replications have, with errors that no two iterates share."""
     if setting.chooses:
         return made_up_choices(setting, reps, rng)
+    if setting.classifies:
+        bare = replace(setting, loss="lad")
+        both = {risk: made_up(bare, reps, rng) for risk in ("zero_one", "matched")}
+        return {f"{risk}_{k}": v for risk, columns in both.items() for k, v in columns.items()}
     shape = (reps, setting.iters + 1)
     columns = {"truth": 2 + rng.uniform(size=shape), "train": rng.uniform(size=shape)}
     for way in setting.ways:
@@ -232,6 +237,24 @@ def test_other_sizes_of_choice_have_half_as_many_features():
     found = {(s.loss, s.n, s.p, s.iters) for s in plan if s.rows == "independent"}
     assert found == {("lad", 80, 40, 5), ("square_root", 80, 40, 5)}
     assert {(s.n, s.p) for s in plan if s.rows != "independent"} == {(80, 16)}
+
+
+def test_plan_of_margins():
+    plan = STUDIES["margins"].plan(STUDIES["margins"].full)
+    losses, classes = ("hinge", "squared_hinge", "logistic"), ("equal classes", "unequal classes")
+    assert {(s.loss, s.penalty, s.n, s.p, s.rows) for s in plan} == {
+        (loss, penalty, 600, p, rows)
+        for loss in losses
+        for penalty in ("lasso", "ridge")
+        for p in (300, 900)
+        for rows in classes
+    }
+    assert len(plan) == 24
+    for s in plan:
+        assert (s.iters, s.ways) == (150, ("hat", "mended", "burman"))
+        assert s.classifies
+        assert not s.chooses
+    assert plan[2].pair == "squared hinge–lasso"
 
 
 def test_only_choices_take_as_many_iterations_as_pay(tmp_path):
@@ -798,6 +821,66 @@ def test_figure_of_mis_specified():
         low, high = ax.get_ylim()
         ends = [rows[-1][name] for name in ("truth", "hat", "scaled", "safe")]
         assert low < min(ends) <= max(ends) < high
+
+
+def test_summary_of_margins():
+    results = results_of("margins")
+    summary = STUDIES["margins"].summary(results)
+    assert len(summary) == 2 * 3 * len(results)
+    names = {"hat": "R̂", "mended": "R̂ audited by folds", "burman": "10-fold, Burman"}
+    for s, columns in results.items():
+        for risk, title in (("zero_one", "error rate"), ("matched", "loss")):
+            truth = columns[f"{risk}_truth"]
+            for way, estimate in names.items():
+                where = {"classes": s.rows.split()[0], "pair": s.pair, "p": s.p, "risk": title}
+                (row,) = rows_of(summary, estimate=estimate, **where)
+                error = columns[f"{risk}_{way}"] - truth
+                assert (row["n"], row["reps"]) == (40, 5)
+                assert row["truth"] == pytest.approx(truth[:, -1].mean())
+                assert row["training"] == pytest.approx(columns[f"{risk}_train"][:, -1].mean())
+                assert row["bias at the end"] == pytest.approx(error[:, -1].mean())
+                assert row["its s.e."] == pytest.approx(stats.sem(error[:, -1]))
+                rms = [math.sqrt(sum(e[1:] ** 2) / s.iters) for e in error]
+                assert row["rms"] == pytest.approx(np.mean(rms))
+                stderr = columns[f"{risk}_{way}_stderr"]
+                within = (abs(error) <= 2 * stderr)[:, 1:].mean(axis=1)
+                assert row["± 2 s.e. covers"] == pytest.approx(within.mean())
+                assert row["s.e. of that"] == pytest.approx(stats.sem(within))
+
+
+def test_figures_of_margins():
+    results = results_of("margins")
+    exhibits = exhibits_of("margins", results)
+    numbers = exhibits.pop("margins")
+    assert set(exhibits) == {f"margins-{c}-n40-p{p}" for c in ("equal", "unequal") for p in (8, 12)}
+    figure = drawn(numbers)
+    assert [ax.get_title().split(",")[0] for ax in figure.axes] == [
+        *["error rate"] * 2,
+        "loss",
+        "loss",
+    ]
+    for ax, (risk, name) in zip(
+        figure.axes,
+        [(r, k) for r in ("zero_one", "matched") for k in ("rms", "covers")],
+        strict=True,
+    ):
+        for way, container in zip(("hat", "mended", "burman"), ax.containers, strict=True):
+            rows = rows_of(numbers.table, risk=risk, way=way)
+            np.testing.assert_allclose(container.lines[0].get_xdata(), column(rows, name))
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert len(set(labels)) == len(results) == len(labels)
+    for s, columns in results.items():
+        exhibit = exhibits[f"margins-{s.rows.split()[0]}-n{s.n}-p{s.p}"]
+        rows = rows_of(exhibit.table, loss=s.loss, penalty=s.penalty)
+        names = ("truth", "hat", "mended", "burman", "train")
+        check_curves(rows, {name: columns[f"zero_one_{name}"] for name in names}, names)
+    for ax in (figure := drawn(exhibit)).axes:
+        found = [s for s in results if s.pair == ax.get_title()]
+        assert found
+        rows = rows_of(exhibit.table, loss=found[0].loss, penalty=found[0].penalty)
+        for name in names:
+            assert has_curve(ax, column(rows, "iterate"), column(rows, name))
+    assert len(figure.axes) == 6
 
 
 def test_figure_of_choice():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -48,7 +48,8 @@ TimeSplits = list[tuple[np.ndarray, np.ndarray]]
 class FitData:
     """Data that are ready to be fitted: centred, in columns of standard deviation 1.
 
-    Make it with `prepare_data`. `groups` and `cv` are those of `steinpath.tune`.
+    Make it with `prepare_data`. `groups` and `cv` are those of `steinpath.tune`. Of classes, `y`
+    has the indices; see `steinpath.app.classes`.
     """
 
     encoded: Encoded
@@ -102,7 +103,7 @@ def prepare_data(
             f"--n-alphas {_ALPHAS} tries all"
         )
     _check_sizes(encoded)
-    level = float(np.median(encoded.y))
+    level = 0.0 if encoded.classes else float(np.median(encoded.y))
     y = encoded.y - level
     rows, design = prepare_rows(
         encoded.X,
@@ -256,6 +257,16 @@ class Fit:
     def alpha(self) -> float:
         """The chosen one."""
         return float(self.alphas[self.tuning.best[0]])
+
+    @property
+    def chosen(self) -> ChosenRisk:
+        """The risk that models are ranked by."""
+        return self.tuning.chosen
+
+    @property
+    def ranked_by(self) -> str:
+        """What that is the mean of, in words."""
+        return self.criterion.words
 
     @property
     def estimate(self) -> tuple[float, float]:
@@ -418,6 +429,7 @@ def compare_models(
     test_loss: TestLoss,
     rule: str = "min",
     seed: int = 0,
+    fit_one: Callable[..., Fit] | None = None,
 ) -> tuple[Fit, list[Ranked]]:
     """Fit several losses and penalties, and rank them by the same test loss.
 
@@ -432,6 +444,8 @@ def compare_models(
         What to compare.
     test_loss, rule, seed
         As for `steinpath.tune`.
+    fit_one : callable, optional
+        What to fit each with; `fit_model` by default.
 
     Returns
     -------
@@ -444,13 +458,13 @@ def compare_models(
     found: list[tuple[ModelSpec, float, int, int, bool, ChosenRisk]] = []
     done = begin(f"comparing {len(specs)} models", len(specs))
     for spec in specs:
-        fit = fit_model(data, spec, test_loss, rule, seed)
+        fit = (fit_one or fit_model)(data, spec, test_loss, rule, seed)
         stop = done()
         if stop and not fit.is_whole and best is not None:
             break
         choice = fit.alpha, fit.tuning.best_iter, fit.nonzeros, fit.tuning.still_falls
-        found.append((spec, *choice, _without_models(fit.tuning.chosen)))
-        if best is None or fit.estimate[0] < best.estimate[0]:
+        found.append((spec, *choice, _without_models(fit.chosen)))
+        if best is None or fit.chosen.value < best.chosen.value:
             best = fit
         del fit  # while the next one runs, only the best is in memory
         if stop:
@@ -458,7 +472,7 @@ def compare_models(
     assert best is not None
     ranking = []
     for spec, alpha, t, nonzeros, still_falls, chosen in found:
-        behind, stderr = compare_chosen(*_on_the_same_rows(chosen, best.tuning.chosen))
+        behind, stderr = compare_chosen(*_on_the_same_rows(chosen, best.chosen))
         ranking.append(
             Ranked(
                 spec.loss.label,

@@ -23,6 +23,11 @@ def loss_names() -> list[str]:
     return [name for name, kind in LOSSES.items() if _is_made_of(kind, ())]
 
 
+def is_for_classes(loss: str) -> bool:
+    """Whether a loss is one of labels, for classification."""
+    return LOSSES[loss].margin
+
+
 def penalty_names() -> list[str]:
     """Return the penalties that a name and numbers are enough to make: none that need groups."""
     return [name for name, kind in PENALTIES.items() if _is_made_of(kind, ("lam",))]
@@ -80,7 +85,12 @@ class ModelSpec:
 
     @classmethod
     def from_names(
-        cls, loss: str, penalty: str, y: np.ndarray, **parameters: float | None
+        cls,
+        loss: str,
+        penalty: str,
+        y: np.ndarray,
+        class_weight: str | None = None,
+        **parameters: float | None,
     ) -> ModelSpec:
         """Return a loss and a penalty by their names.
 
@@ -90,11 +100,14 @@ class ModelSpec:
             Of `loss_names` and `penalty_names`.
         y : ndarray of shape (n,)
             The responses, whose robust standard deviation is the unit of some parameters.
+        class_weight : str, optional
+            Of the losses for classes.
         **parameters : float, optional
             By the names of `parameter_specs`; None for their defaults.
         """
         loss_class: Any = LOSSES[loss]
-        chosen: Loss = loss_class(**_arguments(loss_class, y, parameters))
+        weights = {} if class_weight is None else {"class_weight": class_weight}
+        chosen: Loss = loss_class(**_arguments(loss_class, y, parameters), **weights)
         if penalty == NoPenalty.name:
             return cls(chosen, penalty, lambda lam: NoPenalty())
         of: Any = PENALTIES[penalty]

@@ -15,11 +15,16 @@ import numpy as np
 from steinpath._support.files import write_text
 from steinpath._support.printing import with_error
 from steinpath._support.validation import warn
+from steinpath.app.classes import predict_codes
 from steinpath.app.encoding import Encoding
-from steinpath.app.json_values import count, number, text
+from steinpath.app.json_values import count, items, number, text
 from steinpath.app.saved_intervals import from_json, to_json
 from steinpath.app.tables import DataError, Table, as_table
+from steinpath.app.tables.table import objects
 from steinpath.inference._prediction_intervals import PredictionIntervals
+from steinpath.plots._classes import probabilities
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._margins import Logistic
 from steinpath.problem._scoring import CRITERIA
 
 # What the first lines of a file say it is, and of which making.
@@ -67,6 +72,31 @@ class Choice:
     rows: int
 
 
+@dataclass(frozen=True)
+class Classes:
+    """The classes that a model tells apart.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        The classes. Of two, the decision value is that of the second.
+    error_rate, stderr : float
+        Expected error rate on new rows, and its standard error.
+    has_probabilities : bool
+        Whether decision values are log-odds.
+    """
+
+    labels: tuple[str, ...]
+    error_rate: float
+    stderr: float
+    has_probabilities: bool
+
+    @property
+    def n_models(self) -> int:
+        """How many models tell them apart: of two classes one, of several one for each."""
+        return 1 if len(self.labels) == 2 else len(self.labels)
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A fitted model, which predicts from the columns of a file. Read it with `load_model`.
@@ -75,10 +105,10 @@ class Model:
     ----------
     encoding : Encoding
         How columns become features.
-    coef : ndarray of shape (p,)
+    coef : ndarray of shape (p,), or (K, p) of several classes
         Coefficients of the features.
-    intercept : float
-        Prediction where all features are zero.
+    intercept : float, or ndarray of shape (K,) of several classes
+        Prediction, or decision value, where all features are zero.
     choice : Choice
         How it was chosen, and what is expected of it.
     warnings : tuple of str
@@ -87,15 +117,19 @@ class Model:
         What it was made with.
     intervals : PredictionIntervals, optional
         What prediction intervals are made of, in units of the features; see `predict_interval`.
+    classes : Classes, optional
+        The classes, if it predicts classes. Several are told apart by one model each, against the
+        rest; `choice` is then that of the class that is hardest to tell.
     """
 
     encoding: Encoding
     coef: np.ndarray = field(repr=False)
-    intercept: float
+    intercept: float | np.ndarray
     choice: Choice
     warnings: tuple[str, ...] = ()
     steinpath_version: str = ""
     intervals: PredictionIntervals | None = field(default=None, repr=False)
+    classes: Classes | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -114,11 +148,52 @@ class Model:
         Returns
         -------
         ndarray of shape (n,)
+            Numbers; of classes, texts.
         """
         predictions, notes = self.predict_table(as_table(data, self.encoding.named))
         for note in notes:
             warn(note)
         return predictions
+
+    def decision_function(self, data: Any) -> np.ndarray:
+        """Return decision values of a model of classes: log-odds if its loss is logistic.
+
+        Parameters
+        ----------
+        data
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, K) of several classes
+        """
+        values, _, notes = self._decide(as_table(data, self.encoding.named))
+        for note in notes:
+            warn(note)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict_proba(self, data: Any) -> np.ndarray:
+        """Predict the probability of each class, of a model with the logistic loss.
+
+        Parameters
+        ----------
+        data
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            In the order of ``classes.labels``.
+        """
+        values, classes, notes = self._decide(as_table(data, self.encoding.named))
+        if not classes.has_probabilities:
+            raise DataError(
+                f"a model with the {self.choice.loss} loss has no probabilities; fit it with "
+                "--loss logistic"
+            )
+        for note in notes:
+            warn(note)
+        return probabilities(values)
 
     def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
         """Predict intervals that hold the target of new rows with a given probability.
@@ -151,14 +226,47 @@ class Model:
 
     def predict_table(self, table: Table) -> tuple[np.ndarray, list[str]]:
         """Return predictions, and what should be known about them."""
+        if self.classes is not None:
+            columns, notes = self.predict_table_classes(table)
+            return columns["prediction"], notes
+        return self._linear(table)
+
+    def predict_table_classes(self, table: Table) -> tuple[dict[str, np.ndarray], list[str]]:
+        """Return predicted classes and their probabilities by name, and what should be known."""
+        values, classes, notes = self._decide(table)
+        columns = {"prediction": objects(classes.labels)[predict_codes(values)]}
+        if classes.has_probabilities:
+            columns |= dict(zip(self.probability_names, probabilities(values).T, strict=True))
+        return columns, notes
+
+    @property
+    def probability_names(self) -> list[str]:
+        """Names of the columns of `predict_table_classes` with probabilities."""
+        if self.classes is None or not self.classes.has_probabilities:
+            return []
+        return [f"probability of {label}" for label in self.classes.labels]
+
+    def _decide(self, table: Table) -> tuple[np.ndarray, Classes, list[str]]:
+        """Return decision values as a matrix, the classes, and what should be known."""
+        if self.classes is None:
+            raise DataError("this is a model of numbers, and not of classes; use predict")
+        values, notes = self._linear(table)
+        return values.reshape(len(values), -1), self.classes, notes
+
+    def _linear(self, table: Table) -> tuple[np.ndarray, list[str]]:
         X, notes = self.encoding.transform(table)
         with np.errstate(over="ignore", invalid="ignore"):
-            predictions = X @ self.coef + self.intercept
-        _refuse_overflow(table, predictions)
-        return predictions, notes
+            values = X @ self.coef.T + self.intercept
+        _refuse_overflow(table, values)
+        return values, notes
 
     def predict_table_interval(self, table: Table, level: float) -> tuple[np.ndarray, list[str]]:
         """Return intervals, and what should be known about them."""
+        if self.classes is not None:
+            raise DataError(
+                "prediction intervals are for targets that are numbers, and this is a model of "
+                "classes; leave out --interval: the logistic loss has the probability of each class"
+            )
         if self.intervals is None:
             raise DataError(
                 "the model was saved without prediction intervals, by an earlier version or since "
@@ -189,9 +297,16 @@ class Model:
             "stderr": self.choice.stderr if math.isfinite(self.choice.stderr) else None,
             "warnings": list(self.warnings),
             **self.encoding.to_json(),
-            "intercept": self.intercept,
-            "coef": dict(zip(self.feature_names, self.coef.tolist(), strict=True)),
+            "intercept": np.asarray(self.intercept).tolist(),
+            "coef": dict(zip(self.feature_names, self.coef.T.tolist(), strict=True)),
         }
+        if self.classes is not None:
+            error = self.classes.stderr
+            entries |= {
+                "classes": list(self.classes.labels),
+                "error_rate": self.classes.error_rate,
+                "error_rate_stderr": error if math.isfinite(error) else None,
+            }
         if self.intervals is not None:
             entries["intervals"] = to_json(self.intervals)
         content = json.dumps(entries, indent=1, ensure_ascii=False, allow_nan=False)
@@ -201,7 +316,7 @@ class Model:
         c = self.choice
         return (
             f"<Model of {self.encoding.target!r} by {c.loss} + {c.penalty}: "
-            f"{np.count_nonzero(self.coef)} of {len(self.coef)} coefficients, {c.test_loss} risk "
+            f"{np.count_nonzero(self.coef)} of {self.coef.size} coefficients, {c.test_loss} risk "
             f"{with_error(c.risk, c.stderr)}>"
         )
 
@@ -303,16 +418,47 @@ def _from_json(found: Any) -> Model:
     warnings = found.get("warnings", [])
     if not isinstance(warnings, list):
         raise DataError("its 'warnings' are not texts")
-    intervals = found.get("intervals")
+    intervals, choice = found.get("intervals"), _choice(found)
+    classes = _classes(found, choice)
+    of = 1 if classes is None else classes.n_models
     return Model(
         encoding,
-        np.array([number(f"coef {name!r:.60}", value) for name, value in coef.items()]),
-        number("intercept", found.get("intercept")),
-        _choice(found),
+        np.array([_numbers(f"coef {name!r:.60}", value, of) for name, value in coef.items()]).T,
+        _numbers("intercept", found.get("intercept"), of),
+        choice,
         tuple(text("warnings", warning) for warning in warnings),
         text("steinpath_version", found.get("steinpath_version", "")),
         None if intervals is None else from_json(intervals, len(coef)),
+        classes,
     )
+
+
+def _numbers(name: str, value: Any, count: int) -> Any:
+    """Return a number of the file, or of several models a number for each."""
+    if count == 1:
+        return number(name, value)
+    found = [number(name, each) for each in items(name, value)]
+    if len(found) != count:
+        raise DataError(f"its {name!r} has {len(found)} numbers, and there are {count} classes")
+    return np.array(found)
+
+
+def _classes(found: dict[str, Any], choice: Choice) -> Classes | None:
+    """Return the classes of a file, which the loss says whether there are."""
+    loss = LOSSES.get(choice.loss)
+    if loss is None or not loss.margin:
+        if "classes" in found:
+            raise DataError(f"it has 'classes', and its loss {choice.loss!r:.60} is not for them")
+        return None
+    labels = tuple(text("classes", label) for label in items("classes", found.get("classes")))
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise DataError("its 'classes' are not two or more different ones")
+    stderr = found.get("error_rate_stderr")
+    rate = number("error_rate", found.get("error_rate"))
+    error = math.inf if stderr is None else number("error_rate_stderr", stderr)
+    if not 0 <= rate <= 1 or error < 0:
+        raise DataError("its 'error_rate' is not that of a fit")
+    return Classes(labels, rate, error, issubclass(loss, Logistic))
 
 
 def _choice(found: dict[str, Any]) -> Choice:

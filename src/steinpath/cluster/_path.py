@@ -56,7 +56,7 @@ class DistributedPath(RemotePath):
     ) -> DistributedPath:
         """Do as `steinpath.run`, with arguments that were checked."""
         loss = loss.on(copied(y))
-        level = loss.location(copied(y)) if fit_intercept else 0.0
+        level = loss.start(copied(y)) if fit_intercept else 0.0
         check_size("y", largest(y - level), design.example.dtype, y.shape)
         conversation = Conversation(design.carrier())
         known = design.norms.get(fit_intercept)

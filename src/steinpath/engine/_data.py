@@ -112,7 +112,7 @@ class RunData:
         # of labels, those less a level are none
         level = float(self.level[0]) if self.loss.margin else 0.0
         y = to_numpy((self.y if self.loss.margin else self.response)[:, 0])
-        offsets = [self.loss.location(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
+        offsets = [self.loss.start(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
         offset = self.design.array(np.tile(np.asarray(offsets), copies))
         return replace(self, design=design.without(left_out, count, copies), offset=offset)
 
@@ -143,6 +143,6 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             design = WeightedDesign(design, counts / xp.mean(counts))
     loss, level = loss.on(copied(y), counts), 0.0
     if fit_intercept:
-        design, level = InterceptDesign(design), loss.location(copied(y), counts)
+        design, level = InterceptDesign(design), loss.start(copied(y), counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
     return RunData(design.here(y)[:, None], loss, design, np.array([level]))

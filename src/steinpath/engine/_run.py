@@ -312,9 +312,7 @@ def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
 def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
     """Return the data of members that were checked one by one, as one."""
     first, xp = members[0], namespace(members[0].y)
-    levels = [
-        each.loss.location(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members
-    ]
+    levels = [each.loss.start(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members]
     if any(each.loss != first.loss for each in members):
         raise ValueError(
             "class_weight='balanced' gives the members of this batch different weights; use a dict "

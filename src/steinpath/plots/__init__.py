@@ -6,6 +6,7 @@ style of this package; neither changes ``matplotlib.rcParams``. `save` writes a 
 
 from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
 from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
+from steinpath.plots._classes import plot_reliability, plot_roc
 from steinpath.plots._coefficients import plot_coefficients
 from steinpath.plots._left_out import plot_left_out_residuals, plot_predicted
 from steinpath.plots._ranking import plot_ranking
@@ -29,8 +30,10 @@ __all__ = [
     "plot_penalties",
     "plot_predicted",
     "plot_ranking",
+    "plot_reliability",
     "plot_residuals",
     "plot_risk",
+    "plot_roc",
     "plot_summary",
     "plot_tuning",
     "save",

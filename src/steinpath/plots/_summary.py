@@ -9,6 +9,7 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
+from steinpath.plots._classes import plot_roc
 from steinpath.plots._coefficients import plot_coefficients
 from steinpath.plots._risks import plot_penalties, plot_risk, plot_tuning
 from steinpath.plots._style import dress, new_figure
@@ -26,8 +27,9 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
     """Draw all there is to see of a choice.
 
     (a) The risk of each iterate for the chosen penalty, (b) that of all penalties, (c) the
-    coefficients, (d) the diagnostics, (e) corrected against raw residuals, and (f) the audit, or
-    the smallest risk for each penalty where there was none or it had nothing to compare.
+    coefficients, (d) the diagnostics, (e) corrected against raw residuals, or for classes the ROC
+    curve of rows left out, and (f) the audit, or the smallest risk for each penalty where there was
+    none or it had nothing to compare.
 
     Parameters
     ----------
@@ -52,7 +54,10 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
         plot_risk(risk, axes[0], log_time=True, best=best)
         plot_tuning(tuning, axes[1])
         plot_diagnostics(risk, axes[3])
-        plot_residuals(risk, best, axes[4])
+        if risk.path.loss.margin:
+            plot_roc(tuning, axes[4])
+        else:
+            plot_residuals(risk, best, axes[4])
         if _is_audited(risk):
             plot_audit(risk, axes[5], log_time=True)
         else:

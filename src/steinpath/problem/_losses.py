@@ -78,10 +78,14 @@ class Loss(Registered, ABC):
 
     @abstractmethod
     def location(self, y: Array, weights: Array | None = None) -> float:
-        """Constant fit with the smallest loss: where an intercept starts.
+        """Constant fit with the smallest loss.
 
         The weights are best as they were given: integers are exact.
         """
+
+    def start(self, y: Array, weights: Array | None = None) -> float:
+        """Where an intercept starts: at the constant fit with the smallest loss, for most."""
+        return self.location(y, weights)
 
     def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
         """Convex conjugate, the maximum of ``⟨w, r⟩ - h(r)`` over ``r``, where it is finite.

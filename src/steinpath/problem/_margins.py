@@ -140,13 +140,17 @@ class MarginLoss(SeparableLoss):
         return xp.min(shares, axis=0)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
+        return self.constant(self._share(y, weights))
+
+    def _share(self, y: Array, weights: Array | None) -> float:
+        """Return the share of the label 1, rows counting as much as their class."""
         positive = to_numpy(y).astype(float) > 0
         counts = np.ones(len(positive)) if weights is None else to_numpy(weights).astype(float)
         low, high = self.weights or (1.0, 1.0)
         total, others = high * float(counts[positive].sum()), low * float(counts[~positive].sum())
         # a run that leaves out all rows of a class has finite odds, too: half a row's
         least = 0.0 if total and others else 0.5 / len(positive)
-        return self.constant(min(max(total / (total + others), least), 1 - least))
+        return min(max(total / (total + others), least), 1 - least)
 
     def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
         """Return the labels of the rows of a block and their weights; numbers if all are alike."""
@@ -197,6 +201,11 @@ class Hinge(MarginLoss):
     def constant(self, share: float) -> float:
         # the class of most rows; of equally many, the middle of all constants that are as good
         return 0.0 if math.isclose(share, 0.5, rel_tol=1e-12) else math.copysign(1.0, share - 0.5)
+
+    def start(self, y: Array, weights: Array | None = None) -> float:
+        # the best constant jumps from -1 to 1 where the classes are equal, and has one class at
+        # the kink; from where the squared hinge starts, paths depend on shares without jumps
+        return 2 * self._share(y, weights) - 1
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,16 @@ class Criterion(Registered, ABC):
         """Lipschitz constant of `rho`."""
         return 1.0
 
+    def for_differences(self, predictions: Array) -> Criterion:
+        """Return a test loss whose differences have the same mean and vary less.
+
+        Parameters
+        ----------
+        predictions : Array of shape (T, m)
+            What it is to compare with others: for each of several iterates, of some rows.
+        """
+        return self
+
     def __call__(self, y: Array, prediction: Array) -> Array:
         return self.rho(y - prediction)
 
@@ -170,6 +180,9 @@ class PinballError(Criterion):
 # Classification
 # ------------------------------------------------------------------------------------------------
 
+# Width of a smoothed step, relative to the root mean square of the margins.
+_WIDTH = 0.2
+
 
 @dataclass(frozen=True)
 class MarginCriterion(Criterion):
@@ -234,6 +247,33 @@ class ZeroOneError(MarginCriterion):
     @property
     def slope(self) -> float:
         return math.inf
+
+    def for_differences(self, predictions: Array) -> Criterion:
+        # where predictions change a little, few errors do: one of many rows, by a whole
+        xp = namespace(predictions)
+        squares = xp.mean((predictions + self.level) ** 2, axis=1, keepdims=True)
+        return SmoothZeroOneError(
+            class_weight=self.class_weight, level=self.level, width=_WIDTH * xp.sqrt(squares)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothZeroOneError(MarginCriterion):
+    """The zero-one loss with a step of a width.
+
+    If the density of margins is smooth near zero, it is on average what the zero-one loss is.
+
+    Parameters
+    ----------
+    width : Array of shape (T, 1), default=1.0
+        Width of the step, for each row of predictions.
+    """
+
+    width: Any = 1.0
+
+    def rho(self, r: Array) -> Array:
+        tiny = float(namespace(r).finfo(r.dtype).smallest_normal)
+        return Logistic().score(1 - r / (self.width + tiny), 0.0)
 
 
 class LogError(MarginCriterion):
@@ -356,6 +396,13 @@ def about_level(criterion: PerObservation, y: Array, level: float) -> PerObserva
     if isinstance(criterion, MarginCriterion):
         return criterion.about(y, level)
     return criterion if isinstance(criterion, Criterion) else OnScaleOfY(criterion, y, level)
+
+
+def for_differences(criterion: PerObservation, predictions: Array) -> PerObservation:
+    """Return a test loss for differences; see `Criterion.for_differences`."""
+    if isinstance(criterion, Criterion):
+        return criterion.for_differences(predictions)
+    return criterion
 
 
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:

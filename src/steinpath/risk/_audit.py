@@ -42,7 +42,7 @@ from steinpath._support.arrays import (
 )
 from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
-from steinpath.problem._scoring import check_finite, losses_at
+from steinpath.problem._scoring import check_finite, for_differences, losses_at
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._methods import (
     Estimate,
@@ -256,8 +256,9 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     path, rows = problem.path, left_out.rows
     xp, eps = namespace(path.y), namespace(path.y).finfo(path.response.dtype).eps
     predictions = found.predictions.at(rows)
+    criterion = for_differences(problem.criterion, predictions)
     estimated, real = (
-        losses_at(problem.criterion, path.response, rows, values, path.products) + optimism
+        losses_at(criterion, path.response, rows, values, path.products) + optimism
         for values, optimism in (
             (predictions, _column(found.optimism)),
             (check_finite(left_out.predictions), _column(left_out.optimism)),

@@ -295,7 +295,8 @@ def estimate_risk(
         - "folds": ten-fold cross-validation with Burman's correction of its bias.
         - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6`` (more with an audit),
           "spectral" where it applies and p is not small, else "compressed"; with a covariance,
-          "exact" where it takes no longer.
+          "exact" where it takes no longer; for the hinge loss with a penalty that sets coefficients
+          to zero, "folds".
     row_scale : None, "norm", "auto" or array-like of shape (n,)
         Sizes of rows that are unequal, as in elliptical designs: the correction of row ``i`` is
         multiplied by its squared size, relative to the mean. None is the paper's estimator; "auto"

@@ -25,7 +25,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, namespace, units_of
 from steinpath.engine._path import Path
-from steinpath.problem._scoring import PerObservation, losses_at
+from steinpath.problem._scoring import PerObservation, for_differences, losses_at
 
 # Pairs that are looked at, at most.
 _PAIRS = 32
@@ -120,10 +120,7 @@ def interactions(
         both.
     """
     xp, rows = namespace(alone), np.reshape(pairs, (-1,))
-    losses = [
-        losses_at(
-            criterion, path.response, rows, xp.reshape(x, (x.shape[0], len(rows))), path.products
-        )
-        for x in (alone, together)
-    ]
+    blocks = [xp.reshape(x, (x.shape[0], len(rows))) for x in (alone, together)]
+    criterion = for_differences(criterion, blocks[0])
+    losses = [losses_at(criterion, path.response, rows, x, path.products) for x in blocks]
     return Interactions(xp.reshape(losses[0] - losses[1], alone.shape), pairs)

@@ -1,5 +1,6 @@
-"""Data whose risk is known: the paper's designs, signals and noise laws."""
+"""Data whose risk is known: the paper's designs, signals and noise laws, and labels."""
 
+from steinpath.simulate._labels import LabelModel, label_model
 from steinpath.simulate._model import (
     Data,
     LinearModel,
@@ -12,9 +13,11 @@ from steinpath.simulate._model import (
 
 __all__ = [
     "Data",
+    "LabelModel",
     "LinearModel",
     "Noise",
     "PredictionErrors",
+    "label_model",
     "paper_model",
     "sparse_signal",
     "toeplitz",

@@ -16,6 +16,7 @@ from steinpath.engine._run import run
 from steinpath.risk._estimate import estimate_risk
 from steinpath.risk._validation import cross_validate_path, leave_one_out_path
 from steinpath.study._choose import choose, columns_of_choices
+from steinpath.study._classify import classify, columns_of_labels
 from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
@@ -74,11 +75,12 @@ def replicate(setting: Setting, seed: int) -> Curves:
         For every iterate: ``truth``; for each way its estimate under the way's name, and the
         standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
         counted, is 1 if there was one; ``train``, the training error, with ways by corrections.
-        Of a choice, what `steinpath.study._choose.choose` returns.
+        Of a choice, what `steinpath.study._choose.choose` returns; of labels, what
+        `steinpath.study._classify.classify` does.
     """
-    if setting.chooses:
+    if setting.numpy_alone:
         with unheard():
-            return choose(setting, seed)
+            return (choose if setting.chooses else classify)(setting, seed)
     if setting.backend != "numpy":
         from steinpath.study._batch import replicate_batch
 
@@ -124,7 +126,10 @@ def _columns_of_paths(setting: Setting) -> set[str]:
 
 def check_curves(setting: Setting, curves: Curves) -> None:
     """Refuse what cannot be a replication: each of its columns is full of finite numbers."""
-    names = columns_of_choices(setting) if setting.chooses else _columns_of_paths(setting)
+    if setting.chooses:
+        names = columns_of_choices(setting)
+    else:
+        names = (columns_of_labels if setting.classifies else _columns_of_paths)(setting)
     if curves.keys() != names:
         raise ValueError(f"its columns are {sorted(curves)}, not {sorted(names)}")
     for name, values in curves.items():

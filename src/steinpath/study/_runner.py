@@ -99,9 +99,9 @@ def run_study(
     sizes, console = sizes or study.full, console or Console(quiet=True)
     if study.full.iters and not sizes.iters:
         raise ValueError(f"the study {study.name!r} needs a number of iterations, two at least")
-    # choices are made in NumPy, on whatever backend paths are run
     plan = [
-        s if s.chooses else replace(s, backend=backend, device=device) for s in study.plan(sizes)
+        s if s.numpy_alone else replace(s, backend=backend, device=device)
+        for s in study.plan(sizes)
     ]
     if not plan:
         raise ValueError(f"the study {study.name!r} needs a value of n and of p at least")

@@ -9,6 +9,7 @@ from typing import Any
 
 from steinpath.algorithms._family import ChambollePock
 from steinpath.problem._losses import LAD, Loss, SquareRoot
+from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge
 from steinpath.problem._penalties import MCP, SCAD, Lasso, Penalty, Ridge
 
 # The paper's experiments: step sizes, and one strength for all penalties.
@@ -20,6 +21,12 @@ PENALTIES: dict[str, Penalty] = {
     "lasso": Lasso(LAM),
     "mcp": MCP(LAM),
     "scad": SCAD(LAM),
+}
+#: Losses of labels, of the study of margins alone.
+MARGINS: dict[str, MarginLoss] = {
+    "hinge": Hinge(),
+    "squared_hinge": SquaredHinge(),
+    "logistic": Logistic(),
 }
 PAPER_NOISE = {"lad": "t2", "square_root": "normal"}
 #: A standard error of mean absolute losses needs their variance, which Student's t₂ does not have.
@@ -39,17 +46,18 @@ class Setting:
     Attributes
     ----------
     loss, penalty : str
-        Names in `LOSSES` and `PENALTIES`.
+        Names in `LOSSES`, or of labels in `MARGINS`, and in `PENALTIES`.
     n, p, iters : int
         Observations, features, iterations; 0 of the last for as many as pay, with a choice.
     ways : tuple of str
         What is estimated, by names in `steinpath.study._replicate.WAYS`; or how a choice is made,
-        by names in `CHOICES`.
+        by names in `CHOICES`; of labels, names in `steinpath.study._classify.WAYS`.
     rows : str
         Law of the data, a name in `steinpath.study._scenarios.SCENARIOS`; with a choice, in
-        `steinpath.study._choice_data.LAWS`.
+        `steinpath.study._choice_data.LAWS`; of labels, in `steinpath.study._classify.CLASSES`.
     noise : str
-        Law of the noise, as in `steinpath.simulate.Noise`; with a choice, also "skewed".
+        Law of the noise, as in `steinpath.simulate.Noise`; with a choice, also "skewed"; of labels
+        "logistic".
     backend : str
         Array library: "numpy" or "torch".
     device : str
@@ -87,6 +95,16 @@ class Setting:
         return not set(self.ways).isdisjoint(CHOICES)
 
     @property
+    def classifies(self) -> bool:
+        """Whether the responses are labels."""
+        return self.loss in MARGINS
+
+    @property
+    def numpy_alone(self) -> bool:
+        """Whether it is done in NumPy, on whatever backend other paths are run."""
+        return self.chooses or self.classifies
+
+    @property
     def entries(self) -> int:
         """How many numbers each column of a replication has: one for each iterate, or one."""
         return 1 if self.chooses else self.iters + 1
@@ -100,4 +118,4 @@ class Setting:
 def pair_title(loss: str, penalty: str) -> str:
     """Name a loss and a penalty for people."""
     name = penalty if penalty in ("ridge", "lasso") else penalty.upper()
-    return f"{'LAD' if loss == 'lad' else 'square root'}–{name}"
+    return f"{'LAD' if loss == 'lad' else loss.replace('_', ' ')}–{name}"

@@ -13,21 +13,21 @@ from rich.console import Console
 
 from steinpath._support.printing import printable_json, with_error
 from steinpath._support.validation import heard
+from steinpath.app.classes import ClassFit
+from steinpath.app.cli.class_outputs import SHOWN, print_coefficients_of_several, print_confusion
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.options import ModelCommand, with_options
 from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
+from steinpath.app.cli.tasks import Task, asked_task, check_quantile, task_of
 from steinpath.app.encoding import encode
 from steinpath.app.encoding.messages import counted
-from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, fit_model, prepare_data
+from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, prepare_data
 from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
 from steinpath.app.report.build import facts
 from steinpath.app.tables import DataError, read_table
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._scoring import CRITERIA, Criterion
 from steinpath.tuning._grid_end import end_of_grid
-
-# How many coefficients are printed; all are in the model's file.
-_SHOWN = 10
 
 
 @click.command(cls=ModelCommand)
@@ -40,7 +40,9 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
     are chosen by their estimated risk, under the loss's own scoring loss unless another is named.
     Model, report, plots and the risk of every iterate are written to --out.
     """
-    result = _work(ctx, [_one_loss(loss, options)], [penalty], options, compare=False)
+    losses = [] if loss is None else [loss]
+    check_quantile(losses, options)
+    result = _work(ctx, losses, [penalty], options, compare=False)
     _finish(result, options, _print_fit, with_model=True)
 
 
@@ -56,7 +58,7 @@ def tune(
     absolute error, or the pinball loss if --quantile is given. Does all that `fit` does, and shows
     the values of alpha that were tried.
     """
-    result = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
+    result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_tuning, with_model=True)
 
 
@@ -72,29 +74,13 @@ def compare(
     absolute error, or the pinball loss if --quantile is given. Writes a report and the ranking,
     but no model.
     """
-    result = _work(ctx, *_several(loss, penalty, options["q"]), options, compare=True)
+    result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_ranking, with_model=False)
 
 
 # ------------------------------------------------------------------------------------------------
 # Work
 # ------------------------------------------------------------------------------------------------
-
-
-def _one_loss(loss: str | None, options: dict[str, Any]) -> str:
-    if options["q"] is None:
-        return loss or "lad"
-    if loss not in (None, "quantile") and options["test_loss"] != "quantile":
-        raise click.UsageError(f"--quantile requires --loss quantile, got --loss {loss}")
-    return loss or "quantile"
-
-
-def _several(
-    losses: Sequence[str], penalties: Sequence[str], quantile: float | None
-) -> tuple[Sequence[str], Sequence[str]]:
-    usual = ("lad", "huber", "square_root") if quantile is None else ("quantile",)
-    both = (losses or usual), (penalties or ("lasso", "ridge"))
-    return tuple(dict.fromkeys(both[0])), tuple(dict.fromkeys(both[1]))
 
 
 def _work(
@@ -105,24 +91,27 @@ def _work(
     compare: bool,
 ) -> FitResult:
     """Read the file, and fit."""
+    asked = asked_task(losses, options)
     seed, rule = options["seed"], options["rule"].replace("-", "_")
     said: list[tuple[str, type[Warning]]] = []
     kept = heard.set(said)
     ranking: list[Ranked] = []
     try:
         with Display() as display:
-            data = _data(display, options)
-            folder = _folder(options, ctx)
-            test_loss = _test_loss(data, options, compare)
+            data = _data(display, options, asked)
+            folder, task = _folder(options, ctx), task_of(data)
+            test_loss = _test_loss(data, task, options, compare)
+            weights = {"class_weight": options["class_weight"], **_parameters(options)}
             specs = [
-                ModelSpec.from_names(loss, penalty, data.encoded.y, **_parameters(options))
-                for loss in losses
-                for penalty in penalties
+                ModelSpec.from_names(loss, penalty, data.encoded.y, **weights)
+                for loss in dict.fromkeys(losses or task.usual_losses(options["q"], compare))
+                for penalty in dict.fromkeys(penalties)
             ]
+            best: Fit
             if compare:
-                best, ranking = compare_models(data, specs, test_loss, rule, seed)
+                best, ranking = compare_models(data, specs, test_loss, rule, seed, task.fit)
             else:
-                best = fit_model(data, specs[0], test_loss, rule, seed)
+                best = task.fit(data, specs[0], test_loss, rule, seed)
     except ValueError as error:  # about the numbers in the file: the rest was checked
         raise DataError(str(error)) from error
     finally:
@@ -135,7 +124,7 @@ def _work(
     return FitResult(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
 
 
-def _data(display: Display, options: dict[str, Any]) -> FitData:
+def _data(display: Display, options: dict[str, Any], task: str | None) -> FitData:
     """Read the file, and make it ready."""
     if options["group"] is not None and options["time"] is not None:
         raise click.UsageError("--group and --time cannot be used together; choose one of them")
@@ -155,6 +144,7 @@ def _data(display: Display, options: dict[str, Any]) -> FitData:
         categories=options["category"],
         group=options["group"],
         time=options["time"],
+        task=task,
     )
     n_alphas = options["n_alphas"] or options["strengths"]
     gap = None if options["time"] is None else options["gap"] or 0
@@ -166,12 +156,16 @@ def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
     return {name: options[name] for name in parameter_specs()}
 
 
-def _test_loss(data: FitData, options: dict[str, Any], compare: bool) -> Criterion | None:
+def _test_loss(
+    data: FitData, task: Task, options: dict[str, Any], compare: bool
+) -> Criterion | str | None:
     """Return the scoring loss; None for that of the loss itself."""
     name = options["test_loss"]
     if name is None and compare:  # the same for all
-        name = "absolute" if options["q"] is None else "quantile"
-    return None if name is None else make_criterion(name, data.encoded.y, **_parameters(options))
+        name = task.common_test_loss(options["q"])
+    if name is None or CRITERIA[name].margin:
+        return None if name is None else str(name)
+    return make_criterion(name, data.encoded.y, **_parameters(options))
 
 
 def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
@@ -265,17 +259,27 @@ def _print_fit(console: Console, result: FitResult) -> None:
         table.add_row(what, value)
     console.print(table)
     say(console, f"{fit.meaning_of_error}.")
+    if isinstance(fit, ClassFit):
+        print_confusion(console, fit)
+    if isinstance(fit, ClassFit) and fit.several:
+        print_coefficients_of_several(console, fit)
+    else:
+        _print_coefficients(console, fit)
+    if fit.nonzeros > SHOWN:
+        console.print(f"… and {fit.nonzeros - SHOWN} more, in model.json")
+    _print_notes(console, result)
+
+
+def _print_coefficients(console: Console, fit: Fit) -> None:
+    encoded = fit.data.encoded
     effects, coef, names = fit.effects, fit.coef, encoded.encoding.feature_names
-    largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:_SHOWN]
+    largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
     for j in largest:
         if effects[j]:
             table.add_row(shown(names[j]), f"{coef[j]:.4g}", f"{effects[j]:+.3g}")
     if fit.nonzeros:
         console.print(table)
-    if fit.nonzeros > _SHOWN:
-        console.print(f"… and {fit.nonzeros - _SHOWN} more, in model.json")
-    _print_notes(console, result)
 
 
 def _print_ranking(console: Console, result: FitResult) -> None:
@@ -314,7 +318,7 @@ def _print_tuning(console: Console, result: FitResult) -> None:
 def _print_ranks(console: Console, result: FitResult) -> None:
     fit = result.fit
     console.print(
-        f"{shown(fit.data.encoded.encoding.target)}: expected {fit.criterion.words}", style="bold"
+        f"{shown(fit.data.encoded.encoding.target)}: expected {fit.ranked_by}", style="bold"
     )
     print_warnings(console, fit.warnings)
     table = make_table("loss", "penalty", "alpha", "iterate", "nonzeros", "risk", "behind", left=2)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from steinpath.app.encoding import TASKS
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
 from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._registry import ParameterSpec
@@ -79,7 +80,11 @@ def _model_options(
         ]
     else:
         kinds = [
-            click.Option(["--loss"], type=Name(losses), help="What is minimised; LAD by default."),
+            click.Option(
+                ["--loss"],
+                type=Name(losses),
+                help="What is minimised; LAD by default, logistic for classes.",
+            ),
             click.Option(["--penalty"], type=Name(penalties), default="lasso", show_default=True),
         ]
     shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
@@ -97,6 +102,12 @@ def _range(spec: ParameterSpec) -> Finite:
 _DATA = (
     click.argument("file", type=click.Path()),
     click.option("--target", metavar="COLUMN", help="The column to predict."),
+    click.option(
+        "--task",
+        type=click.Choice(TASKS),
+        help="What to predict: numbers or classes. By default, a target of texts or of two "
+        "different numbers is one of classes.",
+    ),
     click.option("--drop", metavar="COLUMN", multiple=True, help="Leave this column out."),
     click.option(
         "--category",
@@ -129,6 +140,11 @@ _DATA = (
     ),
 )
 _CHOICE = (
+    click.option(
+        "--class-weight",
+        type=click.Choice(["balanced"]),
+        help="Let classes count inversely to how many rows they have.",
+    ),
     click.option(
         "--iters",
         type=click.IntRange(2, 10**9),

@@ -13,9 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import as_csv, write_text
+from steinpath.app.classes import ClassFit
+from steinpath.app.cli.class_outputs import (
+    coefficients_of_classes,
+    drawings_of_classes,
+    json_of_classes,
+    kept_classes,
+)
 from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.models import Choice, Model
 from steinpath.app.report.build import build_content
@@ -87,18 +95,24 @@ def write_outputs(
 
 def make_model(fit: Fit) -> Model:
     """Return the chosen model, as it is kept in a file."""
+    of_classes = fit if isinstance(fit, ClassFit) else None
+    coef: np.ndarray = fit.coef
+    intercept: float | np.ndarray = fit.intercept
+    if of_classes is not None:
+        coef, intercept = coefficients_of_classes(of_classes)
     return Model(
         fit.data.encoded.encoding,
-        fit.coef,
-        fit.intercept,
-        _choice(fit),
+        coef,
+        intercept,
+        make_choice(fit),
         fit.warnings,
         version("steinpath"),
-        for_file(fit.intervals),
+        None if of_classes else for_file(fit.intervals),
+        kept_classes(of_classes) if of_classes else None,
     )
 
 
-def _choice(fit: Fit) -> Choice:
+def make_choice(fit: Fit) -> Choice:
     """Return how it was chosen."""
     risk, stderr = fit.estimate
     loss, penalty = fit.spec.loss, fit.tuning.path.penalty
@@ -106,7 +120,7 @@ def _choice(fit: Fit) -> Choice:
         field.name: getattr(part, field.name)
         for part in (loss, penalty)
         for field in fields(part)  # type: ignore[arg-type]
-        if field.name not in ("lam", "weights")
+        if field.name not in ("lam", "weights", "class_weight")
     }
     return Choice(
         loss=loss.name,
@@ -129,16 +143,11 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
     fit = result.fit
     return {
         "target": fit.data.encoded.encoding.target,
-        **asdict(_choice(fit)),
+        **asdict(make_choice(fit)),
         "features": fit.data.encoded.X.shape[1],
         "nonzeros": fit.nonzeros,
-        "naive_risk": fit.naive[0],
-        "naive_stderr": fit.naive[1],
         "choice_counted_by": fit.tuning.chosen.method,
-        "median_absolute_error": fit.left_out.median_error,
-        "constant_risk": fit.constant_risk,
-        "improvement_percent": fit.improvement if math.isfinite(fit.improvement) else None,
-        "intercept": fit.intercept,
+        **(json_of_classes(fit) if isinstance(fit, ClassFit) else _json_of_numbers(fit)),
         "stop": fit.tuning.stop,
         "warnings": list(fit.warnings),
         "notes": list(result.notes),
@@ -148,8 +157,23 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def _json_of_numbers(fit: Fit) -> dict[str, Any]:
+    return {
+        "naive_risk": fit.naive[0],
+        "naive_stderr": fit.naive[1],
+        "median_absolute_error": fit.left_out.median_error,
+        "constant_risk": fit.constant_risk,
+        "improvement_percent": fit.improvement if math.isfinite(fit.improvement) else None,
+        "intercept": fit.intercept,
+    }
+
+
 def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
-    """Risk of every iterate for every alpha."""
+    """Risk of every iterate for every alpha, of several classes for each of them."""
+    if isinstance(fit, ClassFit) and fit.several:
+        for label, one in zip(fit.labels, fit.fits, strict=True):
+            yield from ({"class": label} | row for row in _risk_rows(one))
+        return
     for alpha, risk in zip(fit.alphas, fit.tuning.risks, strict=True):
         nonzeros = count_nonzeros(risk.path)
         columns = (to_numpy(x).tolist() for x in (risk.values, risk.stderr, risk.train, nonzeros))
@@ -199,11 +223,16 @@ def _draw_all(result: FitResult) -> None:
         "risk.pdf": lambda: plots.plot_risk(fit.risk, log_time=True, best=best),
         "surface.pdf": lambda: plots.plot_tuning(tuning),
         "coefficients.pdf": lambda: plots.plot_coefficients(tuning.path, names, best=best),
-        "predicted.pdf": lambda: plots.plot_predicted(tuning, offset=fit.data.level),
-        "left_out_residuals.pdf": lambda: plots.plot_left_out_residuals(tuning),
-        "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
         "diagnostics.pdf": lambda: plots.plot_diagnostics(fit.risk),
     }
+    if isinstance(fit, ClassFit):
+        drawings |= drawings_of_classes(fit)
+    else:
+        drawings |= {
+            "predicted.pdf": lambda: plots.plot_predicted(tuning, offset=fit.data.level),
+            "left_out_residuals.pdf": lambda: plots.plot_left_out_residuals(tuning),
+            "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
+        }
     if result.ranking:
         drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
     for file, draw in drawings.items():

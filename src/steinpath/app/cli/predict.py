@@ -15,8 +15,8 @@ from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable, with_error
 from steinpath.app.cli.options import Finite
 from steinpath.app.encoding.messages import refuse_unknown
-from steinpath.app.models import Model, load_model
-from steinpath.app.tables import Table, is_number, read_table
+from steinpath.app.models import Classes, Model, load_model
+from steinpath.app.tables import Table, is_number, missing, read_table, texts
 from steinpath.problem._scoring import CRITERIA
 
 
@@ -48,19 +48,24 @@ def predict(
     """Predict the rows of FILE with a MODEL that `fit` or `tune` wrote.
 
     One prediction for each row, in their order. Where FILE has the target as well, the error is
-    compared with the expected one, and with --interval, the share of rows inside is counted.
+    compared with the expected one, and with --interval, the share of rows inside is counted. Of
+    classes, the predicted one is written, and for the logistic loss the probability of each.
     """
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
     bounds = [] if interval is None else ["lower", "upper"]
     keep = _check_kept(keep, ["prediction", *bounds])
     fitted = load_model(model)
+    keep = _check_kept(keep, fitted.probability_names)
     table = read_table(file, fitted.encoding.named, keep)
     refuse_unknown(table, keep)
-    predictions, notes = fitted.predict_table(table)
+    if fitted.classes is None:
+        predictions, notes = fitted.predict_table(table)
+        columns = {"prediction": predictions}
+    else:
+        columns, notes = fitted.predict_table_classes(table)
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
-    columns = {"prediction": predictions}
     if interval is not None:
         ends, _ = fitted.predict_table_interval(table, interval)
         columns |= dict(zip(bounds, ends.T, strict=True))
@@ -147,6 +152,9 @@ def _remarks(
     model: Model, table: Table, columns: dict[str, np.ndarray], level: float | None
 ) -> Iterator[str]:
     """Compare the error on these rows with the expected one, where the target is known."""
+    if model.classes is not None:
+        yield from _remarks_on_classes(model, model.classes, table, columns["prediction"])
+        return
     y, choice = table.columns.get(model.encoding.target), model.choice
     if y is None or y.dtype.kind != "f":
         return
@@ -168,3 +176,22 @@ def _remarks(
             f"inside their {100 * level:g}% intervals: {inside} of these {len(y)} rows "
             f"({100 * inside / len(y):.1f}%)"
         )
+
+
+def _remarks_on_classes(
+    model: Model, classes: Classes, table: Table, predictions: np.ndarray
+) -> Iterator[str]:
+    """Compare the error rate on these rows with the expected one, where the target is known."""
+    if model.encoding.target not in table.columns:
+        return
+    actual = texts(table.columns[model.encoding.target])
+    known = ~missing(actual)
+    if not known.any():
+        return
+    rate = float(np.mean(actual[known] != predictions[known]))
+    new = int(sum(label not in classes.labels for label in actual[known]))
+    of_new = f" ({new} of them of classes that the fit did not have)" if new else ""
+    yield (
+        f"error rate on these {int(known.sum())} rows{of_new}: {rate:.4g}; expected on new ones: "
+        f"{with_error(classes.error_rate, classes.stderr)}"
+    )

@@ -3,5 +3,6 @@
 from steinpath.app.encoding.column import OTHER, Column
 from steinpath.app.encoding.encoded import ColumnSummary, Encoded, encode
 from steinpath.app.encoding.encoding import Encoding
+from steinpath.app.encoding.target import TASKS
 
-__all__ = ["OTHER", "Column", "ColumnSummary", "Encoded", "Encoding", "encode"]
+__all__ = ["OTHER", "TASKS", "Column", "ColumnSummary", "Encoded", "Encoding", "encode"]

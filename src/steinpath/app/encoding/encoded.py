@@ -17,13 +17,12 @@ from steinpath.app.encoding.messages import (
     as_notes,
     be,
     counted,
-    first_other,
     gaps_of,
-    kind_of,
     refuse_missing,
     refuse_unknown,
     short,
 )
+from steinpath.app.encoding.target import read_target
 from steinpath.app.tables import DataError, Table, is_number, missing, texts
 
 # Columns that are summed up: more than anybody reads.
@@ -67,7 +66,7 @@ class Encoded:
     X : ndarray of shape (n, p)
         Features.
     y : ndarray of shape (n,)
-        Target.
+        Target: a number, or the index of a class.
     summaries : tuple of ColumnSummary
         Every column of the table, and what became of it; of thousands, the first thousand and the
         target.
@@ -79,6 +78,8 @@ class Encoded:
         Number of the group of each row, where rows belong together.
     times : ndarray of shape (n,), optional
         Time of each row, increasing, where rows are in the order of time.
+    classes : tuple of str
+        Classes of the target, which `y` has the indices of; none for regression.
     """
 
     encoding: Encoding
@@ -89,6 +90,7 @@ class Encoded:
     notes: tuple[str, ...]
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
 
 
 def encode(
@@ -100,6 +102,7 @@ def encode(
     categories: Collection[str] = (),
     group: str | None = None,
     time: str | None = None,
+    task: str | None = None,
 ) -> Encoded:
     """Make features of all columns but the target, the group and the time.
 
@@ -108,7 +111,7 @@ def encode(
     table : Table
         The data.
     target : str
-        Column to predict, of numbers.
+        Column to predict, of numbers or of classes.
     impute : bool
         Whether to fill in missing numbers and dates by medians, and missing levels by the most
         frequent one, here and in new rows, and to leave out rows without a target. Otherwise
@@ -121,6 +124,8 @@ def encode(
         Column that says which rows belong together.
     time : str, optional
         Column of numbers or dates, in the order of which the rows are to be.
+    task : {"regression", "classification"}, optional
+        What to take the target for; see `read_target`.
 
     Raises
     ------
@@ -129,7 +134,9 @@ def encode(
     """
     roles = {name: role for name, role in ((group, "group"), (time, "time")) if name is not None}
     _check_request(table, target, drop, categories, roles)
-    _check_target(table, target)
+    y, classes = read_target(table, target, task)
+    target_summary = _describe(texts(table.columns[target]) if classes else y)
+    table = replace(table, columns=table.columns | {target: y})
     notes = as_notes(_remarks(table, {target, *drop, *categories, *roles}))
     without_target = missing(table.columns[target])
     count = int(without_target.sum())
@@ -145,7 +152,7 @@ def encode(
     columns, summaries, left_out = [], [], []
     for name, values in table.columns.items():
         if name == target:
-            summaries.append(ColumnSummary(name, "target", _describe(values), count, 0))
+            summaries.append(ColumnSummary(name, "target", target_summary, count, 0))
             continue
         if name in roles:
             text = detail if roles[name] == "group" else _describe(values)
@@ -180,7 +187,9 @@ def encode(
     if time is not None and order is not None:
         # not before: messages name the places that rows have in the file
         X, y, times = X[order], y[order], table.columns[time][order]
-    return Encoded(encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups, times)
+    return Encoded(
+        encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups, times, classes
+    )
 
 
 def _check_request(
@@ -200,26 +209,6 @@ def _check_request(
         raise DataError(
             f"{target!r} is the target, which can neither be dropped nor be a category; "
             "name other columns"
-        )
-
-
-def _check_target(table: Table, target: str) -> None:
-    values = table.columns[target]
-    present = values[~missing(values)]
-    if len(present) < 2:
-        raise DataError(
-            f"the target {target!r} has {counted(len(present), 'value')} in "
-            f"{counted(table.n_rows, 'row')}; at least two are needed"
-        )
-    if kind_of(values) != "number":
-        raise DataError(
-            f"the target must be a number, and {target!r} has "
-            f"{first_other(target, 'number', table)}"
-        )
-    if np.all(present == present[0]):
-        raise DataError(
-            f"the target {target!r} is {short(present[0])} in every row; there is nothing to "
-            "predict unless it varies"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +14,9 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.printing import to_digits_of, with_error
+from steinpath.app.classes import ClassFit
 from steinpath.app.fitting import Fit, Ranked, count_nonzeros
+from steinpath.app.report.classes import content_of_classes, facts_of_classes, verdict_of_classes
 from steinpath.app.report.content import Charts, Coefficient, Content
 from steinpath.plots._coefficients import largest_sizes
 from steinpath.plots._left_out import QUANTILES
@@ -74,7 +77,8 @@ def build_content(
     """
     encoded, effects, coef = fit.data.encoded, fit.effects, fit.coef
     names = encoded.encoding.feature_names
-    listed = np.argsort(-np.abs(effects), kind="stable")[: min(fit.nonzeros, _MOST_COEFFICIENTS)]
+    nonzeros = int(np.count_nonzero(effects))
+    listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
     return Content(
         title=f"{encoded.encoding.target}, from {file}",
         verdict=verdict(fit),
@@ -100,7 +104,7 @@ def build_content(
             ("choice counted by", _COUNTED_BY[fit.tuning.chosen.method]),
         ),
         unlisted_columns=encoded.n_columns - len(encoded.summaries),
-        unlisted_coefficients=fit.nonzeros - len(listed),
+        unlisted_coefficients=nonzeros - len(listed),
     )
 
 
@@ -113,16 +117,19 @@ def _assumptions(fit: Fit) -> tuple[str, ...]:
 def verdict(fit: Fit) -> str:
     """Say the result in a sentence or two."""
     risk, stderr = fit.estimate
-    model = fit.spec.loss.label + (
-        f" regression with {_article(fit.spec.penalty)} penalty"
+    with_penalty = (
+        f"with {_article(fit.spec.penalty)} penalty"
         if fit.spec.penalty != NoPenalty.name
-        else " regression without a penalty"
+        else "without a penalty"
     )
     rows = "new rows like these"
     if fit.data.groups is not None:
         rows = "rows of new groups like these"
     elif fit.data.cv is not None:
         rows = "later rows like these"
+    if isinstance(fit, ClassFit):
+        return verdict_of_classes(fit, rows, with_penalty)
+    model = f"{fit.spec.loss.label} regression {with_penalty}"
     return (
         f"On {rows}, the mean {fit.criterion.words} of the chosen model "
         f"is expected to be {with_error(risk, stderr)} ({fit.meaning_of_error}); that of a "
@@ -136,16 +143,19 @@ def _at_the_choice(fit: Fit) -> str:
     if fit.tuning.chosen.method == "fixed":
         return ""
     why = "That is the smallest of many estimates, and so too small; with the choice counted"
-    if fit.naive[0] > fit.estimate[0]:
+    counted = fit.main.estimate if isinstance(fit, ClassFit) else fit.estimate
+    if fit.naive[0] > counted[0]:
         why = "With the choice counted, from runs that leave out rows in another way"
     return (
         f"At the chosen iterate the curve is at {with_error(*fit.naive)}. {why}, the risk is "
-        f"{with_error(*fit.estimate)}."
+        f"{with_error(*counted)}."
     )
 
 
 def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     """Return the key figures."""
+    if isinstance(fit, ClassFit):
+        return facts_of_classes(fit)
     n, p = fit.data.encoded.X.shape
     risk, stderr = fit.estimate
     found = [
@@ -198,10 +208,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     sizes = largest_sizes(path)
     by_size = np.argsort(-sizes, kind="stable")
     largest = [int(j) for j in by_size[:_MOST_CURVES] if sizes[j]]
-    raw, corrected = _residuals(fit)
-    left_out = fit.left_out
-    some = _some_rows(len(left_out.actual))
-    return Charts(
+    charts = Charts(
         test_loss=fit.criterion.words,
         penalty=PENALTIES[fit.spec.penalty].label,
         alphas=tuple(fit.alphas[order].tolist()),
@@ -213,10 +220,18 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         coefficient_names=tuple(names[j] for j in largest),
         coefficients=_nested(path[:, largest][shown]),
-        raw=tuple(raw.tolist()),
-        corrected=tuple(corrected.tolist()),
         at_the_choice=_at_the_choice(fit),
         left_out_by="fitted, and chosen," if fit.tuning.chosen.method == "nested" else "fitted",
+    )
+    if isinstance(fit, ClassFit):
+        return replace(charts, classes=content_of_classes(fit))
+    raw, corrected = _residuals(fit)
+    left_out = fit.left_out
+    some = _some_rows(len(left_out.actual))
+    return replace(
+        charts,
+        raw=tuple(raw.tolist()),
+        corrected=tuple(corrected.tolist()),
         actual=tuple(left_out.actual[some].tolist()),
         predicted=tuple(left_out.predicted[some].tolist()),
         quantiles=tuple(np.quantile(left_out.residuals, QUANTILES).tolist()),

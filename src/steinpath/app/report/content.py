@@ -10,6 +10,56 @@ from steinpath.risk._diagnostics import Diagnostic
 
 
 @dataclass(frozen=True)
+class ClassCurve:
+    """A curve of one class against the rest, of rows that were left out.
+
+    Attributes
+    ----------
+    name : str
+        The class.
+    x, y : tuple of float
+        Its points.
+    stderr : tuple of float
+        Standard errors of `y`, if they are known.
+    area : float
+        What is under it, of an ROC curve.
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    stderr: tuple[float, ...] = ()
+    area: float = 0.0
+
+
+@dataclass(frozen=True)
+class ClassContent:
+    """What a report says of classes.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        The classes.
+    confusion : tuple of tuple of int
+        Number of left-out rows of each class (first axis) that each class was predicted for.
+    models : tuple of tuple of str
+        Of several classes, for each: its name, alpha, iterate, number of coefficients that are not
+        zero, and expected test loss.
+    main : str
+        Of several classes, the one that curves and coefficients are about.
+    roc, reliability : tuple of ClassCurve
+        Curves for each class; of two, for the second. Only log-odds have a reliability curve.
+    """
+
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    models: tuple[tuple[str, ...], ...]
+    main: str
+    roc: tuple[ClassCurve, ...]
+    reliability: tuple[ClassCurve, ...]
+
+
+@dataclass(frozen=True)
 class Charts:
     """The numbers behind the interactive curves.
 
@@ -35,7 +85,8 @@ class Charts:
         Their coefficients on that path, one tuple for each of `iterates`: change of the prediction
         per standard deviation of the feature.
     raw, corrected : tuple of float
-        Residuals of some rows at the chosen iterate: in sample, and with corrected fitted values.
+        Residuals of some rows at the chosen iterate: in sample, and with corrected fitted values;
+        none of classes.
     at_the_choice : str
         How the curve at the chosen iterate compares with the risk of the chosen model.
     left_out_by : str
@@ -46,6 +97,8 @@ class Charts:
         Of the residuals of all rows that were left out: at 5, 25, 50, 75 and 95 percent.
     left_out_rows : int
         How many rows were left out.
+    classes : ClassContent, optional
+        What there is of classes, instead of residuals.
     """
 
     test_loss: str
@@ -59,14 +112,15 @@ class Charts:
     chosen: tuple[int, int]
     coefficient_names: tuple[str, ...]
     coefficients: tuple[tuple[float, ...], ...]
-    raw: tuple[float, ...]
-    corrected: tuple[float, ...]
+    raw: tuple[float, ...] = ()
+    corrected: tuple[float, ...] = ()
     at_the_choice: str = ""
     left_out_by: str = "fitted"
     actual: tuple[float, ...] = ()
     predicted: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     left_out_rows: int = 0
+    classes: ClassContent | None = None
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,8 @@ function redraw() {
 // ---- what runs when the page opens -----------------------------------------------------------
 
 const makers = { risk: riskChart, surface: surfaceChart, predicted: predictedChart,
-  errors: errorsChart, paths: pathsChart, residuals: residualsChart };
+  errors: errorsChart, roc: rocChart, reliability: reliabilityChart, paths: pathsChart,
+  residuals: residualsChart };
 for (const [id, make] of Object.entries(makers)) {
   const host = byId(`${id}-plot`);
   if (host) charts.push(make(host));

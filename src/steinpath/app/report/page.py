@@ -12,10 +12,12 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from importlib import resources
+from typing import Any
 
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.fitting import Ranked
-from steinpath.app.report.content import Charts, Content
+from steinpath.app.report.class_sections import left_out_classes, models_of_classes
+from steinpath.app.report.content import Charts, ClassCurve, Content
 from steinpath.app.report.markup import (
     Markup,
     Node,
@@ -40,14 +42,14 @@ from steinpath.risk._diagnostics import Diagnostic
 _SHOWN_COEFFICIENTS, _SHOWN_COLUMNS, _BARS, _NAME_LENGTH = 15, 30, 8, 64
 # How much larger corrected residuals have to be, on average, for it to be seen.
 _LARGER = 1.05
-# One script in three files: the first two only define what the last one runs.
-_SCRIPTS = "drawing.js", "charts.js", "page.js"
+# One script in four files: the others only define what the last one runs.
+_SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
 
 
 def data_block(charts: Charts) -> str:
     """Return the numbers behind the curves, as JSON that is harmless within HTML."""
     row, at = charts.chosen
-    numbers = {
+    numbers: dict[str, Any] = {
         "testLoss": charts.test_loss,
         "alphas": _rounded(charts.alphas),
         "iterates": charts.iterates,
@@ -62,6 +64,9 @@ def data_block(charts: Charts) -> str:
         "quantiles": _rounded(charts.quantiles),
         "leftOutRows": charts.left_out_rows,
     }
+    if charts.classes is not None:
+        numbers["roc"] = [_points(curve) for curve in charts.classes.roc]
+        numbers["reliability"] = [_points(curve) for curve in charts.classes.reliability]
     for name in ("risk", "stderr", "train"):
         curves = [_rounded(values) for values in getattr(charts, name)]
         # in full, so that the panel says what the rest of the page says
@@ -71,6 +76,11 @@ def data_block(charts: Charts) -> str:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _points(curve: ClassCurve) -> dict[str, Any]:
+    parts = {name: _rounded(getattr(curve, name)) for name in ("x", "y", "stderr")}
+    return {"name": curve.name, **parts}
 
 
 def _rounded(values: Iterable[float]) -> list[float | None]:
@@ -190,12 +200,18 @@ def _panel(charts: Charts) -> Markup:
 
 def _model(content: Content) -> Markup:
     intercept, coefficients = content.intercept, content.coefficients
-    text = f"All coefficients are zero: the prediction is {figure(intercept)} for every row."
+    what, classes = "prediction", content.charts.classes
+    if classes is not None:
+        what = f"decision value of {classes.main!r}"
+    text = f"All coefficients are zero: the {what} is {figure(intercept)} for every row."
     if coefficients:
         text = (
-            f"The prediction is {figure(intercept)} plus, for each feature, its value times the "
+            f"The {what} is {figure(intercept)} plus, for each feature, its value times the "
             "coefficient per unit. Per standard deviation (s.d.), features compare with each other."
         )
+    if classes is not None and not classes.models:
+        log_odds = "It is the log-odds of that class, which" if classes.reliability else "The class"
+        text += f" {log_odds} is predicted where it is above zero."
     if any("=" in c.name for c in coefficients):
         text += (
             " Every level of a category has a coefficient of its own; the penalty decides between "
@@ -216,7 +232,9 @@ def _unlisted(count: int, what: str) -> Markup | None:
     return tag("p", f"{count:,} more {what} are not listed.", class_="quiet") if count else None
 
 
-def _residuals(charts: Charts) -> Markup:
+def _residuals(charts: Charts) -> Markup | None:
+    if charts.classes is not None:
+        return None
     both = zip(charts.raw, charts.corrected, strict=True)
     known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
     raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
@@ -269,7 +287,7 @@ def _check_name(check: Diagnostic) -> list[Node]:
     ]
 
 
-def _later_sections(content: Content) -> list[Markup]:
+def _later_sections(content: Content) -> list[Markup | None]:
     along = (
         "On the path of the chosen alpha: the change of the prediction per standard deviation "
         "of the feature."
@@ -332,7 +350,9 @@ def render(content: Content) -> str:
         verbatim("style", style),
     )
     charts = content.charts
-    first = _header(content), _ranking(content.ranking), _risk(charts), _left_out(charts)
+    left_out = left_out_classes(charts) or _left_out(charts)
+    several = models_of_classes(charts)
+    first = _header(content), _ranking(content.ranking), several, _risk(charts), left_out
     body = tag(
         "body",
         tag("main", first, _later_sections(content)),

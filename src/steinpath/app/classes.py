@@ -1,0 +1,363 @@
+"""Fits to classes: two of them by one model, several by one model for each against the rest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from steinpath.app.fitting import Fit, FitData, fit_model
+from steinpath.app.model_spec import ModelSpec
+from steinpath.app.tables import DataError
+from steinpath.inference._prediction_intervals import PredictionIntervals
+from steinpath.plots._classes import probabilities
+from steinpath.problem._margins import Logistic, MarginLoss
+from steinpath.problem._scoring import CRITERIA, Criterion, MarginCriterion, TestLoss
+from steinpath.risk._after_choice import ChosenRisk
+from steinpath.risk._fold_runs import mean_and_error
+
+#: The loss that classes are fitted by unless another is named, and those that are compared.
+USUAL_LOSS, USUAL_LOSSES = "logistic", ("logistic", "hinge")
+#: The test loss that losses for classes are compared by.
+ERROR_RATE = "zero_one"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What is expected on new rows, beside what is without any feature.
+
+    Attributes
+    ----------
+    name, words : str
+        The test loss, such as "log" and "log loss".
+    value, stderr : float
+        Its expectation, the choice counted, and the standard error.
+    constant : float
+        That of the majority class, or of the best constant.
+    """
+
+    name: str
+    words: str
+    value: float
+    stderr: float
+    constant: float
+
+    @property
+    def constant_words(self) -> str:
+        """What `constant` is."""
+        of = {ERROR_RATE: "the majority class", "log": "the class shares"}
+        return f"{self.words} of {of.get(self.name, 'a constant')}"
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutClasses:
+    """Rows, and how they are classified by models that were fitted without them.
+
+    Attributes
+    ----------
+    actual : ndarray of int of shape (m,)
+        Index of the class.
+    values : ndarray of shape (m, K)
+        Decision values of the models of all classes against the rest; of two classes, those of the
+        second, m × 1.
+    rows : ndarray of int of shape (m,)
+        Which rows of the fit they are.
+    """
+
+    actual: np.ndarray
+    values: np.ndarray
+    rows: np.ndarray
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Index of the class that is predicted."""
+        return predict_codes(self.values)
+
+
+def predict_codes(values: np.ndarray) -> np.ndarray:
+    """Return the class of each row of decision values: of several, that of the largest."""
+    if values.shape[1] == 1:
+        return (values[:, 0] > 0).astype(int)
+    return np.asarray(values.argmax(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFit(Fit):
+    """What was found for classes.
+
+    What `Fit` says is said of one model. Of several classes, that is the model of the class which
+    is hardest to tell from the rest.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        The classes.
+    fits : tuple of Fit
+        One for each class against the rest; of two classes, one of the second.
+    codes : ndarray of int of shape (n,)
+        Index of the class of each row.
+    """
+
+    classes: tuple[str, ...] = ()
+    fits: tuple[Fit, ...] = ()
+    codes: np.ndarray = field(default_factory=lambda: np.zeros(0, int), repr=False)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.fits) > 1
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The class that each of `fits` tells from the rest."""
+        return self.classes if self.several else self.classes[1:]
+
+    @property
+    def main(self) -> Fit:
+        """The model that `Fit` is about."""
+        return next(fit for fit in self.fits if fit.tuning is self.tuning)
+
+    @property
+    def main_label(self) -> str:
+        """The class of that model."""
+        return self.labels[self.fits.index(self.main)]
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether decision values are log-odds."""
+        return isinstance(self.spec.loss, Logistic)
+
+    @cached_property
+    def left_out_classes(self) -> LeftOutClasses:
+        """Rows that were left out."""
+        rows = self.tuning.chosen.rows
+        for fit in self.fits:  # of time series, nested splits leave out fewer rows than others
+            rows = np.intersect1d(rows, fit.tuning.chosen.rows)
+        values = np.stack([_at(fit.tuning.chosen, rows) for fit in self.fits], axis=1)
+        return LeftOutClasses(self.codes[rows], values, rows)
+
+    @cached_property
+    def confusion(self) -> np.ndarray:
+        """Number of left-out rows of each class (first axis) that each class was predicted for."""
+        k, seen = len(self.classes), self.left_out_classes
+        places = seen.actual * k + seen.predicted
+        return np.bincount(places, minlength=k * k).reshape(k, k)
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """Error rate, the loss's own test loss, and that of the choice if it is another."""
+        assert isinstance(self.spec.loss, MarginLoss)
+        names = dict.fromkeys((ERROR_RATE, self.spec.loss.test_loss, self.criterion.name))
+        return tuple(self._score(name) for name in names if isinstance(name, str))
+
+    def _score(self, name: str) -> Score:
+        counted = self.criterion  # with class weights, if there are any
+        if not self.several and name == counted.name and name != ERROR_RATE:
+            constant = _constant(name, self._shares(counted)[1])
+            return Score(name, counted.words, *super().estimate, constant)
+        seen = self.left_out_classes
+        words = CRITERIA[name].label
+        if not self.several and name == counted.name and not _weights(counted):
+            value, stderr = super().estimate
+        else:
+            value, stderr = self._mean(self._losses(name))
+        shares = np.bincount(seen.actual, minlength=len(self.classes)) / len(seen.actual)
+        if name == ERROR_RATE:
+            return Score(name, words, value, stderr, float(1 - shares.max()))
+        if name == "log":
+            there = shares[shares > 0]
+            return Score(name, words, value, stderr, float(-there @ np.log(there)))
+        each = shares if self.several else shares[1:]
+        constant = float(np.mean([_constant(name, share) for share in each]))
+        return Score(name, words, value, stderr, constant)
+
+    def _losses(self, name: str) -> np.ndarray:
+        """Loss of each row that was left out: of several classes, the mean over models."""
+        seen = self.left_out_classes
+        if name == ERROR_RATE and self.several:
+            return np.asarray(seen.predicted != seen.actual, float)
+        if name == "log" and self.several:
+            shares = probabilities(seen.values)[np.arange(len(seen.actual)), seen.actual]
+            return np.asarray(-np.log(np.maximum(shares, np.finfo(float).tiny)))
+        first = 0 if self.several else 1
+        each = [
+            np.asarray(CRITERIA[name]()(np.where(seen.actual == k, 1.0, -1.0), column))
+            for k, column in enumerate(seen.values.T, start=first)
+        ]
+        return np.asarray(np.mean(each, axis=0))
+
+    def _mean(self, losses: np.ndarray) -> tuple[float, float]:
+        groups, rows = self.data.groups, self.left_out_classes.rows
+        groups = None if groups is None else groups[rows]
+        mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
+        return float(mean[0]), float(stderr[0])
+
+    def _shares(self, criterion: Criterion) -> np.ndarray:
+        """Shares of two classes among the rows that were left out, as they are counted."""
+        shares = np.bincount(self.left_out_classes.actual, minlength=2).astype(float)
+        shares *= _weights(criterion) or 1.0
+        return np.asarray(shares / shares.sum())
+
+    @property
+    def error_rate(self) -> Score:
+        """The expected error rate."""
+        return self.scores[0]
+
+    @property
+    def chosen(self) -> ChosenRisk:
+        """The risk that models are ranked by: of several classes, the error rate."""
+        if not self.several:
+            return super().chosen
+        seen, score = self.left_out_classes, self.error_rate
+        return replace(
+            super().chosen,
+            value=score.value,
+            stderr=score.stderr,
+            rows=seen.rows,
+            losses=self._losses(ERROR_RATE),
+            predictions=seen.values[:, 0],
+            interactions=None,
+        )
+
+    @property
+    def ranked_by(self) -> str:
+        """What that is the mean of, in words."""
+        return self.error_rate.words if self.several else super().ranked_by
+
+    @property
+    def estimate(self) -> tuple[float, float]:
+        """Expected test loss, the choice counted, and its standard error."""
+        if not self.several:
+            return super().estimate
+        score = next(score for score in self.scores if score.name == self.criterion.name)
+        return score.value, score.stderr
+
+    @property
+    def train_error_rate(self) -> float:
+        """Error rate on the rows of the fit."""
+        return float(np.mean(predict_codes(self.decision_values()) != self.codes))
+
+    def decision_values(self) -> np.ndarray:
+        """Return those of the rows of the fit, one column for each of `fits`."""
+        X = self.data.encoded.X
+        return np.stack([X @ fit.coef + fit.intercept for fit in self.fits], axis=1)
+
+    @property
+    def used(self) -> np.ndarray:
+        """Which features any of the models has a coefficient for, as booleans."""
+        return np.asarray(np.any([fit.effects != 0 for fit in self.fits], axis=0))
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of features that any of the models has a coefficient for."""
+        return int(self.used.sum())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was cut short."""
+        return all(fit.is_whole for fit in self.fits)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to try again with other options, and reasons not to trust the estimates."""
+        if not self.several:
+            return super().warnings
+        return tuple(
+            f"{label!r:.60} against the rest: {warning}"
+            for label, fit in zip(self.labels, self.fits, strict=True)
+            for warning in fit.warnings
+        )
+
+    @property
+    def intervals(self) -> PredictionIntervals:
+        """None that would mean anything."""
+        raise DataError("there are no prediction intervals of classes")
+
+
+def _weights(criterion: Criterion) -> tuple[float, float] | None:
+    return criterion.class_weight if isinstance(criterion, MarginCriterion) else None
+
+
+def _at(chosen: ChosenRisk, rows: np.ndarray) -> np.ndarray:
+    """Return predictions of some of the rows that were left out."""
+    return np.asarray(chosen.predictions, float)[np.searchsorted(chosen.rows, rows)]
+
+
+def _constant(name: str, share: float) -> float:
+    """Test loss of the best constant, if such a share of the rows is of the class 1."""
+    other = 1 - share
+    if name == "log":
+        return -sum(part * math.log(part) for part in (share, other) if part > 0)
+    known = {
+        "hinge": 2 * min(share, other),
+        "squared_hinge": 4 * share * other,
+        "brier": share * other,
+    }
+    return known.get(name, min(share, other))
+
+
+def fit_classes(
+    data: FitData, spec: ModelSpec, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
+) -> ClassFit:
+    """Choose alpha and the iterate by their estimated risk, for each class against the rest.
+
+    Each row is predicted by models that were fitted without it, of every class; the folds of the
+    classes differ, since they depend on the labels. Of several classes, each model is chosen by the
+    test loss of its own loss if the error rate is asked for: the smallest error rate of one class
+    against many is often that of never predicting it.
+
+    Parameters
+    ----------
+    data : FitData
+        The data; `y` are the indices of classes.
+    spec : ModelSpec
+        The loss, which is one of labels, and the penalty.
+    test_loss, rule, seed
+        As for `steinpath.tune`.
+    """
+    classes, codes = data.encoded.classes, data.encoded.y.astype(int)
+    several = len(classes) > 2
+    _check_splits(data, codes)
+    if several and getattr(test_loss, "name", test_loss) == ERROR_RATE:
+        test_loss = None
+    fits = []
+    for k in range(len(classes)) if several else [1]:
+        y = np.where(codes == k, 1.0, -1.0).astype(data.y.dtype)
+        try:
+            fits.append(fit_model(replace(data, y=y), spec, test_loss, rule, seed))
+        except ValueError as error:
+            if str(error) != "math domain error":
+                raise
+            raise DataError(_all_left_out(classes, codes)) from None
+    main = max(fits, key=lambda fit: fit.estimate[0])
+    return ClassFit(main.data, spec, main.tuning, classes, tuple(fits), codes)
+
+
+def _all_left_out(classes: Sequence[str], codes: np.ndarray) -> str:
+    counts = np.bincount(codes)
+    k = int(counts.argmin())
+    return (
+        f"the class {classes[k]!r:.60} has {counts[k]} rows, and all of them are left out at once: "
+        "collect more rows, or put rare classes together"
+    )
+
+
+def _check_splits(data: FitData, codes: np.ndarray) -> None:
+    """Refuse rows that depend on each other where leaving some out leaves out a class."""
+    classes = data.encoded.classes
+    for k, label in enumerate(classes):
+        of_class = codes == k
+        if data.groups is not None and len(np.unique(data.groups[of_class])) < 2:
+            raise DataError(
+                f"all rows of the class {label!r:.60} are of one group, and are left out together; "
+                "every class needs rows of two groups at least"
+            )
+        for train, _ in data.cv or ():
+            if not of_class[train].any():
+                raise DataError(
+                    f"there is no row of the class {label!r:.60} among the first {len(train)} in "
+                    "the order of time, from which later ones are predicted"
+                )

@@ -1,0 +1,115 @@
+"""What the report of a fit to classes says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steinpath._support.printing import to_digits_of, with_error
+from steinpath.app.classes import ClassFit
+from steinpath.app.report.content import ClassContent, ClassCurve
+from steinpath.plots._classes import probabilities, reliability, roc_curve
+from steinpath.problem._penalties import NoPenalty
+
+# Points of a curve that a page draws.
+_MOST_POINTS = 400
+
+
+def facts_of_classes(fit: ClassFit) -> tuple[tuple[str, str], ...]:
+    """Return the key figures."""
+    n, p = fit.data.encoded.X.shape
+    found = []
+    for score in fit.scores:
+        found += [
+            (f"expected {score.words}", with_error(score.value, score.stderr)),
+            (score.constant_words, to_digits_of(score.constant, score.stderr)),
+        ]
+    training = to_digits_of(fit.train_error_rate, fit.error_rate.stderr)
+    found.append(("error rate on the training rows", training))
+    if not fit.several:
+        seen = fit.left_out_classes
+        area = roc_curve(seen.actual == 1, seen.values[:, 0]).area
+        found.append(("area under the ROC curve", f"{area:.3f}"))
+        found.append(("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"))
+        if fit.spec.penalty != NoPenalty.name:
+            found.append(("chosen alpha", f"{fit.alpha:.3g}"))
+    what = "features used" if fit.several else "coefficients not zero"
+    return (*found, (what, f"{fit.nonzeros} of {p}"), ("rows", f"{n:,}"))
+
+
+def verdict_of_classes(fit: ClassFit, rows: str, with_penalty: str) -> str:
+    """Say the result in a sentence or two.
+
+    Parameters
+    ----------
+    fit : ClassFit
+        What was found.
+    rows : str
+        What rows are to be expected, in words.
+    with_penalty : str
+        The penalty, in words.
+    """
+    score = fit.error_rate
+    model = (
+        f"The model is iterate {fit.tuning.best_iter} of {fit.tuning.path.n_iter} of the "
+        f"{fit.spec.loss.label} loss {with_penalty}. {fit.length}"
+    )
+    if fit.several:
+        model = (
+            f"Each of the {len(fit.classes)} classes is told from the rest by a model with the "
+            f"{fit.spec.loss.label} loss {with_penalty}, and the one with the largest decision "
+            "value is predicted."
+        )
+    return (
+        f"On {rows}, {_percent(score.value)} ± {_percent(score.stderr)} are expected to be put "
+        f"into a wrong class ({fit.meaning_of_error}); always predicting the class with the most "
+        f"rows is wrong for {_percent(score.constant)}. {model}"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def content_of_classes(fit: ClassFit) -> ClassContent:
+    """Return the confusion matrix and the curves of rows that were left out."""
+    seen = fit.left_out_classes
+    first = 0 if fit.several else 1
+    roc, bins = [], []
+    shares = probabilities(seen.values)
+    for k, label in enumerate(fit.labels, start=first):
+        curve = roc_curve(seen.actual == k, seen.values[:, k - first])
+        places = _some(curve.false_positive, curve.true_positive)
+        x, y = (tuple(part[places].tolist()) for part in curve[:2])
+        roc.append(ClassCurve(label, x, y, area=curve.area))
+        if fit.has_probabilities:
+            found = reliability(seen.actual == k, shares[:, k])
+            x, y, stderr = (tuple(part.tolist()) for part in found[:3])
+            bins.append(ClassCurve(label, x, y, stderr))
+    models = [
+        (
+            label,
+            f"{each.alpha:.3g}",
+            f"{each.tuning.best_iter:,} of {each.tuning.path.n_iter:,}",
+            f"{each.nonzeros:,}",
+            with_error(*each.estimate),
+        )
+        for label, each in zip(fit.labels, fit.fits, strict=True)
+    ]
+    return ClassContent(
+        labels=fit.classes,
+        confusion=tuple(map(tuple, fit.confusion.tolist())),
+        models=tuple(models) if fit.several else (),
+        main=fit.main_label,
+        roc=tuple(roc),
+        reliability=tuple(bins),
+    )
+
+
+def _some(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the points of a curve of steps that are corners of it; of very many, some."""
+    turns = (np.diff(x[1:]) != 0) != (np.diff(x[:-1]) != 0)
+    turns |= (np.diff(y[1:]) != 0) != (np.diff(y[:-1]) != 0)
+    places = np.concatenate([[0], 1 + np.flatnonzero(turns), [len(x) - 1]])
+    if len(places) <= _MOST_POINTS:
+        return np.asarray(places)
+    return np.asarray(places[np.linspace(0, len(places) - 1, _MOST_POINTS).astype(int)])

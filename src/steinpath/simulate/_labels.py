@@ -1,0 +1,240 @@
+r"""Labels whose risk is known: a logistic model of Gaussian features.
+
+A prediction is :math:`z = x^\top b + k`, and the log-odds of the label 1 are
+:math:`u = x^\top b^* + k^*`. With Gaussian features :math:`(u, z)` is bivariate normal, and the
+risk is the mean of :math:`\sigma(u) \ell(z) + \sigma(-u) \ell(-z)`, where :math:`\ell` is a loss
+of the margin: over :math:`u` given :math:`z` first, by a trapezoidal rule, then over :math:`z`, by
+Gauss–Legendre rules between the points where the loss has a jump or a kink.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.reading import read_array
+from steinpath._support.validation import check_array, check_count, check_number, check_rng
+from steinpath.problem._scoring import MarginCriterion, TestLoss, resolve_test_loss
+from steinpath.simulate._model import Data, LinearModel
+
+# Standard normal values beyond which nothing counts.
+_RANGE = 9.0
+# Predictions between which losses are smooth, on their own scale, and normal values likewise.
+_KINKS = np.array([0.0, *(s * 2.0**k for k in range(8) for s in (-1, 1))])
+_GRID = np.linspace(-_RANGE, _RANGE, 13)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+# Numbers that a block of the double integral may hold.
+_BLOCK = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LabelModel:
+    """Labels -1 and 1 with ``P(y = 1) = 1 / (1 + exp(-x·coef - intercept))``, of Gaussian rows x.
+
+    Parameters
+    ----------
+    coef : array-like of shape (p,)
+        The true coefficients.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the features; the identity by default.
+    mean : float or array-like of shape (p,), default=0.0
+        Means of the features.
+    intercept : float, default=0.0
+        The true intercept: log-odds of the label 1 where all features are 0.
+
+    See Also
+    --------
+    label_model : One of these, by its number of features.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> model = sp.simulate.label_model(p=50, intercept=1.5)
+    >>> X, y = model.sample(100, rng=0)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((100, 50), [-1.0, 1.0])
+    >>> round(model.share, 3)  # of the label 1
+    0.715
+    >>> round(float(model.risk(model.coef, "zero_one", model.intercept)), 3)
+    0.184
+    """
+
+    coef: Any
+    covariance: Any = None
+    mean: Any = 0.0
+    intercept: float = 0.0
+    #: The model of the log-odds, without noise.
+    log_odds: LinearModel = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        log_odds = LinearModel(
+            self.coef, self.covariance, noise="none", mean=self.mean, intercept=self.intercept
+        )
+        for name in ("coef", "covariance", "mean"):
+            object.__setattr__(self, name, getattr(log_odds, name))
+        object.__setattr__(self, "log_odds", log_odds)
+
+    @cached_property
+    def share(self) -> float:
+        """Probability of the label 1."""
+        away, shift = self.log_odds.deviation(np.zeros((1, len(self.coef))))
+        spread = np.linalg.norm(away, axis=1)
+        return float(_mean_probability(-shift[:, None], spread)[0, 0])
+
+    def sample(self, n: int, rng: Any = None) -> Data:
+        """Draw ``n`` observations.
+
+        Parameters
+        ----------
+        n : int
+            Number of observations.
+        rng : None, int or numpy.random.Generator
+            Randomness.
+
+        Returns
+        -------
+        Data
+            The named tuple ``(X, y)``, with labels -1.0 and 1.0.
+        """
+        rng = check_rng(rng)
+        X, log_odds = self.log_odds.sample(n, rng)
+        return Data(X, np.where(rng.random(len(X)) < expit(log_odds), 1.0, -1.0))
+
+    def risk(self, coef: Any, test_loss: TestLoss = "zero_one", intercept: Any = 0.0) -> np.ndarray:
+        """Exact risk of coefficients, by a deterministic two-dimensional integral.
+
+        Parameters
+        ----------
+        coef : array-like of shape (p,) or (T, p)
+            One set of coefficients, or many.
+        test_loss : str or Loss, default="zero_one"
+            "zero_one", "log", "hinge", "squared_hinge" or "brier", or a margin loss. Class weights
+            of a loss count as in `steinpath.estimate_risk`: their mean is 1.
+        intercept : float or array-like of shape (T,), default=0.0
+            Intercepts that go with the coefficients.
+
+        Returns
+        -------
+        ndarray of shape () or (T,)
+        """
+        criterion = resolve_test_loss(test_loss)
+        if not isinstance(criterion, MarginCriterion):
+            raise ValueError(
+                "the risk of labels needs one of the test losses 'zero_one', 'log', 'hinge', "
+                f"'squared_hinge' and 'brier', or a margin loss; got {test_loss!r:.60}"
+            )
+        values = to_numpy(read_array("coef", coef))
+        single = values.ndim == 1
+        values = check_array("coef", np.atleast_2d(values), ndim=2)
+        if values.shape[1] != len(self.coef):
+            raise ValueError(
+                f"coef has {values.shape[1]} entries per row, but the model has {len(self.coef)}"
+            )
+        try:
+            constants = np.broadcast_to(to_numpy(read_array("intercept", intercept)), len(values))
+        except ValueError:
+            raise ValueError(
+                f"intercept must be a number or one for each of the {len(values)} coefficients"
+            ) from None
+        constants = check_array("intercept", constants, ndim=1)
+        found = self._risk(values, values @ self.mean + constants, criterion)
+        return np.asarray(found[0] if single else found)
+
+    def _risk(self, coef: np.ndarray, center: np.ndarray, criterion: MarginCriterion) -> np.ndarray:
+        """Return the risk of coefficients whose predictions have these means."""
+        root = self.log_odds.root
+        own, true = coef @ root, root @ self.coef
+        spread = np.linalg.norm(own, axis=1)
+        # log-odds = level + along * g + across * another standard normal; prediction = center +
+        # spread * g
+        along = (own @ true) / np.where(spread > 0, spread, 1.0)
+        across = np.linalg.norm(
+            true - along[:, None] * own / np.where(spread > 0, spread, 1.0)[:, None], axis=1
+        )
+        level = self.intercept + self.mean @ self.coef
+        g, weights = _rule(center, spread)
+        low = _mean_probability(-level - along[:, None] * g, across)  # of the label -1
+        z = center[:, None] + spread[:, None] * g
+        ones = np.ones_like(z)
+        losses = (1 - low) * criterion(ones, z) + low * criterion(-ones, z)
+        total = np.sum(weights * losses, axis=1)
+        if criterion.class_weight is None:
+            return np.asarray(total)
+        less, more = criterion.class_weight
+        return np.asarray(total / (less + (more - less) * self.share))
+
+
+def _rule(center: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for means over a standard normal g, row by row.
+
+    Between two edges, losses of ``center + spread * g`` are smooth.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        kinks = (_KINKS - center[:, None]) / spread[:, None]
+    kinks = np.clip(np.nan_to_num(kinks), -_RANGE, _RANGE)
+    grid = np.broadcast_to(_GRID, (len(center), len(_GRID)))
+    edges = np.sort(np.concatenate([grid, kinks], axis=1), axis=1)
+    half = np.diff(edges, axis=1)[:, :, None] / 2
+    middle = (edges[:, 1:] + edges[:, :-1])[:, :, None] / 2
+    shape = (len(center), -1)
+    g = (middle + half * _NODES).reshape(shape)
+    return g, (half * _WEIGHTS).reshape(shape) * stats.norm.pdf(g)
+
+
+def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """Mean of ``1 / (1 + exp(-level - spread * h))`` over a standard normal h, row by row.
+
+    The trapezoidal rule is exact to rounding if its steps are small beside the distance of the
+    poles from the real line, π / spread.
+    """
+    found = np.empty_like(level)
+    step = min(0.5, 0.6 / max(float(spread.max()), 1e-300))
+    count = math.ceil(_RANGE / step)
+    h = step * np.arange(-count, count + 1)
+    weights = step * stats.norm.pdf(h)
+    rows = max(1, _BLOCK // (level.shape[1] * len(h)))
+    for start in range(0, len(level), rows):
+        part = slice(start, start + rows)
+        values = expit(level[part, :, None] + spread[part, None, None] * h)
+        found[part] = values @ weights
+    return found
+
+
+def label_model(
+    p: int = 1000,
+    intercept: float = 0.0,
+    strength: float = 4.0,
+    informative: int = 20,
+    **changes: Any,
+) -> LabelModel:
+    """Return a model of labels with few informative features.
+
+    Parameters
+    ----------
+    p : int, default=1000
+        Number of features.
+    intercept : float, default=0.0
+        The true intercept. With the default strength the label 1 has the probability 1/2 at 0, and
+        0.72 at 1.5.
+    strength : float, default=4.0
+        Variance ``bᵀΣb`` of the log-odds.
+    informative : int, default=20
+        How many of the first coefficients are not zero; they are equal.
+    **changes
+        Other parameters of `LabelModel`, such as ``covariance=sp.simulate.toeplitz(p)``.
+    """
+    p, informative = check_count("p", p), check_count("informative", informative)
+    check_number("strength", strength, low=0)
+    coef = np.zeros(p)
+    coef[:informative] = 1.0
+    covariance = changes.get("covariance")
+    square = coef @ (coef if covariance is None else np.asarray(covariance, dtype=float) @ coef)
+    coef *= math.sqrt(strength / square)
+    return LabelModel(**{"coef": coef, "intercept": intercept, **changes})

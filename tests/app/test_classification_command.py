@@ -1,0 +1,384 @@
+"""The command predicts classes."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import steinpath as sp
+from steinpath.app.classes import fit_classes
+from steinpath.app.encoding import encode
+from steinpath.app.fitting import prepare_data
+from steinpath.app.model_spec import ModelSpec
+from steinpath.app.tables import DataError, as_table
+
+sys.path.insert(0, str(Path(__file__).parent / "cli"))
+from commands import call, refused  # noqa: E402
+
+QUICK = ("--iters", 20, "--n-alphas", 3)
+NAMES = np.array(["low", "middle", "high"])
+
+
+def drawn(n=90, classes=2, seed=0):
+    """Rows of classes that features say much about."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.standard_normal((n, 4)).round(4), columns=list("abcd"))
+    score = table["a"] - table["b"] + 0.7 * rng.standard_normal(n)
+    edges = [0.4] if classes == 2 else [-0.7, 0.7]
+    table["y"] = NAMES[np.digitize(score, edges)]
+    return table
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classes")
+    for k in (2, 3):
+        drawn(classes=k).to_csv(folder / f"of{k}.csv", index=False)
+    return folder
+
+
+def fitted(files, k, *options, command="fit"):
+    """Fit a file, and return what is said to programs."""
+    out = files / f"out{k}{command}{''.join(map(str, options))}"
+    plots = () if "--plots" in options else ("--no-plots",)
+    said = call(command, files / f"of{k}.csv", "--target", "y", *QUICK, *plots, *options,
+                "--out", out, "--json")  # fmt: skip
+    return json.loads(said.stdout), out
+
+
+def fit_table(table, loss="logistic", **options):
+    data = prepare_data(encode(as_table(table), "y"), 20, 3)
+    spec = ModelSpec.from_names(loss, "lasso", data.encoded.y, **options)
+    return fit_classes(data, spec)
+
+
+# ------------------------------------------------------------------------------------------------
+# Which targets are classes
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "classes"),
+    [
+        (["no", "yes"] * 3, None, ("no", "yes")),
+        ([True, False] * 3, None, ("false", "true")),
+        ([1, 0] * 3, None, ("0", "1")),
+        ([10, 9] * 3, None, ("9", "10")),
+        ([1.5, -2] * 3, None, ("-2", "1.5")),
+        ([0, 1, 2] * 2, None, ()),
+        ([0, 1] * 3, "regression", ()),
+        ([0, 1, 10] * 2, "classification", ("0", "1", "10")),
+        (["c", "b", "a"] * 2, None, ("a", "b", "c")),
+    ],
+)
+def test_targets_that_are_classes(values, task, classes):
+    found = encode(as_table(pd.DataFrame({"x": range(6), "y": values})), "y", task=task)
+    assert found.classes == classes
+    if classes:
+        expected = [classes.index(str(value).lower()) for value in values]
+        assert_array_equal(found.y, expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "said"),
+    [
+        (["a"] * 6, None, "'a' in every row"),
+        (["a"] * 5 + ["rare"], None, "the class 'rare' of the target 'y' has a single row"),
+        (["a"] * 4 + ["b", "c"], None, "the class 'b' of the target 'y' has a single row, and so"),
+        (
+            [f"k{k}" for k in range(21)] * 2,
+            None,
+            "21 different values, and there can be 20 classes",
+        ),
+        (range(42), "classification", "42 different values, and there can be 20 classes at most"),
+        (["a", "b"] * 3, "regression", "must be a number, and 'y' has 'a' in row 1"),
+        (["1", "2", "3", "4", "x"] * 3, None, "must be a number, and 'y' has 'x' in row 5"),
+    ],
+)
+def test_targets_that_are_refused(values, task, said):
+    table = pd.DataFrame({"x": range(len(values)), "y": values})
+    with pytest.raises(DataError, match=said):
+        encode(as_table(table), "y", task=task)
+
+
+def test_rows_without_a_class_are_left_out():
+    table = drawn()
+    table.loc[[3, 7], "y"] = None
+    found = encode(as_table(table), "y", impute=True)
+    assert len(found.y) == 88
+    assert set(found.y) == {0.0, 1.0}
+    with pytest.raises(DataError, match="2 values are missing, in 1 column: 'y'"):
+        encode(as_table(table), "y")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--task", "classification", "--loss", "lad"), "--task classification and --loss lad"),
+        (("--task", "regression", "--loss", "logistic"), "--task regression and --loss logistic"),
+        (("--loss", "hinge", "--test-loss", "absolute"), "--loss hinge and --test-loss absolute"),
+        (("--task", "regression", "--class-weight", "balanced"), "--class-weight"),
+        (("--loss", "logistic", "--quantile", "0.5"), "--quantile"),
+    ],
+)
+def test_options_of_both_tasks_are_refused(options, said, files):
+    assert said in refused("fit", files / "of2.csv", "--target", "y", *options, code=2)
+
+
+def test_a_loss_says_what_two_numbers_are(tmp_path):
+    table = drawn()
+    table["y"] = (table["y"] == "low").astype(int)
+    table.to_csv(tmp_path / "d.csv", index=False)
+    for options, name in (((), "logistic"), (("--loss", "lad"), "lad"),
+                          (("--task", "regression"), "lad")):  # fmt: skip
+        said = call("fit", tmp_path / "d.csv", "--target", "y", "--json", "--no-plots", *QUICK,
+                    *options, "--out", tmp_path / "o")  # fmt: skip
+        found = json.loads(said.stdout)
+        assert found["loss"] == name
+        assert ("classes" in found) == (name == "logistic")
+
+
+# ------------------------------------------------------------------------------------------------
+# What is expected
+# ------------------------------------------------------------------------------------------------
+
+
+def test_two_classes_are_those_of_tune():
+    table = drawn()
+    fit = fit_table(table)
+    seen, y = fit.left_out_classes, np.where(table["y"] == "middle", 1, -1)
+    assert fit.classes == ("low", "middle")
+    chosen = fit.tuning.chosen
+    wrong = np.sign(chosen.predictions) != y[chosen.rows]
+    rate, loss = fit.scores
+    assert rate.value == pytest.approx(wrong.mean())
+    assert rate.stderr == pytest.approx(wrong.std(ddof=1) / np.sqrt(len(y)))
+    assert rate.constant == pytest.approx(min(np.mean(y == 1), np.mean(y == -1)))
+    assert (loss.value, loss.stderr) == (fit.tuning.best_risk, fit.tuning.best_risk_stderr)
+    shares = np.array([np.mean(y == 1), np.mean(y == -1)])
+    assert loss.constant == pytest.approx(-shares @ np.log(shares))
+    assert fit.confusion.sum() == len(y)
+    assert fit.confusion.trace() == np.sum(~wrong)
+    assert_array_equal(fit.confusion.sum(axis=1), np.bincount(seen.actual))
+
+
+def test_several_classes_are_fitted_one_against_the_rest():
+    table = drawn(classes=3)
+    fit = fit_table(table)
+    assert fit.classes == ("high", "low", "middle")
+    assert len(fit.fits) == 3
+    assert all(len(each.tuning.chosen.rows) == 90 for each in fit.fits)
+    values = np.stack([each.tuning.chosen.predictions for each in fit.fits], axis=1)
+    names = np.array(fit.classes)
+    wrong = names[values.argmax(axis=1)] != table["y"]
+    rate, loss = fit.scores
+    assert rate.value == pytest.approx(wrong.mean())
+    shares = 1 / (1 + np.exp(-values))
+    shares /= shares.sum(axis=1, keepdims=True)
+    of_actual = shares[np.arange(90), [fit.classes.index(y) for y in table["y"]]]
+    assert loss.value == pytest.approx(-np.log(of_actual).mean())
+    assert loss.value < loss.constant
+    assert rate.value < rate.constant
+    assert fit.estimate == (loss.value, loss.stderr)
+
+
+def test_class_weights_favour_the_rare_class():
+    table = drawn(200)
+    plain, balanced = fit_table(table), fit_table(table, class_weight="balanced")
+    assert balanced.confusion[:, 1].sum() > plain.confusion[:, 1].sum()
+    assert balanced.scores[1].words == "log loss with class weights"
+    assert balanced.scores[1].constant == pytest.approx(np.log(2))
+    wrong = balanced.confusion.sum() - balanced.confusion.trace()
+    assert balanced.error_rate.value == pytest.approx(wrong / 200)
+
+
+@pytest.mark.parametrize(("loss", "constant"), [("hinge", 0.5), ("squared_hinge", 0.75)])
+def test_losses_without_probabilities(loss, constant):
+    table = drawn(80)
+    order = np.argsort(table["a"] - table["b"])
+    table["y"] = np.where(np.isin(np.arange(80), order[:20]), "few", "many")
+    fit = fit_table(table, loss)
+    assert [score.name for score in fit.scores] == ["zero_one", loss]
+    assert fit.scores[1].constant == pytest.approx(constant)
+    assert not fit.has_probabilities
+
+
+def test_dependent_rows_need_every_class_on_both_sides():
+    table = drawn().assign(g=np.arange(90) // 9)
+    table["y"] = np.where(table["g"] == 3, "there", "elsewhere")
+    data = prepare_data(encode(as_table(table), "y", group="g"), 20, 3)
+    spec = ModelSpec.from_names("logistic", "lasso", data.encoded.y)
+    with pytest.raises(DataError, match="class 'there' are of one group"):
+        fit_classes(data, spec)
+    table["t"] = np.arange(90)
+    table["y"] = np.where(table["t"] < 60, "early", "late")
+    data = prepare_data(encode(as_table(table), "y", time="t"), 20, 3, gap=0)
+    with pytest.raises(DataError, match="no row of the class 'late' among the first 15"):
+        fit_classes(data, spec)
+
+
+def test_a_class_that_a_fold_leaves_out_as_a_whole_is_refused():
+    table = drawn(60)
+    table["y"] = ["rare"] * 2 + ["usual"] * 58
+    table["g"] = [*range(30), *range(30)]  # any two groups, of ten folds
+    table.loc[[0, 1], "g"] = [0, 1]
+    with pytest.raises(DataError, match="class 'rare' has 2 rows, and all of them are left out"):
+        fit_table(table)
+
+
+# ------------------------------------------------------------------------------------------------
+# Files
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_models_in_files_predict_classes(k, files):
+    found, out = fitted(files, k)
+    table = drawn(classes=k)
+    model = sp.load_model(out / "model.json")
+    classes = model.classes
+    assert list(classes.labels) == found["classes"] == sorted(set(table["y"]))
+    labels, shares = model.predict(table), model.predict_proba(table)
+    assert shares.shape == (90, k)
+    assert_allclose(shares.sum(axis=1), 1)
+    assert_array_equal(labels, np.array(classes.labels)[shares.argmax(axis=1)])
+    assert np.mean(labels != table["y"]) == pytest.approx(found["train_error_rate"])
+    assert model.decision_function(table).shape == ((90,) if k == 2 else (90, 3))
+    assert (classes.error_rate, classes.stderr) == (
+        found["error_rate"],
+        found["error_rate_stderr"],
+    )
+    model.save(out / "again.json")
+    assert (out / "again.json").read_text() == (out / "model.json").read_text()
+    assert found["scores"]["log"]["expected"] == found["risk"]
+    assert np.sum(found["confusion"]) == 90
+    assert [each["class"] for each in found["models"]] == found["classes"][-(1 if k == 2 else 3) :]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_predict_writes_labels_and_probabilities(k, files, tmp_path):
+    _, out = fitted(files, k)
+    said = call("predict", out / "model.json", files / f"of{k}.csv", "--out", tmp_path / "p.csv")
+    written, table = pd.read_csv(tmp_path / "p.csv"), drawn(classes=k)
+    labels = sorted(set(table["y"]))
+    assert list(written) == ["prediction", *(f"probability of {label}" for label in labels)]
+    rate = np.mean(written["prediction"] != table["y"])
+    assert f"error rate on these 90 rows: {rate:.4g}; expected on new ones: 0." in said.stderr
+    found = json.loads(call("predict", out / "model.json", files / f"of{k}.csv", "--json").stdout)
+    assert found["predictions"] == written["prediction"].tolist()
+    table.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    assert call("predict", out / "model.json", tmp_path / "new.csv").stderr == ""
+    table.assign(y="unknown").to_csv(tmp_path / "new.csv", index=False)
+    said = call("predict", out / "model.json", tmp_path / "new.csv").stderr
+    assert "90 of them of classes that the fit did not have" in said
+
+
+def test_what_models_of_classes_do_not_have_is_refused(files):
+    _, out = fitted(files, 2, "--loss", "hinge")
+    file = files / "of2.csv"
+    assert "for targets that are numbers" in refused(
+        "predict", out / "model.json", file, "--interval", 0.9
+    )
+    written = call("predict", out / "model.json", file).stdout.splitlines()
+    assert written[0] == "prediction"
+    with pytest.raises(DataError, match="hinge loss has no probabilities"):
+        sp.load_model(out / "model.json").predict_proba(drawn())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"classes": None}, "'classes' is not a list"),
+        ({"classes": ["a"]}, "not two or more"),
+        ({"classes": ["a", "a"]}, "not two or more"),
+        ({"classes": ["a", 1]}, "not a text"),
+        ({"classes": ["a", "b", "c"]}, "not a list"),
+        ({"error_rate": 2}, "'error_rate' is not that of a fit"),
+        ({"error_rate": None}, "'error_rate' is not a number"),
+        ({"loss": "lad"}, "its loss 'lad' is not for them"),
+    ],
+)
+def test_files_that_are_no_models_of_classes(change, said, files, tmp_path):
+    _, out = fitted(files, 2)
+    content = json.loads((out / "model.json").read_text()) | change
+    (tmp_path / "m.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=said):
+        sp.load_model(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_report_has_charts_of_classes(k, files):
+    found, out = fitted(files, k)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    for part in ("Confusion matrix", "ROC curve", "Reliability curve", "roc-plot"):
+        assert part in page
+    for part in ("residuals-plot", "predicted-plot", "errors-plot", "median absolute"):
+        assert f'id="{part}"' not in page
+    assert ("One model for each class" in page) == (k == 3)
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert [curve["name"] for curve in data["roc"]] == [each["class"] for each in found["models"]]
+    for curve in data["roc"]:
+        assert (curve["x"][0], curve["y"][0], curve["x"][-1], curve["y"][-1]) == (0, 0, 1, 1)
+        assert np.all(np.diff(curve["x"]) >= 0)
+    assert len(data["reliability"]) == len(data["roc"])
+
+
+def test_the_report_of_hinge_has_no_reliability_curve(files):
+    page = (fitted(files, 2, "--loss", "hinge")[1] / "report.html").read_text(encoding="utf-8")
+    assert "ROC curve" in page
+    assert "Reliability curve" not in page
+
+
+def test_plots_of_classes(files):
+    _, out = fitted(files, 2, "--plots")
+    found = {file.name for file in (out / "plots").iterdir()}
+    assert {"roc.pdf", "reliability.pdf", "summary.png", "risk.pdf"} <= found
+    assert not {"residuals.pdf", "predicted.pdf"} & found
+
+
+# ------------------------------------------------------------------------------------------------
+# Several losses
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_losses_are_ranked_by_the_error_rate(k, files):
+    found, out = fitted(files, k, command="compare")
+    ranking = found["ranking"]
+    assert {row["loss"] for row in ranking} == {"logistic", "hinge"}
+    risks = [row["risk"] for row in ranking]
+    assert risks == sorted(risks)
+    assert ranking[0]["behind"] == 0
+    assert ranking[0]["risk"] == pytest.approx(found["error_rate"])
+    assert not (out / "model.json").exists()
+    said = call("compare", files / f"of{k}.csv", "--target", "y", *QUICK, "--no-plots",
+                "--penalty", "lasso", "--out", out).stdout  # fmt: skip
+    assert said.startswith("y: expected error rate")
+
+
+def test_tune_keeps_the_best(files):
+    found, out = fitted(files, 3, "--penalty", "ridge", command="tune")
+    model = sp.load_model(out / "model.json")
+    assert model.choice.loss == found["ranking"][0]["loss"]
+    said = call("tune", files / "of2.csv", "--target", "y", *QUICK, "--no-plots", "--loss",
+                "logistic", "--out", out).stdout  # fmt: skip
+    assert "by alpha (the choice not counted)" in said
+
+
+def test_the_risks_of_several_classes_are_in_one_file(files):
+    _, out = fitted(files, 3)
+    risks = pd.read_csv(out / "risk.csv")
+    assert sorted(set(risks["class"])) == ["high", "low", "middle"]
+    assert len(risks) == 3 * 3 * 21
+
+
+def test_what_is_printed(files, tmp_path):
+    said = call("fit", files / "of3.csv", "--target", "y", *QUICK, "--no-plots", "--out",
+                tmp_path / "o").stdout  # fmt: skip
+    for part in ("expected error rate", "error rate of the majority class", "expected log loss",
+                 "log loss of the class shares", "→ high", "→ middle", "features used"):  # fmt: skip
+        assert part in said

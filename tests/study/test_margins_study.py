@@ -1,0 +1,70 @@
+"""One replication with labels, against the same done by hand with what a user calls."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from steinpath.study import STUDIES, Setting, Sizes, run_study
+from steinpath.study import _runner as runner
+from steinpath.study._replicate import check_curves, replicate
+from studies import Calls, assert_same_parts
+
+WAYS = ("hat", "mended", "burman")
+HINGE = Setting("hinge", "lasso", 60, 12, 8, WAYS, "unequal classes", "logistic")
+LOGISTIC = Setting("logistic", "ridge", 60, 12, 8, WAYS, "equal classes", "logistic")
+EVERY = pytest.mark.parametrize("setting", [HINGE, LOGISTIC], ids=lambda s: s.loss)
+
+
+@EVERY
+def test_a_replication_is_what_a_user_would_do(setting):
+    found = replicate(setting, 3)
+    check_curves(setting, found)
+    data, *streams = np.random.SeedSequence([3, 60, 12]).spawn(4)
+    intercept = {"equal classes": 0.0, "unequal classes": 1.5}[setting.rows]
+    model = sp.simulate.label_model(12, intercept=intercept)
+    X, y = model.sample(60, np.random.default_rng(data))
+    loss = {"hinge": sp.Hinge(), "logistic": sp.Logistic()}[setting.loss]
+    penalty = sp.Ridge(0.02 * np.sqrt(60))
+    if setting.penalty == "lasso":
+        penalty = sp.Lasso(0.15 * sp.lam_max(X, y, loss, sp.Lasso(1.0), fit_intercept=True))
+    path = sp.run(X, y, loss, penalty, n_iter=8, fit_intercept=True)
+    options = {"hat": {}, "mended": {"audit": "folds"}, "burman": {"method": "folds"}}
+    for name, test_loss in (("zero_one", "zero_one"), ("matched", None)):
+        truth = model.risk(path.coef, test_loss or loss, path.intercept)
+        np.testing.assert_allclose(found[f"{name}_truth"], truth, rtol=1e-9)
+        for way, stream in zip(WAYS, streams, strict=True):
+            rng = np.random.default_rng(stream)
+            chosen = {"method": "compressed", **options[way]}
+            risk = sp.estimate_risk(path, test_loss, rng=rng, **chosen)
+            np.testing.assert_allclose(found[f"{name}_{way}"], risk.values, rtol=1e-9)
+            np.testing.assert_allclose(found[f"{name}_{way}_stderr"], risk.stderr, rtol=1e-9)
+            np.testing.assert_allclose(found[f"{name}_train"], risk.train, rtol=1e-9)
+
+
+def test_columns_that_are_missing_are_noticed():
+    found = replicate(LOGISTIC, 0)
+    with pytest.raises(ValueError, match="its columns are"):
+        check_curves(LOGISTIC, {name: found[name] for name in list(found)[1:]})
+
+
+def test_a_way_does_not_depend_on_the_others():
+    together = replicate(HINGE, 1)
+    alone = replicate(replace(HINGE, ways=("burman",)), 1)
+    for name, values in alone.items():
+        np.testing.assert_array_equal(together[name], values)
+
+
+def test_labels_are_classified_in_numpy_whatever_the_backend(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+    study = replace(STUDIES["margins"], plan=lambda sizes: [HINGE, LOGISTIC])
+    sizes = Sizes(reps=2, n=(60,), p=(12,), iters=8)
+    first = run_study(study, tmp_path / "one", sizes)
+    assert (first.finished, len(first.summary)) == (4, 12)
+    run_study(study, tmp_path / "two", sizes, jobs=2)
+    assert_same_parts(tmp_path / "one", tmp_path / "two")
+    calls = Calls(monkeypatch)
+    assert run_study(study, tmp_path / "one", sizes, backend="torch").summary == first.summary
+    assert not calls.jobs
