@@ -87,7 +87,7 @@ def test_limits_are_those_of_logistic_regression(share, class_weight, intercept)
         theirs.fit(X, y)
     loss, penalty = sp.Logistic(class_weight), sp.ElasticNet(lam, share)
     for algorithm in (sp.ChambollePock(), sp.FISTA()):
-        path = sp.run(X, y, loss, penalty, algorithm, n_iter=500, fit_intercept=intercept)
+        path = sp.run(X, y, loss, penalty, algorithm, n_iter=2000, fit_intercept=intercept)
         np.testing.assert_allclose(path.coef[-1], theirs.coef_[0], atol=2e-5)
         np.testing.assert_allclose(path.intercept[-1], np.ravel(theirs.intercept_)[0], atol=2e-5)
         predicted = path.fitted[-1]
@@ -168,7 +168,7 @@ def test_limits_are_those_of_a_conic_solver(loss, penalty, class_weight, interce
         y,
         labelled(loss, class_weight),
         penalty,
-        n_iter=1200 if kink else 400,
+        n_iter=1200 if kink else 1000,
         fit_intercept=intercept,
     )
     assert path.objective[-1] == pytest.approx(best, rel=1e-3 if kink else 1e-6)
@@ -250,7 +250,7 @@ def test_labels_are_signs_of_rows(loss, algorithm, name):
 
 @EVERY
 def test_the_intercepts_column_is_the_labels(loss):
-    """Columns are centred before they are multiplied by labels, and intercepts start at a constant fit."""
+    """Columns are centred before they are multiplied by labels; it starts at a constant fit."""
     X, y = problem(20)
     level = loss.start(y)
     assert level < 0
