@@ -44,6 +44,10 @@ def starting_at(problem, start, rounding=1e-12):
     """The problem with an intercept that starts there, once that is seen to be best."""
     if not problem.fit_intercept:
         return problem
+    if problem.loss.name == "hinge":  # where the squared hinge starts: see `Hinge.start`
+        counts = problem.weights * class_weights(problem)
+        assert start == pytest.approx(np.average(problem.y, weights=counts), abs=rounding)
+        return replace(problem, start=start)
     costs = [problem.loss_value(problem.y - c) for c in (start, *problem.y)]
     best = minimize_scalar(
         lambda c: problem.loss_value(problem.y - c),
@@ -93,7 +97,7 @@ def errors_without(configuration, path, keep, count):
         count=count,
         constant_entry=whole.intercept_entry,
     )
-    rest = starting_at(rest, path.loss.location(rest.y))
+    rest = starting_at(rest, path.loss.start(rest.y))
     # with fewer rows in their scaling, steps may have to be smaller
     share = 1.0 if count else keep.mean()
     recursion = RECURSIONS[type(path.algorithm)]

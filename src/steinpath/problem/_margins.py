@@ -149,7 +149,7 @@ class MarginLoss(SeparableLoss):
         low, high = self.weights or (1.0, 1.0)
         total, others = high * float(counts[positive].sum()), low * float(counts[~positive].sum())
         # a run that leaves out all rows of a class has finite odds, too: half a row's
-        least = 0.5 / len(positive)
+        least = 0.0 if total and others else 0.5 / len(positive)
         return min(max(total / (total + others), least), 1 - least)
 
     def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
@@ -313,11 +313,10 @@ def _solve_logistic(m: Array, s: Any) -> Array:
     s = xp.zeros_like(m) + s
     above = m > s / 2
     a = xp.where(above, s - m, m)
-    tiny = float(xp.finfo(m.dtype).smallest_normal)
     soft = _softplus(a + xp.log(s))
     omega = soft * (1 - xp.log1p(soft) / (2 + soft))
     # of two expressions of the same number, the one that does not cancel
-    x = xp.where(omega < 1, a - omega, xp.log(clip(omega, tiny, math.inf) / s))
+    x = xp.where(omega < 1, a - omega, xp.log(clip(omega, 1.0, math.inf) / s))
     for _ in range(_NEWTON_STEPS):
         share = _expit(x)
         x = x - (x + s * share - a) / (1 + s * share * (1 - share))
