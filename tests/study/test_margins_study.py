@@ -30,7 +30,7 @@ def test_a_replication_is_what_a_user_would_do(setting):
     if setting.penalty == "lasso":
         penalty = sp.Lasso(0.15 * sp.lam_max(X, y, loss, sp.Lasso(1.0), fit_intercept=True))
     path = sp.run(X, y, loss, penalty, n_iter=8, fit_intercept=True)
-    options = {"hat": {}, "mended": {"audit": "folds"}, "burman": {"method": "folds"}}
+    options = {"hat": {}, "mended": {"method": "auto", "audit": 64}, "burman": {"method": "folds"}}
     for name, test_loss in (("zero_one", "zero_one"), ("matched", None)):
         truth = model.risk(path.coef, test_loss or loss, path.intercept)
         np.testing.assert_allclose(found[f"{name}_truth"], truth, rtol=1e-9)

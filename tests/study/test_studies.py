@@ -827,7 +827,7 @@ def test_summary_of_margins():
     results = results_of("margins")
     summary = STUDIES["margins"].summary(results)
     assert len(summary) == 2 * 3 * len(results)
-    names = {"hat": "R̂", "mended": "R̂ audited by folds", "burman": "10-fold, Burman"}
+    names = {"hat": "R̂", "mended": "audited by 64 rows", "burman": "10-fold, Burman"}
     for s, columns in results.items():
         for risk, title in (("zero_one", "error rate"), ("matched", "loss")):
             truth = columns[f"{risk}_truth"]

@@ -336,23 +336,9 @@ def fit_classes(
     fits = []
     for k in range(len(classes)) if several else [1]:
         y = np.where(codes == k, 1.0, -1.0).astype(data.y.dtype)
-        try:
-            fits.append(fit_model(replace(data, y=y), spec, test_loss, rule, seed))
-        except ValueError as error:
-            if str(error) != "math domain error":
-                raise
-            raise DataError(_all_left_out(classes, codes)) from None
+        fits.append(fit_model(replace(data, y=y), spec, test_loss, rule, seed))
     main = max(fits, key=lambda fit: fit.estimate[0])
     return ClassFit(main.data, spec, main.tuning, classes, tuple(fits), codes)
-
-
-def _all_left_out(classes: Sequence[str], codes: np.ndarray) -> str:
-    counts = np.bincount(codes)
-    k = int(counts.argmin())
-    return (
-        f"the class {classes[k]!r:.60} has {counts[k]} rows, and all of them are left out at once: "
-        "collect more rows, or put rare classes together"
-    )
 
 
 def _check_splits(data: FitData, codes: np.ndarray) -> None:

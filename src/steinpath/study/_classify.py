@@ -25,7 +25,7 @@ RISKS = ("zero_one", "matched")
 #: What each way to estimate the risk tells `estimate_risk`.
 WAYS: dict[str, dict[str, Any]] = {
     "hat": {"method": "compressed"},
-    "mended": {"method": "compressed", "audit": "folds"},
+    "mended": {"method": "auto", "audit": 64},
     "burman": {"method": "folds"},
 }
 
