@@ -5,8 +5,8 @@ Reliability and ROC curves from rows left out
 How good are predicted probabilities, and how well are the classes told apart? A classifier keeps
 the decision values of all rows by models that were fitted and chosen without them
 (``left_out_decision_``). Any curve of scikit-learn can be drawn from these. Here they are for a
-survey of 1974 among married women: has there been an affair? 1500 women are fitted to, and the other
-4866 only serve to check.
+survey of 1974 among married women: has there been an affair? The answers of 1500 women are fitted;
+the other 4866 only serve to check.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ import numpy as np
 import statsmodels.api as sm
 from scipy.special import expit
 from sklearn.calibration import CalibrationDisplay
-from sklearn.metrics import RocCurveDisplay
+from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.model_selection import train_test_split
 
 import steinpath as sp
@@ -47,9 +47,9 @@ for name, model in models.items():
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4.3), layout="constrained")
 for (name, model), colour in zip(models.items(), ("#0072B2", "#E69F00"), strict=True):
     decision = model.left_out_decision_
-    RocCurveDisplay.from_predictions(
-        y, decision, pos_label="yes", name=name, ax=left, curve_kwargs={"color": colour}
-    )
+    false, true, _ = roc_curve(y, decision, pos_label="yes")
+    area = roc_auc_score(y == "yes", decision)
+    left.plot(false, true, color=colour, label=f"{name}, area {area:.3f}")
     CalibrationDisplay.from_predictions(
         y == "yes",
         expit(decision),
@@ -59,9 +59,10 @@ for (name, model), colour in zip(models.items(), ("#0072B2", "#E69F00"), strict=
         ax=right,
         color=colour,
     )
-left.set_title("ROC curves, rows left out")
-right.set_title("reliability, rows left out")
-right.set(xlabel="predicted probability of yes", ylabel="share of yes")
+left.plot([0, 1], [0, 1], "k:", zorder=0)
+left.set(title="ROC curves", xlabel="false positive rate", ylabel="true positive rate")
+right.set(title="reliability", xlabel="predicted probability of yes", ylabel="share of yes")
+left.legend(loc="lower right")
 plt.show()
 
 # %%

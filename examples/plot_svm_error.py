@@ -25,7 +25,7 @@ X, y = model.sample(600, rng=0)
 
 path = sp.run(X, y, sp.Hinge(), sp.Ridge(0.05), n_iter=100)
 risk = sp.estimate_risk(path, test_loss="zero_one", rng=0)
-print(f"wrong in training, after 5 iterations: {risk.train[5]:.1%}, after 100: {risk.train[-1]:.1%}")
+print(f"wrong in training, after 5 iterations: {risk.train[5]:.1%}, 100: {risk.train[-1]:.1%}")
 print(f"estimated for new rows, after 100: {risk.values[-1]:.1%} ± {risk.stderr[-1]:.1%}")
 
 # %%
@@ -37,21 +37,31 @@ truth = model.risk(path.coef, "zero_one")
 print(f"wrong of 20,000 new rows: {wrong.mean():.1%}; exactly: {truth[-1]:.1%}")
 
 ax = plot_risk(risk, true_risk=truth)
+ax.set_ylabel("error rate")
 
 # %%
-# The lasso knows that few features matter
-# ----------------------------------------
-# The hinge loss has a kink, and with a lasso many rows stay at it. The estimate from derivatives is
-# then noisy, and the default is ten folds, which run side by side.
+# Over several data sets
+# ----------------------
+# That was one data set. Here are six, with the ridge penalty and with the lasso, which does better,
+# since few features matter. The hinge loss has a kink, and with the lasso many rows stay at it. The
+# estimate from derivatives is then noisy, and the default is ten folds, which run side by side.
 
-sparse = sp.run(X, y, sp.Hinge(), sp.Lasso(0.5), n_iter=100)
-found = sp.estimate_risk(sparse, test_loss="zero_one", rng=0)
-t = found.best_iter
-exact = model.risk(sparse.coef[t], "zero_one")
-print(f"lasso: by {found.method}, iterate {t}, {np.count_nonzero(sparse.coef[t])} coefficients")
-print(f"estimated {found.values[t]:.1%} ± {found.stderr[t]:.1%}, exactly {exact:.1%}")
+for penalty in (sp.Ridge(0.05), sp.Lasso(0.5)):
+    found = []
+    for seed in range(6):
+        X, y = model.sample(600, rng=seed)
+        path = sp.run(X, y, sp.Hinge(), penalty, n_iter=60)
+        risk = sp.estimate_risk(path, test_loss="zero_one", rng=0)
+        truth = float(model.risk(path.coef[-1], "zero_one"))
+        found.append((risk.values[-1], truth, risk.stderr[-1]))
+    values, truths, stderr = np.array(found).T
+    print(
+        f"{penalty.name}, method {risk.method!r}: estimated {values.mean():.3f} on average, "
+        f"true {truths.mean():.3f}; root mean square difference "
+        f"{np.sqrt(np.mean((values - truths) ** 2)):.3f}, standard error {stderr.mean():.3f}"
+    )
 
 # %%
-# An error rate of 600 rows has a standard error of about 2 percentage points, however it is
-# estimated. Differences between iterates of one run are known better, and the hinge loss and the
-# log loss better still: choose by these if few errors decide.
+# An error rate that is estimated from 600 rows has a standard error of about 2 percentage points,
+# however it is done. Here the estimates are off by about one standard error on average: too high
+# for ridge, too low for the lasso.
