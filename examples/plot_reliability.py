@@ -5,8 +5,8 @@ Reliability and ROC curves from rows left out
 How good are predicted probabilities, and how well are the classes told apart? A classifier keeps
 the decision values of all rows by models that were fitted and chosen without them
 (``left_out_decision_``). Any curve of scikit-learn can be drawn from these. Here they are for a
-survey of 1974 among married women: has there been an affair? The answers of 1500 women are fitted;
-the other 4866 only serve to check.
+survey among married women (Fair, 1978): has there been an affair? The answers of 1500 women are
+fitted; the other 4866 only serve to check.
 """
 
 import matplotlib.pyplot as plt
