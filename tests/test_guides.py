@@ -10,7 +10,10 @@ import sklearn
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize(("page", "count", "printing"), [("groups", 5, 2), ("intervals", 2, 2)])
+@pytest.mark.parametrize(
+    ("page", "count", "printing"),
+    [("groups", 5, 2), ("intervals", 2, 2), ("classification", 6, 5)],
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of rows that are left out in the wrong way
 def test_code_of_guides_prints_what_they_say(page, count, printing, capsys):
     text, names = (DOCS / f"{page}.md").read_text("utf-8"), {}

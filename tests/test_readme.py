@@ -20,4 +20,4 @@ def test_example(code, said):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3

@@ -8,6 +8,8 @@ ORDER = (
     "diabetes",
     "engel",
     "intervals",
+    "svm_error",
+    "reliability",
     "which_loss",
     "which_penalty",
     "audit",

@@ -1,4 +1,4 @@
-"""Draw the pictures of the pages: `python docs/pictures/make.py`, twenty seconds.
+"""Draw the pictures of the pages: `python docs/pictures/make.py`, half a minute.
 
 Those of the method are of one problem: the paper's model with Laplace noise, n=600, p=300, and
 100 iterations of LAD–lasso at the paper's step sizes. That of the report is a photograph, for which
@@ -107,6 +107,29 @@ def tuning() -> None:
     save(figure, "tuning")
 
 
+def classification() -> None:
+    """Draw margin losses, and the error rates along the path of a support vector machine."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.9), layout="constrained")
+    margin = np.linspace(-2, 3, 501)
+    losses = (
+        ("error", np.where(margin < 0, 1.0, 0.0), GREY, "-"),
+        ("hinge", sp.Hinge().rho(1 - margin), BLUE, "-"),
+        ("squared hinge", sp.SquaredHinge().rho(1 - margin), GREEN, "-."),
+        ("logistic", sp.Logistic().rho(1 - margin), ORANGE, "--"),
+    )
+    for name, values, colour, style in losses:
+        left.plot(margin, values, color=colour, ls=style, label=name)
+    left.set(xlabel="margin y z", ylabel="loss", ylim=(-0.1, 4))
+    left.legend(frameon=False)
+    model = sp.simulate.label_model(p=900)
+    X, y = model.sample(600, rng=0)
+    path = sp.run(X, y, sp.Hinge(), sp.Ridge(0.05), n_iter=100)
+    risk = sp.estimate_risk(path, test_loss="zero_one", rng=0)
+    plot_risk(risk, right, true_risk=model.risk(path.coef, "zero_one"))
+    right.set_ylabel("error rate")
+    save(figure, "classification")
+
+
 def report() -> None:
     """Take a picture of the report on the houses, as `docs/command.md` makes it."""
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
@@ -126,6 +149,7 @@ if __name__ == "__main__":
     report()
     tutorial()
     tuning()
+    classification()
     model = sp.simulate.paper_model(p=300, noise="laplace")
     X, y = model.sample(600, rng=0)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)

@@ -351,8 +351,9 @@ class PathClassifier(Classifier, GeneralEstimator):
     test_loss : None, str, Loss or callable, default=None
         What is chosen by: "zero_one" (the error rate), "log", "hinge", "squared_hinge", "brier";
         the loss's own by default, of which the estimates vary less than the error rate.
-    n_alphas, n_iter, select, fit_intercept, standardize, algorithm, method, row_scale, audit, cv, \
-rule, tol, warm_start, random_state
+    n_alphas, n_iter, select, fit_intercept, standardize, algorithm, method, row_scale, audit
+        As for `PathRegressor`.
+    cv, rule, tol, warm_start, random_state
         As for `PathRegressor`. A number of folds, ``cv=5``, is one of stratified folds.
 
     Attributes
