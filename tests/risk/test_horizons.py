@@ -26,7 +26,7 @@ def unmoved(n, p, lams=(1.0, 0.5)):
 
 
 def curves(*values):
-    return [SimpleNamespace(values=np.asarray(each, float)) for each in values]
+    return [SimpleNamespace(values=np.asarray(each, float), criterion=None) for each in values]
 
 
 # ------------------------------------------------------------------------------------------------
