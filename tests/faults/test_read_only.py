@@ -12,8 +12,7 @@ from steinpath.study import StudyError, run_study
 from steinpath.study import _runner as runner
 from studies import SIZES, TINY, part_files
 
-# the module, whose name in the package is that of the command
-fit_command = importlib.import_module("steinpath.app.cli.fit")
+tasks = importlib.import_module("steinpath.app.cli.tasks")
 QUICK = ["--target=price", "--iters=20", "--n-alphas=3"]
 
 
@@ -44,7 +43,7 @@ def no_work(*arguments):
 
 
 def test_a_report_is_refused_before_any_work_is_done(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(fit_command, "fit_model", no_work)
+    monkeypatch.setattr(tasks, "fit_model", no_work)
     file = write(tmp_path)
     [line] = call("fit", file, *QUICK, "--out", place / "out", code=1).stderr.splitlines()
     assert line.startswith(f"Error: cannot write to {place / 'out'}: ")
@@ -75,14 +74,14 @@ def test_what_was_found_is_shown_where_it_cannot_be_kept(tmp_path, monkeypatch, 
 
 
 def test_a_disk_that_becomes_read_only_underway(disk, tmp_path, monkeypatch):
-    really = fit_command.fit_model
+    really = tasks.fit_model
 
     def then_read_only(*arguments):
         found = really(*arguments)
         disk.mount("ro")
         return found
 
-    monkeypatch.setattr(fit_command, "fit_model", then_read_only)
+    monkeypatch.setattr(tasks, "fit_model", then_read_only)
     result = call("fit", write(tmp_path), *QUICK, "--out", disk.place / "out", code=1)
     assert "model.json: Read-only file system; make room, or choose another" in result.stderr
     assert "expected absolute error" in result.stdout

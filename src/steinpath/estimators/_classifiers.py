@@ -58,7 +58,8 @@ def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     labels = column_or_1d(labels, warn=True)
     if labels.dtype.kind not in "iub":
         refuse_missing("y", labels.tolist())
-    check_classification_targets(labels)
+    with np.errstate(invalid="ignore"):  # of numbers too large for integers
+        check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
