@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,8 +12,7 @@ from steinpath.app.fitting import Fit, FitData, fit_model
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.inference._prediction_intervals import PredictionIntervals
-from steinpath.plots._classes import probabilities
-from steinpath.problem._margins import Logistic, MarginLoss
+from steinpath.problem._margins import Logistic, MarginLoss, class_probabilities
 from steinpath.problem._scoring import CRITERIA, Criterion, MarginCriterion, TestLoss
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._fold_runs import mean_and_error
@@ -89,7 +87,7 @@ class ClassFit(Fit):
     """What was found for classes.
 
     What `Fit` says is said of one model. Of several classes, that is the model of the class which
-    is hardest to tell from the rest.
+    has the largest estimated risk.
 
     Attributes
     ----------
@@ -180,7 +178,7 @@ class ClassFit(Fit):
         if name == ERROR_RATE and self.several:
             return np.asarray(seen.predicted != seen.actual, float)
         if name == "log" and self.several:
-            shares = probabilities(seen.values)[np.arange(len(seen.actual)), seen.actual]
+            shares = class_probabilities(seen.values)[np.arange(len(seen.actual)), seen.actual]
             return np.asarray(-np.log(np.maximum(shares, np.finfo(float).tiny)))
         first = 0 if self.several else 1
         each = [
@@ -192,13 +190,11 @@ class ClassFit(Fit):
     def _mean(self, losses: np.ndarray) -> tuple[float, float]:
         """Mean loss of the rows that were left out, and its standard error."""
         groups, rows = self.data.groups, self.left_out_classes.rows
-        mean, stderr = _mean_and_error(losses, None if groups is None else groups[rows])
-        if self.data.cv is not None:
-            # neighbours in time depend on each other: blocks of them do less
-            starts = [test[0] for _, test in self.data.cv]
-            blocks = np.unique(np.searchsorted(starts, rows, "right"), return_inverse=True)[1]
-            stderr = max(stderr, _mean_and_error(losses, blocks)[1]) if blocks.any() else stderr
-        return mean, stderr
+        groups = None if groups is None else groups[rows]
+        mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
+        # they depend on each other, as those do by which the models were chosen
+        dependence = max(fit.tuning.chosen.dependence for fit in self.fits)
+        return float(mean[0]), float(stderr[0]) * dependence
 
     def _shares(self, criterion: Criterion) -> np.ndarray:
         """Shares of two classes among the rows that were left out, as they are counted."""
@@ -280,11 +276,6 @@ class ClassFit(Fit):
     def intervals(self) -> PredictionIntervals:
         """None that would mean anything."""
         raise DataError("there are no prediction intervals of classes")
-
-
-def _mean_and_error(losses: np.ndarray, groups: np.ndarray | None) -> tuple[float, float]:
-    mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
-    return float(mean[0]), float(stderr[0])
 
 
 def _weights(criterion: Criterion) -> tuple[float, float] | None:

@@ -22,9 +22,8 @@ from steinpath.app.saved_intervals import from_json, to_json
 from steinpath.app.tables import DataError, Table, as_table
 from steinpath.app.tables.table import objects
 from steinpath.inference._prediction_intervals import PredictionIntervals
-from steinpath.plots._classes import probabilities
 from steinpath.problem._losses import LOSSES
-from steinpath.problem._margins import Logistic
+from steinpath.problem._margins import Logistic, class_probabilities
 from steinpath.problem._scoring import CRITERIA
 
 # What the first lines of a file say it is, and of which making.
@@ -119,7 +118,7 @@ class Model:
         What prediction intervals are made of, in units of the features; see `predict_interval`.
     classes : Classes, optional
         The classes, if it predicts classes. Several are told apart by one model each, against the
-        rest; `choice` is then that of the class that is hardest to tell.
+        rest; `choice` is then that of the class with the largest estimated risk.
     """
 
     encoding: Encoding
@@ -193,7 +192,7 @@ class Model:
             )
         for note in notes:
             warn(note)
-        return probabilities(values)
+        return class_probabilities(values)
 
     def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
         """Predict intervals that hold the target of new rows with a given probability.
@@ -236,7 +235,7 @@ class Model:
         values, classes, notes = self._decide(table)
         columns = {"prediction": objects(classes.labels)[predict_codes(values)]}
         if classes.has_probabilities:
-            columns |= dict(zip(self.probability_names, probabilities(values).T, strict=True))
+            columns |= dict(zip(self.probability_names, class_probabilities(values).T, strict=True))
         return columns, notes
 
     @property

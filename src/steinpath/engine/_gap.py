@@ -47,6 +47,8 @@ _ITERATES, _NUMBERS = 64, 2**20
 # Alternating projections, where feasible products are looked for.
 _ALTERNATIONS = 30
 
+# How far short of the edge of a domain vectors stay, so that rounding does not take them across.
+_ROUNDING = 1e-9
 # Some columns of X are copied: at most so many numbers, or as many as the path itself has.
 _LARGEST_COPY = 2**24
 
@@ -55,10 +57,11 @@ def duality_gap(path: Path) -> Array:
     """Return the duality gap of each iterate; infinite where it is not known.
 
     It is not known for a user's own recursion, nor for a loss or a penalty without a conjugate,
-    nor where the unpenalised columns are too many to be copied.
+    nor where the unpenalised columns are too many to be copied; nor for margin losses with
+    unpenalised columns besides the intercept's, or with a penalty that is not convex.
     """
     gaps = np.full(path.n_iter + 1, math.inf)
-    unknown = contextlib.suppress(_TooManyColumnsError, NotImplementedError)
+    unknown = contextlib.suppress(_NoBoundError, NotImplementedError)
     if isinstance(path.maps, ProximalMaps):
         # a bound that overflows is none
         with unknown, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -66,8 +69,8 @@ def duality_gap(path: Path) -> Array:
     return like(gaps, path.iterates)
 
 
-class _TooManyColumnsError(Exception):
-    """Columns are too many to be copied."""
+class _NoBoundError(Exception):
+    """Columns are too many to be copied, or no vector is known to be feasible."""
 
 
 def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
@@ -75,7 +78,7 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
     xp, unit = namespace(path.iterates), maps.dual_map.scale
     target = cast(path.data.target[:, 0, :], xp.float64)
     spans = _spans(path, penalty)
-    interior = _interior(path, loss, rows, spans[0])
+    interior = _interior(path, loss, rows, penalty, spans[0])
     mean_w, mean_z = _RunningMean(), _RunningMean()
     found = []
     together = min(max(_NUMBERS // sum(path.design.shape), 1), _ITERATES)
@@ -119,7 +122,7 @@ def _bound(
         w, z = span.corrected(w, z, span.attainable(lambda z: penalty.to_domain(copied(z)), z))
     if interior is not None:
         inner_w, inner_z = interior
-        share = loss.inside(w, inner_w, rows)
+        share = (1 - _ROUNDING) * loss.inside(w, inner_w, rows)
         w, z = inner_w + share * (w - inner_w), inner_z + share * (z - inner_z)
     # copies: classes of the user's own may work in place
     gauge = xp.maximum(loss.gauge(copied(w), rows), penalty.gauge(copied(z)))
@@ -129,21 +132,27 @@ def _bound(
     return rows.total(w * target) - conjugates
 
 
-def _interior(path: Path, loss: Loss, rows: Rows, free: _Span | None) -> tuple[Array, Array] | None:
+def _interior(
+    path: Path, loss: Loss, rows: Rows, penalty: Penalty, free: _Span | None
+) -> tuple[Array, Array] | None:
     """Return a vector inside the domain of the loss's conjugate, and its product ``Xᵀ w``.
 
-    It is None where zero is, as for most losses: dividing by a number is then enough. So it is if
-    the vector does not have the products that it should have with unpenalised columns.
+    It is None where zero is, as for most losses: dividing by a number is then enough. None is known
+    that has the products that it should have with several unpenalised columns.
     """
     found = loss.interior(rows)
     if found is None:
         return None
+    if not penalty.convex:
+        raise _NoBoundError
     xp = namespace(found)
     w = cast(found, xp.float64)[:, None]
     z = cast(path.design.adjoint(found[:, None]), xp.float64)
     if free is not None:
         w, z = free.corrected(w, z, xp.zeros_like(z))
-    return (w, z) if float(loss.inside(w, w, rows)[0]) == 1 else None
+    if float(loss.inside(w, w, rows)[0]) < 1:
+        raise _NoBoundError
+    return w, z
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +209,7 @@ def _spans(path: Path, penalty: Penalty) -> list[_Span | None]:
         free = free | math.isinf(gauge)  # as it is where lam is zero
         active = active & (gauge > 0)  # otherwise all products are feasible
     if not _may_copy(path, free):
-        raise _TooManyColumnsError
+        raise _NoBoundError
     spans = [_Span.of(path, free) if free.any() else None]
     if (active & ~free).any() and _may_copy(path, active | free):
         spans.append(_Span.of(path, active | free))

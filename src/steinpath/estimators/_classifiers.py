@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.metaestimators import available_if
@@ -23,8 +23,9 @@ from steinpath.estimators._estimators import GeneralEstimator, NamedEstimator, P
 from steinpath.estimators._rows import PreparedRows
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import Loss
-from steinpath.problem._margins import Hinge, Logistic, check_class_weight
+from steinpath.problem._margins import Hinge, Logistic, check_class_weight, class_probabilities
 from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
+from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._splits import check_groups, refuse_missing
 from steinpath.tuning._tuning import Tuning
@@ -56,6 +57,10 @@ def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"y has no label for row {int(np.ma.getmaskarray(y).ravel().argmax())}")
     labels = to_numpy(y) if hasattr(y, "__dlpack__") else y
     labels = column_or_1d(labels, warn=True)
+    if labels.dtype == object:  # of one kind, perhaps
+        refuse_missing("y", labels)
+        plain = np.asarray(labels.tolist())
+        labels = plain if plain.ndim == 1 and plain.dtype.kind in "iub" else labels
     if labels.dtype.kind not in "iub":
         refuse_missing("y", labels.tolist())
     with np.errstate(invalid="ignore"):  # of numbers too large for integers
@@ -97,6 +102,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         """
         classes, codes = read_labels(y, type(self).__name__)
         check_class_weight(self.class_weight, classes.tolist())
+        _check_counts(classes, codes, sample_weight, type(self).__name__)
         if len(classes) == 2:
             return super().fit(X, y, sample_weight, groups)  # type: ignore[no-any-return]
         seed = self.random_state
@@ -119,7 +125,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         self.__dict__ = self._without_a_fit() | _stacked(fitted)
         self.classes_ = classes
         if hasattr(self, "left_out_decision_"):
-            self._keep_error_rate(codes, groups)
+            self._keep_error_rate(codes, sample_weight, groups)
         for message, category in messages:
             warn(message, category)
         return self
@@ -137,11 +143,24 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         finally:
             del self._label_weight
         if hasattr(self, "left_out_decision_"):
-            self._keep_error_rate(codes, groups)
+            known = np.asarray(vars(self)["left_out_decision_"])
+            missing = np.full(len(codes) - len(known), np.nan)  # rows at the end without weight
+            self.left_out_decision_ = np.append(known, missing)
         return progress
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.test_loss, str) and not CRITERIA[self.test_loss].margin:
+            names = ", ".join(repr(name) for name, kind in CRITERIA.items() if kind.margin)
+            raise ValueError(f"test_loss={self.test_loss!r} is for regression; use one of {names}")
 
     def _loss(self, spread: float = 1.0) -> Loss:
         loss: Any = super()._loss(spread)  # type: ignore[safe-super]
+        if loss.class_weight is not None:
+            raise ValueError(
+                f"loss={loss!r} has class weights; give them to {type(self).__name__}, for the "
+                "classes as they are called in y"
+            )
         given = self._label_weight
         weighted: Loss = loss if given is None else replace(loss, class_weight=given)
         return weighted
@@ -157,20 +176,33 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         np.add.at(total[1], sources[chosen.rows], 1.0)
         with np.errstate(invalid="ignore"):
             self.left_out_decision_ = total[0] / total[1]
+        wrong = (1 - np.sign(chosen.predictions) * rows.y[chosen.rows]) / 2
+        self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
 
-    def _keep_error_rate(self, codes: np.ndarray, groups: Any) -> None:
-        decision = self.left_out_decision_
-        padded = np.full((len(codes), *decision.shape[1:]), np.nan)
-        padded[: len(decision)] = decision  # rows after the last one of positive weight
-        self.left_out_decision_ = padded
-        tested = np.flatnonzero(~np.isnan(padded.reshape(len(codes), -1)).any(axis=1))
-        wrong = _wrong(padded[tested], codes[tested])
-        units = None if groups is None else check_groups(groups)[tested]
-        rate, stderr = mean_and_error(wrong[None, :], np.ones(len(wrong)), units)
-        self.error_rate_, self.error_rate_stderr_ = float(rate[0]), float(stderr[0])
+    def _keep_error_rate(self, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
+        """Keep the error rate of several classes.
+
+        Its left-out losses are taken to depend on each other as those of single classes do.
+        """
+        weights = np.ones(len(codes)) if sample_weight is None else to_numpy(sample_weight)
+        tested = np.flatnonzero(~np.isnan(self.left_out_decision_).any(axis=1))
+        counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
+
+        def rate(wrong: np.ndarray) -> tuple[float, float]:
+            mean, error = mean_and_error((counts * wrong)[None, :], counts, units)
+            return float(mean[0]), float(error[0])
+
+        self.error_rate_, stderr = rate(
+            np.not_equal(self.left_out_decision_[tested].argmax(axis=1), codes[tested])
+        )
+        factors = [1.0]
+        for k, one in enumerate(self.estimators_):
+            own = rate((one.left_out_decision_[tested] > 0) != (codes[tested] == k))[1]
+            factors += [one.error_rate_stderr_ / own] if own > 0 else []
+        self.error_rate_stderr_ = stderr * max(factors)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return how far rows are on the side of a class.
+        """Return the signed distance of rows from the boundary between classes, unnormalised.
 
         Parameters
         ----------
@@ -245,8 +277,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+        decision = self.decision_function(X)
+        if decision.ndim == 1:
+            return np.column_stack([log_expit(-decision), log_expit(decision)])
+        return np.asarray(log_softmax(log_expit(decision), axis=1))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted.
@@ -269,30 +303,19 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return float(super().score(X, y, sample_weight))
 
 
-def class_probabilities(decision: np.ndarray) -> np.ndarray:
-    """Return probabilities of classes from log-odds: of the second, or of each against the rest.
-
-    Parameters
-    ----------
-    decision : ndarray of shape (n,) or (n, n_classes)
-        Log-odds.
-
-    Returns
-    -------
-    ndarray of shape (n, n_classes)
-    """
-    if decision.ndim == 1:
-        return np.column_stack([expit(-decision), expit(decision)])
-    logs = log_expit(decision)  # relative to the largest: no sum is zero, however small all are
-    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _wrong(decision: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Zero-one losses of decision values: a half where they do not decide."""
-    if decision.ndim == 1:
-        return np.asarray((1 - np.sign(decision) * (2 * codes - 1)) / 2)
-    return np.asarray(decision.argmax(axis=1) != codes, dtype=float)
+def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, name: str) -> None:
+    """Refuse classes of which fewer than two rows count."""
+    weights = None if sample_weight is None else np.asarray(to_numpy(sample_weight))
+    if weights is not None and weights.shape == codes.shape and weights.dtype.kind in "iufb":
+        codes = codes[weights > 0] if (weights > 0).any() else codes  # or all are refused
+    counts = np.bincount(codes, minlength=len(classes))
+    if counts.min() < 2:
+        label, least = classes.tolist()[int(counts.argmin())], int(counts.min())
+        weighted = "" if weights is None else " with a positive sample_weight"
+        raise ValueError(
+            f"{name} needs two rows of each class, and the class {label!r} has {least}{weighted}: "
+            "leave it out, or put it together with another class"
+        )
 
 
 def _against_the_rest(
@@ -347,8 +370,10 @@ class PathClassifier(Classifier, GeneralEstimator):
         classes, the rest has the mean of its weights.
     alpha : "auto", float or array-like, default="auto"
         Regularisation strength, or several to choose from; see `PathRegressor`. The ``C`` of
-        scikit-learn's `LogisticRegression` and `LinearSVC` is ``1 / (n * alpha)``, for the ridge
-        penalty ``alpha * ‖b‖² / 2`` and for the lasso alike.
+        scikit-learn's `LogisticRegression`, and of `LinearSVC` with the hinge loss, is
+        ``1 / (n * alpha)`` for ridge and lasso alike, if ``standardize=False``; that of
+        `LinearSVC` with the squared hinge, which it takes without the factor 1/2, is
+        ``1 / (2 * n * alpha)``. `LinearSVC` penalises the intercept, too.
     test_loss : None, str, Loss or callable, default=None
         What is chosen by: "zero_one" (the error rate), "log", "hinge", "squared_hinge", "brier";
         the loss's own by default, of which the estimates vary less than the error rate.
@@ -366,8 +391,10 @@ class PathClassifier(Classifier, GeneralEstimator):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Its intercept.
     error_rate_, error_rate_stderr_ : float
-        Expected share of new rows whose class is predicted wrongly, with standard error: that of
-        rows that were left out, also of the choice.
+        Expected share of new rows that are misclassified, with standard error: that of rows that
+        were left out, by models that were also chosen without them, where that costs no more than
+        the tuning (see `steinpath.Tuning`). Not there where no risk is estimated, nor is the next
+        one.
     left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Decision values of rows by models that were fitted and chosen without them, for confusion
         matrices, ROC and reliability curves. NaN for rows that were not left out.

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
 from steinpath.plots._style import drawing_on, note, open_frame, place_legend
-from steinpath.problem._margins import Logistic
+from steinpath.problem._margins import Logistic, class_probabilities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,30 +105,6 @@ def reliability(positive: np.ndarray, probability: np.ndarray) -> Reliability:
     return Reliability(predicted, observed, np.sqrt(variance / count), count)
 
 
-def probabilities(values: np.ndarray) -> np.ndarray:
-    """Return the probability of each class, from log-odds of each against the rest.
-
-    Parameters
-    ----------
-    values : ndarray of shape (m, K)
-        Log-odds; of two classes, those of the second, m × 1.
-
-    Returns
-    -------
-    ndarray of shape (m, K), or (m, 2)
-        Of several classes, divided by their sum.
-    """
-    if values.shape[1] == 1:
-        return np.asarray(np.concatenate([expit(-values), expit(values)], axis=1))
-    shares = expit(values)
-    total = shares.sum(axis=1, keepdims=True)
-    # where all are impossible, the least impossible one
-    nothing = total < np.finfo(float).tiny
-    likeliest = values == values.max(axis=1, keepdims=True)
-    shares = np.where(nothing, likeliest, shares)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
 def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> Axes:
     """Draw the ROC curve, of rows that were left out.
 
@@ -199,7 +174,7 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     for each in tunings.values():
         rows = each.chosen.rows if rows is None else np.intersect1d(rows, each.chosen.rows)
     seen = [_left_out(each, rows) for each in tunings.values()]
-    shares = probabilities(np.stack([values for _, values in seen], axis=1))
+    shares = class_probabilities(np.stack([values for _, values in seen], axis=1))
     if len(seen) == 1:
         shares = shares[:, 1:]
     with drawing_on(ax, (3.4, 3.6)) as axes:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import expit, log_expit, softmax
 
 from steinpath._support.arrays import (
     Array,
@@ -59,6 +60,8 @@ class MarginLoss(SeparableLoss):
 
     def __post_init__(self) -> None:
         check_class_weight(self.class_weight, (-1, 1))
+        if isinstance(self.class_weight, Mapping):  # which its owner may change
+            object.__setattr__(self, "class_weight", dict(self.class_weight))
 
     @abstractmethod
     def constant(self, share: float) -> float:
@@ -149,7 +152,7 @@ class MarginLoss(SeparableLoss):
         low, high = self.weights or (1.0, 1.0)
         total, others = high * float(counts[positive].sum()), low * float(counts[~positive].sum())
         # a run that leaves out all rows of a class has finite odds, too: half a row's
-        least = 0.0 if total and others else 0.5 / len(positive)
+        least = float(np.finfo(float).eps) if total and others else 0.5 / len(positive)
         return min(max(total / (total + others), least), 1 - least)
 
     def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
@@ -310,7 +313,8 @@ def _solve_logistic(m: Array, s: Any) -> Array:
     approximation.
     """
     xp = namespace(m)
-    s = xp.zeros_like(m) + s
+    # where weights are next to nothing, a step may underflow
+    s = xp.zeros_like(m) + s + float(xp.finfo(m.dtype).smallest_normal)
     above = m > s / 2
     a = xp.where(above, s - m, m)
     soft = _softplus(a + xp.log(s))
@@ -398,3 +402,22 @@ def check_class_weight(class_weight: Any, classes: Any) -> None:
         if label not in known:
             raise ValueError(f"class_weight has the class {label!r}, and the classes are {known}")
         check_number(f"class_weight[{label!r}]", weight, low=0, open_low=True)
+
+
+def class_probabilities(decision: np.ndarray) -> np.ndarray:
+    """Return probabilities of classes from log-odds: of the second, or of each against the rest.
+
+    Parameters
+    ----------
+    decision : ndarray of shape (n,), (n, 1) or (n, n_classes)
+        Log-odds; of two classes, those of the second.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        Of several classes, divided by their sum.
+    """
+    if decision.ndim == 1 or decision.shape[1] == 1:
+        decision = decision.reshape(-1)
+        return np.column_stack([expit(-decision), expit(decision)])
+    return np.asarray(softmax(log_expit(decision), axis=1))

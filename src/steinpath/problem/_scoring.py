@@ -57,7 +57,7 @@ class Criterion(Registered, ABC):
         return 1.0
 
     def for_differences(self, predictions: Array) -> Criterion:
-        """Return a test loss whose differences have the same mean and vary less.
+        """Return a test loss whose differences have about the same mean, and vary less.
 
         Parameters
         ----------
@@ -192,13 +192,13 @@ class MarginCriterion(Criterion):
 
     Parameters
     ----------
-    class_weight : pair of float, optional
+    class_weight : pair of float or "balanced", optional
         How much rows of the classes -1 and 1 count.
     level : float, optional
         What was subtracted from labels and predictions alike; nothing by default.
     """
 
-    class_weight: tuple[float, float] | None = None
+    class_weight: Any = None
     level: float | None = None
 
     margin = True
@@ -227,8 +227,10 @@ class MarginCriterion(Criterion):
         labels = check_labels(y, f"test_loss={self.name!r}", fewest=1)
         if self.class_weight is None:
             return replace(self, level=level)
-        low, high = self.class_weight
-        mean = low + (high - low) * float((labels > 0).mean())
+        share = float((labels > 0).mean())
+        balanced = isinstance(self.class_weight, str)
+        low, high = (share, 1 - share) if balanced else self.class_weight
+        mean = low + (high - low) * share
         return replace(self, level=level, class_weight=(low / mean, high / mean))
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
@@ -251,7 +253,7 @@ class ZeroOneError(MarginCriterion):
     def for_differences(self, predictions: Array) -> Criterion:
         # where predictions change a little, few errors do: one of many rows, by a whole
         xp = namespace(predictions)
-        squares = xp.mean((predictions + self.level) ** 2, axis=1, keepdims=True)
+        squares = xp.mean((predictions + (self.level or 0.0)) ** 2, axis=1, keepdims=True)
         return SmoothZeroOneError(
             class_weight=self.class_weight, level=self.level, width=_WIDTH * xp.sqrt(squares)
         )
@@ -354,7 +356,10 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
 def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
     """Return a test loss with the parameter of the loss that was minimised, if that has it."""
     if issubclass(kind, MarginCriterion):
-        return kind(class_weight=loss.weights if isinstance(loss, MarginLoss) else None)
+        if not isinstance(loss, MarginLoss):
+            return kind()
+        known = isinstance(loss.class_weight, str)
+        return kind(class_weight=loss.class_weight if known else loss.weights)
     spec = kind.parameter_spec
     if spec is None:
         return kind()

@@ -94,6 +94,25 @@ class ChosenRisk:
         """
         return compare_chosen(self, other)
 
+    @property
+    def dependence(self) -> float:
+        """How many times as large the standard error is as that of independent losses."""
+        _, independent = _mean_and_error(self.losses, self.rows, self.groups)
+        return max(self.stderr / independent, 1.0) if independent > 0 else 1.0
+
+    def mean_of(self, losses: np.ndarray) -> tuple[float, float]:
+        """Return the mean of other losses of the same predictions, and its standard error.
+
+        They are taken to depend on each other as much as `losses` do.
+
+        Parameters
+        ----------
+        losses : ndarray of shape (m,)
+            One for each of `rows`.
+        """
+        mean, stderr = _mean_and_error(losses, self.rows, self.groups)
+        return mean, stderr * self.dependence
+
     def __repr__(self) -> str:
         return f"<ChosenRisk by {self.method}: {with_error(self.value, self.stderr)}>"
 

@@ -148,7 +148,9 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     risk, path, chosen = evidence.risk, evidence.path, evidence.chosen
     if not evidence.corrected or not isinstance(risk.criterion, Criterion):
         return None
-    if math.isinf(risk.criterion.slope) and (risk.centered or risk.criterion.name == "zero_one"):
+    if not np.isfinite(risk.criterion.lipschitz(np.ones(1))).all():
+        return None  # a jump may change by any distance
+    if risk.centered and math.isinf(risk.criterion.slope):
         return None  # how far squares can change depends on the part that was taken out
     first, last = max(evidence.near.start, 1), max(evidence.near.stop - 1, 1)
     times = np.unique(np.append(chosen, np.geomspace(first, last, _TIMES).round().astype(int)))

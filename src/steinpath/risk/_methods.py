@@ -45,7 +45,7 @@ from steinpath.risk._fold_runs import FoldRuns, cross_validate, mean_and_error
 from steinpath.risk._interactions import Interactions, disjoint_pairs, interactions, n_columns
 from steinpath.risk._leave_out import BLOCKS, WIDTH, leave_out
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._splits import Splits, make_splits
+from steinpath.risk._splits import Splits, check_classes, make_splits
 
 # Probes are not added beyond this many times the first ones.
 _MOST_PROBES = 16
@@ -441,6 +441,8 @@ def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Ar
     for some in np.split(groups, range(width, len(groups), width)):
         left_out = problem.options.groups[:, None] == some
         splits = Splits(~left_out, left_out.astype(float))
+        if path.data.labels is not None:
+            check_classes(splits, to_numpy(path.data.labels))
         (found,) = cross_validate(batch, problem.criterion, splits, design, burman=False)
         predictions = predictions + found.predictions
     return check_finite(predictions)

@@ -29,6 +29,8 @@ _FEW_DUPLICATES = 0.2
 _MOST_DUPLICATES, _GAP = 8, 1 / 3
 # Standard errors beyond which residuals of near-duplicates, or of neighbours, agree too often.
 _AGREE_IN_PAIRS, _AGREE_IN_ORDER = 3.0, 4.0
+# Share of residuals that are equal to the median, from which on signs of the others say nothing.
+_TIED = 0.1
 # Pairs of rows from which agreement is told.
 _PAIRS = 20
 # How many rows apart two are that are compared with neighbours, at most.
@@ -198,6 +200,8 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     """
     if evidence.has_splits:
         return None
+    if evidence.path.loss.margin and np.mean(evidence.signs == 0) > _TIED:
+        return None  # the model is nearly constant, and residuals tell classes alone
     first, second = evidence.neighbours
     agreement, count = _agreement(evidence.signs[first] * evidence.signs[second])
     if count < _PAIRS:

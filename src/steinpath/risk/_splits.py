@@ -93,7 +93,7 @@ def make_splits(
     else:
         return random_folds(batch, n_folds, rng)
     if batch.data.labels is not None:
-        _check_classes(splits, to_numpy(batch.data.labels))
+        check_classes(splits, to_numpy(batch.data.labels))
     return splits
 
 
@@ -102,14 +102,20 @@ def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits
 
     They do not depend on the order of the rows: the same rows are together, wherever they are.
     """
-    order, labels = rng.permutation(batch.n_samples), batch.data.labels
-    if labels is not None:  # rows of the first class are ranked before all others
-        first = int(np.sum(to_numpy(labels) < 0))
-        order = np.concatenate([order[order < first], order[order >= first]]).argsort()
-    return Splits.of_folds((order % n_folds)[_ranks(batch)], n_folds)
+    ranks, labels = _ranks(batch), batch.data.labels
+    if labels is not None:
+        return _stratified(ranks, int(np.sum(to_numpy(labels) < 0)), n_folds, rng)
+    return Splits.of_folds((rng.permutation(batch.n_samples) % n_folds)[ranks], n_folds)
 
 
-def _check_classes(splits: Splits, labels: np.ndarray) -> None:
+def _stratified(ranks: np.ndarray, first: int, n_folds: int, rng: Any) -> Splits:
+    """Return random folds with equal shares of rows ranked below ``first``, and of others."""
+    order = np.random.default_rng(rng).permutation(len(ranks))
+    order = np.concatenate([order[order < first], order[order >= first]]).argsort()
+    return Splits.of_folds((order % n_folds)[ranks], n_folds)
+
+
+def check_classes(splits: Splits, labels: np.ndarray) -> None:
     """Refuse splits that train on rows of one class."""
     positive = (splits.train & (labels > 0)[:, None]).sum(axis=0)
     for k in np.flatnonzero((positive == 0) | (positive == splits.train.sum(axis=0))):
@@ -243,8 +249,11 @@ def read_splits(
     if isinstance(cv, int):
         check_count("cv", cv, low=2, high=n)
         seed = int(check_rng(rng).integers(2**31))
-        folds = model_selection.StratifiedKFold if stratify else model_selection.KFold
-        cv = folds(cv, shuffle=True, random_state=seed)
+        if stratify:
+            return _stratified(
+                np.argsort(np.argsort(y, kind="stable")), int(np.sum(y < 0)), cv, seed
+            )
+        cv = model_selection.KFold(cv, shuffle=True, random_state=seed)
     if not hasattr(cv, "split"):
         pairs = list(cv)
     else:  # y is copied: a splitter of the user's own may change it

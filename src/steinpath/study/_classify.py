@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "burman": {"method": "folds"},
 }
 
-# Strengths of the penalties: the lasso's relative to the smallest that leaves nothing, the ridge's
+# Regularisation strengths: the lasso's relative to the smallest that leaves nothing, the ridge's
 # to √n, which is the weight of a row.
 _LASSO, _RIDGE = 0.15, 0.02
 

@@ -66,8 +66,8 @@ def models_of_classes(charts: Charts) -> Markup | None:
         return None
     lead = (
         "Each class has a model of its own, against the rest, and the largest decision value "
-        f"decides. The curves and the coefficients below are those of {found.main!r}, which is the "
-        "hardest to tell; model.json has all."
+        f"decides. The curves and the coefficients below are those of {found.main!r}, which has "
+        "the largest estimated risk; model.json has all."
     )
     head = ("Class", "#Alpha", "#Iterate", "#Non-zeros", f"#Expected {charts.test_loss}")
     return section("classes", "One model for each class", lead, table("Models", head, found.models))

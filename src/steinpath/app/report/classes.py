@@ -7,7 +7,8 @@ import numpy as np
 from steinpath._support.printing import to_digits_of, with_error
 from steinpath.app.classes import ClassFit
 from steinpath.app.report.content import ClassContent, ClassCurve
-from steinpath.plots._classes import probabilities, reliability, roc_curve
+from steinpath.plots._classes import reliability, roc_curve
+from steinpath.problem._margins import class_probabilities
 from steinpath.problem._penalties import NoPenalty
 
 # Points of a curve that a page draws.
@@ -75,7 +76,7 @@ def content_of_classes(fit: ClassFit) -> ClassContent:
     seen = fit.left_out_classes
     first = 0 if fit.several else 1
     roc, bins = [], []
-    shares = probabilities(seen.values)
+    shares = class_probabilities(seen.values)
     for k, label in enumerate(fit.labels, start=first):
         curve = roc_curve(seen.actual == k, seen.values[:, k - first])
         places = _some(curve.false_positive, curve.true_positive)
