@@ -8,7 +8,8 @@ from sklearn.metrics import roc_curve as roc_of_sklearn
 
 import steinpath as sp
 from steinpath import plots
-from steinpath.plots._classes import probabilities, reliability, roc_curve
+from steinpath.plots._classes import reliability, roc_curve
+from steinpath.problem._margins import class_probabilities
 
 
 def tuned(loss, k=1, n=150):
@@ -59,10 +60,12 @@ def test_reliability_bins_hold_all_rows():
 
 def test_probabilities_add_up_however_small_they_are():
     values = np.array([[1.0, 2.0, -1.0], [-800.0, -900.0, -1000.0], [900.0, 5.0, -900.0]])
-    shares = probabilities(values)
+    shares = class_probabilities(values)
     assert_allclose(shares.sum(axis=1), 1)
-    assert_allclose(shares[1], [1, 0, 0])
-    assert_allclose(probabilities(np.array([[0.0], [2.0]]))[:, 1], [0.5, 1 / (1 + np.exp(-2))])
+    assert_allclose(shares[1], [1, np.exp(-100), np.exp(-200)])
+    assert_allclose(
+        class_probabilities(np.array([[0.0], [2.0]]))[:, 1], [0.5, 1 / (1 + np.exp(-2))]
+    )
 
 
 @pytest.mark.parametrize("loss", [sp.Logistic(), sp.Hinge()])
@@ -89,7 +92,7 @@ def test_every_class_has_a_curve(several):
 def test_reliability_is_that_of_normalised_probabilities(several):
     ax = plots.plot_reliability(several)
     values = np.stack([left_out(tuning)[1] for tuning in several.values()], axis=1)
-    shares = probabilities(values)
+    shares = class_probabilities(values)
     bins = reliability(left_out(several["class 1"])[0], shares[:, 1])
     assert_allclose(ax.lines[2].get_xdata(), bins.predicted)
     assert_allclose(ax.lines[2].get_ydata(), bins.observed)
