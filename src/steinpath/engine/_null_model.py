@@ -50,8 +50,8 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     float
         Infinite if no ``lam`` gives zero coefficients, as for ridge. With MCP and SCAD, zero is
         a stationary point from there on. Where several residuals of the null model lie exactly
-        at a kink of the loss (tied or integer responses under LAD, say), this is a ``lam`` that
-        gives zero, but smaller ones may too.
+        at a kink of the loss (tied or integer responses under LAD, the larger class under the
+        hinge loss with an intercept), this is a ``lam`` that gives zero, but smaller ones may too.
 
     Examples
     --------
