@@ -251,8 +251,8 @@ def own_losses(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return what the estimated risk is the mean of; written out, to share no arithmetic."""
     margins = np.where(y == 1, 1, -1) * model.decision_function(X)
     if isinstance(model, sp.HingeLasso | sp.HingeRidge):
-        return np.maximum(1 - margins, 0)
-    return np.logaddexp(0, -margins)
+        return np.asarray(np.maximum(1 - margins, 0))
+    return np.asarray(np.logaddexp(0, -margins))
 
 
 def own_estimates(model: Any, X: np.ndarray, y: np.ndarray) -> Record:
