@@ -13,7 +13,7 @@ import pytest
 from scipy.sparse import csr_array, random, save_npz
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, draw_for
+from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for
 from steinpath._support.validation import warn
 from steinpath.cluster import DistributedDesign, DistributedPath
 from steinpath.cluster import _conversation as conversations
@@ -129,10 +129,10 @@ EXACT = {"method": "compressed", "precision": "float64"}
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize(("n", "p"), [(60, 12), (36, 50)])
-@pytest.mark.parametrize("loss", LOSS_EXAMPLES)
+@pytest.mark.parametrize("loss", SOME_LOSSES)
 def test_blocks_find_what_the_whole_finds(loss, n, p, fit_intercept):
-    X, y, model = draw_for(LOSS_EXAMPLES[loss], n, p)
-    args = LOSS_EXAMPLES[loss], sp.Lasso(0.3)
+    X, y, model = draw_for(SOME_LOSSES[loss], n, p)
+    args = SOME_LOSSES[loss], sp.Lasso(0.3)
     path = sp.run(LocalDesign(X, CUTS), y, *args, n_iter=40, fit_intercept=fit_intercept)
     whole = sp.run(X, y, *args, n_iter=40, fit_intercept=fit_intercept)
     assert_same_path(path, whole)

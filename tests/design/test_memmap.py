@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, responses
+from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, responses
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes, needs_blocks
 from steinpath.design._reading import as_design
@@ -446,7 +446,7 @@ def test_small_maps_cut_short(tmp_path, name):
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("loss", SOME_LOSSES.values(), ids=SOME_LOSSES)
 @pytest.mark.parametrize("shape", [(40, 12), (20, 31)], ids=["tall", "wide"])
 @INTERCEPT
 def test_paths(in_blocks, loss, shape, intercept):
@@ -506,7 +506,7 @@ PROBLEMS = [  # penalty, intercept, shape: each case has one of them
 ]
 CASES = {
     f"{name}-{which}": (loss, how, PROBLEMS[(i + j) % 3])
-    for i, (name, loss) in enumerate(LOSS_EXAMPLES.items())
+    for i, (name, loss) in enumerate(SOME_LOSSES.items())
     for j, (which, how) in enumerate(HOW.items())
     # without a Gram matrix these take other probes; see below
     if not (loss.isotropic and how["method"] in ("compressed", "auto"))

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, responses
+from problems import PENALTY_EXAMPLES, SOME_LOSSES, responses
 from steinpath.design._dense import DenseDesign
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import InterceptDesign, ScaledDesign
@@ -75,7 +75,7 @@ def test_every_kind_of_matrix(kind, dtype, intercept):
     assert path.coef[-1].any()
 
 
-@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("loss", SOME_LOSSES.values(), ids=SOME_LOSSES)
 @INTERCEPT
 def test_every_loss_and_penalty(loss, intercept):
     X, y = problem()
@@ -258,7 +258,7 @@ def test_early_stopping():
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+@pytest.mark.parametrize("loss", SOME_LOSSES.values(), ids=SOME_LOSSES)
 @INTERCEPT
 def test_largest_penalties(loss, intercept):
     X, y = problem()

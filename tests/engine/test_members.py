@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
-from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, draw, handles, responses
+from problems import ALGORITHM_EXAMPLES, SOME_LOSSES, draw, handles, responses
 from steinpath.engine import _data
 from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
@@ -50,7 +50,7 @@ GRIDS = {
 }
 ALIKE = list(GRIDS)[:11]  # the penalties of these allow steps of the same length
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
-LOSSES = pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
+LOSSES = pytest.mark.parametrize("loss", SOME_LOSSES.values(), ids=SOME_LOSSES)
 
 
 LAD = sp.LAD()
@@ -109,7 +109,7 @@ def test_paths_are_those_of_separate_runs(loss, name, intercept):
 @pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
 @pytest.mark.parametrize("name", ["lasso", "mcp", "group_lasso", "elastic_net-shares"])
 def test_with_every_algorithm(algorithm, name):
-    for loss in filter(lambda loss: handles(algorithm, loss), LOSS_EXAMPLES.values()):
+    for loss in filter(lambda loss: handles(algorithm, loss), SOME_LOSSES.values()):
         for weights in (None, np.linspace(0.5, 3, 14))[name != "lasso" :]:
             how = {"fit_intercept": True, "sample_weight": weights}
             paths = together(GRIDS[name], loss, algorithm, 10, **how)
