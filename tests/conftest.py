@@ -38,6 +38,7 @@ def ctrl_c():
 LONGEST = (
     *("test_tuning", "test_command", "test_cluster", "test_estimators", "test_compression"),
     *("test_parallel", "test_memmap", "test_fits", "test_backends", "test_examples"),
+    *("test_gap", "test_classifiers", "test_members", "test_path", "test_simulate"),
 )
 
 
@@ -47,7 +48,7 @@ def pytest_addoption(parser):
 
 # Cases of a test on each of the other libraries, where the lines are the same; with --quick there
 # are none, and so many of any test.
-OTHERS, QUICK = 3, 4
+OTHERS, QUICK = 2, 4
 
 
 def pytest_collection_modifyitems(config, items):

@@ -115,6 +115,7 @@ def test_failures_are_printed_and_the_exit_code_says_so(tmp_path, monkeypatch):
     assert len(calls.jobs) == 2
 
 
+@pytest.mark.slow  # each study by itself is in test_studies
 def test_all_studies_run_at_tiny_sizes(tmp_path, monkeypatch):
     def for_print_alone(figure, kind, **options):
         return really(figure, kind, **options) if kind == "pdf" else b"as in the other tests"
