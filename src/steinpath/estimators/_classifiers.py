@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -105,17 +104,13 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         _check_counts(classes, codes, sample_weight, type(self).__name__)
         if len(classes) == 2:
             return super().fit(X, y, sample_weight, groups)  # type: ignore[no-any-return]
-        seed = self.random_state
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        common = self.get_params(deep=False) | self._same_for_all()
         # with warm starts, these go on from where they stopped
         former = dict(enumerate(getattr(self, "estimators_", ())))
         fitted, messages = [], []
         for k, label in enumerate(classes.tolist()):
             weight = _against_the_rest(self.class_weight, classes, codes, k)
-            one = copy(former.get(k, self)).set_params(
-                **self.get_params(deep=False) | {"random_state": seed, "class_weight": weight}
-            )
+            one = copy(former.get(k, self)).set_params(**common | {"class_weight": weight})
             token = heard.set([])
             try:
                 fitted.append(one.fit(X, (codes == k).astype(int), sample_weight, groups))

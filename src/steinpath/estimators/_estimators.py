@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral, Real
@@ -130,6 +131,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__ = self._without_a_fit() | fitted.__dict__
         progress.end()
         return self
+
+    def _same_for_all(self) -> dict[str, Any]:
+        """Return parameters by which estimators of all quantiles, or classes, agree."""
+        seed, cv = self.random_state, self.cv
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        return {"random_state": seed, "cv": list(cv) if isinstance(cv, Iterator) else cv}
 
     def _without_a_fit(self) -> dict[str, Any]:
         """Return the parameters, and whatever else does not come from a fit."""

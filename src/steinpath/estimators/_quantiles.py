@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import r2_score
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import to_numpy
@@ -73,13 +70,6 @@ class QuantileEstimator(NamedRegressor):
         for message, category in messages:
             warn(message, category)
         return self
-
-    def _same_for_all(self) -> dict[str, Any]:
-        """Return parameters by which all quantiles have the same folds."""
-        seed, cv = self.random_state, self.cv
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        return {"random_state": seed, "cv": list(cv) if isinstance(cv, Iterator) else cv}
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the quantiles of the responses of rows.
