@@ -38,6 +38,11 @@ from steinpath.estimators._regressors import (
     SqrtLasso,
     SqrtRidge,
 )
+from steinpath.inference._coefficient_intervals import (
+    CoefficientIntervals,
+    coefficient_intervals,
+    coefficient_intervals_batch,
+)
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.problem._margins import Hinge, Logistic, SquaredHinge
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
@@ -68,6 +73,7 @@ __all__ = [
     "SCAD",
     "Batch",
     "ChambollePock",
+    "CoefficientIntervals",
     "DivergenceError",
     "ElasticNet",
     "EpsilonInsensitive",
@@ -109,6 +115,8 @@ __all__ = [
     "StopOnRisk",
     "Tuning",
     "Validation",
+    "coefficient_intervals",
+    "coefficient_intervals_batch",
     "correction_matrices",
     "cross_validate_path",
     "distributed",

@@ -269,13 +269,13 @@ def _kind(array: Array) -> str:
     return f"{type(array).__module__}.{type(array).__qualname__}"
 
 
-def check_covariance(covariance: Any, p: int, reference: Array) -> Array:
+def check_covariance(covariance: Any, p: int, reference: Array, name: str = "covariance") -> Array:
     """Return a symmetric positive semidefinite ``(p, p)`` matrix like ``reference``."""
-    covariance = check_array("covariance", covariance, ndim=2, reference=reference)
+    covariance = check_array(name, covariance, ndim=2, reference=reference)
     xp = namespace(covariance)
     if tuple(covariance.shape) != (p, p):
         raise ValueError(
-            f"covariance has shape {tuple(covariance.shape)}, but X has {p} columns: "
+            f"{name} has shape {tuple(covariance.shape)}, but X has {p} columns: "
             f"({p}, {p}) is needed"
         )
     size = float(xp.max(xp.abs(covariance)))
@@ -284,7 +284,7 @@ def check_covariance(covariance: Any, p: int, reference: Array) -> Array:
     gap = float(xp.max(xp.abs(covariance - covariance.T)))
     if gap > slack:
         raise ValueError(
-            f"covariance is not symmetric: entries differ from their transposes by up to {gap:.3g}"
+            f"{name} is not symmetric: entries differ from their transposes by up to {gap:.3g}"
         )
     try:  # several times cheaper than eigenvalues, which only an error message needs
         xp.linalg.cholesky(covariance + slack * like(np.eye(p), covariance))
@@ -292,7 +292,6 @@ def check_covariance(covariance: Any, p: int, reference: Array) -> Array:
         smallest = float(xp.linalg.eigvalsh(covariance)[0])
         if smallest < -slack:
             raise ValueError(
-                f"covariance is not positive semidefinite: its smallest eigenvalue is "
-                f"{smallest:.3g}"
+                f"{name} is not positive semidefinite: its smallest eigenvalue is {smallest:.3g}"
             ) from None
     return covariance

@@ -276,13 +276,13 @@ class ScaledDesign(TransformedDesign):
 
     Parameters
     ----------
-    features : ScalableDesign
-        The columns.
+    features : Design
+        The columns; its `row_squares` are known if it is a `ScalableDesign`.
     scale : Array of shape (p,)
         What they are divided by; positive.
     """
 
-    def __init__(self, features: ScalableDesign, scale: Array):
+    def __init__(self, features: Design, scale: Array):
         self.features, self.scale = features, scale
         self.shape, self.example = features.shape, features.example
         self.out_of_core = features.out_of_core
@@ -295,6 +295,8 @@ class ScaledDesign(TransformedDesign):
         return product / along_rows(self.scale, product)
 
     def row_squares(self, center: Array | None = None) -> Array:
+        if not isinstance(self.features, ScalableDesign):
+            return super().row_squares(center)
         center = None if center is None else self.scale * center
         return self.features.row_squares(center, self.scale)
 

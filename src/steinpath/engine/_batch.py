@@ -168,6 +168,11 @@ class Batch(Sequence[Path]):
             return self
         return Batch.start(self.data, self.penalty, self.algorithm, len(self))
 
+    def until(self, n_iter: int) -> Batch:
+        """Return the first iterations of the runs, which do not go on from there."""
+        states = States(*(array[:, : n_iter + 1, :] for array in self.states))
+        return Batch(self.data, self.penalty, self.algorithm, self.maps, states)
+
     def on(self, data: RunData) -> Batch:
         """Return the same runs, which go on with other arrays of the same data."""
         _, maps = data.bind(self.algorithm, self.penalty)

@@ -167,12 +167,13 @@ class Path:
         """Return a path with some changes, all of whose arrays are here."""
         return Path(**{each.name: getattr(self, each.name) for each in fields(Path)} | changes)
 
-    def refuse_weights(self) -> None:
-        """Refuse a path whose rows count unequally, for what cannot be said of it."""
+    def refuse_weights(self, advice: str | None = None) -> None:
+        """Refuse a path with unequal sample weights, for what is not known of it."""
         if self.design.weights is not None:
             raise ValueError(
-                "the rows of this path count unequally (sample_weight), and its risk is not known; "
-                "run it without weights, or hold out rows of your own to test it on"
+                advice
+                or "this path has unequal sample weights (sample_weight), for which its risk is "
+                "not known; run it without weights, or hold out rows of your own to test it on"
             )
 
     def plot(

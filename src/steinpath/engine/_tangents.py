@@ -214,13 +214,14 @@ class Feed:
 
     Column ``k`` of ``deta^t`` gets that of ``into_eta`` times its weight in ``eta_weights(t)``, and
     ``dv^t`` likewise, all divided by √n. A reading is the sum of a reader and ``db^t``,
-    multiplied entry by entry, over each column.
+    multiplied entry by entry, over each column; that of a dual reader is the same with ``du^t``.
 
     Attributes
     ----------
     into_eta : Array of shape (p, members, k), optional
     into_v : Array of shape (n, members, k), optional
     readers : sequence of Array of shape (p, members, k)
+    dual_readers : sequence of Array of shape (n, members, k)
     eta_weights, v_weights : callable
         From an iteration to an array of shape (members, k), or to None for no injection.
         ``v_weights(t)`` is called after the readings of iteration ``t`` were handed out, so that
@@ -232,16 +233,19 @@ class Feed:
     readers: Sequence[Array]
     eta_weights: Callable[[int], Array | None]
     v_weights: Callable[[int], Array | None]
+    dual_readers: Sequence[Array] = ()
 
     @property
     def width(self) -> tuple[int, ...]:
         """Number of members, and of columns of each."""
-        return tuple(self.readers[0].shape[1:])
+        return tuple([*self.readers, *self.dual_readers][0].shape[1:])
 
-    def read(self, db: Array) -> list[Array]:
-        """Multiply each reader with the tangents, column by column."""
+    def read(self, du: Array, db: Array) -> list[Array]:
+        """Multiply each reader with the tangents, column by column; dual readers come last."""
         xp = namespace(db)
-        return [xp.sum(reader * db, axis=0) for reader in self.readers]
+        pairs = [(reader, db) for reader in self.readers]
+        pairs += [(reader, du) for reader in self.dual_readers]
+        return [xp.sum(reader * tangent, axis=0) for reader, tangent in pairs]
 
     def part(self, window: Window) -> Feed:
         """Return the rows that a window needs."""
@@ -251,6 +255,7 @@ class Feed:
             [_rows_of(reader, window.columns) for reader in self.readers],
             self.eta_weights,
             self.v_weights,
+            [_rows_of(reader, window.rows) for reader in self.dual_readers],
         )
 
 
@@ -293,7 +298,7 @@ def responses(
             past.v[:] = [step.residual(t, b) for t, b in zip(times, past.b[:-1], strict=True)]
         times = range(window.first, window.first + len(window.dual))
         for t, newest in zip(times, iterate(step, past, times, memory), strict=True):
-            yield t, local.read(newest.b)
+            yield t, local.read(newest.u, newest.b)
         old = window.rows, window.columns
         del window, local, step  # before the next window copies its part of X
 

@@ -8,6 +8,7 @@ from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
 from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
 from steinpath.plots._classes import plot_reliability, plot_roc
 from steinpath.plots._coefficients import plot_coefficients
+from steinpath.plots._intervals import plot_intervals
 from steinpath.plots._left_out import plot_left_out_residuals, plot_predicted
 from steinpath.plots._ranking import plot_ranking
 from steinpath.plots._risks import RiskPathDisplay, plot_penalties, plot_risk, plot_tuning
@@ -26,6 +27,7 @@ __all__ = [
     "plot_audit",
     "plot_coefficients",
     "plot_diagnostics",
+    "plot_intervals",
     "plot_left_out_residuals",
     "plot_penalties",
     "plot_predicted",

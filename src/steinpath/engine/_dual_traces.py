@@ -1,0 +1,98 @@
+r"""Traces of the duals' responses to the residuals, by random probes.
+
+Intervals for coefficients need, at an iteration ``t``,
+
+.. math:: \sum_s c_{t,s}\, \alpha(s), \qquad
+          c_{t,s} = n^{-1/2}\, \mathrm{tr}(R\, \partial u^t / \partial v^s),
+
+for a few curves :math:`\alpha` in time, with R the identity or another matrix. All times of a curve
+travel together: inject :math:`\alpha(s)\,\xi/\sqrt n` into :math:`\dot v^s` and read
+:math:`(R^\top\xi)^\top \dot u^t`, for random signs ξ. What a map does to each row by itself is
+read without noise, because the squares of signs are 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath.engine._tangents import Feed, Linearization, responses
+
+
+def dual_traces(
+    linearization: Linearization, probes: Array, readers: Array, curves: Array
+) -> np.ndarray:
+    """Follow some curves with some probes.
+
+    Parameters
+    ----------
+    linearization : Linearization
+        The recursion of the tangents.
+    probes, readers : Array of shape (n, members, m)
+        The signs ``ξ``, and ``Rᵀ ξ``.
+    curves : Array of shape (n_iter, members, r)
+        The curves: ``curves[s]`` is the weight of an injection into ``dv^s``.
+
+    Returns
+    -------
+    ndarray of shape (n_iter + 1, members, m, r)
+        What each probe read; the traces are the means over the probes.
+    """
+    xp, dtype = namespace(probes), linearization.design.example.dtype
+    n_iter, members, r = curves.shape
+    m = probes.shape[2]
+
+    def columns(block: Array) -> Array:
+        """Repeat each probe for all curves."""
+        wide = cast(block, dtype)[..., None] + linearization.design.zeros(1, 1, 1, r)
+        return xp.reshape(wide, (block.shape[0], members, m * r))
+
+    # only their shapes matter here: units may be anything
+    units = xp.max(xp.abs(curves), axis=0, keepdims=True)
+    units = xp.where(units > 0, units, xp.ones_like(units))
+    weights = cast(curves / units, dtype)[:, :, None, :]
+    weights = xp.reshape(weights + linearization.design.zeros(1, 1, m, 1), (n_iter, members, m * r))
+    feed = Feed(
+        into_eta=None,
+        into_v=columns(probes),
+        readers=(),
+        eta_weights=lambda t: None,
+        v_weights=lambda t: weights[t, ...] if t < n_iter else None,
+        dual_readers=(columns(readers),),
+    )
+    result = np.zeros((n_iter + 1, members, m, r))
+    for t, (reading,) in responses(linearization, feed):
+        result[t] = to_numpy(reading).reshape(members, m, r)
+    return np.asarray(result * to_numpy(units)[:, :, None, :])
+
+
+def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:
+    """Write the iterates before the last one as that plus few directions times curves in time.
+
+    Responses fade, so that an iterate counts by how recent it is: in logarithmic time before the
+    last one, of which nothing is left out.
+
+    Parameters
+    ----------
+    iterates : Array of shape (T, p)
+        ``b^0, …, b^{T-1}``.
+    tol : float
+        Singular values below it are left out.
+
+    Returns
+    -------
+    curves : Array of shape (T, r)
+    directions : Array of shape (p, r)
+        ``iterates ≈ iterates[-1] + curves @ directionsᵀ``.
+    """
+    xp = namespace(iterates)
+    differences = iterates - iterates[-1:, :]
+    weights = like(1 / np.sqrt(np.arange(iterates.shape[0], 0, -1)), iterates)[:, None]
+    # by products of the iterates with each other, which are few
+    weighted = cast(weights * differences, xp.float64)
+    squares, vectors = np.linalg.eigh(to_numpy(weighted @ weighted.T))
+    kept = np.flatnonzero(squares > max(tol, 0.0) ** 2)[::-1]
+    kept = kept[squares[kept] > 1e-12 * squares[-1]]
+    left = like(vectors[:, kept] / np.sqrt(squares[kept]), weighted)
+    directions = cast(weighted.T @ left, iterates.dtype)
+    return differences @ directions, directions

@@ -1,0 +1,214 @@
+"""Standard errors for groups of rows, and checks of coefficient intervals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath.engine._path import Path
+from steinpath.inference._debias import Debiased
+from steinpath.inference._scores import Scores
+from steinpath.risk._evidence import Diagnostic
+
+# Coefficients whose scores are read together, and how many are looked at by the checks.
+_BLOCK, _LOOKED_AT = 256, 64
+# Monte Carlo error, in standard errors, and in the total response, from which on there is a doubt.
+_NOISY, _NOISY_TOTAL = 0.25, 0.25
+# How much wider than the shortest intervals may be.
+_WIDE = 2.0
+# Largest share of one row in the variance of a coefficient.
+_SHARE = 0.25
+# Rows, or groups, from which on the normal distribution is a fair approximation.
+_ENOUGH = 30
+# How far the sizes of the rows may change variances, unless they are allowed for.
+_UNEQUAL = 0.25
+
+
+def between_groups(scores: Scores, found: Debiased, groups: np.ndarray) -> np.ndarray:
+    """Return standard errors for groups of dependent rows, from the groups' contributions."""
+    dual = _dual(scores, found.t)
+    codes, sizes = np.unique(groups, return_counts=True)
+    membership = groups[:, None] == codes if len(codes) <= 64 else None
+    n = len(dual)
+    squares = []
+    for k in range(0, len(scores.features), _BLOCK):
+        which = np.arange(k, min(k + _BLOCK, len(scores.features)))
+        parts = scores.columns(which) * dual[:, None]
+        parts -= parts.mean(axis=0)
+        if membership is not None:
+            sums = membership.T @ parts
+        else:
+            sums = np.zeros((len(codes), len(which)))
+            np.add.at(sums, groups, parts)
+        squares.append(np.sum(sums**2, axis=0))
+    small = len(sizes) / (len(sizes) - 1)
+    free = scores.dimension or float(n)
+    spread = np.sqrt(np.concatenate(squares) * small * n / free)
+    if not found.total:
+        return np.full(len(spread), np.inf)
+    return np.where(scores.identified, scores.factor * spread / abs(found.total), np.inf)
+
+
+def check_intervals(
+    scores: Scores, found: Debiased, stderr: np.ndarray, groups: np.ndarray | None
+) -> tuple[Diagnostic, ...]:
+    """Check what the intervals rest on.
+
+    Parameters
+    ----------
+    scores : Scores
+        The scores.
+    found : Debiased
+        The estimates.
+    stderr : ndarray of shape (k,)
+        Their standard errors.
+    groups : ndarray of int of shape (n,), optional
+        Groups of the rows.
+    """
+    checks = [
+        _few_rows(scores, groups),
+        _not_identified(scores),
+        _total_response(found),
+        _monte_carlo(found, stderr),
+        _correlated_scores(scores),
+        _dominant_rows(scores, found),
+        _row_norms(scores, found),
+    ]
+    return tuple(check for check in checks if check is not None)
+
+
+def _few_rows(scores: Scores, groups: np.ndarray | None) -> Diagnostic:
+    count, what = scores.dimension or scores.path.n_samples, "rows"
+    if scores.dimension is not None:
+        what = "degrees of freedom"
+    if groups is not None and int(groups.max()) + 1 < count:
+        count, what = int(groups.max()) + 1, "groups"
+    return Diagnostic(
+        "few rows",
+        1 / max(count, 1),
+        1 / _ENOUGH,
+        f"with {count:.0f} {what} the normal approximation is rough, and intervals may be too "
+        "short; collect more rows, or use fewer columns",
+        "Are there rows enough for a normal approximation?",
+    )
+
+
+def _not_identified(scores: Scores) -> Diagnostic:
+    count = int(np.sum(~scores.identified))
+    first = scores.features[~scores.identified][:5]
+    return Diagnostic(
+        "not identified",
+        float(count),
+        0.0,
+        f"{count} coefficient{'s are' if count != 1 else ' is'} not identified (columns "
+        f"{', '.join(map(str, first))}{', …' * (count > 5)}): the column is constant, or a linear "
+        "combination of others; drop columns, such as one category of each one-hot encoding",
+        "Can each coefficient be told from the others?",
+    )
+
+
+def _total_response(found: Debiased) -> Diagnostic:
+    widths = found.relative_width
+    known = np.where(np.isnan(widths), np.inf, widths)
+    best = int(np.argmin(known))
+    ratio = 1 / known[best] if 0 < known[best] < math.inf else math.inf
+    noisy = found.total_noise > _NOISY_TOTAL * abs(found.total)
+    advice = "run more iterations, or use another penalty"
+    if math.isfinite(ratio) and ratio > 1:
+        advice = f"those at iterate {best} are {ratio:.1f} times shorter; leave t out for these"
+    return Diagnostic(
+        "total response",
+        max(ratio, 2 * _WIDE if noisy else 0.0),
+        _WIDE,
+        f"the total response of the duals is near zero at iterate {found.t}, so that its intervals "
+        f"are wide: {advice}",
+        "Do the duals respond to the residuals?",
+    )
+
+
+def _monte_carlo(found: Debiased, stderr: np.ndarray) -> Diagnostic:
+    known = np.isfinite(stderr) & (stderr > 0)
+    share = found.noise[known] / stderr[known]
+    value = float(np.sqrt(np.mean(share**2))) if known.any() else 0.0
+    return Diagnostic(
+        "Monte Carlo error",
+        value,
+        _NOISY,
+        f"the Monte Carlo error is {value:.0%} of the standard errors at iterate {found.t} (it is "
+        "included in them); an earlier iterate needs fewer random probes",
+        "Are the traces estimated accurately?",
+    )
+
+
+def _correlated_scores(scores: Scores) -> Diagnostic | None:
+    if scores.correlation is None:
+        return None
+    n, p = scores.path.n_samples, scores.path.n_features
+    allowed = 2 * math.sqrt(2 * math.log(max(p, 2)) / n)
+    worst = np.argsort(-scores.correlation)
+    many = int(np.sum(scores.correlation > allowed))
+    return Diagnostic(
+        "correlated scores",
+        float(scores.correlation[worst[0]]),
+        allowed,
+        f"{many} of {len(worst)} columns are still correlated with others after the node-wise "
+        f"lasso (columns {', '.join(map(str, scores.features[worst[:5]]))}, up to "
+        f"{scores.correlation[worst[0]]:.2f}): their intervals may be off centre; pass the "
+        "covariance if it is known, or scores='residuals' if there are more rows than columns",
+        "Are the scores uncorrelated with the other columns?",
+    )
+
+
+def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
+    which = np.flatnonzero(scores.identified)
+    if not len(which):
+        return None
+    which = which[np.unique(np.linspace(0, len(which) - 1, _LOOKED_AT).astype(int))]
+    parts = (scores.columns(which) * _dual(scores, found.t)[:, None]) ** 2
+    totals = parts.sum(axis=0)
+    shares = parts.max(axis=0) / np.where(totals > 0, totals, 1.0)
+    worst = np.argsort(-shares)
+    many = int(np.sum(shares > _SHARE))
+    return Diagnostic(
+        "dominant rows",
+        float(shares[worst[0]]),
+        max(_SHARE, 8 / len(parts)),
+        f"a single row has {shares[worst[0]]:.0%} of the variance of a coefficient (so for {many} "
+        f"of {len(which)} columns that were checked, such as "
+        f"{', '.join(map(str, scores.features[which[worst[:3]]]))}): the normal approximation is "
+        "rough for rare categories and heavy-tailed columns; transform or merge these",
+        "Does a single row decide an interval?",
+    )
+
+
+def _row_norms(scores: Scores, found: Debiased) -> Diagnostic | None:
+    squares = _row_squares(scores.path)
+    if scores.row_squares is not None or squares is None:
+        return None
+    dual = _dual(scores, found.t) ** 2
+    ratio = float(np.sum(squares * dual) / (np.sum(dual) or 1.0))
+    return Diagnostic(
+        "row norms",
+        abs(ratio - 1) if math.isfinite(ratio) else 0.0,
+        _UNEQUAL,
+        f"row norms of X vary, and rows with large norms have larger duals (variances are off by "
+        f"{abs(ratio - 1):.0%}): use row_scale='norm'",
+        "Do rows have similar norms, or are unequal ones allowed for?",
+    )
+
+
+def _row_squares(path: Path) -> np.ndarray | None:
+    try:
+        squares = to_numpy(path.design.row_squares()).astype(float)
+    except NotImplementedError:
+        return None
+    mean = float(squares.mean())
+    return squares / mean if mean > 0 else None
+
+
+def _dual(scores: Scores, t: int) -> np.ndarray:
+    """Return ``u^t`` as the scores see it."""
+    dual = scores.path.duals[t, :]
+    return to_numpy(scores.varying(dual[:, None])[:, 0]).astype(float)

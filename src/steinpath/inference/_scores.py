@@ -1,0 +1,253 @@
+r"""Scores: the part of a column of X that the other columns do not explain.
+
+The score of coefficient j is :math:`z_j = X \Omega e_j / \Omega_{jj}` with the precision matrix
+:math:`\Omega` of the rows, or an estimate of it:
+
+- *covariance*: Ω is known.
+- *residuals*: the residuals of the least-squares regression of column j on all others, for X with
+  many more rows than columns. Conditionally on the other columns they vary in the orthogonal
+  complement of these alone, whose dimension replaces n.
+- *node-wise lasso*: the residuals of a lasso regression on all others, otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
+from steinpath._support.validation import check_covariance
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._path import Path
+from steinpath.inference._nodewise import column_scales, columns_of, nodewise_residuals
+
+#: Rows for each column from which on least-squares residuals are the scores.
+ROWS_PER_COLUMN = 3
+# Singular values of X below this share of the largest are rounding, as squares of float64's.
+_RANK_TOL = 1e-10
+# Share of a column that others must leave unexplained for its coefficient to be identified.
+_IDENTIFIED = 1e-7
+# Random signs that estimate a trace of order n, to a share of 1 / √(32 n).
+_SIGNS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of some coefficients.
+
+    Attributes
+    ----------
+    kind : str
+        "covariance", "residuals" or "node-wise lasso".
+    features : ndarray of int of shape (k,)
+        The coefficients, by their columns.
+    factor : ndarray of shape (k,)
+        What replaces the diagonal of the precision matrix; zero where the column is constant or a
+        linear combination of others, so that its coefficient is not identified.
+    unit : ndarray of shape (k,)
+        Standard deviation of ``factor * zᵀu`` for a dual of norm 1.
+    correlation : ndarray of shape (k,) or None
+        Largest correlation of each score with another column, where it may be other than 0.
+    """
+
+    kind: str
+    path: Path
+    features: np.ndarray
+    factor: np.ndarray
+    unit: np.ndarray
+    correlation: np.ndarray | None
+    #: The scores, as combinations of the columns of the design or as they are.
+    combinations: Array | None = field(default=None, repr=False)  # (p, k)
+    residuals: Array | None = field(default=None, repr=False)  # (n, k)
+    #: Squared sizes of the rows, with mean 1, if these are unequal.
+    row_squares: Array | None = field(default=None, repr=False)
+    #: Dimension of the space in which the scores vary, if that is not all of it.
+    dimension: float | None = None
+    #: Inverse of the Gram matrix, where scores vary in the complement of the columns alone.
+    inverse: Array | None = field(default=None, repr=False)
+
+    @property
+    def identified(self) -> np.ndarray:
+        """Whether there is anything to learn about each coefficient."""
+        return np.asarray(self.factor > 0)
+
+    def read(self, signs: Array) -> Array:
+        """Return what reads the responses of the duals to these signs, of shape (n, m)."""
+        block = self.varying(signs)
+        if self.row_squares is None:
+            return block
+        return self.varying(self.row_squares[:, None] * block)
+
+    def norms(self) -> np.ndarray:
+        """Norms of the duals ``u^0 … u^N``, of what the scores see of them."""
+        duals = self.path.duals
+        xp = namespace(duals)
+        if self.row_squares is not None:
+            inside = self.varying(duals.T)
+            squares = xp.sum(self.row_squares[:, None] * inside**2, axis=0)
+        else:
+            squares = xp.sum(duals**2, axis=1)
+            if self.path.fit_intercept:
+                squares = squares - xp.sum(duals, axis=1) ** 2 / self.path.n_samples
+            if self.inverse is not None:
+                images = cast(self.path.etas, self.inverse.dtype) * math.sqrt(self.path.n_samples)
+                p = self.inverse.shape[0]
+                seen = xp.sum((images[:, :p] @ self.inverse) * images[:, :p], axis=1)
+                squares = cast(squares, self.inverse.dtype) - seen
+        return np.asarray(np.sqrt(np.maximum(to_numpy(squares).astype(float), 0.0)))
+
+    def products(self, t: int) -> np.ndarray:
+        """Return ``factor * zᵀu^t``, of shape (k,)."""
+        if self.residuals is not None:
+            products = self.residuals.T @ self.path.duals[t, :]
+        else:
+            assert self.combinations is not None
+            images = self.path.etas[t, : self.combinations.shape[0]]
+            products = self.combinations.T @ cast(images, self.combinations.dtype)
+            products = products * math.sqrt(self.path.n_samples)
+        return np.asarray(self.factor * to_numpy(products).astype(float))
+
+    def columns(self, which: np.ndarray) -> np.ndarray:
+        """Return some of the scores themselves, of shape (n, len(which))."""
+        if self.residuals is not None:
+            return to_numpy(take(self.residuals, which, axis=1)).astype(float)
+        assert self.combinations is not None
+        design = self.path.design
+        block = take(self.combinations, which, axis=1)
+        rest = design.shape[1] - block.shape[0]  # the intercept's column
+        xp = namespace(block)
+        block = xp.concat([block, xp.zeros_like(block[:1, :])], axis=0) if rest else block
+        return to_numpy(design.forward(cast(block, design.example.dtype))).astype(float)
+
+    def varying(self, block: Array) -> Array:
+        """Project a block (n, m) on the space in which the scores vary."""
+        xp, design = namespace(block), self.path.design
+        if self.path.fit_intercept:
+            block = block - xp.mean(block, axis=0, keepdims=True)
+        if self.inverse is None:
+            return block
+        p = self.inverse.shape[0]
+        images = cast(design.adjoint(block), self.inverse.dtype)[:p, :]
+        inner = cast(self.inverse @ images, block.dtype)
+        if self.path.fit_intercept:
+            inner = xp.concat([inner, xp.zeros_like(inner[:1, :])], axis=0)
+        return block - design.forward(inner)
+
+
+def known_scores(
+    path: Path, covariance: Any, precision: Any, features: np.ndarray, row_squares: Array | None
+) -> Scores:
+    """Return scores by the covariance of the rows, or by its inverse."""
+    name = "covariance" if precision is None else "precision"
+    given = covariance if precision is None else precision
+    matrix = to_numpy(check_covariance(given, path.n_features, path.iterates, name)).astype(float)
+    if precision is None:
+        identity = np.zeros((path.n_features, len(features)))
+        identity[features, np.arange(len(features))] = 1
+        try:
+            columns = np.linalg.solve(matrix, identity)
+        except np.linalg.LinAlgError:
+            columns = np.full_like(identity, np.nan)
+        if not np.all(np.isfinite(columns)) or np.any(columns[features].diagonal() <= 0):
+            raise ValueError(
+                "covariance is singular: the scores need its inverse; leave out columns that are "
+                "linear combinations of others, or leave the covariance out"
+            )
+    else:
+        columns = matrix[:, features]
+    factor = columns[features, np.arange(len(features))]
+    if np.any(factor <= 0):
+        raise ValueError("precision must have a positive diagonal")
+    return Scores(
+        "covariance",
+        path,
+        features,
+        factor,
+        np.sqrt(factor),
+        None,
+        combinations=_in_double(columns / factor, path),
+        row_squares=row_squares,
+    )
+
+
+def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
+    """Return residuals of least-squares regressions, by the inverse of the Gram matrix."""
+    n, p = path.n_samples, path.n_features
+    scales = column_scales(path.design, p)
+    gram = _gram(path, p)
+    units = np.where(scales > 0, scales, 1.0) * math.sqrt(n)
+    values, vectors = np.linalg.eigh(gram / np.outer(units, units))
+    seen = values > _RANK_TOL * max(values[-1], 1e-300)
+    rank = int(seen.sum())
+    inverse = (vectors[:, seen] / values[seen]) @ vectors[:, seen].T
+    # what part of each coefficient's direction X sees at all
+    visible = np.sum(vectors[features][:, seen] ** 2, axis=1)
+    diagonal = inverse[features, features]
+    identified = (scales[features] > 0) & (visible > 1 - _IDENTIFIED) & (diagonal > 0)
+    own = np.where(identified, diagonal, 0.0) / units[features] ** 2
+    inverse = inverse / np.outer(units, units)
+    scores = Scores(
+        "residuals",
+        path,
+        features,
+        own,
+        np.sqrt(own),
+        None,
+        combinations=_in_double(inverse[:, features] / np.where(identified, own, 1.0), path),
+        row_squares=row_squares,
+        inverse=_in_double(inverse, path),
+    )
+    # the dimension of the complement, in which rows count by their squared sizes
+    free = float(n - path.fit_intercept - rank)
+    if row_squares is not None:
+        signs = path.design.signs(np.random.default_rng(0), path.y.shape[0], _SIGNS)
+        free = float(namespace(signs).sum(signs * scores.read(signs))) / _SIGNS
+    return replace(scores, factor=free * own, unit=np.sqrt(free * own), dimension=free)
+
+
+def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
+    """Return residuals of node-wise lasso regressions."""
+    found = nodewise_residuals(path.design, features)
+    norms = np.sqrt(np.sum(to_numpy(found.residuals).astype(float) ** 2, axis=0))
+    n = path.n_samples
+    identified = (
+        found.products
+        > _IDENTIFIED * n * column_scales(path.design, path.n_features)[features] ** 2
+    )
+    factor = np.where(identified, n / np.where(identified, found.products, 1.0), 0.0)
+    return Scores(
+        "node-wise lasso",
+        path,
+        features,
+        factor,
+        factor * norms / math.sqrt(n),
+        found.correlation,
+        residuals=found.residuals,
+        row_squares=row_squares,
+    )
+
+
+def _gram(path: Path, p: int) -> np.ndarray:
+    design = path.design
+    if design.has_gram:
+        return to_numpy(design.gram(dtype=namespace(path.y).float64)).astype(float)[:p, :p]
+    blocks = []
+    for k in range(0, p, 256):
+        columns = columns_of(design, np.arange(k, min(k + 256, p)))
+        blocks.append(to_numpy(design.adjoint(columns)).astype(float)[:p])
+    gram = np.concatenate(blocks, axis=1)
+    return np.asarray((gram + gram.T) / 2)
+
+
+def _in_double(values: np.ndarray, path: Path) -> Array:
+    """Return values in double precision, where the path is."""
+    return like(values, like(np.zeros(1), cast(path.iterates[:1, 0], namespace(path.y).float64)))
+
+
+def uses_residuals(path: Path) -> bool:
+    """Whether there are rows enough for least-squares residuals."""
+    n = path.n_samples - isinstance(path.design, InterceptDesign)
+    return n >= ROWS_PER_COLUMN * path.n_features

@@ -1,0 +1,71 @@
+"""Confidence intervals of coefficients: a forest plot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from steinpath._support.colours import GREY, ORANGE
+from steinpath._support.validation import check_count
+from steinpath.plots._style import drawing_on, note, open_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from steinpath.inference._coefficient_intervals import CoefficientIntervals
+
+
+def plot_intervals(
+    intervals: CoefficientIntervals,
+    ax: Axes | None = None,
+    *,
+    most: int = 40,
+    fdr: float = 0.1,
+) -> Axes:
+    """Draw confidence intervals of coefficients, sorted by their estimates.
+
+    Coefficients that the Benjamini–Hochberg procedure declares nonzero are in colour.
+
+    Parameters
+    ----------
+    intervals : CoefficientIntervals
+        What to draw.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    most : int, default=40
+        How many to draw: those with the smallest p-values. Coefficients that are not identified
+        are left out.
+    fdr : float, default=0.1
+        False discovery rate at which coefficients are marked.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    most = check_count("most", most)
+    known = np.flatnonzero(np.isfinite(intervals.stderr))
+    if not len(known):
+        raise ValueError("there is nothing to draw: no coefficient is identified")
+    chosen = known[np.argsort(intervals.pvalue[known], kind="stable")[:most]]
+    chosen = chosen[np.argsort(-intervals.estimate[chosen], kind="stable")]
+    found = intervals.significant(fdr)
+    names = intervals.names or [f"column {j}" for j in intervals.features]
+    with drawing_on(ax, (4.8, 0.75 + 0.17 * len(chosen))) as axes:
+        axes.axvline(0, color=GREY, lw=0.6, ls=":", zorder=1)
+        for place, k in enumerate(chosen):
+            colour = ORANGE if found[k] else GREY
+            ends = intervals.lower[k], intervals.upper[k]
+            axes.plot(ends, [place] * 2, color=colour, lw=1, solid_capstyle="butt")
+            axes.plot(intervals.estimate[k], place, "o", color=colour, ms=3)
+        axes.set(ylim=(len(chosen) - 0.4, -0.6))
+        axes.set_yticks(range(len(chosen)), [names[k] for k in chosen])
+        axes.tick_params(axis="y", length=0)
+        axes.locator_params(axis="x", nbins=6)
+        axes.set_xlabel(f"coefficient, {intervals.level:.0%} confidence interval")
+        some = f"{len(chosen)} of {len(intervals.features)}, " * (
+            len(chosen) < len(intervals.features)
+        )
+        note(axes, f"{some}in colour: false discovery rate {fdr:.0%}", outside=True)
+        open_frame(axes)
+    return axes
