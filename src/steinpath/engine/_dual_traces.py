@@ -13,15 +13,27 @@ read without noise, because the squares of signs are 1.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
 from steinpath.engine._tangents import Feed, Linearization, responses
 
 
+class DualTraces(NamedTuple):
+    """What each probe read; the traces are the means over the probes."""
+
+    #: Of shape (n_iter + 1, members, m, r).
+    traces: np.ndarray
+    #: Products of the responses to the curves with each other, of shape
+    #: (n_iter + 1, members, m, r, r): their means are those of the Jacobians' entries.
+    products: np.ndarray
+
+
 def dual_traces(
     linearization: Linearization, probes: Array, readers: Array, curves: Array
-) -> np.ndarray:
+) -> DualTraces:
     """Follow some curves with some probes.
 
     Parameters
@@ -32,11 +44,6 @@ def dual_traces(
         The signs ``ξ``, and ``Rᵀ ξ``.
     curves : Array of shape (n_iter, members, r)
         The curves: ``curves[s]`` is the weight of an injection into ``dv^s``.
-
-    Returns
-    -------
-    ndarray of shape (n_iter + 1, members, m, r)
-        What each probe read; the traces are the means over the probes.
     """
     xp, dtype = namespace(probes), linearization.design.example.dtype
     n_iter, members, r = curves.shape
@@ -47,11 +54,15 @@ def dual_traces(
         wide = cast(block, dtype)[..., None] + linearization.design.zeros(1, 1, 1, r)
         return xp.reshape(wide, (block.shape[0], members, m * r))
 
-    # only their shapes matter here: units may be anything
+    def multiply(t: int, du: Array) -> None:
+        block = xp.permute_dims(xp.reshape(du, (du.shape[0], members, m, r)), (1, 2, 0, 3))
+        products[t] = to_numpy(xp.matrix_transpose(block) @ block)
+
+    # units may be anything, and are those of the result alone
     units = xp.max(xp.abs(curves), axis=0, keepdims=True)
     units = xp.where(units > 0, units, xp.ones_like(units))
-    weights = cast(curves / units, dtype)[:, :, None, :]
-    weights = xp.reshape(weights + linearization.design.zeros(1, 1, m, 1), (n_iter, members, m * r))
+    weights = cast(curves / units, dtype)[:, :, None, :] + linearization.design.zeros(1, 1, m, 1)
+    weights = xp.reshape(weights, (n_iter, members, m * r))
     feed = Feed(
         into_eta=None,
         into_v=columns(probes),
@@ -59,11 +70,14 @@ def dual_traces(
         eta_weights=lambda t: None,
         v_weights=lambda t: weights[t, ...] if t < n_iter else None,
         dual_readers=(columns(readers),),
+        watch=multiply,
     )
-    result = np.zeros((n_iter + 1, members, m, r))
+    traces = np.zeros((n_iter + 1, members, m, r))
+    products = np.zeros((n_iter + 1, members, m, r, r))
     for t, (reading,) in responses(linearization, feed):
-        result[t] = to_numpy(reading).reshape(members, m, r)
-    return np.asarray(result * to_numpy(units)[:, :, None, :])
+        traces[t] = to_numpy(reading).reshape(members, m, r)
+    back = to_numpy(units).astype(float)[:, :, None, :]
+    return DualTraces(traces * back, products * back[..., None] * back[..., None, :])
 
 
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:

@@ -222,6 +222,8 @@ class Feed:
     into_v : Array of shape (n, members, k), optional
     readers : sequence of Array of shape (p, members, k)
     dual_readers : sequence of Array of shape (n, members, k)
+    watch : callable, optional
+        Called with each iteration and ``du^t``, at the rows where that is not zero.
     eta_weights, v_weights : callable
         From an iteration to an array of shape (members, k), or to None for no injection.
         ``v_weights(t)`` is called after the readings of iteration ``t`` were handed out, so that
@@ -234,6 +236,7 @@ class Feed:
     eta_weights: Callable[[int], Array | None]
     v_weights: Callable[[int], Array | None]
     dual_readers: Sequence[Array] = ()
+    watch: Callable[[int, Array], None] | None = None
 
     @property
     def width(self) -> tuple[int, ...]:
@@ -256,6 +259,7 @@ class Feed:
             self.eta_weights,
             self.v_weights,
             [_rows_of(reader, window.rows) for reader in self.dual_readers],
+            self.watch,
         )
 
 
@@ -298,6 +302,8 @@ def responses(
             past.v[:] = [step.residual(t, b) for t, b in zip(times, past.b[:-1], strict=True)]
         times = range(window.first, window.first + len(window.dual))
         for t, newest in zip(times, iterate(step, past, times, memory), strict=True):
+            if feed.watch is not None:
+                feed.watch(t, newest.u)
             yield t, local.read(newest.u, newest.b)
         old = window.rows, window.columns
         del window, local, step  # before the next window copies its part of X

@@ -8,8 +8,9 @@ the scores :math:`z_j` of `steinpath.inference._scores`, Stein's formula gives
           \qquad c_{t,s} = n^{-1/2}\, \mathrm{tr}(\partial u^t / \partial v^s),
           \quad C_t = \sum_s c_{t,s},
 
-which is centred at the true coefficient, with standard error
-:math:`\sqrt{\Omega_{jj}}\, \|u^t\| / |C_t|`, for Gaussian rows and n large.
+which is centred at the true coefficient, for Gaussian rows and n large. The second-order Stein
+formula gives its variance, :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
+:math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`.
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ class CoefficientIntervals:
     probe_stderr : ndarray of shape (k,)
         Monte Carlo error alone, from the random probes.
     relative_width : ndarray of shape (n_iter + 1,)
-        Average width of the intervals at each iterate relative to that at ``t``: infinite at 0, not
-        computed (NaN) after ``t`` if that was given.
+        Average width of the intervals at each iterate relative to that at ``t``, roughly: infinite
+        at 0, not computed (NaN) after ``t`` if that was given.
     scores : str
         "covariance", "residuals" or "node-wise lasso": how the part of each column was found that
         the others do not explain.
@@ -228,9 +229,9 @@ def coefficient_intervals(
     path : Path
         What `run` returned.
     t : int, optional
-        The iterate, from 1 on. By default the one with the shortest intervals: the first such that
-        none up to four times as late has intervals that are 2% shorter. Standard errors depend
-        on the responses alone and hardly on the estimates, so that choosing by them is harmless.
+        The iterate, from 1 on. By default an early one with short intervals: the first whose
+        average width is within 3% of the smallest, each width being that of a total response
+        :math:`C_t` smaller by three standard errors, so that chance hardly enters the choice.
     features : array-like of int, optional
         Columns of X; all by default.
     covariance : array-like of shape (p, p), optional
@@ -263,8 +264,11 @@ def coefficient_intervals(
     :math:`z_j = X \Omega e_j / \Omega_{jj}`, the estimate at iterate t is
     :math:`(\Omega_{jj} z_j^\top u^t + \sum_s c_{t,s} b_j^s) / C_t` with
     :math:`c_{t,s} = n^{-1/2}\, \mathrm{tr}(\partial u^t / \partial v^s)` and
-    :math:`C_t = \sum_s c_{t,s}`, and its standard error
-    :math:`\sqrt{\Omega_{jj}} \|u^t\| / |C_t|`. The traces are estimated with random signs. Not
+    :math:`C_t = \sum_s c_{t,s}`. Its variance is
+    :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
+    :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term, from
+    the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for coefficients
+    that are far from zero. The traces are estimated with random signs. Not
     available for losses of margins (classification), whose coefficients have another meaning, nor
     for paths with sample weights or on a cluster.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath.engine._batch import Batch
-from steinpath.engine._dual_traces import dual_traces, recent_curves
+from steinpath.engine._dual_traces import DualTraces, dual_traces, recent_curves
 from steinpath.engine._precision import design_in
 from steinpath.engine._tangents import Linearization
 from steinpath.inference._scores import Scores
@@ -24,9 +25,9 @@ _COLUMNS, _FEWEST = 32, 4
 _SMALL = 0.5
 # Monte Carlo error, in standard errors, at which there are probes enough; how often these double.
 _NOISE, _DOUBLINGS = 0.1, 4
-# Among how many iterates there is always a choice, and among how many times as many if these have
-# intervals shorter than so much; iterates are as good if they are within this factor.
-_EARLY, _LATER, _SHORTER, _AS_SHORT = 20, 4, 0.9, 1.05
+# Standard errors by which total responses are reduced before widths are compared; iterates are about
+# as good within this factor.
+_DOUBT, _AS_SHORT = 3.0, 1.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,8 @@ class Debiased:
         Their standard errors for independent rows, without Monte Carlo error.
     noise : ndarray of shape (k,)
         Their Monte Carlo error.
-    total, total_noise : float
-        The total response ``C_t``, and its Monte Carlo error.
+    total, doubt : float
+        The total response ``C_t``, and its relative standard error.
     relative_width : ndarray of shape (n_iter + 1,)
         Widths of intervals at each iterate, relative to those at ``t``.
     """
@@ -54,7 +55,7 @@ class Debiased:
     stderr: np.ndarray
     noise: np.ndarray
     total: float
-    total_noise: float
+    doubt: float
     relative_width: np.ndarray
 
     @property
@@ -87,8 +88,11 @@ class Responses:
     norms : ndarray of shape (end + 1, members)
         Norms of the duals, as the scores see them.
     widths : ndarray of shape (n_iter + 1, members)
-        Standard errors at each iterate, up to the factors of the coefficients; infinite at 0, and
-        not known (NaN) after the end.
+        Root mean squares of the standard errors at each iterate, roughly; infinite at 0, and not
+        known (NaN) after the end.
+    doubts : ndarray of shape (end + 1, members)
+        Standard errors of the total responses, relative to these: how much they differ from one
+        data set to the next.
     """
 
     def __init__(
@@ -101,21 +105,22 @@ class Responses:
         self._batch, self._scores, self._rngs = batch, scores, rngs
         self._design = design_in(batch, namespace(batch.data.y).float32, rngs)
         ones = batch.data.design.zeros(end, len(batch), 1) + 1.0
-        self.totals = self.along(ones, PROBES)[..., 0]
+        traces, products = self.along(ones, PROBES)
+        self.totals = traces[..., 0]
         self.norms = np.stack([own.norms()[: end + 1] for own in scores], axis=1)
-        size = np.abs(self.totals.mean(axis=2))
         self.widths = np.full((batch.n_iter + 1, len(batch)), np.nan)
-        shown = np.where(size > 0, size, 1.0)
-        self.widths[: end + 1] = np.where(size > 0, self.norms / shown, np.inf)
+        self.doubts = np.zeros((end + 1, len(batch)))
+        for k, own in enumerate(scores):
+            size = np.abs(self.totals[:, k].mean(axis=1))
+            squares = products[:, k, :, 0, 0].mean(axis=1) * _share(own) ** 2
+            variance = (_mean(own.unit**2, own) * self.norms[:, k] ** 2) + squares * _bias(own, end)
+            shown = np.where(size > 0, size, 1.0)
+            self.widths[: end + 1, k] = np.where(size > 0, np.sqrt(variance) / shown, np.inf)
+            self.doubts[:, k] = np.where(size > 0, np.sqrt(squares) / shown, np.inf)
         self.widths[0] = np.inf
 
-    def along(self, curves: Array, count: int) -> np.ndarray:
-        """Follow curves of shape (T, members, r) with so many new probes of each member.
-
-        Returns
-        -------
-        ndarray of shape (T + 1, members, count, r)
-        """
+    def along(self, curves: Array, count: int) -> DualTraces:
+        """Follow curves of shape (T, members, r) with so many new probes of each member."""
         signs = [
             own.path.design.signs(rng, own.path.y.shape[0], count)
             for own, rng in zip(self._scores, self._rngs, strict=True)
@@ -131,16 +136,18 @@ class Responses:
         directions, curves = self._directions(times)
         last, _, rank = curves.shape
         count = int(np.clip(_COLUMNS * batch.n_iter / (rank * last), _FEWEST, PROBES))
-        readings = np.zeros((len(batch), 0, rank))
+        known = DualTraces(*(np.zeros((len(batch), 0, *[rank] * k)) for k in (1, 2)))
         for _ in range(_DOUBLINGS + 1):
-            new = self.along(curves, count)[np.asarray(times), members]
-            readings = np.concatenate([readings, new], axis=1)
+            new = (each[np.asarray(times), members] for each in self.along(curves, count))
+            pairs = zip(known, new, strict=True)
+            known = DualTraces(*(np.concatenate(pair, axis=1) for pair in pairs))
             found = [
-                self._estimate(k, t, readings[k], directions[k]) for k, t in enumerate(times)
+                self._estimate(k, t, known.traces[k], known.products[k], directions[k])
+                for k, t in enumerate(times)
             ]
             if all(each.is_settled for each in found):
                 break
-            count = readings.shape[1]
+            count = known.traces.shape[1]
         return found
 
     def _directions(self, times: Sequence[int]) -> tuple[list[np.ndarray], Array]:
@@ -149,9 +156,8 @@ class Responses:
         The first curve is constant, for the total response.
         """
         batch, found = self._batch, []
-        for k, (t, own) in enumerate(zip(times, self._scores, strict=True)):
-            units = own.unit[own.identified]
-            tol = _SMALL * float(np.median(units)) * float(self.widths[t, k]) if len(units) else 0.0
+        for k, t in enumerate(times):
+            tol = _SMALL * float(self.widths[t, k])
             iterates = batch.states.b[k, :t, : batch.n_features]
             found.append(recent_curves(iterates, tol if math.isfinite(tol) else 0.0))
         rank = 1 + max(each.shape[1] for each, _ in found)
@@ -165,7 +171,14 @@ class Responses:
         ]
         return directions, curves
 
-    def _estimate(self, k: int, t: int, readings: np.ndarray, directions: np.ndarray) -> Debiased:
+    def _estimate(
+        self,
+        k: int,
+        t: int,
+        readings: np.ndarray,
+        products: np.ndarray,
+        directions: np.ndarray,
+    ) -> Debiased:
         """Estimate coefficients from what the probes read.
 
         The same probes are in the numerator and in the denominator, where their noise cancels in
@@ -174,7 +187,8 @@ class Responses:
         own = self._scores[k]
         totals = np.concatenate([self.totals[t, k], readings[:, 0]])
         total, norm = float(totals.mean()), float(self.norms[t, k])
-        readings = readings[:, : 1 + directions.shape[1]]
+        rank = 1 + directions.shape[1]
+        readings, products = readings[:, :rank], products[:, :rank, :rank]
         mean, count = readings.mean(axis=0), len(readings)
         reference = to_numpy(own.path.iterates[t - 1, :]).astype(float)[own.features]
         nothing = np.zeros(len(reference))
@@ -182,19 +196,37 @@ class Responses:
             change, noise, stderr = nothing, nothing, nothing + np.inf
         else:
             change = (own.products(t) + directions @ mean[1:]) / mean[0]
-            slopes = np.concatenate([-change[:, None], directions], axis=1) / mean[0]
+            slopes = np.concatenate([-change[:, None], directions], axis=1)
             squares = np.sum(((readings - mean) @ slopes.T) ** 2, axis=0)
-            noise = np.sqrt(squares / (count * (count - 1)))
-            stderr = own.unit * norm / abs(total)
+            noise = np.sqrt(squares / (count * (count - 1))) / abs(mean[0])
+            second = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * _share(own) ** 2
+            stderr = np.sqrt((own.unit * norm) ** 2 + np.maximum(second, 0.0)) / abs(total)
         return Debiased(
             t,
             reference + np.where(own.identified, change, 0.0),
             np.where(own.identified, stderr, np.inf),
             np.where(own.identified, noise, 0.0),
             total,
-            float(totals.std(ddof=1) / math.sqrt(len(totals))),
+            float(self.doubts[t, k]),
             self.widths[:, k] / (self.widths[t, k] or 1.0),
         )
+
+
+def _share(scores: Scores) -> float:
+    """Share of the dimensions of the duals in which the scores vary."""
+    return (scores.dimension or scores.path.n_samples) / scores.path.n_samples
+
+
+def _mean(values: np.ndarray, scores: Scores) -> Any:
+    """Mean over the coefficients that are identified."""
+    return values[..., scores.identified].mean(axis=-1) if scores.identified.any() else 1.0
+
+
+def _bias(scores: Scores, end: int) -> Any:
+    """Mean squared distance of the coefficients of ``b^{t-1}`` from those of the last iterate."""
+    iterates = to_numpy(scores.path.coef).astype(float)[:, scores.features]
+    before = np.maximum(np.arange(end + 1) - 1, 0)
+    return _mean((iterates[before] - iterates[-1]) ** 2, scores)
 
 
 def debias(
@@ -214,21 +246,29 @@ def debias(
         Randomness of the probes of each.
     """
     found = Responses(batch, scores, rngs, batch.n_iter if t is None else t)
-    times = [t or shortest(found.widths[:, k]) for k in range(len(batch))]
+    times = [t or shortest(found.widths[:, k], found.doubts[:, k]) for k in range(len(batch))]
     return found.debias(times)
 
 
-def shortest(widths: np.ndarray) -> int:
+def shortest(widths: np.ndarray, doubts: np.ndarray) -> int:
     """Return an early iterate with short intervals.
 
-    Total responses fluctuate from one data set to the next, the more the later the iterate (for
-    losses with kinks), and the smallest of many widths is too small. So this is the first iterate
-    within 3% of the shortest of the first twenty; later ones are only taken if their intervals are
-    shorter by a tenth.
+    Total responses differ from one data set to the next, for losses with kinks the more the later
+    the iterate, and the smallest of many widths is one that happens to be too small. So each
+    width is taken at a total response that is smaller by three of its standard errors, and of
+    iterates that are about as good the first is returned.
+
+    Parameters
+    ----------
+    widths : ndarray of shape (T,)
+        Average width of the intervals at each iterate, in any unit.
+    doubts : ndarray of shape (T,)
+        Relative standard errors of the total responses.
     """
-    horizon = _EARLY
-    while True:
-        least = np.min(widths[: horizon + 1])
-        horizon *= _LATER
-        if horizon >= _LATER * len(widths) or np.min(widths[: horizon + 1]) >= _SHORTER * least:
-            return int(np.argmax(widths <= _AS_SHORT * least))
+    doubt = np.full(len(widths), np.inf)
+    # where a total response happens to be too large, its relative error is too small
+    doubt[1 : len(doubts)] = np.maximum.accumulate(doubts[1:])
+    likely = np.where(_DOUBT * doubt < 1, widths / np.maximum(1 - _DOUBT * doubt, 1e-9), np.inf)
+    if not np.isfinite(likely).any():
+        return int(np.argmin(widths))
+    return int(np.argmax(likely <= _AS_SHORT * np.min(likely)))

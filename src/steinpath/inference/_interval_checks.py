@@ -14,8 +14,10 @@ from steinpath.risk._evidence import Diagnostic
 
 # Coefficients whose scores are read together, and how many are looked at by the checks.
 _BLOCK, _LOOKED_AT = 256, 64
-# Monte Carlo error, in standard errors, and in the total response, from which on there is a doubt.
-_NOISY, _NOISY_TOTAL = 0.25, 0.25
+# Monte Carlo error, in standard errors, from which on there is a doubt.
+_NOISY = 0.25
+# Relative standard error that the total response may have.
+_DOUBTFUL = 1 / 3
 # How much wider than the shortest intervals may be.
 _WIDE = 2.0
 # Largest share of one row in the variance of a coefficient.
@@ -114,16 +116,15 @@ def _total_response(found: Debiased) -> Diagnostic:
     known = np.where(np.isnan(widths), np.inf, widths)
     best = int(np.argmin(known))
     ratio = 1 / known[best] if 0 < known[best] < math.inf else math.inf
-    noisy = found.total_noise > _NOISY_TOTAL * abs(found.total)
-    advice = "run more iterations, or use another penalty"
-    if math.isfinite(ratio) and ratio > 1:
-        advice = f"those at iterate {best} are {ratio:.1f} times shorter; leave t out for these"
+    problem = "near zero, so that its intervals are wide"
+    if ratio <= _WIDE:
+        problem = f"uncertain (relative standard error {found.doubt:.0%}), and so are its intervals"
     return Diagnostic(
         "total response",
-        max(ratio, 2 * _WIDE if noisy else 0.0),
-        _WIDE,
-        f"the total response of the duals is near zero at iterate {found.t}, so that its intervals "
-        f"are wide: {advice}",
+        max(ratio / _WIDE, found.doubt / _DOUBTFUL),
+        1.0,
+        f"the total response of the duals at iterate {found.t} is {problem}; leave t out for an "
+        "iterate with short intervals, or use more rows",
         "Do the duals respond to the residuals?",
     )
 
