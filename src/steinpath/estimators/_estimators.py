@@ -182,6 +182,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         path = batch[k]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
+        self._keep_run(path, rows, None if options is None else options.groups)
         coef = path.coef[t] / rows.scale
         self.__dict__ |= self._model(coef, float(path.intercept[t]) - rows.shift(coef))
         if self.select == "last" and (problem := _not_converged(path, self.tol)):
@@ -198,6 +199,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         """Keep what is known of rows that were left out."""
+
+    def _keep_run(self, path: Path, rows: PreparedRows, groups: np.ndarray | None) -> None:
+        """Keep what is needed to look at the path of the chosen penalty again."""
 
     def _linear(self, X: Any) -> np.ndarray:
         """Return the linear predictions of rows: one for each row of `coef_`, if it has rows."""

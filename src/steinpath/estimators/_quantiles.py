@@ -134,6 +134,27 @@ class QuantileEstimator(NamedRegressor):
         low, high = fitted[0].intervals_, fitted[-1].intervals_
         return conformalised_quantiles(low, high, self._features(X), level)
 
+    def coef_intervals(self, features: Any = None, level: float = 0.95) -> Any:
+        """Return confidence intervals for the coefficients, as `PathRegressor.coef_intervals`.
+
+        Parameters
+        ----------
+        features : array-like of int or of str, optional
+            Columns of X, by their numbers or names; all by default.
+        level : float, default=0.95
+            Confidence level of each interval.
+
+        Returns
+        -------
+        CoefficientIntervals, or a list of them
+            One for each quantile, if there are several. They assume errors that do not depend on
+            the features: then the coefficients of all quantiles are equal.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimators_"):
+            return super().coef_intervals(features, level)
+        return [one.coef_intervals(features, level) for one in self.estimators_]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.
 

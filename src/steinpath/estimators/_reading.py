@@ -34,3 +34,20 @@ def readable(name: str, values: Any) -> Any:
             array = xp.astype(array, xp.float64)  # NumPy does not know all others
         array = to_numpy(array)
     return array
+
+
+def columns_named(features: Any, names: np.ndarray | None) -> Any:
+    """Return columns of X by their numbers, if they are given by their names."""
+    if isinstance(features, str):
+        features = [features]
+    if features is None or not any(isinstance(each, str) for each in features):
+        return features
+    if names is None:
+        raise ValueError(
+            "features are given by name, but X had no names in the fit; use numbers of columns"
+        )
+    places = {name: place for place, name in enumerate(names)}
+    unknown = [name for name in features if name not in places]
+    if unknown:
+        raise ValueError(f"X had no column {unknown[0]!r} in the fit")
+    return [places[name] for name in features]

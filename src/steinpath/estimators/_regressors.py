@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.validation import check_array
+from steinpath._support.validation import check_array, warn
+from steinpath.algorithms._base import Algorithm
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData
+from steinpath.engine._path import Path
 from steinpath.estimators._estimators import GeneralEstimator, NamedEstimator, PathEstimator
-from steinpath.estimators._reading import readable
+from steinpath.estimators._reading import columns_named, readable
 from steinpath.estimators._rows import PreparedRows
+from steinpath.inference._coefficient_intervals import (
+    CoefficientIntervals,
+    coefficient_intervals,
+)
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import LAD, Huber, Loss, SquareRoot
-from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
+from steinpath.problem._penalties import ElasticNet, Lasso, Penalty, Ridge
 from steinpath.tuning._tuning import Tuning
+
+
+class FittedRun(NamedTuple):
+    """The run of the penalty that was chosen, to be done again: its path would be much to keep."""
+
+    data: RunData
+    penalty: Penalty
+    algorithm: Algorithm
+    n_iter: int
+    scale: np.ndarray
+    groups: np.ndarray | None
+
+    def path(self) -> Path:
+        """Run it once more."""
+        return Batch.start(self.data, self.penalty, self.algorithm).extended(self.n_iter)[0]
 
 
 class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
@@ -25,6 +49,16 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         self.intervals_ = tuning.intervals.rescaled(rows.scale, rows.centre)
+
+    def _keep_run(self, path: Path, rows: PreparedRows, groups: np.ndarray | None) -> None:
+        self._fitted_run = FittedRun(
+            path.data, path.penalty, path.algorithm, path.n_iter, rows.scale, groups
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a model that is saved, or sent elsewhere, does not take the rows of its fit along
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_fitted_run"}
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the responses of rows.
@@ -69,6 +103,49 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
                 "or rows that count unequally): fit with method='auto', without such weights"
             )
         return self.intervals_.interval(self._features(X), level)
+
+    def coef_intervals(self, features: Any = None, level: float = 0.95) -> CoefficientIntervals:
+        """Return confidence intervals for the coefficients of the linear model.
+
+        Without the bias of the penalty and of early stopping, from an early iterate of the chosen
+        penalty with short intervals, which is not the one that predicts best; see
+        `steinpath.coefficient_intervals` for what they assume. They do not allow for the choice of
+        the penalty, on which early iterates hardly depend. If the fit had `groups`, standard errors
+        are robust to dependence within groups. The penalty is run once more, on the rows of the
+        fit, which must not have been changed since; saved models do not have them.
+
+        Parameters
+        ----------
+        features : array-like of int or of str, optional
+            Columns of X, by their numbers or names; all by default. Where X has fewer than three
+            rows for each column, each feature asked for takes a regression of its own.
+        level : float, default=0.95
+            Confidence level of each interval.
+
+        Returns
+        -------
+        CoefficientIntervals
+            For coefficients of X as it was given.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "_fitted_run"):
+            raise ValueError(
+                "intervals for coefficients need the rows of the fit, which a model that was saved "
+                "or copied does not have: fit it again"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        run, chosen = self._fitted_run, columns_named(features, names)
+        found = coefficient_intervals(
+            run.path(),
+            features=chosen,
+            level=level,
+            rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+            row_scale="norm" if isinstance(self.row_scale, str) else self.row_scale,
+            groups=run.groups,
+        )
+        for message in found.warnings:
+            warn(message)
+        return found.rescaled(run.scale, names)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.

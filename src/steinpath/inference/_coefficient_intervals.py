@@ -16,7 +16,7 @@ formula gives its variance, :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -143,6 +143,25 @@ class CoefficientIntervals:
         found[order[: passed[-1] + 1 if len(passed) else 0]] = True
         return found
 
+    def rescaled(self, scale: np.ndarray, names: Any = None) -> CoefficientIntervals:
+        """Return the intervals for columns as they were before each was divided by its scale.
+
+        Parameters
+        ----------
+        scale : ndarray of shape (p,)
+            What all columns of X were divided by.
+        names : sequence of str of length p, optional
+            Their names.
+        """
+        own = scale[self.features]
+        return replace(
+            self,
+            estimate=self.estimate / own,
+            stderr=self.stderr / own,
+            probe_stderr=self.probe_stderr / own,
+            names=None if names is None else tuple(str(names[j]) for j in self.features),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the columns of a table: one row for each feature, with its name if it is known."""
         feature: Any = self.features if self.names is None else list(self.names)
@@ -266,9 +285,9 @@ def coefficient_intervals(
     :math:`c_{t,s} = n^{-1/2}\, \mathrm{tr}(\partial u^t / \partial v^s)` and
     :math:`C_t = \sum_s c_{t,s}`. Its variance is
     :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
-    :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term, from
-    the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for coefficients
-    that are far from zero. The traces are estimated with random signs. Not
+    :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term,
+    from the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for
+    coefficients that are far from zero. The traces are estimated with random signs. Not
     available for losses of margins (classification), whose coefficients have another meaning, nor
     for paths with sample weights or on a cluster.
 

@@ -25,8 +25,8 @@ _COLUMNS, _FEWEST = 32, 4
 _SMALL = 0.5
 # Monte Carlo error, in standard errors, at which there are probes enough; how often these double.
 _NOISE, _DOUBLINGS = 0.1, 4
-# Standard errors by which total responses are reduced before widths are compared; iterates are about
-# as good within this factor.
+# Standard errors by which total responses are reduced before widths are compared; iterates are
+# about as good within this factor.
 _DOUBT, _AS_SHORT = 3.0, 1.03
 
 
@@ -42,6 +42,8 @@ class Debiased:
         The coefficients.
     stderr : ndarray of shape (k,)
         Their standard errors for independent rows, without Monte Carlo error.
+    second : ndarray of shape (k,)
+        The part of the standard errors that is the uncertainty of the total response.
     noise : ndarray of shape (k,)
         Their Monte Carlo error.
     total, doubt : float
@@ -53,6 +55,7 @@ class Debiased:
     t: int
     estimate: np.ndarray
     stderr: np.ndarray
+    second: np.ndarray
     noise: np.ndarray
     total: float
     doubt: float
@@ -193,18 +196,20 @@ class Responses:
         reference = to_numpy(own.path.iterates[t - 1, :]).astype(float)[own.features]
         nothing = np.zeros(len(reference))
         if mean[0] == 0 or total == 0:  # no dual responds
-            change, noise, stderr = nothing, nothing, nothing + np.inf
+            change, noise, second, stderr = nothing, nothing, nothing, nothing + np.inf
         else:
             change = (own.products(t) + directions @ mean[1:]) / mean[0]
             slopes = np.concatenate([-change[:, None], directions], axis=1)
             squares = np.sum(((readings - mean) @ slopes.T) ** 2, axis=0)
             noise = np.sqrt(squares / (count * (count - 1))) / abs(mean[0])
-            second = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * _share(own) ** 2
-            stderr = np.sqrt((own.unit * norm) ** 2 + np.maximum(second, 0.0)) / abs(total)
+            squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1)
+            second = np.sqrt(np.maximum(squares, 0.0)) * _share(own) / abs(total)
+            stderr = np.hypot(own.unit * norm / abs(total), second)
         return Debiased(
             t,
             reference + np.where(own.identified, change, 0.0),
             np.where(own.identified, stderr, np.inf),
+            np.where(own.identified, second, 0.0),
             np.where(own.identified, noise, 0.0),
             total,
             float(self.doubts[t, k]),

@@ -50,7 +50,8 @@ def between_groups(scores: Scores, found: Debiased, groups: np.ndarray) -> np.nd
     spread = np.sqrt(np.concatenate(squares) * small * n / free)
     if not found.total:
         return np.full(len(spread), np.inf)
-    return np.where(scores.identified, scores.factor * spread / abs(found.total), np.inf)
+    first = scores.factor * spread / abs(found.total)
+    return np.where(scores.identified, np.hypot(first, found.second), np.inf)
 
 
 def check_intervals(
