@@ -46,9 +46,9 @@ NAMES |= {"five": "5-fold", "ten": "10-fold", "loo": "leave-one-out", "last": "l
 
 def made_up(setting, reps, rng):
     """Columns such as replications have, with errors that no two iterates share."""
-    if setting.chooses:
+    if setting.kind == "choice":
         return made_up_choices(setting, reps, rng)
-    if setting.classifies:
+    if setting.kind == "labels":
         bare = replace(setting, loss="lad")
         both = {risk: made_up(bare, reps, rng) for risk in ("zero_one", "matched")}
         return {f"{risk}_{k}": v for risk, columns in both.items() for k, v in columns.items()}
@@ -216,7 +216,7 @@ def test_plan_of_choice():
     assert independent == lad | {("square_root", 100, 50), ("square_root", 400, 200)}
     for s in plan:
         assert (s.penalty, s.iters) == ("lasso", 0)  # as many iterations as pay
-        assert s.chooses
+        assert s.kind == "choice"
         assert s.entries == 1
         if s.rows != "independent":
             assert (s.n, s.p, s.noise) == (300, 60, "normal")
@@ -252,8 +252,7 @@ def test_plan_of_margins():
     assert len(plan) == 24
     for s in plan:
         assert (s.iters, s.ways) == (150, ("hat", "mended", "burman"))
-        assert s.classifies
-        assert not s.chooses
+        assert s.kind == "labels"
     assert plan[2].pair == "squared hinge–lasso"
 
 

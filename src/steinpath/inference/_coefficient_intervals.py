@@ -33,7 +33,7 @@ from steinpath._support.validation import (
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path, RemotePath
 from steinpath.engine._traces import row_squares_of
-from steinpath.inference._debias import debias
+from steinpath.inference._debias import Debiased, debias
 from steinpath.inference._interval_checks import between_groups, check_intervals
 from steinpath.inference._scores import (
     Scores,
@@ -223,6 +223,16 @@ class CoefficientIntervals:
         )
 
 
+class IntervalOptions(NamedTuple):
+    """What `coefficient_intervals` may be told about rows and scores."""
+
+    covariance: Any = None
+    precision: Any = None
+    row_scale: Any = None
+    groups: Any = None
+    scores: str = "auto"
+
+
 def coefficient_intervals(
     path: Path,
     t: int | None = None,
@@ -303,22 +313,38 @@ def coefficient_intervals(
     >>> bool(np.all((ci.lower < 1) & (1 < ci.upper)))
     True
     """
+    options = IntervalOptions(covariance, precision, row_scale, groups, scores)
+    (found,) = intervals_along(path, [t], features, level, rng, options)
+    return found
+
+
+def intervals_along(
+    path: Path,
+    times: Sequence[int | None],
+    features: Any,
+    level: float,
+    rng: Any,
+    options: IntervalOptions,
+) -> list[CoefficientIntervals]:
+    """Return intervals at several iterates, whose scores and total responses are computed once.
+
+    Parameters
+    ----------
+    path, features, level, rng
+        As for `coefficient_intervals`.
+    times : sequence of int or None
+        The iterates, each as ``t`` of `coefficient_intervals`.
+    options : IntervalOptions
+        The rest.
+    """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     if isinstance(path, RemotePath):
         raise ValueError(
             "coefficient intervals are not available for rows on a cluster; run on a sample of "
             "the rows that fits one machine"
         )
-    (found,) = _intervals(
-        Batch.of(path),
-        [path],
-        t,
-        features,
-        _Options(covariance, precision, row_scale, groups, scores),
-        level,
-        [check_rng(rng)],
-    )
-    return found
+    found = _intervals(Batch.of(path), [path], times, features, options, level, [check_rng(rng)])
+    return [each for (each,) in found]
 
 
 def coefficient_intervals_batch(
@@ -353,29 +379,22 @@ def coefficient_intervals_batch(
     if row_scale is not None:
         check_choice("row_scale", row_scale, ("norm",))
     rng = check_rng(rng)
-    options = _Options(covariance, precision, row_scale, None, scores)
+    options = IntervalOptions(covariance, precision, row_scale, None, scores)
     rngs = [spawned(rng) for _ in range(len(batch))]
-    return _intervals(batch, list(batch), t, features, options, level, rngs)
-
-
-class _Options(NamedTuple):
-    covariance: Any
-    precision: Any
-    row_scale: Any
-    groups: Any
-    scores: str
+    (found,) = _intervals(batch, list(batch), [t], features, options, level, rngs)
+    return found
 
 
 def _intervals(
     batch: Batch,
     paths: Sequence[Path],
-    t: int | None,
+    times: Sequence[int | None],
     features: Any,
-    options: _Options,
+    options: IntervalOptions,
     level: float,
     rngs: Sequence[np.random.Generator],
-) -> list[CoefficientIntervals]:
-    """Do as `coefficient_intervals`, for all paths of a batch together."""
+) -> list[list[CoefficientIntervals]]:
+    """Do as `coefficient_intervals`, for each of some iterates and all paths of a batch."""
     path = paths[0]
     if path.loss.margin:
         raise ValueError(
@@ -387,33 +406,39 @@ def _intervals(
         "coefficient intervals are not available with unequal sample weights; run the path without "
         "sample_weight, or repeat rows"
     )
-    if t is not None:
-        t = check_count("t", t, high=path.n_iter)
+    times = [t if t is None else check_count("t", t, high=path.n_iter) for t in times]
     level = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
     wanted = check_features(features, path.n_features)
     groups = None if options.groups is None else check_groups(options.groups)
     if groups is not None and len(groups) != path.n_samples:
         raise ValueError(f"groups has {len(groups)} labels, but X has {path.n_samples} rows")
     scores = [_scores(each, wanted, options) for each in paths]
-    debiased = debias(batch, scores, t, rngs)
-    found = []
-    for own, each in zip(scores, debiased, strict=True):
-        stderr = each.stderr if groups is None else between_groups(own, each, groups)
-        stderr = np.hypot(stderr, each.noise)
-        found.append(
-            CoefficientIntervals(
-                each.estimate,
-                stderr,
-                each.t,
-                wanted,
-                level,
-                each.noise,
-                each.relative_width,
-                own.kind,
-                check_intervals(own, each, stderr, groups),
-            )
-        )
-    return found
+    return [
+        [
+            _of(own, each, wanted, level, groups)
+            for own, each in zip(scores, at_one_time, strict=True)
+        ]
+        for at_one_time in debias(batch, scores, times, rngs)
+    ]
+
+
+def _of(
+    scores: Scores, found: Debiased, features: np.ndarray, level: float, groups: np.ndarray | None
+) -> CoefficientIntervals:
+    """Return the intervals of debiased coefficients."""
+    stderr = found.stderr if groups is None else between_groups(scores, found, groups)
+    stderr = np.hypot(stderr, found.noise)
+    return CoefficientIntervals(
+        found.estimate,
+        stderr,
+        found.t,
+        features,
+        level,
+        found.noise,
+        found.relative_width,
+        scores.kind,
+        check_intervals(scores, found, stderr, groups),
+    )
 
 
 def check_features(features: Any, p: int) -> np.ndarray:
@@ -436,7 +461,7 @@ def check_features(features: Any, p: int) -> np.ndarray:
     return np.where(given < 0, given + p, given).astype(np.intp)
 
 
-def _scores(path: Path, features: np.ndarray, options: _Options) -> Scores:
+def _scores(path: Path, features: np.ndarray, options: IntervalOptions) -> Scores:
     check_choice("scores", options.scores, ("auto", "residuals", "node-wise lasso"))
     squares = row_squares_of(path, options.row_scale)
     given = [options.covariance is not None, options.precision is not None]

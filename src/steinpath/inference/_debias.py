@@ -235,9 +235,12 @@ def _bias(scores: Scores, end: int) -> Any:
 
 
 def debias(
-    batch: Batch, scores: Sequence[Scores], t: int | None, rngs: Sequence[np.random.Generator]
-) -> list[Debiased]:
-    """Remove the bias of coefficients at one iterate of each path.
+    batch: Batch,
+    scores: Sequence[Scores],
+    times: Sequence[int | None],
+    rngs: Sequence[np.random.Generator],
+) -> list[list[Debiased]]:
+    """Remove the bias of coefficients at some iterates of each path.
 
     Parameters
     ----------
@@ -245,14 +248,20 @@ def debias(
         The paths.
     scores : sequence of Scores
         Of the coefficients of each.
-    t : int, optional
-        The iterate; of each path the one with the shortest intervals by default.
+    times : sequence of int or None
+        The iterates; None is of each path one with short intervals.
     rngs : sequence of numpy.random.Generator
         Randomness of the probes of each.
+
+    Returns
+    -------
+    list of list of Debiased
+        For each of ``times``, one for each path.
     """
-    found = Responses(batch, scores, rngs, batch.n_iter if t is None else t)
-    times = [t or shortest(found.widths[:, k], found.doubts[:, k]) for k in range(len(batch))]
-    return found.debias(times)
+    known = [t for t in times if t is not None]
+    found = Responses(batch, scores, rngs, max(known) if len(known) == len(times) else batch.n_iter)
+    best = [shortest(found.widths[:, k], found.doubts[:, k]) for k in range(len(batch))]
+    return [found.debias(best if t is None else [t] * len(batch)) for t in times]
 
 
 def shortest(widths: np.ndarray, doubts: np.ndarray) -> int:

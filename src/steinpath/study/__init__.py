@@ -9,8 +9,9 @@
 (16, 16)
 
 A study is a plan of settings, and what to make of their replications (`base`). A replication draws
-data, runs a path and estimates its risk (`replicate`; with labels, `classify`), or tunes a model
-and asks how well its own estimates hold (`choose`); it is kept as a file of its own (`store`).
+data, runs a path and estimates its risk (`replicate`; with labels, `classify`), computes intervals
+for its coefficients (`infer`), or tunes a model and asks how well its own estimates hold
+(`choose`); it is kept as a file of its own (`store`).
 The runner does those that are missing (`runner`), here or on a cluster (`parallel`).
 """
 
@@ -18,6 +19,7 @@ from steinpath.study._base import Exhibit, Sizes, Study
 from steinpath.study._choice import CHOICE
 from steinpath.study._coverage import COVERAGE
 from steinpath.study._curves import RISK, UNIVERSALITY
+from steinpath.study._intervals import INTERVALS
 from steinpath.study._margins import MARGINS
 from steinpath.study._misspecified import MISSPECIFIED
 from steinpath.study._rates import RATES
@@ -29,7 +31,17 @@ from steinpath.study._store import StudyError
 #: All studies by name.
 STUDIES: dict[str, Study] = {
     study.name: study
-    for study in (RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED, CHOICE, MARGINS)
+    for study in (
+        RISK,
+        UNIVERSALITY,
+        RATES,
+        STOPPING,
+        COVERAGE,
+        MISSPECIFIED,
+        CHOICE,
+        MARGINS,
+        INTERVALS,
+    )
 }
 
 __all__ = [

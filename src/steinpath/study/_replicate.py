@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from steinpath.risk._estimate import estimate_risk
 from steinpath.risk._validation import cross_validate_path, leave_one_out_path
 from steinpath.study._choose import choose, columns_of_choices
 from steinpath.study._classify import classify, columns_of_labels
+from steinpath.study._infer import columns_of_intervals, infer
 from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
-#: Arrays of one length, one entry per iterate, by name; of a choice, with a single entry.
+#: Arrays of one length by name: one entry per iterate as a rule, see `Setting.entries`.
 Curves = dict[str, np.ndarray]
 
 #: Estimates the risk of a path whose features have this covariance: something with `values` and
@@ -75,12 +76,11 @@ def replicate(setting: Setting, seed: int) -> Curves:
         For every iterate: ``truth``; for each way its estimate under the way's name, and the
         standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
         counted, is 1 if there was one; ``train``, the training error, with ways by corrections.
-        Of a choice, what `steinpath.study._choose.choose` returns; of labels, what
-        `steinpath.study._classify.classify` does.
+        Of other kinds, what these return: see `KINDS`.
     """
     if setting.numpy_alone:
         with unheard():
-            return (choose if setting.chooses else classify)(setting, seed)
+            return KINDS[setting.kind].replicate(setting, seed)
     if setting.backend != "numpy":
         from steinpath.study._batch import replicate_batch
 
@@ -124,12 +124,25 @@ def _columns_of_paths(setting: Setting) -> set[str]:
     return names | ({"train"} if CORRECTIONS.keys() & set(setting.ways) else set())
 
 
+class Kind(NamedTuple):
+    """What a replication is: how to do it, and the names of its columns."""
+
+    replicate: Callable[[Setting, int], Curves]
+    columns: Callable[[Setting], set[str]]
+
+
+#: What replications are, by the kind of their setting.
+KINDS = {
+    "path": Kind(replicate, _columns_of_paths),
+    "choice": Kind(choose, columns_of_choices),
+    "labels": Kind(classify, columns_of_labels),
+    "intervals": Kind(infer, columns_of_intervals),
+}
+
+
 def check_curves(setting: Setting, curves: Curves) -> None:
     """Refuse what cannot be a replication: each of its columns is full of finite numbers."""
-    if setting.chooses:
-        names = columns_of_choices(setting)
-    else:
-        names = (columns_of_labels if setting.classifies else _columns_of_paths)(setting)
+    names = KINDS[setting.kind].columns(setting)
     if curves.keys() != names:
         raise ValueError(f"its columns are {sorted(curves)}, not {sorted(names)}")
     for name, values in curves.items():

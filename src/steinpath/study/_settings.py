@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from steinpath.algorithms._family import ChambollePock
 from steinpath.problem._losses import LAD, Loss, SquareRoot
 from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge
@@ -33,6 +35,8 @@ PAPER_NOISE = {"lad": "t2", "square_root": "normal"}
 LIGHTER_NOISE = {"lad": "laplace", "square_root": "normal"}
 #: What is left out to know the error of a tuned model: rows, groups of rows, or later rows.
 CHOICES = ("rows", "groups", "time")
+#: Where scores of coefficients come from: the covariance, or node-wise regressions.
+SCORES = ("known", "nodewise")
 PAIRS = tuple((loss, penalty) for loss in LOSSES for penalty in PENALTIES)
 
 #: Raised when replications of the same settings would come out differently.
@@ -51,7 +55,8 @@ class Setting:
         Observations, features, iterations; 0 of the last for as many as pay, with a choice.
     ways : tuple of str
         What is estimated, by names in `steinpath.study._replicate.WAYS`; or how a choice is made,
-        by names in `CHOICES`; of labels, names in `steinpath.study._classify.WAYS`.
+        by names in `CHOICES`; of labels, names in `steinpath.study._classify.WAYS`; of intervals
+        for coefficients, names in `SCORES`.
     rows : str
         Law of the data, a name in `steinpath.study._scenarios.SCENARIOS`; with a choice, in
         `steinpath.study._choice_data.LAWS`; of labels, in `steinpath.study._classify.CLASSES`.
@@ -90,29 +95,38 @@ class Setting:
         return hashlib.sha256(self.text).hexdigest()[:16]
 
     @property
-    def chooses(self) -> bool:
-        """Whether a replication tunes a model, in place of a run with one penalty."""
-        return not set(self.ways).isdisjoint(CHOICES)
-
-    @property
-    def classifies(self) -> bool:
-        """Whether the responses are labels."""
-        return self.loss in MARGINS
+    def kind(self) -> str:
+        """What a replication is, by name in `steinpath.study._replicate.KINDS`."""
+        if self.loss in MARGINS:
+            return "labels"
+        kinds = {"choice": CHOICES, "intervals": SCORES}
+        own = [kind for kind, ways in kinds.items() if not set(self.ways).isdisjoint(ways)]
+        return own[0] if own else "path"
 
     @property
     def numpy_alone(self) -> bool:
         """Whether it is done in NumPy, on whatever backend other paths are run."""
-        return self.chooses or self.classifies
+        return self.kind != "path"
 
     @property
     def entries(self) -> int:
-        """How many numbers each column of a replication has: one for each iterate, or one."""
-        return 1 if self.chooses else self.iters + 1
+        """How many numbers each column of a replication has: as a rule, one for each iterate."""
+        if self.kind == "choice":
+            return 1
+        if self.kind == "intervals":
+            return len(interval_times(self.iters)) + 2
+        return self.iters + 1
 
     @property
     def pair(self) -> str:
         """Loss and penalty, for people."""
         return pair_title(self.loss, self.penalty)
+
+
+def interval_times(iters: int) -> list[int]:
+    """Return the iterates at which intervals for coefficients are looked at: 5, and so on."""
+    times = np.geomspace(min(5, iters), iters, 9)
+    return sorted({round(t) for t in times.tolist()})
 
 
 def pair_title(loss: str, penalty: str) -> str:
