@@ -14,9 +14,11 @@ from steinpath.study._base import centered, inside, mean_and_error
 from steinpath.study._rates import slope
 from steinpath.study._replicate import WATCHED, replicate
 from steinpath.study._scenarios import SCENARIOS
-from steinpath.study._settings import ALGORITHM, PAIRS, Setting, pair_title
+from steinpath.study._settings import ALGORITHM, PAIRS, Setting, interval_times, pair_title
 
 mpl.use("agg")
+
+BOTH = ("gaussian", "uniform")
 
 SMALL = {
     "risk": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
@@ -27,6 +29,7 @@ SMALL = {
     "mis-specified": Sizes(reps=5, n=(40,), p=(8,), iters=6),
     "choice": Sizes(reps=5, n=(100, 60), p=(), iters=6),
     "margins": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
+    "intervals": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
 }
 EVERY = pytest.mark.parametrize("name", SMALL)
 TITLES = {
@@ -48,6 +51,8 @@ def made_up(setting, reps, rng):
     """Columns such as replications have, with errors that no two iterates share."""
     if setting.kind == "choice":
         return made_up_choices(setting, reps, rng)
+    if setting.kind == "intervals":
+        return made_up_intervals(setting, reps, rng)
     if setting.kind == "labels":
         bare = replace(setting, loss="lad")
         both = {risk: made_up(bare, reps, rng) for risk in ("zero_one", "matched")}
@@ -72,6 +77,13 @@ def made_up_choices(setting, reps, rng):
             columns[f"{way}_{name}"] = truth + 0.1 * rng.standard_normal((reps, 1))
             columns[f"{way}_{name}_stderr"] = rng.uniform(0.02, 0.1, (reps, 1))
     return columns
+
+
+def made_up_intervals(setting, reps, rng):
+    (way,), shape = setting.ways, (reps, setting.entries)
+    names = ("covers", "zero", "nonzero", "width", "warned", "false", "power", "any_false")
+    columns = {f"{way}_{name}": rng.uniform(size=shape) for name in names}
+    return columns | {f"{way}_iterate": rng.integers(1, 7, shape).astype(float)}
 
 
 def results_of(name, sizes=None):
@@ -254,6 +266,24 @@ def test_plan_of_margins():
         assert (s.iters, s.ways) == (150, ("hat", "mended", "burman"))
         assert s.kind == "labels"
     assert plan[2].pair == "squared hinge–lasso"
+
+
+def test_plan_of_intervals():
+    study = STUDIES["intervals"]
+    plan = study.plan(study.full)
+    known = [s for s in plan if s.ways == ("known",)]
+    assert {(s.loss, s.penalty, s.n, s.p, s.rows) for s in known} == {
+        (*pair, 2000, p, rows) for pair in TITLES for p in (1000, 2400) for rows in BOTH
+    }
+    others = [s for s in plan if s not in known]
+    assert {(s.loss, s.penalty, s.n, s.p, s.rows, s.ways) for s in others} == {
+        (*pair, 1000, 500, "gaussian", ("nodewise",)) for pair in TITLES
+    }
+    for s in plan:
+        assert (s.kind, s.iters, s.entries) == ("intervals", 300, 11)
+        assert s.noise == ("t2" if s.loss == "lad" else "normal")
+    assert interval_times(300) == [5, 8, 14, 23, 39, 65, 108, 180, 300]
+    assert interval_times(2) == [2]
 
 
 def test_only_choices_take_as_many_iterations_as_pay(tmp_path):
@@ -880,6 +910,72 @@ def test_figures_of_margins():
         for name in names:
             assert has_curve(ax, column(rows, "iterate"), column(rows, name))
     assert len(figure.axes) == 6
+
+
+def test_summary_of_intervals():
+    results = results_of("intervals")
+    summary = STUDIES["intervals"].summary(results)
+    assert len(summary) == len(results) == 8 * (2 * 2 + 1)
+    titles = {"known": "covariance", "nodewise": "node-wise lasso"}
+    for (s, columns), row in zip(results.items(), summary, strict=True):
+        (way,) = s.ways
+        found = {name.removeprefix(f"{way}_"): values for name, values in columns.items()}
+        assert (row["design"], row["pair"], row["n"], row["p"]) == (s.rows, s.pair, s.n, s.p)
+        assert (row["scores"], row["reps"]) == (titles[way], 5)
+        along, shortest, by_risk = found["covers"][:, :-2], -2, -1
+        assert row["covers"] == pytest.approx(along.mean())
+        assert row["lowest"] == pytest.approx(min(along.mean(axis=0)))
+        assert row["highest"] == pytest.approx(max(along.mean(axis=0)))
+        assert row["nonzero"] == pytest.approx(found["nonzero"][:, :-2].mean())
+        assert row["shortest"] == np.median(found["iterate"][:, shortest])
+        assert row["covers there"] == pytest.approx(found["covers"][:, shortest].mean())
+        assert row["nonzero there"] == pytest.approx(found["nonzero"][:, shortest].mean())
+        assert row["smallest risk"] == pytest.approx(found["covers"][:, by_risk].mean())
+        assert row["width"] == pytest.approx(found["width"][:, shortest].mean())
+        ratio = found["width"][:, shortest] / found["width"][:, -3]
+        assert row["relative to last"] == pytest.approx(np.median(ratio))
+        for title, name in (("FDR", "false"), ("power", "power"), ("FWER", "any_false")):
+            assert row[title] == pytest.approx(found[name][:, shortest].mean())
+
+
+def test_figures_of_intervals():
+    results = results_of("intervals")
+    exhibits = exhibits_of("intervals", results)
+    numbers = exhibits.pop("intervals")
+    known = {f"intervals-known-{rows}-n40-p{p}" for rows in BOTH for p in (8, 12)}
+    assert set(exhibits) == {*known, "intervals-nodewise-gaussian-n20-p10"}
+    figure = drawn(numbers)
+    covers, width, false = figure.axes
+    for name, container in zip(("zero", "nonzero"), covers.containers, strict=True):
+        expected = column(numbers.table, f"{name}_shortest")
+        np.testing.assert_allclose(container.lines[0].get_xdata(), expected)
+    assert has_curve(width, column(numbers.table, "width_of_last"), np.arange(len(results)))
+    np.testing.assert_allclose(
+        false.containers[0].lines[0].get_xdata(), column(numbers.table, "false")
+    )
+    labels = [text.get_text() for text in covers.get_yticklabels()]
+    assert len(set(labels)) == len(results) == len(labels)
+    times = interval_times(6)
+    for s, columns in results.items():
+        (way,) = s.ways
+        table = exhibits[f"intervals-{way}-{s.rows}-n{s.n}-p{s.p}"].table
+        rows = rows_of(table, loss=s.loss, penalty=s.penalty)
+        assert column(rows, "iterate").tolist() == times
+        widths = columns[f"{way}_width"]
+        curves = {name: columns[f"{way}_{name}"] for name in ("zero", "nonzero")}
+        curves["width"] = widths / widths[:, [len(times) - 1]]
+        for name, values in curves.items():
+            along = values[:, : len(times)]
+            np.testing.assert_allclose(column(rows, name), along.mean(axis=0))
+            np.testing.assert_allclose(column(rows, f"{name}_se"), stats.sem(along))
+    exhibit = exhibits["intervals-nodewise-gaussian-n20-p10"]
+    axes = np.reshape(drawn(exhibit).axes, (4, 4))
+    for row, loss in ((0, "lad"), (2, "square_root")):
+        for k, penalty in enumerate(("ridge", "lasso", "mcp", "scad")):
+            rows = rows_of(exhibit.table, loss=loss, penalty=penalty)
+            for place, name in ((row, "zero"), (row, "nonzero"), (row + 1, "width")):
+                assert has_curve(axes[place, k], column(rows, "iterate"), column(rows, name))
+            assert axes[row, k].get_title() == TITLES[loss, penalty]
 
 
 def test_figure_of_choice():

@@ -51,14 +51,14 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         self.intervals_ = tuning.intervals.rescaled(rows.scale, rows.centre)
 
     def _keep_run(self, path: Path, rows: PreparedRows, groups: np.ndarray | None) -> None:
-        self._fitted_run = FittedRun(
+        self.fitted_run_ = FittedRun(
             path.data, path.penalty, path.algorithm, path.n_iter, rows.scale, groups
         )
 
     def __getstate__(self) -> dict[str, Any]:
         # a model that is saved, or sent elsewhere, does not take the rows of its fit along
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_fitted_run"}
+        return {name: value for name, value in state.items() if name != "fitted_run_"}
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the responses of rows.
@@ -128,13 +128,13 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             For coefficients of X as it was given.
         """
         check_is_fitted(self)
-        if not hasattr(self, "_fitted_run"):
+        if not hasattr(self, "fitted_run_"):
             raise ValueError(
                 "intervals for coefficients need the rows of the fit, which a model that was saved "
                 "or copied does not have: fit it again"
             )
         names = getattr(self, "feature_names_in_", None)
-        run, chosen = self._fitted_run, columns_named(features, names)
+        run, chosen = self.fitted_run_, columns_named(features, names)
         found = coefficient_intervals(
             run.path(),
             features=chosen,

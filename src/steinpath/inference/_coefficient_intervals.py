@@ -182,18 +182,19 @@ class CoefficientIntervals:
         library : {"pandas", "polars"}, optional
             Whose; the first of these that is installed by default.
         """
-        from importlib import import_module
-
         if library is not None:
             check_choice("library", library, ("pandas", "polars"))
-        for name in [library] if library else ["pandas", "polars"]:
+        if library != "polars":
             try:
-                return import_module(name).DataFrame(self.to_dict())
+                import pandas
+
+                return pandas.DataFrame(self.to_dict())
             except ImportError:
-                continue
-        raise ImportError(
-            f"to_frame needs {library or 'pandas or polars'}; install it, or use to_dict()"
-        )
+                if library:
+                    raise
+        import polars
+
+        return polars.DataFrame(self.to_dict())
 
     def plot(self, ax: Axes | None = None, *, most: int = 40, fdr: float = 0.1) -> Axes:
         """Draw the intervals, sorted by their estimates: a forest plot.

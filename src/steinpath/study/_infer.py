@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtri
 
@@ -16,7 +14,14 @@ from steinpath.inference._coefficient_intervals import (
 from steinpath.risk._estimate import estimate_risk
 from steinpath.simulate import Noise
 from steinpath.study._scenarios import BY_DESIGN, model_of
-from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting, interval_times
+from steinpath.study._settings import (
+    ALGORITHM,
+    LOSSES,
+    PENALTIES,
+    SCORES,
+    Setting,
+    interval_times,
+)
 
 #: Level of the intervals, of each by itself; nominal rates of false discoveries and of any false
 #: discovery, the first by Benjamini and Hochberg, the second by Bonferroni.
@@ -49,21 +54,22 @@ def infer(setting: Setting, seed: int) -> dict[str, np.ndarray]:
         are those of `steinpath.study._settings.interval_times`, then the iterate with short
         intervals that is the default, then the iterate with the smallest estimated risk.
     """
-    data, errors, probes = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(3)
+    seeds = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(3 + len(SCORES))
+    data, errors, risk, *probes = map(np.random.default_rng, seeds)
+    rngs = dict(zip(SCORES, probes, strict=True))
     model = model_of(setting.p).under(noise=setting.noise, design=BY_DESIGN[setting.rows])
-    X = model.sample(setting.n, np.random.default_rng(data)).X
-    noise = Noise(setting.noise).sample(setting.n, np.random.default_rng(errors))
+    X = model.sample(setting.n, data).X
+    noise = Noise(setting.noise).sample(setting.n, errors)
     loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
     path = run(X, X @ model.coef + noise, loss, penalty, ALGORITHM, setting.iters)
-    rng = np.random.default_rng(probes)
-    by_risk = max(1, estimate_risk(path, method="compressed", rng=rng).best_iter)
+    by_risk = max(1, estimate_risk(path, method="compressed", rng=risk).best_iter)
     times = [*interval_times(setting.iters), None, by_risk]
     found: dict[str, np.ndarray] = {}
     for way in setting.ways:
         options, features = IntervalOptions(covariance=model.covariance), None
         if way == "nodewise":
             options, features = IntervalOptions(scores="node-wise lasso"), _some(model.coef)
-        along = intervals_along(path, times, features, LEVEL, rng, options)
+        along = intervals_along(path, times, features, LEVEL, rngs[way], options)
         values = [_counts(each, model.coef[each.features]) for each in along]
         found |= {f"{way}_{name}": np.array([row[name] for row in values]) for name in COLUMNS}
     return found
@@ -89,15 +95,11 @@ def _counts(found: CoefficientIntervals, coef: np.ndarray) -> dict[str, float]:
         "zero": float(covered[zero].mean()),
         "nonzero": float(covered[~zero].mean()),
         "width": float(2 * ndtri(0.5 + LEVEL / 2) * found.stderr.mean()),
-        "warned": float(any(each.name == "total response" for each in _warning(found))),
+        "warned": float(any(c.warns for c in found.diagnostics if c.name == "total response")),
         "false": float(np.sum(discovered & zero) / max(1, np.sum(discovered))),
         "power": float(discovered[~zero].mean()),
         "any_false": float(np.any(family & zero)),
     }
-
-
-def _warning(found: CoefficientIntervals) -> list[Any]:
-    return [each for each in found.diagnostics if each.warns]
 
 
 def columns_of_intervals(setting: Setting) -> set[str]:

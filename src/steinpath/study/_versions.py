@@ -9,7 +9,16 @@ from importlib.metadata import PackageNotFoundError, version
 from steinpath._support.source_hash import NUMERICAL, source_hash
 from steinpath.study._settings import Setting
 
-_OWN = ("_batch", "_choice_data", "_choose", "_classify", "_replicate", "_scenarios", "_settings")
+_OWN = (
+    "_batch",
+    "_choice_data",
+    "_choose",
+    "_classify",
+    "_infer",
+    "_replicate",
+    "_scenarios",
+    "_settings",
+)
 _PACKAGES = ("steinpath", "numpy", "scipy", "scikit-learn", "pyarrow", "torch")
 
 #: The code of replications, as it was when this process imported it.
