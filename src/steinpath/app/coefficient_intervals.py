@@ -30,8 +30,8 @@ _LISTED, _SMALL = 5, 1e-4
 # Checks whose messages name columns by number, or arguments of Python functions.
 _MESSAGES = {
     "total response": (
-        "the duals hardly respond to the residuals, so that intervals are wide or uncertain; use "
-        "more rows, or another loss"
+        "the response of the duals to the residuals is small or uncertain, so that the intervals "
+        "are unreliable; use more rows, or another loss"
     ),
     "correlated scores": (
         "some features are still correlated with others after the node-wise lasso (up to "
