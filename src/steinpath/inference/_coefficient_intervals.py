@@ -123,13 +123,17 @@ class CoefficientIntervals:
     def _half_width(self) -> np.ndarray:
         return float(ndtri(0.5 + self.level / 2)) * self.stderr
 
-    def significant(self, fdr: float = 0.1) -> np.ndarray:
+    def significant(self, fdr: float = 0.1, n_tests: int | None = None) -> np.ndarray:
         """Return which coefficients the Benjamini–Hochberg procedure declares nonzero.
 
         Parameters
         ----------
         fdr : float, default=0.1
-            Nominal false discovery rate, among the features asked for.
+            Nominal false discovery rate.
+        n_tests : int, optional
+            Number of hypotheses; that of the features asked for by default. Where these were
+            chosen by the same data, such as those that a lasso selected, give the number of
+            features that they were chosen from: the others then count as not rejected.
 
         Returns
         -------
@@ -137,8 +141,11 @@ class CoefficientIntervals:
         """
         fdr = check_number("fdr", fdr, low=0, high=1, open_low=True, open_high=True)
         order = np.argsort(self.pvalue)
+        if n_tests is None:
+            n_tests = len(order)
+        n_tests = check_count("n_tests", n_tests, low=len(order))
         ranks = np.arange(1, len(order) + 1)
-        passed = np.flatnonzero(self.pvalue[order] <= fdr * ranks / len(order))
+        passed = np.flatnonzero(self.pvalue[order] <= fdr * ranks / n_tests)
         found = np.zeros(len(order), dtype=bool)
         found[order[: passed[-1] + 1 if len(passed) else 0]] = True
         return found
@@ -196,7 +203,14 @@ class CoefficientIntervals:
 
         return polars.DataFrame(self.to_dict())
 
-    def plot(self, ax: Axes | None = None, *, most: int = 40, fdr: float = 0.1) -> Axes:
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        most: int = 40,
+        fdr: float = 0.1,
+        n_tests: int | None = None,
+    ) -> Axes:
         """Draw the intervals, sorted by their estimates: a forest plot.
 
         Parameters
@@ -207,6 +221,8 @@ class CoefficientIntervals:
             How many to draw: those with the smallest p-values.
         fdr : float, default=0.1
             False discovery rate at which coefficients are marked.
+        n_tests : int, optional
+            Number of hypotheses; see `significant`.
 
         Returns
         -------
@@ -214,7 +230,7 @@ class CoefficientIntervals:
         """
         from steinpath.plots import plot_intervals
 
-        return plot_intervals(self, ax, most=most, fdr=fdr)
+        return plot_intervals(self, ax, most=most, fdr=fdr, n_tests=n_tests)
 
     def __repr__(self) -> str:
         count = len(self.features)

@@ -22,6 +22,7 @@ def plot_intervals(
     *,
     most: int = 40,
     fdr: float = 0.1,
+    n_tests: int | None = None,
 ) -> Axes:
     """Draw confidence intervals of coefficients, sorted by their estimates.
 
@@ -38,6 +39,8 @@ def plot_intervals(
         are left out.
     fdr : float, default=0.1
         False discovery rate at which coefficients are marked.
+    n_tests : int, optional
+        Number of hypotheses; see `steinpath.CoefficientIntervals.significant`.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def plot_intervals(
         raise ValueError("there is nothing to draw: no coefficient is identified")
     chosen = known[np.argsort(intervals.pvalue[known], kind="stable")[:most]]
     chosen = chosen[np.argsort(-intervals.estimate[chosen], kind="stable")]
-    found = intervals.significant(fdr)
+    found = intervals.significant(fdr, n_tests)
     names = intervals.names or [f"column {j}" for j in intervals.features]
     with drawing_on(ax, (4.8, 0.75 + 0.17 * len(chosen))) as axes:
         axes.axvline(0, color=GREY, lw=0.6, ls=":", zorder=1)

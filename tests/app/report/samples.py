@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 import steinpath as sp
+from steinpath.app.coefficient_intervals import FitIntervals, Interval
 from steinpath.app.report.content import Charts, Coefficient, ColumnSummary, Content, Ranked
 from steinpath.app.report.page import figure, plus_minus
 from steinpath.plots._left_out import QUANTILES
@@ -63,6 +64,27 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
         predicted=tuple((scale * predicted).tolist()),
         quantiles=tuple((scale * np.quantile(residuals, QUANTILES)).tolist()),
         left_out_rows=150,
+    )
+
+
+def intervals(names, **changes):
+    """Confidence intervals for features of these names, the last of them not identified."""
+    rng = np.random.default_rng(0)
+    found = []
+    for k, name in enumerate(names):
+        estimate, stderr = 3 * rng.standard_normal(), rng.uniform(0.2, 1)
+        stderr = stderr if k < len(names) - 1 else np.inf
+        ends = estimate - 2 * stderr, estimate + 2 * stderr
+        found.append(Interval(name, estimate, stderr, *ends, 0.01 * k, k < len(names) / 2, 2.0))
+    usual = {"warnings": ("there are few rows",), "notes": ("some features are left out",)}
+    return FitIntervals(
+        tuple(found),
+        t=7,
+        n_iter=40,
+        scores="residuals",
+        assumptions="Rows are independent.",
+        n_tests=len(names),
+        **usual | changes,
     )
 
 

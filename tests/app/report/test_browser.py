@@ -291,6 +291,9 @@ def awkward():
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
         "crowded": samples.crowded(),
+        "intervals": samples.tiny(
+            intervals=samples.intervals([f"{j} long" * 9 for j in range(50)])
+        ),
         "small": samples.tiny(charts=samples.charts(scale=1e-9)),
     }
 

@@ -82,6 +82,7 @@ def evil():
         coefficients=(Coefficient(EVIL, 1.0, 1.0), Coefficient(WORSE, 1.0, -1.0)),
         ranking=(Ranked(EVIL, WORSE, 1.0, 1, 1, 1.0, 0.1, 0.0, 0.0),),
         charts=charts,
+        intervals=samples.intervals((EVIL, WORSE, EVIL), warnings=(EVIL,), notes=(WORSE,)),
         command=EVIL,
         provenance=((EVIL, WORSE),),
     )
@@ -104,6 +105,8 @@ def contents():
         "zeros": samples.tiny(charts=zeros),
         "nameless": samples.tiny(charts=nameless),
         "unsure": samples.tiny(charts=unsure),
+        "one interval": samples.tiny(intervals=samples.intervals(("a", "b"))),
+        "no interval": samples.tiny(intervals=samples.intervals(("a",))),
         "bare": samples.tiny(facts=(), assumptions=(), checks=(), columns=(), notes=(),
                              coefficients=(), provenance=()),
     }  # fmt: skip
@@ -216,6 +219,7 @@ def test_every_section_is_there(case):
         assert name in reader.ids
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
+    assert ("intervals" in reader.ids) == (content.intervals is not None)
     assert ("left-out" in reader.ids) == bool(content.charts.actual)
     assert ("surface-plot" in reader.ids) == (len(content.charts.alphas) > 1)
     assert content.command == reader.texts["command"]
@@ -334,6 +338,19 @@ def test_long_tables_are_folded():
     text = Reader(render(samples.crowded())).texts["columns"]
     assert "Show 90 more" in text
     assert all(column.name in text for column in samples.crowded().columns)
+
+
+def test_forty_intervals_are_drawn_with_an_axis():
+    content = samples.tiny(intervals=samples.intervals([f"x{j}" for j in range(60)]))
+    page = render(content)
+    section = page[page.index('<section id="intervals"') :]
+    section = section[: section.index("</section>")]
+    assert section.count("<circle") == 40
+    assert "Show 20 more" in section
+    assert section.count("not identified") == 1
+    ticks = re.findall(r'<text x="[\d.]+%" y="20" class="middle">(.*?)</text>', section)
+    assert "0" in ticks
+    assert 3 <= len(ticks) <= 6
 
 
 def test_model_of_zeros_is_its_intercept():

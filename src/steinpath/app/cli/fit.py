@@ -17,9 +17,11 @@ from steinpath.app.classes import ClassFit
 from steinpath.app.cli.class_outputs import SHOWN, print_coefficients_of_several, print_confusion
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
-from steinpath.app.cli.options import ModelCommand, with_options
+from steinpath.app.cli.interval_outputs import print_intervals
+from steinpath.app.cli.options import ModelCommand, with_intervals, with_options
 from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
 from steinpath.app.cli.tasks import Task, asked_task, check_quantile, task_of
+from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
 from steinpath.app.encoding import encode
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, prepare_data
@@ -32,6 +34,7 @@ from steinpath.tuning._grid_end import end_of_grid
 
 @click.command(cls=ModelCommand)
 @with_options
+@with_intervals
 @click.pass_context
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Fit a model to FILE, and say what error to expect of it.
@@ -49,6 +52,7 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
 
 @click.command(cls=ModelCommand, several=True)
 @with_options
+@with_intervals
 @click.pass_context
 def tune(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
@@ -98,9 +102,11 @@ def _work(
     said: list[tuple[str, type[Warning]]] = []
     kept = heard.set(said)
     ranking: list[Ranked] = []
+    intervals: FitIntervals | None = None
     try:
         with Display() as display:
             data = _data(display, options, asked)
+            wanted = _wants_intervals(data, options)
             folder, task = _folder(options, ctx), task_of(data)
             test_loss = _test_loss(data, task, options, compare)
             weights = {"class_weight": options["class_weight"], **_parameters(options)}
@@ -114,16 +120,21 @@ def _work(
                 best, ranking = compare_models(data, specs, test_loss, rule, seed, task.fit)
             else:
                 best = task.fit(data, specs[0], test_loss, rule, seed)
+            enough = display.enough
+            if wanted and not enough:
+                intervals = fit_intervals(best, seed)
     except ValueError as error:  # about the numbers in the file: the rest was checked
         raise DataError(str(error)) from error
     finally:
         heard.reset(kept)
     notes = [*data.encoded.notes, *data.notes, *(message for message, _ in said)]
     notes += _remarks(best, ranking)
-    if display.enough:
+    if enough:
         notes.append(_cut_short(best, len(ranking), len(specs)))
-    file = Path(options["file"]).name
-    return FitResult(best, ranking, notes, display.enough, file, folder, str(ctx.obj), seed)
+    if wanted and intervals is None:
+        notes.append("interrupted: there are no confidence intervals for the coefficients")
+    file, command = Path(options["file"]).name, str(ctx.obj)
+    return FitResult(best, ranking, notes, enough, file, folder, command, seed, intervals)
 
 
 def _data(display: Display, options: dict[str, Any], task: str | None) -> FitData:
@@ -151,6 +162,17 @@ def _data(display: Display, options: dict[str, Any], task: str | None) -> FitDat
     n_alphas = options["n_alphas"] or options["strengths"]
     gap = None if options["time"] is None else options["gap"] or 0
     return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"], gap)
+
+
+def _wants_intervals(data: FitData, options: dict[str, Any]) -> bool:
+    """Whether to compute intervals for coefficients; refuse to, where there are none."""
+    wanted = bool(options.get("intervals"))
+    if wanted and data.encoded.classes:
+        raise click.UsageError(
+            "--intervals is for targets that are numbers, and the target is one of classes; leave "
+            "it out, or predict two numbers as numbers by --task regression"
+        )
+    return wanted
 
 
 def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
@@ -242,8 +264,9 @@ def _finish(
         text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
         click.echo(printable_json(text))
     show(console, result)
+    width = max(8, *map(len, files), 0)
     for name, where in files.items():
-        say(console, f"{name:>8}  {where}", soft_wrap=True)
+        say(console, f"{name:>{width}}  {where}", soft_wrap=True)
     if failure is not None:
         raise failure
     if stopped:
@@ -269,6 +292,8 @@ def _print_fit(console: Console, result: FitResult) -> None:
         _print_coefficients(console, fit)
     if fit.nonzeros > SHOWN:
         console.print(f"… and {fit.nonzeros - SHOWN} more, in model.json")
+    if result.intervals is not None:
+        print_intervals(console, result.intervals)
     _print_notes(console, result)
 
 
@@ -317,6 +342,8 @@ def _print_tuning(console: Console, result: FitResult) -> None:
     console.print(table)
     if not tuning.settled.all():
         console.print("Values of alpha without a difference were screened out.")
+    if result.intervals is not None:
+        print_intervals(console, result.intervals)
     _print_notes(console, result)
 
 

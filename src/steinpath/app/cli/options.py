@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from steinpath.app.coefficient_intervals import LEVEL, MOST_FEATURES
 from steinpath.app.encoding import TASKS
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
+from steinpath.inference._scores import ROWS_PER_COLUMN
 from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import CRITERIA
@@ -184,6 +186,16 @@ _OUTPUT = (
     click.option(
         "--plots/--no-plots", default=True, help="Whether to draw plots.", show_default=True
     ),
+)
+
+
+#: Of commands that keep a model.
+with_intervals = click.option(
+    "--intervals",
+    is_flag=True,
+    help=f"Add {LEVEL:.0%} confidence intervals and p-values for the coefficients; not for "
+    f"classes. With more than {MOST_FEATURES} features and fewer than {ROWS_PER_COLUMN} rows for "
+    f"each, they are for the {MOST_FEATURES} with the largest coefficients.",
 )
 
 

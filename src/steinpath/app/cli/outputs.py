@@ -24,6 +24,12 @@ from steinpath.app.cli.class_outputs import (
     json_of_classes,
     kept_classes,
 )
+from steinpath.app.cli.interval_outputs import (
+    draw_intervals,
+    interval_rows,
+    json_of_intervals,
+)
+from steinpath.app.coefficient_intervals import FitIntervals
 from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.models import Choice, Model
 from steinpath.app.report.build import build_content
@@ -43,6 +49,7 @@ class FitResult:
     folder: Path
     command: str
     seed: int
+    intervals: FitIntervals | None = None
 
 
 def check_writable(folder: Path) -> None:
@@ -79,6 +86,9 @@ def write_outputs(
         yield "ranking", folder / "ranking.csv"
     write_text(folder / "risk.csv", as_csv(_risk_rows(fit), ".8g"))
     yield "risks", folder / "risk.csv"
+    if result.intervals is not None:
+        write_text(folder / "intervals.csv", as_csv(interval_rows(result.intervals), ".8g"))
+        yield "intervals", folder / "intervals.csv"
     content = build_content(
         fit,
         file=result.file,
@@ -86,6 +96,7 @@ def write_outputs(
         seed=result.seed,
         notes=result.notes,
         ranking=result.ranking,
+        intervals=result.intervals,
     )
     write_text(folder / "report.html", render(content))
     yield "report", folder / "report.html"
@@ -148,6 +159,7 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
         "nonzeros": fit.nonzeros,
         "choice_counted_by": fit.tuning.chosen.method,
         **(json_of_classes(fit) if isinstance(fit, ClassFit) else _json_of_numbers(fit)),
+        **_json_of_coefficients(result),
         "stop": fit.tuning.stop,
         "warnings": list(fit.warnings),
         "notes": list(result.notes),
@@ -166,6 +178,11 @@ def _json_of_numbers(fit: Fit) -> dict[str, Any]:
         "improvement_percent": fit.improvement if math.isfinite(fit.improvement) else None,
         "intercept": fit.intercept,
     }
+
+
+def _json_of_coefficients(result: FitResult) -> dict[str, Any]:
+    found = result.intervals
+    return {} if found is None else {"coefficient_intervals": json_of_intervals(found)}
 
 
 def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
@@ -233,6 +250,9 @@ def _draw_all(result: FitResult) -> None:
             "left_out_residuals.pdf": lambda: plots.plot_left_out_residuals(tuning),
             "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
         }
+    intervals = result.intervals
+    if intervals is not None and any(row.identified for row in intervals.rows):
+        drawings["intervals.pdf"] = lambda: draw_intervals(intervals)
     if result.ranking:
         drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
     for file, draw in drawings.items():

@@ -15,6 +15,7 @@ import numpy as np
 from steinpath._support.arrays import to_numpy
 from steinpath._support.printing import to_digits_of, with_error
 from steinpath.app.classes import ClassFit
+from steinpath.app.coefficient_intervals import FitIntervals
 from steinpath.app.fitting import Fit, Ranked, count_nonzeros
 from steinpath.app.report.classes import content_of_classes, facts_of_classes, verdict_of_classes
 from steinpath.app.report.content import Charts, Coefficient, Content
@@ -57,6 +58,7 @@ def build_content(
     seed: int,
     notes: Sequence[str] = (),
     ranking: Sequence[Ranked] = (),
+    intervals: FitIntervals | None = None,
 ) -> Content:
     """Return what a report of a fit says.
 
@@ -74,6 +76,8 @@ def build_content(
         What was done to the data, and else should be known.
     ranking : sequence of Ranked
         The fits that it was compared with, itself included.
+    intervals : FitIntervals, optional
+        Confidence intervals for the coefficients.
     """
     encoded, effects, coef = fit.data.encoded, fit.effects, fit.coef
     names = encoded.encoding.feature_names
@@ -105,6 +109,7 @@ def build_content(
         ),
         unlisted_columns=encoded.n_columns - len(encoded.summaries),
         unlisted_coefficients=nonzeros - len(listed),
+        intervals=intervals,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from steinpath.app.coefficient_intervals import FitIntervals
 from steinpath.app.encoding import ColumnSummary
 from steinpath.app.fitting import Ranked
 from steinpath.risk._diagnostics import Diagnostic
@@ -178,6 +179,8 @@ class Content:
         Versions, date, seed and the like.
     unlisted_columns, unlisted_coefficients : int, default=0
         How many more there are.
+    intervals : FitIntervals, optional
+        Confidence intervals for the coefficients.
     """
 
     title: str
@@ -196,3 +199,4 @@ class Content:
     provenance: tuple[tuple[str, str], ...]
     unlisted_columns: int = 0
     unlisted_coefficients: int = 0
+    intervals: FitIntervals | None = None

@@ -18,6 +18,7 @@ from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.fitting import Ranked
 from steinpath.app.report.class_sections import left_out_classes, models_of_classes
 from steinpath.app.report.content import Charts, ClassCurve, Content
+from steinpath.app.report.interval_section import intervals_section
 from steinpath.app.report.markup import (
     Markup,
     Node,
@@ -311,6 +312,7 @@ def _later_sections(content: Content) -> list[Markup | None]:
         section("paths", "Coefficients along the path", *paths),
         _residuals(content.charts),
         _model(content),
+        intervals_section(content.intervals),
         section("trust", "What the estimate rests on", sentences(content.assumptions),
                 table("Checks", ("Check", "#Found", "#Limit", "Result"), checks)),
         section("columns", "The data", sentences(content.notes),
