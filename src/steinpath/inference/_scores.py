@@ -30,6 +30,8 @@ ROWS_PER_COLUMN = 3
 _RANK_TOL = 1e-10
 # Share of a column that others must leave unexplained for its coefficient to be identified.
 _IDENTIFIED = 1e-7
+# Correlation of a score with another column from which on these are copies of each other.
+_COPIES = 1 - 1e-5
 # Random signs that estimate a trace of order n, to a share of 1 / √(32 n).
 _SIGNS = 64
 
@@ -216,7 +218,7 @@ def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     identified = (
         found.products
         > _IDENTIFIED * n * column_scales(path.design, path.n_features)[features] ** 2
-    )
+    ) & (found.correlation < _COPIES)
     factor = np.where(identified, n / np.where(identified, found.products, 1.0), 0.0)
     return Scores(
         "node-wise lasso",
