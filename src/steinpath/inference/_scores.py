@@ -78,10 +78,9 @@ class Scores:
 
     def read(self, signs: Array) -> Array:
         """Return what reads the responses of the duals to these signs, of shape (n, m)."""
-        block = self.varying(signs)
-        if self.row_squares is None:
-            return block
-        return self.varying(self.row_squares[:, None] * block)
+        if self.row_squares is not None:
+            signs = self.row_squares[:, None] * signs
+        return self.varying(signs)
 
     def norms(self) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N``, of what the scores see of them."""
