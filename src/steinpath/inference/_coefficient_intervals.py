@@ -112,7 +112,10 @@ class CoefficientIntervals:
     @property
     def pvalue(self) -> np.ndarray:
         """Two-sided p-values."""
-        return np.asarray(2 * ndtr(-np.abs(self.estimate) / self.stderr))
+        sizes = np.abs(self.estimate)
+        certain = np.where(sizes > 0, np.inf, 0.0)  # of an exact fit
+        scores = np.divide(sizes, self.stderr, out=certain, where=self.stderr > 0)
+        return np.asarray(2 * ndtr(-scores))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -213,8 +213,15 @@ class Responses:
             np.where(own.identified, noise, 0.0),
             total,
             float(self.doubts[t, k]),
-            self.widths[:, k] / (self.widths[t, k] or 1.0),
+            _relative(self.widths[:, k], t),
         )
+
+
+def _relative(widths: np.ndarray, t: int) -> np.ndarray:
+    """Return widths relative to that at an iterate, which may be infinite, or zero."""
+    if not math.isfinite(widths[t]):
+        return np.where(np.isfinite(widths), 0.0, np.where(np.arange(len(widths)) == t, 1, widths))
+    return np.asarray(widths / (widths[t] or 1.0))
 
 
 def _share(scores: Scores) -> float:
