@@ -76,6 +76,11 @@ class Scores:
         """Whether there is anything to learn about each coefficient."""
         return np.asarray(self.factor > 0)
 
+    @property
+    def self_normalised(self) -> bool:
+        """Whether the scores' own sizes are in `factor`, instead of what they are on average."""
+        return self.kind != "covariance"
+
     def read(self, signs: Array) -> Array:
         """Return what reads the responses of the duals to these signs, of shape (n, m)."""
         if self.row_squares is not None:
