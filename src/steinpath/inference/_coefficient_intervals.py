@@ -290,9 +290,11 @@ def coefficient_intervals(
     :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
     :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term,
     from the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for
-    coefficients that are far from zero. The traces are estimated with random signs. Not
-    available for losses of margins (classification), whose coefficients have another meaning, nor
-    for paths with sample weights or on a cluster.
+    coefficients that are far from zero. Where the scores are estimated, their own sizes replace
+    :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
+    term: what is proportional to a score does not vary then. The traces are estimated with random
+    signs. Not available for losses of margins (classification), whose coefficients have another
+    meaning, nor for paths with sample weights or on a cluster.
 
     Examples
     --------
