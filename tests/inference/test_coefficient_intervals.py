@@ -18,7 +18,9 @@ import steinpath as sp
 from formal import dual_jacobians
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES
 from steinpath._support.validation import check_rng, spawned
+from steinpath.cluster import DistributedPath
 from steinpath.design._base import Design
+from steinpath.design._memmap import BlockDesign, BlockSizes
 from steinpath.inference import _debias
 from steinpath.inference._scores import nodewise_scores, residual_scores
 
@@ -488,6 +490,25 @@ def test_the_container_does_not_matter(problem, how, intercept, container):
 
 
 @pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_x_may_be_on_disk(problem, how, intercept, tmp_path):
+    X, y = problem
+    on_disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    on_disk[:] = X
+    on_disk.flush()
+    blocks = BlockDesign(
+        on_disk, sizes=BlockSizes(block=1024, few_rows=1, largest_block=1024, largest_part=0)
+    )
+    truth, found = (
+        sp.coefficient_intervals(
+            fitted(each, y, fit_intercept=intercept), 12, rng=0, **HOW[how](20)
+        )
+        for each in (X, blocks)
+    )
+    assert_same(found, truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("t", [None, 9])
 def test_members_of_a_batch_are_single_paths(how, t):
     X, y, _ = drawn(80, 20, members=3, noise="t2")
@@ -631,7 +652,9 @@ def test_intervals_cover_in_larger_problems(name, how, shape, t):
     share, slack = limits(errors)
     allowed = 0.03 if how == "node-wise lasso" else 0.01  # of the theory, which is for large n
     assert share > 0.95 - slack - allowed
-    assert share < 0.95 + slack + allowed or how == "node-wise lasso"
+    # the variance has a bound in the place of a trace, not sharp where a total response is near 0
+    doubtful = any("total response" in message for each in found for message in each.warnings)
+    assert share < 0.95 + slack + allowed or how == "node-wise lasso" or doubtful
 
 
 @pytest.mark.slow
@@ -807,6 +830,11 @@ def test_weights_are_refused(problem):
     path = fitted(X, y, sample_weight=np.arange(1.0, 91))
     with pytest.raises(ValueError, match="unequal sample weights"):
         sp.coefficient_intervals(path)
+
+
+def test_rows_on_a_cluster_are_refused():
+    with pytest.raises(ValueError, match="not available for rows on a cluster"):
+        sp.coefficient_intervals(object.__new__(DistributedPath))
 
 
 def test_what_is_no_path_is_refused(problem):
