@@ -6,6 +6,8 @@ are those of the bound maps, taken column by column.
 
 import numpy as np
 
+from steinpath.engine._loop import Iteration, beginning, iterate
+
 
 def as_blocks(history):
     """Vectors of a single member as the engine's blocks, of shape (size, 1, 1); or its tangents."""
@@ -115,3 +117,38 @@ def formal_matrices(blocks, X, covariance, T):
     K = block_traces(np.eye(n), M_H, n) / root_n
     A = -block_traces(X.T, M_F, p) / root_n
     return W, K, A
+
+
+def dual_jacobians(path, step=1e-6):
+    """``∂u^t/∂v^s`` of all t and s, the recursion's own response included.
+
+    By central differences of runs in which one entry of one ``v^s`` is moved; of shape
+    (n_iter + 1, n_iter, n, n).
+    """
+    n = path.design.shape[0]
+
+    class Moved(Iteration):
+        def residual(self, t, b):
+            v = super().residual(t, b)
+            if t == s:
+                v = v + shift
+            return v
+
+    def duals():
+        steps = iterate(
+            Moved(path.maps, path.data),
+            beginning(path.data, 1),
+            range(1, path.n_iter + 1),
+            path.maps.memory,
+        )
+        return np.stack([newest.u[:, 0, 0] for newest in steps])
+
+    jacobians = np.zeros((path.n_iter + 1, path.n_iter, n, n))
+    for s in range(path.n_iter):
+        for i in range(n):
+            shift = np.zeros((n, 1, 1))
+            shift[i] = step
+            up = duals()
+            shift = -shift
+            jacobians[1:, s, :, i] = (up - duals()) / (2 * step)
+    return jacobians

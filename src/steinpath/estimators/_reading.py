@@ -40,7 +40,7 @@ def columns_named(features: Any, names: np.ndarray | None) -> Any:
     """Return columns of X by their numbers, if they are given by their names."""
     if isinstance(features, str):
         features = [features]
-    if features is None or not any(isinstance(each, str) for each in features):
+    if np.ndim(features) == 0 or not any(isinstance(each, str) for each in features):
         return features
     if names is None:
         raise ValueError(

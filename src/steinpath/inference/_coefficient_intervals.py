@@ -112,7 +112,10 @@ class CoefficientIntervals:
     @property
     def pvalue(self) -> np.ndarray:
         """Two-sided p-values."""
-        return np.asarray(2 * ndtr(-np.abs(self.estimate) / self.stderr))
+        sizes = np.abs(self.estimate)
+        certain = np.where(sizes > 0, np.inf, 0.0)  # of an exact fit
+        scores = np.divide(sizes, self.stderr, out=certain, where=self.stderr > 0)
+        return np.asarray(2 * ndtr(-scores))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -314,9 +317,11 @@ def coefficient_intervals(
     :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
     :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term,
     from the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for
-    coefficients that are far from zero. The traces are estimated with random signs. Not
-    available for losses of margins (classification), whose coefficients have another meaning, nor
-    for paths with sample weights or on a cluster.
+    coefficients that are far from zero. Where the scores are estimated, their own sizes replace
+    :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
+    term: what is proportional to a score does not vary then. The traces are estimated with random
+    signs. Not available for losses of margins (classification), whose coefficients have another
+    meaning, nor for paths with sample weights or on a cluster.
 
     Examples
     --------

@@ -198,13 +198,22 @@ class Responses:
         if mean[0] == 0 or total == 0:  # no dual responds
             change, noise, second, stderr = nothing, nothing, nothing, nothing + np.inf
         else:
-            change = (own.products(t) + directions @ mean[1:]) / mean[0]
+            explained = own.products(t)
+            change = (explained + directions @ mean[1:]) / mean[0]
             slopes = np.concatenate([-change[:, None], directions], axis=1)
             squares = np.sum(((readings - mean) @ slopes.T) ** 2, axis=0)
             noise = np.sqrt(squares / (count * (count - 1))) / abs(mean[0])
-            squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1)
-            second = np.sqrt(np.maximum(squares, 0.0)) * _share(own) / abs(total)
-            stderr = np.hypot(own.unit * norm / abs(total), second)
+            squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * _share(own) ** 2
+            first = (own.unit * norm) ** 2
+            if own.self_normalised:
+                # the part of a dual, or of a response, that is proportional to the score itself
+                # does not vary; norms in the complement of the columns are without it
+                constant = explained**2 / own.path.n_samples
+                squares -= constant
+                if own.inverse is None:
+                    first = np.maximum(first - constant, 0.0)
+            second = np.sqrt(np.maximum(squares, 0.0)) / abs(total)
+            stderr = np.hypot(np.sqrt(first) / abs(total), second)
         return Debiased(
             t,
             reference + np.where(own.identified, change, 0.0),
@@ -213,8 +222,15 @@ class Responses:
             np.where(own.identified, noise, 0.0),
             total,
             float(self.doubts[t, k]),
-            self.widths[:, k] / (self.widths[t, k] or 1.0),
+            _relative(self.widths[:, k], t),
         )
+
+
+def _relative(widths: np.ndarray, t: int) -> np.ndarray:
+    """Return widths relative to that at an iterate, which may be infinite, or zero."""
+    if not math.isfinite(widths[t]):
+        return np.where(np.isfinite(widths), 0.0, np.where(np.arange(len(widths)) == t, 1, widths))
+    return np.asarray(widths / (widths[t] or 1.0))
 
 
 def _share(scores: Scores) -> float:

@@ -20,8 +20,9 @@ _NOISY = 0.25
 _DOUBTFUL = 1 / 3
 # How much wider than the shortest intervals may be.
 _WIDE = 2.0
-# Largest share of one row in the variance of a coefficient.
-_SHARE = 0.25
+# Largest share of one row in the variance of a coefficient: at least, and at most. Between these,
+# how much more it may be than the largest of products of normal variables usually is.
+_SHARE, _MOST_SHARE, _UNUSUAL = 0.25, 0.9, 1.3
 # Rows, or groups, from which on the normal distribution is a fair approximation.
 _ENOUGH = 30
 # How far the sizes of the rows may change variances, unless they are allowed for.
@@ -168,21 +169,30 @@ def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
     if not len(which):
         return None
     which = which[np.unique(np.linspace(0, len(which) - 1, _LOOKED_AT).astype(int))]
-    parts = (scores.columns(which) * _dual(scores, found.t)[:, None]) ** 2
-    totals = parts.sum(axis=0)
-    shares = parts.max(axis=0) / np.where(totals > 0, totals, 1.0)
+    parts = scores.columns(which) ** 2
+    # also by themselves: the dual of a row that has a column to itself vanishes with the residual
+    own = _largest_shares(parts)
+    shares = np.maximum(own, _largest_shares(parts * _dual(scores, found.t)[:, None] ** 2))
     worst = np.argsort(-shares)
-    many = int(np.sum(shares > _SHARE))
+    usual = math.log(parts.size) ** 2 / len(parts)
+    allowed = max(_SHARE, min(_UNUSUAL * usual, _MOST_SHARE))
+    many = int(np.sum(shares > allowed))
     return Diagnostic(
         "dominant rows",
         float(shares[worst[0]]),
-        max(_SHARE, 8 / len(parts)),
+        allowed,
         f"a single row has {shares[worst[0]]:.0%} of the variance of a coefficient (so for {many} "
         f"of {len(which)} columns that were checked, such as "
         f"{', '.join(map(str, scores.features[which[worst[:3]]]))}): the normal approximation is "
         "rough for rare categories and heavy-tailed columns; transform or merge these",
         "Does a single row decide an interval?",
     )
+
+
+def _largest_shares(parts: np.ndarray) -> np.ndarray:
+    """Share of the largest entry of each column in its sum."""
+    totals = parts.sum(axis=0)
+    return np.asarray(parts.max(axis=0) / np.where(totals > 0, totals, 1.0))
 
 
 def _row_norms(scores: Scores, found: Debiased) -> Diagnostic | None:

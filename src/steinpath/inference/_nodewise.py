@@ -67,7 +67,8 @@ def _regress(
     scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
 ) -> Nodewise:
     n, members, own = scaled.n_rows, len(features), scales[features]
-    columns = columns_of(scaled, features)
+    # of the columns before they were scaled, whose intercept `columns_of` knows
+    columns = columns_of(scaled.features, features) / scaled.array(np.where(own > 0, own, np.inf))
     others = OtherColumns(scaled, features)
     data = RunData(columns, Squared(), others, np.zeros(members))
     batch = Batch.start(data, Lasso(lam).repeated(members), FISTA(), members)

@@ -30,6 +30,8 @@ ROWS_PER_COLUMN = 3
 _RANK_TOL = 1e-10
 # Share of a column that others must leave unexplained for its coefficient to be identified.
 _IDENTIFIED = 1e-7
+# Correlation of a score with another column from which on these are copies of each other.
+_COPIES = 1 - 1e-5
 # Random signs that estimate a trace of order n, to a share of 1 / √(32 n).
 _SIGNS = 64
 
@@ -74,12 +76,16 @@ class Scores:
         """Whether there is anything to learn about each coefficient."""
         return np.asarray(self.factor > 0)
 
+    @property
+    def self_normalised(self) -> bool:
+        """Whether the scores' own sizes are in `factor`, instead of what they are on average."""
+        return self.kind != "covariance"
+
     def read(self, signs: Array) -> Array:
         """Return what reads the responses of the duals to these signs, of shape (n, m)."""
-        block = self.varying(signs)
-        if self.row_squares is None:
-            return block
-        return self.varying(self.row_squares[:, None] * block)
+        if self.row_squares is not None:
+            signs = self.row_squares[:, None] * signs
+        return self.varying(signs)
 
     def norms(self) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N``, of what the scores see of them."""
@@ -216,7 +222,7 @@ def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     identified = (
         found.products
         > _IDENTIFIED * n * column_scales(path.design, path.n_features)[features] ** 2
-    )
+    ) & (found.correlation < _COPIES)
     factor = np.where(identified, n / np.where(identified, found.products, 1.0), 0.0)
     return Scores(
         "node-wise lasso",

@@ -1,0 +1,957 @@
+"""Intervals for coefficients against formulas with exact Jacobians, statsmodels and simulations."""
+
+import math
+import pickle
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import statsmodels.api as sm
+import torch
+from scipy import sparse, stats
+from scipy.linalg import hadamard
+
+import steinpath as sp
+from formal import dual_jacobians
+from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES
+from steinpath._support.validation import check_rng, spawned
+from steinpath.cluster import DistributedPath
+from steinpath.design._base import Design
+from steinpath.design._memmap import BlockDesign, BlockSizes
+from steinpath.inference import _debias
+from steinpath.inference._scores import nodewise_scores, residual_scores
+
+FIELDS = ("estimate", "stderr", "lower", "upper", "pvalue", "probe_stderr")
+
+
+def drawn(n, p, seed=0, members=None, noise="normal", rho=0.5, nonzero=3, size=1.0):
+    """Gaussian rows with a Toeplitz covariance, and a linear model."""
+    rng = np.random.default_rng(seed)
+    shape = (n, p) if members is None else (members, n, p)
+    X = rng.standard_normal(shape) @ np.linalg.cholesky(sp.simulate.toeplitz(p, rho)).T
+    coef = np.zeros(p)
+    coef[:: max(1, p // nonzero)] = size
+    draw = rng.standard_normal if noise == "normal" else lambda s: rng.standard_t(2, s)
+    return X, X @ coef + draw(shape[:-1]), coef
+
+
+def assert_same(found, truth, rtol=1e-10, scale=1.0):
+    """The same intervals, of coefficients ``scale`` times as large."""
+    assert found.t == truth.t
+    for name in ("estimate", "stderr", "lower", "upper", "probe_stderr"):
+        mine, other = getattr(found, name), getattr(truth, name) * scale
+        size = np.max(np.abs(other)[np.isfinite(other)], initial=0.0)
+        np.testing.assert_allclose(mine, other, rtol=rtol, atol=rtol * size, err_msg=name)
+    np.testing.assert_allclose(found.pvalue, truth.pvalue, atol=100 * rtol)
+
+
+# ------------------------------------------------------------------------------------------------
+# The formula, with exact Jacobians
+# ------------------------------------------------------------------------------------------------
+
+N, P, ITERATIONS = 16, 5, 6
+PROBLEMS = {
+    "lad-lasso": (sp.LAD(), "lasso", "chambolle-pock"),
+    "sqrt-ridge": (sp.SquareRoot(), "ridge", "halpern"),
+    "huber-mcp": (sp.Huber(0.8), "mcp", "fista"),
+    "squared-group": (sp.Squared(), "group_lasso", "linearized-admm"),
+    "quantile-none": (sp.Quantile(0.3), "none", "chambolle-pock-theta"),
+}
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Orthogonal signs as probes, for which means of readings are traces; nothing is left out."""
+    matrix = hadamard(N).astype(float)
+
+    def signs(self, rng, n, count):
+        assert n == N
+        assert count % N == 0
+        return self.array(np.tile(matrix, (1, count // N)))
+
+    monkeypatch.setattr(Design, "signs", signs)
+    monkeypatch.setattr(_debias, "_FEWEST", N)
+    monkeypatch.setattr(_debias, "_SMALL", 0.0)
+    monkeypatch.setattr(_debias, "design_in", lambda batch, dtype, rngs: batch.data.design)
+
+
+def small(name, intercept, n=N, p=P):
+    loss, penalty, algorithm = PROBLEMS[name]
+    X, y, _ = drawn(n, p, seed=3)
+    return sp.run(
+        X + intercept,
+        y + 2 * intercept,
+        loss,
+        PENALTY_EXAMPLES[penalty](p),
+        ALGORITHM_EXAMPLES[algorithm],
+        n_iter=ITERATIONS,
+        fit_intercept=bool(intercept),
+    )
+
+
+def naive(path, jacobians, t, factor, scores, reading):
+    """The estimates of section 9, and ``c[t, s]``, word for word."""
+    traces = np.array([np.trace(reading @ jacobians[t, s]) for s in range(t)]) / math.sqrt(N)
+    products = np.array([factor[j] * scores[:, j] @ path.duals[t] for j in range(P)])
+    estimate = np.array(
+        [
+            (products[j] + sum(traces[s] * path.coef[s, j] for s in range(t))) / traces.sum()
+            for j in range(P)
+        ]
+    )
+    return estimate, traces
+
+
+def responses_of(path, jacobians, t, estimate):
+    """``M_j`` of each coefficient."""
+    return [
+        sum((estimate[j] - path.coef[s, j]) * jacobians[t, s] for s in range(t)) / math.sqrt(N)
+        for j in range(P)
+    ]
+
+
+def without_probes(found):
+    return np.sqrt(found.stderr**2 - found.probe_stderr**2)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("sized", [False, True])
+def test_of_a_known_covariance_they_are_the_formula_with_exact_jacobians(name, sized, exact):
+    path, covariance = small(name, 0), sp.simulate.toeplitz(P, 0.5)
+    jacobians, omega = dual_jacobians(path), np.linalg.inv(covariance)
+    sizes = np.random.default_rng(0).uniform(0.5, 1.5, N) if sized else np.ones(N)
+    squares = sizes**2 / np.mean(sizes**2)
+    X = path.design.forward(np.eye(P))
+    for t in range(1, ITERATIONS + 1):
+        found = sp.coefficient_intervals(
+            path, t, covariance=covariance, row_scale=sizes if sized else None
+        )
+        factor = np.diag(omega)
+        if not jacobians[t].any():  # all rows are beyond the kink
+            assert np.all(np.isinf(found.stderr))
+            continue
+        estimate, traces = naive(path, jacobians, t, factor, X @ omega / factor, np.diag(squares))
+        scale = np.abs(estimate).max()
+        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
+        moved = responses_of(path, jacobians, t, estimate)
+        variance = factor * np.sum(squares * path.duals[t] ** 2)
+        variance = variance + [np.sum(each**2) for each in moved]
+        expected = np.sqrt(variance) / abs(traces.sum())
+        np.testing.assert_allclose(without_probes(found), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_with_an_intercept_columns_and_duals_are_centred(name, exact):
+    path, covariance = small(name, 4), sp.simulate.toeplitz(P, 0.5)
+    jacobians, omega = dual_jacobians(path), np.linalg.inv(covariance)
+    centring = np.eye(N) - 1 / N
+    X = path.design.forward(np.eye(P + 1))[:, :P]
+    np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
+    factor = np.diag(omega)
+    for t in range(1, ITERATIONS + 1):
+        found = sp.coefficient_intervals(path, t, covariance=covariance)
+        estimate, traces = naive(path, jacobians, t, factor, X @ omega / factor, centring)
+        scale = np.abs(estimate).max()
+        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
+        first = np.sqrt(factor) * np.linalg.norm(centring @ path.duals[t]) / abs(traces.sum())
+        assert np.all(without_probes(found) >= first * (1 - 1e-6))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("intercept", [0, 4])
+def test_residual_scores_read_in_the_complement_of_all_columns(name, intercept, exact):
+    """Given the other columns a score varies there alone, and its own size does not matter."""
+    path = small(name, intercept)
+    jacobians, X = dual_jacobians(path), path.design.forward(np.eye(P + bool(intercept)))
+    Q = np.eye(N) - X @ np.linalg.pinv(X)
+    free = N - X.shape[1]
+    scores = residual_scores(path, np.arange(P), None).columns(np.arange(P))
+    squares = np.sum(scores**2, axis=0)
+    for t in range(1, ITERATIONS + 1):
+        found = sp.coefficient_intervals(path, t, scores="residuals")
+        if not jacobians[t].any():
+            assert np.all(found.pvalue == 1)
+            continue
+        estimate, traces = naive(path, jacobians, t, free / squares, scores, Q)
+        scale = np.abs(estimate).max()
+        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
+        first = free / squares * np.sum((Q @ path.duals[t]) ** 2)
+        moved = responses_of(path, jacobians, t, estimate)
+        second = np.array([np.sum(each**2) for each in moved]) * (free / N) ** 2
+        second -= np.array([np.trace(Q @ each) for each in moved]) ** 2 / N
+        expected = np.sqrt(first + np.maximum(second, 0)) / abs(traces.sum())
+        np.testing.assert_allclose(without_probes(found), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["lad-lasso", "sqrt-ridge"])
+def test_node_wise_scores_replace_those_of_the_covariance(name, exact):
+    path = small(name, 4)
+    jacobians, centring = dual_jacobians(path), np.eye(N) - 1 / N
+    scores = nodewise_scores(path, np.arange(P), None).columns(np.arange(P))
+    X = path.design.forward(np.eye(P + 1))[:, :P]
+    factor = N / np.sum(scores * X, axis=0)
+    for t in range(1, ITERATIONS + 1):
+        found = sp.coefficient_intervals(path, t, scores="node-wise lasso")
+        estimate, _ = naive(path, jacobians, t, factor, scores, centring)
+        scale = np.abs(estimate).max()
+        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
+
+
+def test_directions_that_are_left_out_do_not_matter(monkeypatch):
+    X, y, _ = drawn(150, 60, noise="t2")
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=60)
+    covariance = sp.simulate.toeplitz(60, 0.5)
+    monkeypatch.setattr(_debias, "_NOISE", 0.0)
+    found = sp.coefficient_intervals(path, 40, covariance=covariance, rng=0)
+    monkeypatch.setattr(_debias, "_SMALL", 0.0)
+    truth = sp.coefficient_intervals(path, 40, covariance=covariance, rng=0)
+    error = (found.estimate - truth.estimate) / truth.stderr
+    noise = np.hypot(found.probe_stderr, truth.probe_stderr) / truth.stderr
+    assert np.sqrt(np.mean(error**2)) < 0.05 + 2 * np.sqrt(np.mean(noise**2))
+
+
+# ------------------------------------------------------------------------------------------------
+# Monte Carlo error
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noisy_path():
+    X, y, _ = drawn(120, 60, noise="t2", size=2.0)
+    return sp.run(X, y, sp.LAD(), sp.Ridge(0.1), n_iter=40)
+
+
+def test_monte_carlo_error_is_the_spread_over_seeds(noisy_path, monkeypatch):
+    monkeypatch.setattr(_debias, "_DOUBLINGS", 0)
+    covariance = sp.simulate.toeplitz(60, 0.5)
+    found = [
+        sp.coefficient_intervals(noisy_path, 25, covariance=covariance, rng=seed)
+        for seed in range(40)
+    ]
+    spread = np.std([each.estimate for each in found], axis=0, ddof=1)
+    said = np.sqrt(np.mean([each.probe_stderr**2 for each in found], axis=0))
+    # all coefficients share their probes: the ratio is about as uncertain as that of one
+    ratio = np.sqrt(np.mean(said**2) / np.mean(spread**2))
+    chi = stats.chi2(39)
+    assert 1 / np.sqrt(chi.ppf(0.999) / 39) < ratio < 1 / np.sqrt(chi.ppf(0.001) / 39)
+    assert np.all(said > 0)
+
+
+def test_monte_carlo_error_vanishes_with_more_probes(noisy_path, monkeypatch):
+    covariance = sp.simulate.toeplitz(60, 0.5)
+    monkeypatch.setattr(_debias, "_NOISE", 0.0)
+    sizes = []
+    for doublings in (0, 4):
+        monkeypatch.setattr(_debias, "_DOUBLINGS", doublings)
+        found = [
+            sp.coefficient_intervals(noisy_path, 25, covariance=covariance, rng=seed)
+            for seed in range(8)
+        ]
+        sizes.append(np.sqrt(np.mean([each.probe_stderr**2 for each in found])))
+    assert 4 / 1.6 < sizes[0] / sizes[1] < 4 * 1.6  # 16 times as many probes
+
+
+def test_probes_double_until_their_error_is_small(noisy_path):
+    found = sp.coefficient_intervals(noisy_path, 25, rng=0, scores="node-wise lasso")
+    share = found.probe_stderr / np.sqrt(found.stderr**2 - found.probe_stderr**2)
+    assert np.sqrt(np.mean(share**2)) <= 0.1
+
+
+def test_seeds_reproduce(noisy_path):
+    first, same, other = (
+        sp.coefficient_intervals(noisy_path, 25, rng=seed, features=[0, 1]) for seed in (0, 0, 1)
+    )
+    assert_same(first, same, rtol=0)
+    assert np.all(first.estimate != other.estimate)
+
+
+# ------------------------------------------------------------------------------------------------
+# Ordinary least squares, and least absolute deviations
+# ------------------------------------------------------------------------------------------------
+
+
+def least_squares(intercept, n=200, p=12, groups=None):
+    X, y, _ = drawn(n, p)
+    rng = np.random.default_rng(9)
+    if groups is not None:
+        count = groups.max() + 1
+        X[:, 0] = 0.5 * X[:, 0] + rng.standard_normal(count)[groups]
+        y = y + rng.standard_normal(count)[groups]
+    if intercept:
+        X, y = X + rng.normal(0, 3, p), y + 5
+    path = sp.run(
+        X, y, sp.Squared(), sp.NoPenalty(), sp.FISTA(), n_iter=600, fit_intercept=intercept
+    )
+    return path, sm.OLS(y, sm.add_constant(X) if intercept else X)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("t", [1, 600])
+def test_of_least_squares_they_are_those_of_statsmodels(intercept, t):
+    """At the first iterate, too: the duals are then the responses, and only bias is removed."""
+    path, model = least_squares(intercept)
+    fit = model.fit()
+    found = sp.coefficient_intervals(path, t, rng=0)
+    assert found.scores == "residuals"
+    tolerance = 1e-6 if t == 600 else 0.05 * fit.bse.min()  # probes
+    np.testing.assert_allclose(found.estimate, fit.params[intercept:], atol=tolerance)
+    np.testing.assert_allclose(found.stderr, fit.bse[intercept:], rtol=0.05)
+    ends = fit.conf_int(0.05)[intercept:]
+    widths = found.upper - found.lower
+    np.testing.assert_allclose(widths, ends[:, 1] - ends[:, 0], rtol=0.05)
+    wide = sp.coefficient_intervals(path, t, rng=0, level=0.99)
+    ratio = stats.norm.ppf(0.995) / stats.norm.ppf(0.975)
+    np.testing.assert_allclose(wide.upper - wide.lower, ratio * widths)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("count", [40, 100])  # below and above the number that is done at once
+def test_for_groups_they_are_cluster_robust(intercept, count):
+    groups = np.random.default_rng(4).permutation(np.arange(200) % count)
+    path, model = least_squares(intercept, groups=groups)
+    robust = model.fit(cov_type="cluster", cov_kwds={"groups": groups}).bse[intercept:]
+    found = sp.coefficient_intervals(path, 600, rng=0, groups=groups)
+    np.testing.assert_allclose(found.stderr, robust, rtol=0.02)
+    plain = sp.coefficient_intervals(path, 600, rng=0)
+    assert_same(replace(found, stderr=plain.stderr), plain)  # estimates are the same
+    assert found.stderr[0] > 1.1 * plain.stderr[0]  # its column and the errors share the groups
+
+
+def test_labels_of_groups_may_be_anything():
+    groups = np.arange(200) % 40
+    path, _ = least_squares(True)
+    plain = sp.coefficient_intervals(path, 5, rng=0, groups=groups)
+    named = sp.coefficient_intervals(path, 5, rng=0, groups=[f"group {k}" for k in groups])
+    assert_same(named, plain)
+
+
+def test_groups_of_one_row_are_robust_to_unequal_errors():
+    """White's standard errors, where the spread of the errors depends on a column."""
+    X, _, _ = drawn(400, 10)
+    y = (1 + X[:, 0] ** 2) * np.random.default_rng(1).standard_normal(400)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), sp.FISTA(), n_iter=600)
+    found = sp.coefficient_intervals(path, 600, rng=0, groups=np.arange(400))
+    truth = sm.OLS(y, X).fit(cov_type="HC1").bse
+    np.testing.assert_allclose(found.stderr, truth, rtol=0.02)
+
+
+@pytest.mark.parametrize("scores", ["residuals", "node-wise lasso", "covariance"])
+def test_of_lad_they_are_near_those_of_quantile_regression(scores):
+    X, y, _ = drawn(600, 12, noise="t2")
+    path = sp.run(X, y, sp.LAD(), sp.NoPenalty(), n_iter=150)
+    how = {"covariance": sp.simulate.toeplitz(12, 0.5)} if scores == "covariance" else {}
+    if not how:
+        how = {"scores": scores}
+    found = sp.coefficient_intervals(path, rng=0, **how)
+    fit = sm.QuantReg(y, X).fit(0.5, max_iter=20_000, p_tol=1e-5)
+    assert np.all(np.abs(found.estimate - fit.params) < 3 * fit.bse)
+    np.testing.assert_allclose(found.stderr, fit.bse, rtol=0.4)
+    assert abs(np.log(np.mean(found.stderr) / np.mean(fit.bse))) < 0.2
+
+
+# ------------------------------------------------------------------------------------------------
+# Invariances
+# ------------------------------------------------------------------------------------------------
+
+HOW = {
+    "covariance": lambda p: {"covariance": sp.simulate.toeplitz(p, 0.5)},
+    "residuals": lambda p: {"scores": "residuals"},
+    "node-wise lasso": lambda p: {"scores": "node-wise lasso"},
+}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    X, y, _ = drawn(90, 20, noise="t2")
+    return X, y
+
+
+def fitted(X, y, n_iter=25, **options):
+    return sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=n_iter, **options)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("t", [None, 12])
+def test_units_of_the_response(problem, how, t):
+    """LAD's duals do not depend on them, and steps are scaled as the coefficients are."""
+    X, y = problem
+    algorithm, large = sp.ChambollePock(0.3, 0.5), sp.ChambollePock(0.3e-3, 0.5e3)
+    plain = fitted(X, y, algorithm=algorithm)
+    scaled = fitted(X, 1000 * y, algorithm=large)
+    np.testing.assert_allclose(scaled.coef, 1000 * plain.coef, rtol=1e-8, atol=1e-8)
+    found, truth = (
+        sp.coefficient_intervals(path, t, rng=0, **HOW[how](20)) for path in (scaled, plain)
+    )
+    assert_same(found, truth, rtol=1e-5, scale=1000)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_units_of_all_columns(problem, how):
+    X, y = problem
+    plain = fitted(X, y, algorithm=sp.ChambollePock(0.3, 0.5))
+    scaled = sp.run(100 * X, y, sp.LAD(), sp.Lasso(20.0), sp.ChambollePock(0.3, 0.5e-4), n_iter=25)
+    np.testing.assert_allclose(100 * scaled.coef, plain.coef, rtol=1e-8, atol=1e-10)
+    options = HOW[how](20)
+    truth = sp.coefficient_intervals(plain, 12, rng=0, **options)
+    if how == "covariance":
+        options["covariance"] = options["covariance"] * 1e4
+    found = sp.coefficient_intervals(scaled, 12, rng=0, **options)
+    assert_same(found, truth, rtol=1e-5, scale=0.01)
+
+
+def test_units_of_single_columns_do_not_change_inferences():
+    """The algorithm takes another path then; of least squares, the end is the same."""
+    X, y, _ = drawn(120, 6)
+    scale = np.array([1, 2, 0.5, 1, 3, 1.0])
+    truth, found = (
+        sp.coefficient_intervals(
+            sp.run(each, y, sp.Squared(), sp.NoPenalty(), sp.FISTA(), n_iter=600), 600, rng=0
+        )
+        for each in (X, X * scale)
+    )
+    np.testing.assert_allclose(found.estimate * scale, truth.estimate, atol=1e-5)
+    np.testing.assert_allclose(found.stderr * scale, truth.stderr, rtol=1e-2)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_means_of_columns_do_not_matter_with_an_intercept(problem, how):
+    X, y = problem
+    shifted = X + np.linspace(-5, 5, 20)
+    paths = [fitted(each, y + 7 * (each is shifted), fit_intercept=True) for each in (X, shifted)]
+    truth, found = (sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20)) for path in paths)
+    assert_same(found, truth, rtol=1e-4)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_an_intercept_that_is_not_needed_changes_little(how):
+    X, y, _ = drawn(400, 20)
+    X, y = X - X.mean(axis=0), y - y.mean()
+    paths = [
+        sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=30, fit_intercept=each)
+        for each in (False, True)
+    ]
+    truth, found = (sp.coefficient_intervals(path, 20, rng=0, **HOW[how](20)) for path in paths)
+    np.testing.assert_allclose(found.stderr, truth.stderr, rtol=0.03)
+    assert np.all(np.abs(found.estimate - truth.estimate) < 0.1 * truth.stderr)
+
+
+@pytest.mark.parametrize("how", ["residuals", "node-wise lasso"])
+def test_the_order_of_rows_and_features_does_not_matter(problem, how, monkeypatch):
+    X, y = problem
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(90), rng.permutation(20)
+    signs = Design.signs
+
+    def moved(self, rng, *shape):
+        """The same sign for the same row."""
+        drawn = signs(self, rng, *shape)
+        return drawn[rows] if shape[0] == 90 else drawn
+
+    truth = sp.coefficient_intervals(fitted(X, y), 12, rng=0, **HOW[how](20))
+    monkeypatch.setattr(Design, "signs", moved)
+    path = fitted(X[rows][:, columns], y[rows])
+    found = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
+    back = np.argsort(columns)
+    for name in FIELDS:
+        np.testing.assert_allclose(
+            getattr(found, name)[back],
+            getattr(truth, name),
+            rtol=2e-4,
+            atol=2e-4 * np.max(getattr(truth, name)),
+        )
+    asked = sp.coefficient_intervals(path, 12, features=back[[4, 2]], rng=0, **HOW[how](20))
+    np.testing.assert_allclose(asked.estimate, truth.estimate[[4, 2]], rtol=0.05, atol=0.02)
+    np.testing.assert_array_equal(asked.features, back[[4, 2]])
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("container", ["sparse", "torch", "float32"])
+def test_the_container_does_not_matter(problem, how, intercept, container):
+    X, y = problem
+    X = X * (np.random.default_rng(3).random(X.shape) < 0.6)
+    truth = sp.coefficient_intervals(
+        fitted(X, y, fit_intercept=intercept), 12, rng=0, **HOW[how](20)
+    )
+    given, tolerance = (X, y), 1e-5
+    if container == "sparse":
+        given = sparse.csr_array(X), y
+    elif container == "torch":
+        given = torch.asarray(X), torch.asarray(y)
+    else:
+        given, tolerance = (X.astype(np.float32), y.astype(np.float32)), 1e-2
+    path = fitted(*given, fit_intercept=intercept)
+    found = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
+    assert_same(found, truth, rtol=tolerance)
+    assert all(type(getattr(found, name)) is np.ndarray for name in FIELDS)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_x_may_be_on_disk(problem, how, intercept, tmp_path):
+    X, y = problem
+    on_disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    on_disk[:] = X
+    on_disk.flush()
+    blocks = BlockDesign(
+        on_disk, sizes=BlockSizes(block=1024, few_rows=1, largest_block=1024, largest_part=0)
+    )
+    truth, found = (
+        sp.coefficient_intervals(
+            fitted(each, y, fit_intercept=intercept), 12, rng=0, **HOW[how](20)
+        )
+        for each in (X, blocks)
+    )
+    assert_same(found, truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("t", [None, 9])
+def test_members_of_a_batch_are_single_paths(how, t):
+    X, y, _ = drawn(80, 20, members=3, noise="t2")
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=15)
+    together = sp.coefficient_intervals_batch(batch, t, rng=0, **HOW[how](20))
+    assert len(together) == 3
+    rng = check_rng(0)
+    for path, found in zip(batch, together, strict=True):
+        alone = sp.coefficient_intervals(path, t, rng=spawned(rng), **HOW[how](20))
+        assert found.t == alone.t
+        noise = np.hypot(found.probe_stderr, alone.probe_stderr)  # their probes double together
+        assert np.all(np.abs(found.estimate - alone.estimate) < 5 * noise + 1e-3)
+        np.testing.assert_allclose(found.stderr, alone.stderr, rtol=0.1)
+
+
+def test_a_batch_of_penalties_shares_x():
+    X, y, _ = drawn(80, 20)
+    batch = sp.run_batch(X, y, sp.LAD(), [sp.Lasso(0.1), sp.Lasso(0.5)], n_iter=15)
+    covariance = sp.simulate.toeplitz(20, 0.5)
+    together = sp.coefficient_intervals_batch(batch, 9, covariance=covariance, rng=0)
+    for path, found in zip(batch, together, strict=True):
+        alone = sp.coefficient_intervals(path, 9, covariance=covariance, rng=1)
+        noise = np.hypot(found.probe_stderr, alone.probe_stderr)
+        assert np.all(np.abs(found.estimate - alone.estimate) < 5 * noise)
+
+
+def test_precision_is_the_inverse_of_the_covariance(problem):
+    path, covariance = fitted(*problem), sp.simulate.toeplitz(20, 0.5)
+    found = sp.coefficient_intervals(path, 12, precision=np.linalg.inv(covariance), rng=0)
+    truth = sp.coefficient_intervals(path, 12, covariance=covariance, rng=0)
+    assert_same(found, truth, rtol=1e-9)
+    assert found.scores == truth.scores == "covariance"
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_rows_of_equal_size_are_the_default(problem, how):
+    path = fitted(*problem)
+    truth = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
+    found = sp.coefficient_intervals(path, 12, rng=0, row_scale=np.full(90, 3.0), **HOW[how](20))
+    # of residuals, the dimension in which they vary is then estimated, with other signs
+    assert_same(found, truth, rtol=0.03 if how == "residuals" else 1e-6)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_features_asked_for_are_those_of_all(problem, how):
+    path = fitted(*problem)
+    every = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
+    for features in ([7, 2], np.arange(20) % 3 == 1, [-1, 0], 4, np.uint8([1, 2])):
+        found = sp.coefficient_intervals(path, 12, features, rng=0, **HOW[how](20))
+        which = np.arange(20)[np.atleast_1d(features)]
+        np.testing.assert_array_equal(found.features, which)
+        assert len(found.estimate) == len(found.pvalue) == len(which)
+        error = np.abs(found.estimate - every.estimate[which])
+        assert np.all(error < 5 * found.probe_stderr + 0.03 * found.stderr)
+        np.testing.assert_allclose(found.stderr, every.stderr[which], rtol=0.05)
+
+
+# ------------------------------------------------------------------------------------------------
+# Coverage
+# ------------------------------------------------------------------------------------------------
+
+COVERAGE = {
+    "lad-lasso": (sp.LAD(), sp.Lasso(0.3), "t2"),
+    "sqrt-ridge": (sp.SquareRoot(), sp.Ridge(0.3), "normal"),
+}
+
+
+def standardised_errors(name, how, n, p, members, t=None, seed=0, n_iter=40, **options):
+    """Errors of estimates in standard errors, of shape (members, p), and the coefficients."""
+    loss, penalty, noise = COVERAGE[name]
+    X, y, coef = drawn(n, p, seed, members, noise, **options)
+    batch = sp.run_batch(X, y, loss, penalty, n_iter=n_iter)
+    found = sp.coefficient_intervals_batch(batch, t, rng=seed, **HOW[how](p))
+    return np.stack([(each.estimate - coef) / each.stderr for each in found]), coef
+
+
+def limits(errors, chance=1e-4):
+    """Limits of the share of intervals that cover.
+
+    Those of a binomial variable, with the variance of the shares of data sets if that is larger:
+    the intervals of one data set have a denominator in common.
+    """
+    covered = np.abs(errors) < stats.norm.ppf(0.975)
+    single = 0.05 * 0.95 / covered.size
+    shared = np.var(covered.mean(axis=1), ddof=1) / len(covered)
+    return covered.mean(), stats.norm.isf(chance) * math.sqrt(max(single, shared))
+
+
+@pytest.mark.parametrize("name", COVERAGE)
+@pytest.mark.parametrize("t", [None, 2, 15])
+@pytest.mark.parametrize("how", HOW)
+def test_intervals_cover_the_coefficients_of_the_model(name, how, t):
+    errors, _ = standardised_errors(name, how, 200, 100, 20, t)
+    share, slack = limits(errors)
+    assert share > 0.95 - slack
+    if how != "node-wise lasso":  # whose scores the other columns explain in part: wider
+        assert share < 0.95 + slack
+
+
+@pytest.mark.parametrize("name", COVERAGE)
+@pytest.mark.parametrize("how", ["covariance", "residuals"])
+@pytest.mark.parametrize("t", [1, 6])
+def test_intervals_of_large_coefficients_are_neither_short_nor_wide(name, how, t):
+    """Whose bias is large, and with it what is uncertain of the total response."""
+    errors, coef = standardised_errors(name, how, 200, 50, 40, t, size=4.0, nonzero=10)
+    for some in (errors[:, coef != 0], errors[:, coef == 0]):
+        assert abs(np.sqrt(np.mean(some**2)) - 1) < 4 / math.sqrt(2 * some.size)
+
+
+def test_unequal_rows_leave_no_bias_in_residual_scores():
+    """The slope of the estimates on the coefficients is 1, also where large rows are clipped."""
+    rng = np.random.default_rng(0)
+    members, n, p = 60, 300, 100
+    X = rng.standard_normal((members, n, p))
+    X *= np.sqrt(3 / rng.chisquare(5, (members, n)))[..., None]
+    coef = 1.5 * rng.standard_normal((members, p)) / math.sqrt(p)
+    y = np.einsum("kij,kj->ki", X, coef) + rng.standard_normal((members, n))
+    batch = sp.run_batch(X, y, sp.LAD(), sp.NoPenalty(), n_iter=2)
+    found = sp.coefficient_intervals_batch(batch, 1, rng=0, row_scale="norm", scores="residuals")
+    estimates = np.stack([each.estimate for each in found])
+    slopes = np.sum(estimates * coef, axis=1) / np.sum(coef**2, axis=1)
+    assert abs(slopes.mean() - 1) < 3 * slopes.std(ddof=1) / math.sqrt(members)
+    assert slopes.std(ddof=1) / math.sqrt(members) < 0.015  # so that 5% would be seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COVERAGE)
+@pytest.mark.parametrize("shape", [(600, 150), (600, 300), (600, 900)])
+@pytest.mark.parametrize("t", [None, 5, 40])
+@pytest.mark.parametrize("how", HOW)
+def test_intervals_cover_in_larger_problems(name, how, shape, t):
+    n, p = shape
+    if how == "residuals" and p >= n:
+        pytest.skip("needs more rows than columns")
+    features = np.arange(0, p, max(1, p // 60))
+    loss, penalty, noise = COVERAGE[name]
+    X, y, coef = drawn(n, p, 1, 12, noise, nonzero=p // 20)
+    batch = sp.run_batch(X, y, loss, penalty, n_iter=60)
+    found = sp.coefficient_intervals_batch(batch, t, features, rng=0, **HOW[how](p))
+    errors = np.stack([(each.estimate - coef[features]) / each.stderr for each in found])
+    share, slack = limits(errors)
+    allowed = 0.03 if how == "node-wise lasso" else 0.01  # of the theory, which is for large n
+    assert share > 0.95 - slack - allowed
+    # the variance has a bound in the place of a trace, not sharp where a total response is near 0
+    doubtful = any("total response" in message for each in found for message in each.warnings)
+    assert share < 0.95 + slack + allowed or how == "node-wise lasso" or doubtful
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["covariance", "residuals"])
+def test_discoveries_are_false_at_the_nominal_rate(how):
+    X, y, coef = drawn(500, 125, 3, 40, "t2", nonzero=12, size=0.5)
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=40)
+    found = sp.coefficient_intervals_batch(batch, rng=0, **HOW[how](125))
+    chosen = np.stack([each.significant(0.1) for each in found])
+    false = chosen[:, coef == 0].sum(axis=1) / np.maximum(chosen.sum(axis=1), 1)
+    assert false.mean() < 0.1 + 3 * false.std() / math.sqrt(len(false))
+    assert chosen[:, coef != 0].mean() > 0.5
+
+
+# ------------------------------------------------------------------------------------------------
+# Coefficients that are not identified
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("scores", ["residuals", "node-wise lasso"])
+@pytest.mark.parametrize("fault", ["constant", "copy"])
+def test_coefficients_that_are_not_identified_have_no_interval(scores, fault, intercept):
+    X, y, _ = drawn(120, 12)
+    faulty = X.copy()
+    faulty[:, 4] = 2.5 * intercept if fault == "constant" else -2 * X[:, 9]
+    bad = [4] if fault == "constant" else [4, 9]
+    path = fitted(faulty, y, fit_intercept=intercept)
+    found = sp.coefficient_intervals(path, 10, scores=scores, rng=0)
+    good = np.setdiff1d(np.arange(12), bad)
+    assert np.all(np.isinf(found.stderr[bad]))
+    assert np.all(found.pvalue[bad] == 1)
+    assert np.all(np.isneginf(found.lower[bad]))
+    assert np.all(np.isposinf(found.upper[bad]))
+    assert np.all(np.isfinite(found.estimate))
+    assert not found.significant(0.5)[bad].any()
+    (warning,) = [each for each in found.warnings if "not identified" in each]
+    assert f"(columns {', '.join(map(str, bad))})" in warning
+    # all others as if the column were not there
+    plain = fitted(np.delete(faulty, 4, axis=1), y, fit_intercept=intercept)
+    keep = [j - (j > 4) for j in good]
+    if fault == "constant":
+        truth = sp.coefficient_intervals(plain, 10, keep, scores=scores, rng=0)
+        assert np.all(np.abs(found.estimate[good] - truth.estimate) < 0.35 * truth.stderr)
+    else:
+        truth = sp.coefficient_intervals(plain, 10, keep, scores=scores, rng=0)
+    np.testing.assert_allclose(found.stderr[good], truth.stderr, rtol=0.15)
+
+
+def test_if_nothing_is_identified_there_are_no_intervals():
+    y = np.random.default_rng(0).standard_normal(30)
+    path = fitted(np.ones((30, 3)), y, fit_intercept=True)
+    found = sp.coefficient_intervals(path, rng=0)
+    assert np.all(np.isinf(found.stderr))
+    assert np.all(found.pvalue == 1)
+    with pytest.raises(ValueError, match="no coefficient is identified"):
+        found.plot()
+
+
+@pytest.mark.parametrize("y", [0.0, 3.0])
+def test_constant_responses_have_no_evidence(y):
+    X, _, _ = drawn(40, 4)
+    for loss in (sp.LAD(), sp.SquareRoot(), sp.Squared()):
+        path = sp.run(X, np.full(40, y), loss, sp.Lasso(0.1), n_iter=5, fit_intercept=True)
+        found = sp.coefficient_intervals(path, rng=0)
+        np.testing.assert_allclose(found.estimate, 0, atol=1e-12)
+        assert not np.any(np.isnan(found.pvalue))
+        assert not found.significant().any()
+
+
+# ------------------------------------------------------------------------------------------------
+# The iterate
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_iterate_by_default_has_short_intervals_and_the_others_are_compared_with_it():
+    X, y, _ = drawn(300, 60, noise="t2")
+    path = fitted(X, y, n_iter=80)
+    found = sp.coefficient_intervals(path, rng=0)
+    widths = found.relative_width
+    assert widths.shape == (81,)
+    assert widths[0] == np.inf
+    assert widths[found.t] == 1
+    assert np.all(np.isfinite(widths[1:]))
+    assert widths[1:].min() > 0.5
+    # roughly: of a given iterate, intervals are as much wider as was said
+    for t in (2, 20, 80):
+        other = sp.coefficient_intervals(path, t, rng=0)
+        ratio = np.sqrt(np.mean(other.stderr**2) / np.mean(found.stderr**2))
+        assert 0.7 < ratio / widths[t] < 1.4
+        assert np.all(np.isnan(other.relative_width[t + 1 :]))
+        assert other.t == t
+
+
+def test_shortest_takes_the_first_of_those_that_are_about_as_good():
+    nothing = np.zeros(6)
+    widths = np.array([np.inf, 3.0, 1.02, 1.0, 1.01, 2.0])
+    assert _debias.shortest(widths, nothing) == 2
+    assert _debias.shortest(widths + 0.02 * (np.arange(6) == 2), nothing) == 3
+    # a width whose total response may be zero is none
+    assert _debias.shortest(widths, np.array([0, 0.1, 0.4, 0.4, 0.4, 0.4])) == 1
+    # relative errors that happen to fall are not believed
+    doubts = np.array([0, 0.0, 0.3, 0.01, 0.01, 0.01])
+    assert _debias.shortest(widths, doubts) == 1
+    assert _debias.shortest(widths, np.full(6, 0.5)) == 3  # none is good: the smallest
+    # what is not known is not taken
+    assert _debias.shortest(np.array([np.inf, 2.0, 1.0, np.nan]), np.zeros(3)) == 2
+
+
+# ------------------------------------------------------------------------------------------------
+# Refusals
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"t": 0}, ValueError, "t must be"),
+        ({"t": 26}, ValueError, "t must be"),
+        ({"t": 1.5}, (TypeError, ValueError), "t must be"),
+        ({"level": 0}, ValueError, "level must be"),
+        ({"level": 1}, ValueError, "level must be"),
+        ({"level": "high"}, TypeError, "level must be"),
+        ({"features": [20]}, ValueError, "features must be from 0 to 19; got 20"),
+        ({"features": [-21]}, ValueError, "features must be from 0 to 19; got -21"),
+        ({"features": []}, ValueError, "features must be a list of columns of X"),
+        ({"features": [0.5]}, ValueError, "features must be a list of columns of X"),
+        ({"features": ["a"]}, ValueError, "features must be a list of columns of X"),
+        ({"features": [[0]]}, ValueError, "features must be a list of columns of X"),
+        ({"features": np.ones(19, bool)}, ValueError, "features must be a list of columns of X"),
+        ({"features": np.zeros(20, bool)}, ValueError, "features must be a list of columns of X"),
+        ({"covariance": np.eye(3)}, ValueError, r"covariance has shape \(3, 3\)"),
+        ({"precision": np.eye(3)}, ValueError, r"precision has shape \(3, 3\)"),
+        ({"covariance": np.ones((20, 20))}, ValueError, "covariance is singular"),
+        ({"covariance": np.diag([0.0, *[1] * 19])}, ValueError, "covariance is singular"),
+        ({"precision": np.diag([0.0, *[1] * 19])}, ValueError, "positive diagonal"),
+        ({"covariance": -np.eye(20)}, ValueError, "not positive semidefinite"),
+        ({"covariance": np.eye(20), "precision": np.eye(20)}, ValueError, "not both"),
+        ({"covariance": np.eye(20), "scores": "residuals"}, ValueError, "leave it out"),
+        ({"scores": "lasso"}, ValueError, "scores must be"),
+        ({"row_scale": "auto"}, ValueError, "row_scale must be"),
+        ({"row_scale": np.ones(3)}, ValueError, "row_scale must hold"),
+        ({"groups": np.arange(3)}, ValueError, "groups has 3 labels, but X has 90 rows"),
+        ({"groups": np.zeros(90)}, ValueError, "one group only"),
+        ({"groups": np.zeros((90, 2))}, ValueError, "one label for each row"),
+        ({"rng": "seed"}, TypeError, "rng"),
+    ],
+)
+def test_wrong_options(problem, options, error, message):
+    with pytest.raises(error, match=message):
+        sp.coefficient_intervals(fitted(*problem), **options)
+
+
+def test_more_columns_than_rows_have_no_residuals():
+    X, y, _ = drawn(20, 20)
+    with pytest.raises(ValueError, match="needs more rows than columns; X has 20 and 20"):
+        sp.coefficient_intervals(fitted(X, y), scores="residuals")
+    with pytest.raises(ValueError, match="needs more rows than columns"):
+        sp.coefficient_intervals(fitted(X[:, 1:], y, fit_intercept=True), scores="residuals")
+    assert sp.coefficient_intervals(fitted(X, y), rng=0).scores == "node-wise lasso"
+
+
+@pytest.mark.parametrize("loss", [sp.Hinge(), sp.SquaredHinge(), sp.Logistic()])
+def test_classifiers_are_refused(problem, loss):
+    X, y = problem
+    path = sp.run(X, np.sign(y), loss, sp.Lasso(0.1), n_iter=3)
+    with pytest.raises(ValueError, match="linear model of the response"):
+        sp.coefficient_intervals(path)
+
+
+def test_weights_are_refused(problem):
+    X, y = problem
+    path = fitted(X, y, sample_weight=np.arange(1.0, 91))
+    with pytest.raises(ValueError, match="unequal sample weights"):
+        sp.coefficient_intervals(path)
+
+
+def test_rows_on_a_cluster_are_refused():
+    with pytest.raises(ValueError, match="not available for rows on a cluster"):
+        sp.coefficient_intervals(object.__new__(DistributedPath))
+
+
+def test_what_is_no_path_is_refused(problem):
+    with pytest.raises(TypeError, match="path must be"):
+        sp.coefficient_intervals(np.ones(3))
+    with pytest.raises(TypeError, match="batch must be"):
+        sp.coefficient_intervals_batch(fitted(*problem))
+    batch = sp.run_batch(*problem, sp.LAD(), [sp.Lasso(0.1), sp.Lasso(0.5)], n_iter=3)
+    with pytest.raises(ValueError, match="row_scale must be"):
+        sp.coefficient_intervals_batch(batch, row_scale="other")
+
+
+# ------------------------------------------------------------------------------------------------
+# What is returned
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def intervals():
+    X, y, _ = drawn(200, 30, nonzero=6, size=0.3)
+    X[:, 7] = X[:, 8]
+    return sp.coefficient_intervals(fitted(X, y), rng=0)
+
+
+def test_ends_and_p_values_are_those_of_the_normal_distribution(intervals):
+    known = np.isfinite(intervals.stderr)
+    for level in (0.5, 0.95):
+        given = replace(intervals, level=level)
+        low, high = stats.norm.interval(level, intervals.estimate[known], intervals.stderr[known])
+        np.testing.assert_allclose(given.lower[known], low)
+        np.testing.assert_allclose(given.upper[known], high)
+    scores = intervals.estimate[known] / intervals.stderr[known]
+    np.testing.assert_allclose(intervals.pvalue[known], 2 * stats.norm.sf(np.abs(scores)))
+    np.testing.assert_array_equal(intervals.pvalue[~known], 1)
+    # very small ones are not lost to rounding
+    far = replace(intervals, estimate=np.full(30, 30.0), stderr=np.ones(30))
+    np.testing.assert_allclose(far.pvalue, 2 * stats.norm.sf(30), rtol=1e-8)
+
+
+@pytest.mark.parametrize("fdr", [0.001, 0.05, 0.1, 0.5, 0.9])
+def test_discoveries_are_those_of_benjamini_and_hochberg(intervals, fdr):
+    expected = stats.false_discovery_control(intervals.pvalue) <= fdr
+    np.testing.assert_array_equal(intervals.significant(fdr), expected)
+    if fdr == 0.1:
+        assert 0 < expected.sum() < 29
+        np.testing.assert_array_equal(intervals.significant(), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_discoveries_among_random_p_values(intervals, seed):
+    rng = np.random.default_rng(seed)
+    given = replace(
+        intervals,
+        estimate=rng.normal(0, rng.choice([0, 1, 4], 30)),
+        stderr=np.ones(30),
+    )
+    for fdr in (0.02, 0.3):
+        expected = stats.false_discovery_control(given.pvalue) <= fdr
+        np.testing.assert_array_equal(given.significant(fdr), expected)
+
+
+@pytest.mark.parametrize("fdr", [0, 1, -1, "few"])
+def test_wrong_false_discovery_rates(intervals, fdr):
+    with pytest.raises((TypeError, ValueError), match="fdr must be"):
+        intervals.significant(fdr)
+
+
+def test_tables(intervals):
+    columns = ["feature", "estimate", "stderr", "lower", "upper", "pvalue"]
+    assert list(intervals.to_dict()) == columns
+    named = intervals.rescaled(np.ones(30), [f"x{j}" for j in range(30)])
+    for given, feature in ((intervals, list(range(30))), (named, [f"x{j}" for j in range(30)])):
+        for library, module in ((None, pd), ("pandas", pd), ("polars", pl)):
+            frame = given.to_frame(library)
+            assert type(frame) is module.DataFrame
+            assert list(frame.columns) == columns
+            assert list(frame["feature"]) == feature
+            for name in columns[1:]:
+                np.testing.assert_array_equal(frame[name].to_numpy(), getattr(given, name))
+    with pytest.raises(ValueError, match="library must be"):
+        intervals.to_frame("numpy")
+
+
+def test_frames_need_a_library(intervals, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert type(intervals.to_frame()) is pl.DataFrame
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ImportError, match=r"pandas or polars; install it, or use to_dict"):
+        intervals.to_frame()
+    with pytest.raises(ImportError, match="needs pandas"):
+        intervals.to_frame("pandas")
+
+
+def test_columns_that_were_scaled(intervals):
+    scale = np.linspace(1, 4, 30)
+    found = intervals.rescaled(scale)
+    for name in ("estimate", "stderr", "lower", "upper", "probe_stderr"):
+        np.testing.assert_allclose(getattr(found, name), getattr(intervals, name) / scale)
+    np.testing.assert_allclose(found.pvalue, intervals.pvalue)
+    some = replace(
+        intervals,
+        **{name: getattr(intervals, name)[[3, 1]] for name in ("estimate", "stderr")},
+        probe_stderr=intervals.probe_stderr[[3, 1]],
+        features=np.array([3, 1]),
+    ).rescaled(scale, np.array([f"x{j}" for j in range(30)]))
+    np.testing.assert_allclose(some.estimate, intervals.estimate[[3, 1]] / scale[[3, 1]])
+    assert some.names == ("x3", "x1")
+
+
+def test_repr(intervals):
+    assert repr(intervals) == (
+        f"<CoefficientIntervals (95%) of 30 coefficients at iterate {intervals.t}, "
+        "scores by residuals>"
+    )
+    one = replace(intervals, features=np.array([3]), level=0.9)
+    assert "(90%) of 1 coefficient at" in repr(one)
+
+
+def test_they_are_pickled(intervals):
+    assert_same(pickle.loads(pickle.dumps(intervals)), intervals, rtol=0)

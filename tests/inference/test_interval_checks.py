@@ -1,0 +1,199 @@
+"""Each check of coefficient intervals speaks where it should, and only there."""
+
+import numpy as np
+import pytest
+
+import steinpath as sp
+from steinpath.inference._debias import Debiased
+from steinpath.inference._interval_checks import between_groups, check_intervals
+from steinpath.inference._scores import known_scores
+
+NAMES = (
+    *("few rows", "not identified", "total response", "Monte Carlo error"),
+    *("correlated scores", "dominant rows", "row norms"),
+)
+
+
+def drawn(n, p, seed=0, rho=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) @ np.linalg.cholesky(sp.simulate.toeplitz(p, rho)).T
+    return X, X[:, 0] + rng.standard_normal(n)
+
+
+def warning_names(found):
+    return [each.name for each in found.diagnostics if each.warns]
+
+
+def intervals(X, y, loss=None, n_iter=30, **options):
+    path = sp.run(X, y, loss or sp.LAD(), sp.Lasso(0.2), n_iter=n_iter, fit_intercept=True)
+    return sp.coefficient_intervals(path, rng=0, **options)
+
+
+HOW = {
+    "covariance": {"covariance": sp.simulate.toeplitz(60, 0.3)},
+    "residuals": {"scores": "residuals"},
+    "node-wise lasso": {"scores": "node-wise lasso"},
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber(1.0)], ids=repr)
+@pytest.mark.parametrize("row_scale", [None, "norm"])
+def test_nothing_is_said_about_data_as_the_theory_has_them(how, loss, row_scale):
+    found = intervals(*drawn(300, 60), loss, row_scale=row_scale, **HOW[how])
+    assert found.warnings == ()
+    names = [each.name for each in found.diagnostics]
+    expected = [name for name in NAMES if name != "correlated scores" or how == "node-wise lasso"]
+    assert names == [name for name in expected if name != "row norms" or row_scale is None]
+    assert all(each.meaning.endswith("?") for each in found.diagnostics)
+
+
+@pytest.mark.parametrize("shape", [(40, 5), (60, 15), (100, 30), (200, 60)])
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
+def test_no_row_of_small_gaussian_data_is_said_to_decide(shape, loss):
+    names = [warning_names(intervals(*drawn(*shape, seed), loss)) for seed in range(6)]
+    assert not any("dominant rows" in each or "row norms" in each for each in names)
+
+
+def test_few_rows():
+    found = intervals(*drawn(25, 4), scores="node-wise lasso")
+    assert "with 25 rows the normal approximation is rough" in " ".join(found.warnings)
+    assert "few rows" not in warning_names(intervals(*drawn(40, 4), scores="node-wise lasso"))
+    # of residuals, those that are left
+    found = intervals(*drawn(45, 15), scores="residuals")
+    assert "with 29 degrees of freedom" in " ".join(found.warnings)
+
+
+def test_few_groups():
+    X, y = drawn(300, 10)
+    found = intervals(X, y, groups=np.arange(300) % 12)
+    assert "with 12 groups the normal approximation is rough" in " ".join(found.warnings)
+    assert "few rows" not in warning_names(intervals(X, y, groups=np.arange(300) % 60))
+
+
+def test_columns_that_are_not_identified_are_named():
+    X, y = drawn(200, 12)
+    X[:, :7] = 1.0
+    found = intervals(X, y)
+    (message,) = found.warnings
+    assert message.startswith("7 coefficients are not identified (columns 0, 1, 2, 3, 4, …)")
+    X, y = drawn(200, 12)
+    X[:, 3] = 1.0
+    (message,) = intervals(X, y).warnings
+    assert message.startswith("1 coefficient is not identified (columns 3)")
+
+
+def test_correlated_scores():
+    X, y = drawn(100, 80, rho=0.97)
+    found = intervals(X, y, sp.SquareRoot())
+    assert "correlated scores" in warning_names(found)
+    (message,) = [each for each in found.warnings if "still correlated" in each]
+    assert "of 80 columns" in message
+    (value,) = [each.value for each in found.diagnostics if each.name == "correlated scores"]
+    assert value == pytest.approx(float(message.split("up to ")[1][:4]), abs=0.01)
+    covariance = sp.simulate.toeplitz(80, 0.97)
+    assert "correlated scores" not in warning_names(intervals(X, y, covariance=covariance))
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_rows_that_decide_an_interval(rows):
+    X, y = drawn(200, 12)
+    X[:, 5] = 0.0
+    X[:rows, 5] = 1.0
+    found = intervals(X, y, sp.SquareRoot())
+    assert ("dominant rows" in warning_names(found)) == (rows == 1)
+    if rows == 1:
+        (message,) = [each for each in found.warnings if "a single row" in each]
+        assert "(so for 1 of 12 columns that were checked, such as 5," in message
+
+
+def test_unequal_row_norms():
+    rng = np.random.default_rng(0)
+    X, _ = drawn(300, 60)
+    X *= np.sqrt(1 / rng.chisquare(3, 300))[:, None]
+    y = 3 * X[:, 0] + 3 * X[:, 30] + 0.3 * rng.standard_normal(300)
+    found = intervals(X, y, sp.SquareRoot(), t=1, scores="node-wise lasso")
+    (message,) = [each for each in found.warnings if "row norms" in each]
+    assert message.endswith("use row_scale='norm'")
+    allowed_for = intervals(X, y, sp.SquareRoot(), t=1, scores="node-wise lasso", row_scale="norm")
+    assert "row norms" not in [each.name for each in allowed_for.diagnostics]
+
+
+def checked(**changes):
+    """Checks of estimates that are nobody's, with nothing wrong but the changes."""
+    X, y = drawn(100, 3)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=4)
+    scores = known_scores(path, np.eye(3), None, np.arange(3), None)
+    fields = {
+        "t": 3,
+        "estimate": np.ones(3),
+        "stderr": np.ones(3),
+        "second": np.zeros(3),
+        "noise": np.full(3, 0.1),
+        "total": 5.0,
+        "doubt": 0.1,
+        "relative_width": np.array([np.inf, 3, 2, 1, 1.5]),
+    }
+    found = Debiased(**fields | changes)
+    checks = check_intervals(scores, found, found.stderr, None)
+    return {each.name: each for each in checks if each.warns}
+
+
+def test_nothing_wrong():
+    assert checked() == {}
+
+
+@pytest.mark.parametrize("best", [0.49, 0.51])
+def test_an_iterate_with_wide_intervals(best):
+    found = checked(relative_width=np.array([np.inf, 3, best, 1, np.nan]))
+    assert list(found) == ["total response"] * (best < 0.5)
+    if found:
+        assert "iterate 3 is near zero" in found["total response"].message
+
+
+@pytest.mark.parametrize("doubt", [0.32, 0.35])
+def test_a_total_response_that_is_uncertain(doubt):
+    found = checked(doubt=doubt)
+    assert list(found) == ["total response"] * (doubt > 1 / 3)
+    if found:
+        assert "uncertain (relative standard error 35%)" in found["total response"].message
+
+
+def test_no_response_at_all():
+    widths = np.array([np.inf, 0.0, 0.0, 1.0, 0.0])
+    found = checked(relative_width=widths, total=0.0, doubt=np.inf, stderr=np.full(3, np.inf))
+    assert list(found) == ["total response"]
+    assert "near zero" in found["total response"].message
+
+
+@pytest.mark.parametrize("noise", [0.24, 0.26])
+def test_monte_carlo_error(noise):
+    found = checked(noise=np.array([noise, noise, 100]), stderr=np.array([1, 1, np.inf]))
+    assert list(found) == ["Monte Carlo error"] * (noise > 0.25)
+    if found:
+        assert "is 26% of the standard errors" in found["Monte Carlo error"].message
+
+
+def test_late_iterates_of_small_data_are_uncertain():
+    """Where the theory ends: T fixed, n large."""
+    X, y = drawn(60, 40)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.05), n_iter=400)
+    found = sp.coefficient_intervals(path, 400, covariance=sp.simulate.toeplitz(40, 0.3), rng=0)
+    assert "total response" in warning_names(found)
+
+
+@pytest.mark.parametrize("count", [10, 64, 65, 200])
+def test_groups_contribute_sums_of_their_rows(count):
+    X, y = drawn(200, 4)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=4)
+    scores = known_scores(path, np.eye(4), None, np.arange(4), None)
+    groups = np.random.default_rng(0).permutation(np.arange(200) % count)
+    nothing = np.zeros(4)
+    found = Debiased(3, nothing, nothing, np.full(4, 0.3), nothing, -5.0, 0.1, np.ones(5))
+    products = X * path.duals[3][:, None]
+    products = products - products.mean(axis=0)
+    squares = sum(products[groups == g].sum(axis=0) ** 2 for g in range(count))
+    expected = np.sqrt(squares * count / (count - 1) / 25 + 0.09)
+    np.testing.assert_allclose(between_groups(scores, found, groups), expected)
+    none = Debiased(3, nothing, nothing, nothing, nothing, 0.0, 0.1, np.ones(5))
+    assert np.all(np.isinf(between_groups(scores, none, groups)))

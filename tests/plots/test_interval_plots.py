@@ -1,0 +1,112 @@
+"""The forest plot of coefficient intervals."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+import steinpath as sp
+from steinpath._support.colours import GREY, ORANGE
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.plots import plot_intervals
+
+
+def made(estimate, stderr, names=None, level=0.9):
+    k = len(estimate)
+    return CoefficientIntervals(
+        estimate=np.asarray(estimate, float),
+        stderr=np.asarray(stderr, float),
+        t=3,
+        features=np.arange(10, 10 + k),
+        level=level,
+        probe_stderr=np.zeros(k),
+        relative_width=np.ones(5),
+        scores="residuals",
+        names=names,
+    )
+
+
+ESTIMATES, ERRORS = [0.5, -3.0, 2.0, 0.1, 9.0], [1.0, 0.5, 0.4, 0.2, np.inf]
+
+
+def bars(ax):
+    """Intervals that are drawn, from the top, by the line and the mark of each."""
+    zero, *lines = ax.get_lines()
+    assert set(zero.get_xdata()) == {0}
+    assert len(lines) % 2 == 0
+    found = []
+    for line, mark in zip(lines[::2], lines[1::2], strict=True):
+        (place,) = set(line.get_ydata())
+        assert mark.get_ydata()[0] == place
+        assert line.get_color() == mark.get_color()
+        found.append((*line.get_xdata(), mark.get_xdata()[0], line.get_color()))
+    return found
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_yticklabels()]
+
+
+def test_each_interval_is_drawn_in_its_place():
+    intervals = made(ESTIMATES, ERRORS)
+    ax = intervals.plot()
+    assert labels(ax) == ["column 12", "column 10", "column 13", "column 11"]  # by estimates
+    order = [2, 0, 3, 1]
+    found = bars(ax)
+    assert len(found) == 4  # one is not identified
+    for (low, high, middle, colour), k in zip(found, order, strict=True):
+        assert (low, high) == (intervals.lower[k], intervals.upper[k])
+        assert middle == intervals.estimate[k]
+        assert to_rgba(colour) == to_rgba(ORANGE if k in (1, 2) else GREY)
+    assert ax.get_xlabel() == "coefficient, 90% confidence interval"
+    bottom, top = ax.get_ylim()
+    assert bottom > 3 > 0 > top  # the first is on top, and all can be seen
+    text = " ".join(each.get_text() for each in ax.texts)
+    assert "4 of 5" in text
+    assert "false discovery rate 10%" in text
+
+
+def test_the_smallest_p_values_are_drawn_where_there_are_many():
+    ax = made(ESTIMATES, ERRORS).plot(most=2, fdr=0.3)
+    assert labels(ax) == ["column 12", "column 11"]
+    text = " ".join(each.get_text() for each in ax.texts)
+    assert "2 of 5" in text
+    assert "30%" in text
+
+
+def test_all_of_them_need_no_count():
+    ax = made(ESTIMATES[:4], ERRORS[:4]).plot()
+    assert " of " not in " ".join(each.get_text() for each in ax.texts).replace("rate", "")
+
+
+def test_names_are_labels_and_axes_may_be_given():
+    figure = Figure()
+    own = figure.add_subplot()
+    intervals = made(ESTIMATES, ERRORS, names=("a", "b", "c", "d", "e"))
+    assert plot_intervals(intervals, own) is own
+    assert labels(own) == ["c", "a", "d", "b"]
+
+
+def test_the_rate_decides_the_colours():
+    for fdr in (0.01, 0.7):
+        intervals = made(ESTIMATES, ERRORS)
+        coloured = sum(to_rgba(bar[3]) == to_rgba(ORANGE) for bar in bars(intervals.plot(fdr=fdr)))
+        assert coloured == intervals.significant(fdr)[:4].sum()
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5])
+def test_wrong_numbers(most):
+    with pytest.raises((TypeError, ValueError), match="most must be"):
+        made(ESTIMATES, ERRORS).plot(most=most)
+
+
+def test_nothing_to_draw():
+    with pytest.raises(ValueError, match="no coefficient is identified"):
+        made([1.0], [np.inf]).plot()
+
+
+def test_of_a_path():
+    X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=10)
+    ax = sp.coefficient_intervals(path, rng=0).plot()
+    assert len(bars(ax)) == 40
