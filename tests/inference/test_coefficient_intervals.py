@@ -749,6 +749,20 @@ def test_the_iterate_by_default_has_short_intervals_and_the_others_are_compared_
         assert other.t == t
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", COVERAGE)
+def test_relative_widths_are_those_of_the_intervals_at_other_iterates(name, how):
+    """Also for large coefficients, whose bias makes early intervals wide."""
+    loss, penalty, noise = COVERAGE[name]
+    X, y, _ = drawn(200, 40, noise=noise, size=4.0, nonzero=10)
+    path = sp.run(X, y, loss, penalty, n_iter=30)
+    found = sp.coefficient_intervals(path, rng=0, **HOW[how](40))
+    for t in (1, 3, 9, 30):
+        other = sp.coefficient_intervals(path, t, rng=0, **HOW[how](40))
+        ratio = np.sqrt(np.mean(other.stderr**2) / np.mean(found.stderr**2))
+        assert 1 / 1.2 < ratio / found.relative_width[t] < 1.2
+
+
 def test_shortest_takes_the_first_of_those_that_are_about_as_good():
     nothing = np.zeros(6)
     widths = np.array([np.inf, 3.0, 1.02, 1.0, 1.01, 2.0])

@@ -116,7 +116,9 @@ class Responses:
         for k, own in enumerate(scores):
             size = np.abs(self.totals[:, k].mean(axis=1))
             squares = products[:, k, :, 0, 0].mean(axis=1) * _share(own) ** 2
-            variance = (_mean(own.unit**2, own) * self.norms[:, k] ** 2) + squares * _bias(own, end)
+            constant = size**2 / batch.n_samples if own.self_normalised else 0.0
+            varying = np.maximum(squares - constant, 0.0)
+            variance = (_mean(own.unit**2, own) * self.norms[:, k] ** 2) + varying * _bias(own, end)
             shown = np.where(size > 0, size, 1.0)
             self.widths[: end + 1, k] = np.where(size > 0, np.sqrt(variance) / shown, np.inf)
             self.doubts[:, k] = np.where(size > 0, np.sqrt(squares) / shown, np.inf)
