@@ -32,11 +32,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from bench import PAIRS, Record, machine, seconds
-from competitors import ALGORITHM, LAM, Problem, plain
+from competitors import Problem, plain
 from scipy.stats import false_discovery_control
 from trust import in_parallel
 
 import steinpath as sp
+from steinpath.study._settings import ALGORITHM, LAM
 
 LEVEL, FDR = 0.95, 0.1
 ITERS = 300
@@ -212,6 +213,12 @@ def _means(records: list[Record]) -> Record:
     return {key: float(np.mean([each[key] for each in records])) for key in records[0]}
 
 
+def print_head(names: str) -> None:
+    """Print the head of a table."""
+    columns = names.split(", ")
+    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller data, two sets of each")
@@ -234,8 +241,7 @@ def main() -> None:
             options.json.write_text(text, encoding="utf-8")
 
     n, columns = (200, (100, 240)) if options.quick else (2000, (1000, 2400))
-    print("| pair | n | p | plain run, s | intervals, s | in plain runs | iterate |")
-    print("|---|---|---|---|---|---|---|")
+    print_head("pair, n, p, plain run (s), intervals (s), in plain runs, iterate")
     costs: list[Record] = []
     for p in columns:
         for each in cost(n, p, 3):
@@ -247,9 +253,7 @@ def main() -> None:
     keep("nodewise", nodewise(n // 2, n // 4, 3))
     print(f"\nnode-wise: {result['nodewise']}")
 
-    head = ("noise", "n", "p", "sets", "method", "seconds", "zero covered", "others covered")
-    head += ("width", "FDR", "power")
-    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    print_head("noise, n, p, sets, method, seconds, zero covered, others, width, FDR, power")
     peers: list[Record] = []
     for case in QUICK if options.quick else CASES:
         calls = [(case, seed) for seed in range(sets)]
@@ -262,13 +266,12 @@ def main() -> None:
             print(f"| {' | '.join(shown)} |", flush=True)
         keep("peers", peers)
 
-    head = ("n", "p", "lam", "sets", "ratio", "iterate", "shortest covers", "last covers")
-    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    print_head("n, p, lam, sets, ratio, iterate, shortest covers, last covers")
     widths: list[Record] = []
     for p in columns:
         for lam in (0.1, LAM, 1.5):
-            calls = [(n, p, lam, seed) for seed in range(min(sets, 10))]
-            found = in_parallel(penalty_widths, calls, options.jobs)
+            cases = [(n, p, lam, seed) for seed in range(min(sets, 10))]
+            found = in_parallel(penalty_widths, cases, options.jobs)
             record = {"n": n, "p": p, "lam": lam, "sets": len(found), **_means(found)}
             widths.append(record)
             print(f"| {' | '.join(f'{v:.3g}' for v in record.values())} |", flush=True)

@@ -773,7 +773,7 @@ def test_shortest_takes_the_first_of_those_that_are_about_as_good():
     # relative errors that happen to fall are not believed
     doubts = np.array([0, 0.0, 0.3, 0.01, 0.01, 0.01])
     assert _debias.shortest(widths, doubts) == 1
-    assert _debias.shortest(widths, np.full(6, 0.5)) == 3  # none is good: the smallest
+    assert _debias.shortest(widths, np.full(6, 0.5)) == 1  # all are in doubt: the first
     # what is not known is not taken
     assert _debias.shortest(np.array([np.inf, 2.0, 1.0, np.nan]), np.zeros(3)) == 2
 
@@ -919,7 +919,7 @@ def test_wrong_false_discovery_rates(intervals, fdr):
 def test_tables(intervals):
     columns = ["feature", "estimate", "stderr", "lower", "upper", "pvalue"]
     assert list(intervals.to_dict()) == columns
-    named = intervals.rescaled(np.ones(30), [f"x{j}" for j in range(30)])
+    named = replace(intervals, names=tuple(f"x{j}" for j in range(30)))
     for given, feature in ((intervals, list(range(30))), (named, [f"x{j}" for j in range(30)])):
         for library, module in ((None, pd), ("pandas", pd), ("polars", pl)):
             frame = given.to_frame(library)
@@ -953,9 +953,34 @@ def test_columns_that_were_scaled(intervals):
         **{name: getattr(intervals, name)[[3, 1]] for name in ("estimate", "stderr")},
         probe_stderr=intervals.probe_stderr[[3, 1]],
         features=np.array([3, 1]),
-    ).rescaled(scale, np.array([f"x{j}" for j in range(30)]))
+        names=("x3", "x1"),
+    ).rescaled(scale)
     np.testing.assert_allclose(some.estimate, intervals.estimate[[3, 1]] / scale[[3, 1]])
     assert some.names == ("x3", "x1")
+
+
+def test_names_are_in_tables_and_warnings():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 4))
+    X[:, 2] = X[:, 1]
+    path = sp.run(X, X[:, 0] + rng.standard_normal(90), sp.LAD(), sp.Lasso(0.1), n_iter=20)
+    names = ["age", "height", "size", "weight"]
+    found = sp.coefficient_intervals(path, features=[2, 0, 1], names=names, rng=0)
+    assert found.names == ("size", "age", "height")
+    assert found.to_dict()["feature"] == ["size", "age", "height"]
+    assert any("(columns 'size', 'height')" in message for message in found.warnings)
+    plain = sp.coefficient_intervals(path, features=[2, 0, 1], rng=0)
+    assert any("(columns 2, 1)" in message for message in plain.warnings)
+    for wrong in (names[:3], "abcd"):
+        with pytest.raises(ValueError, match="names must be those of the 4 columns"):
+            sp.coefficient_intervals(path, names=wrong, rng=0)
+
+
+def test_where_all_total_responses_are_in_doubt_the_least_doubtful_iterate_is_taken():
+    widths = np.array([np.inf, 5.0, 4.0, 0.1])
+    assert _debias.shortest(widths, np.array([0.0, 0.5, 0.4, 0.9])) == 1
+    assert _debias.shortest(widths, np.array([0.0, np.inf, np.inf, np.inf])) == 1
+    assert _debias.shortest(widths, np.array([0.0, 0.01, 0.02, 0.9])) == 2
 
 
 def test_repr(intervals):

@@ -152,9 +152,15 @@ def fit_intervals(fit: Fit, seed: int) -> FitIntervals:
     wanted = _most_likely(path, fit.effects[kept])
     names = [all_names[j] for j in kept]
     effects = coefficient_intervals(
-        path, features=wanted, level=LEVEL, rng=seed, row_scale="norm", groups=data.groups
-    ).rescaled(np.ones(len(names)), names)
-    found, p = effects.rescaled(scale, names), len(names)
+        path,
+        features=wanted,
+        level=LEVEL,
+        rng=seed,
+        row_scale="norm",
+        groups=data.groups,
+        names=names,
+    )
+    found, p = effects.rescaled(scale), len(names)
     columns = (found.estimate, found.stderr, found.lower, found.upper, found.pvalue)
     rows = zip(
         (names[j] for j in wanted),

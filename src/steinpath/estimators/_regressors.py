@@ -142,10 +142,11 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
             row_scale="norm" if isinstance(self.row_scale, str) else self.row_scale,
             groups=run.groups,
+            names=names,
         )
         for message in found.warnings:
             warn(message)
-        return found.rescaled(run.scale, names)
+        return found.rescaled(run.scale)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.

@@ -153,15 +153,13 @@ class CoefficientIntervals:
         found[order[: passed[-1] + 1 if len(passed) else 0]] = True
         return found
 
-    def rescaled(self, scale: np.ndarray, names: Any = None) -> CoefficientIntervals:
+    def rescaled(self, scale: np.ndarray) -> CoefficientIntervals:
         """Return the intervals for columns as they were before each was divided by its scale.
 
         Parameters
         ----------
         scale : ndarray of shape (p,)
             What all columns of X were divided by.
-        names : sequence of str of length p, optional
-            Their names.
         """
         own = scale[self.features]
         return replace(
@@ -169,7 +167,6 @@ class CoefficientIntervals:
             estimate=self.estimate / own,
             stderr=self.stderr / own,
             probe_stderr=self.probe_stderr / own,
-            names=None if names is None else tuple(str(names[j]) for j in self.features),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,17 +191,23 @@ class CoefficientIntervals:
         """
         if library is not None:
             check_choice("library", library, ("pandas", "polars"))
-        if library != "polars":
-            try:
+        try:
+            if library != "polars":
                 import pandas
 
                 return pandas.DataFrame(self.to_dict())
-            except ImportError:
-                if library:
-                    raise
-        import polars
+        except ImportError:
+            pass
+        try:
+            if library != "pandas":
+                import polars
 
-        return polars.DataFrame(self.to_dict())
+                return polars.DataFrame(self.to_dict())
+        except ImportError:
+            pass
+        raise ImportError(
+            f"to_frame needs {library or 'pandas or polars'}; install it, or use to_dict()"
+        )
 
     def plot(
         self,
@@ -251,6 +254,7 @@ class IntervalOptions(NamedTuple):
     row_scale: Any = None
     groups: Any = None
     scores: str = "auto"
+    names: Any = None
 
 
 def coefficient_intervals(
@@ -265,6 +269,7 @@ def coefficient_intervals(
     row_scale: Any = None,
     groups: Any = None,
     scores: str = "auto",
+    names: Any = None,
 ) -> CoefficientIntervals:
     r"""Confidence intervals for the coefficients of the linear model, from any iterate of a path.
 
@@ -302,6 +307,8 @@ def coefficient_intervals(
         :math:`\sqrt{n / (n - p)}`, or by the lasso with penalty :math:`\sqrt{\log p / n} / 2` on
         standardised columns. "auto" takes least squares if there are three times as many rows as
         columns.
+    names : sequence of str of length p, optional
+        Names of the columns, for tables, plots and warnings.
 
     Returns
     -------
@@ -335,7 +342,7 @@ def coefficient_intervals(
     >>> bool(np.all((ci.lower < 1) & (1 < ci.upper)))
     True
     """
-    options = IntervalOptions(covariance, precision, row_scale, groups, scores)
+    options = IntervalOptions(covariance, precision, row_scale, groups, scores, names)
     (found,) = intervals_along(path, [t], features, level, rng, options)
     return found
 
@@ -434,18 +441,16 @@ def _intervals(
     groups = None if options.groups is None else check_groups(options.groups)
     if groups is not None and len(groups) != path.n_samples:
         raise ValueError(f"groups has {len(groups)} labels, but X has {path.n_samples} rows")
-    scores = [_scores(each, wanted, options) for each in paths]
+    names = _names_of(wanted, options.names, path.n_features)
+    scores = [replace(_scores(each, wanted, options), names=names) for each in paths]
     return [
-        [
-            _of(own, each, wanted, level, groups)
-            for own, each in zip(scores, at_one_time, strict=True)
-        ]
+        [_of(own, each, level, groups) for own, each in zip(scores, at_one_time, strict=True)]
         for at_one_time in debias(batch, scores, times, rngs)
     ]
 
 
 def _of(
-    scores: Scores, found: Debiased, features: np.ndarray, level: float, groups: np.ndarray | None
+    scores: Scores, found: Debiased, level: float, groups: np.ndarray | None
 ) -> CoefficientIntervals:
     """Return the intervals of debiased coefficients."""
     stderr = found.stderr if groups is None else between_groups(scores, found, groups)
@@ -454,12 +459,13 @@ def _of(
         found.estimate,
         stderr,
         found.t,
-        features,
+        scores.features,
         level,
         found.noise,
         found.relative_width,
         scores.kind,
         check_intervals(scores, found, stderr, groups),
+        scores.names,
     )
 
 
@@ -481,6 +487,15 @@ def check_features(features: Any, p: int) -> np.ndarray:
     if outside.size:
         raise ValueError(f"features must be from 0 to {p - 1}; got {outside[0]}")
     return np.where(given < 0, given + p, given).astype(np.intp)
+
+
+def _names_of(features: np.ndarray, names: Any, p: int) -> tuple[str, ...] | None:
+    """Return the names of some columns, if those of all are given."""
+    if names is None:
+        return None
+    if isinstance(names, str) or len(names) != p:
+        raise ValueError(f"names must be those of the {p} columns of X; got {names!r:.60}")
+    return tuple(str(names[j]) for j in features)
 
 
 def _scores(path: Path, features: np.ndarray, options: IntervalOptions) -> Scores:

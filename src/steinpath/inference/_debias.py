@@ -301,6 +301,6 @@ def shortest(widths: np.ndarray, doubts: np.ndarray) -> int:
     # where a total response happens to be too large, its relative error is too small
     doubt[1 : len(doubts)] = np.maximum.accumulate(doubts[1:])
     likely = np.where(_DOUBT * doubt < 1, widths / np.maximum(1 - _DOUBT * doubt, 1e-9), np.inf)
-    if not np.isfinite(likely).any():
-        return int(np.argmin(widths))
+    if not np.isfinite(likely).any():  # all are in doubt: the one that is least so
+        return 1 + int(np.argmin(doubt[1:]))
     return int(np.argmax(likely <= _AS_SHORT * np.min(likely)))

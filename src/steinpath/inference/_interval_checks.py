@@ -101,13 +101,13 @@ def _few_rows(scores: Scores, groups: np.ndarray | None) -> Diagnostic:
 
 def _not_identified(scores: Scores) -> Diagnostic:
     count = int(np.sum(~scores.identified))
-    first = scores.features[~scores.identified][:5]
+    first = np.flatnonzero(~scores.identified)[:5].tolist()
     return Diagnostic(
         "not identified",
         float(count),
         0.0,
         f"{count} coefficient{'s are' if count != 1 else ' is'} not identified (columns "
-        f"{', '.join(map(str, first))}{', …' * (count > 5)}): the column is constant, or a linear "
+        f"{scores.listed(first)}{', …' * (count > 5)}): the column is constant, or a linear "
         "combination of others; drop columns, such as one category of each one-hot encoding",
         "Can each coefficient be told from the others?",
     )
@@ -157,7 +157,7 @@ def _correlated_scores(scores: Scores) -> Diagnostic | None:
         float(scores.correlation[worst[0]]),
         allowed,
         f"{many} of {len(worst)} columns are still correlated with others after the node-wise "
-        f"lasso (columns {', '.join(map(str, scores.features[worst[:5]]))}, up to "
+        f"lasso (columns {scores.listed(worst[:5].tolist())}, up to "
         f"{scores.correlation[worst[0]]:.2f}): their intervals may be off centre; pass the "
         "covariance if it is known, or scores='residuals' if there are more rows than columns",
         "Are the scores uncorrelated with the other columns?",
@@ -183,7 +183,7 @@ def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
         allowed,
         f"a single row has {shares[worst[0]]:.0%} of the variance of a coefficient (so for {many} "
         f"of {len(which)} columns that were checked, such as "
-        f"{', '.join(map(str, scores.features[which[worst[:3]]]))}): the normal approximation is "
+        f"{scores.listed(which[worst[:3]].tolist())}): the normal approximation is "
         "rough for rare categories and heavy-tailed columns; transform or merge these",
         "Does a single row decide an interval?",
     )

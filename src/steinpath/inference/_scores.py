@@ -13,6 +13,7 @@ The score of coefficient j is :math:`z_j = X \Omega e_j / \Omega_{jj}` with the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,11 +71,18 @@ class Scores:
     dimension: float | None = None
     #: Inverse of the Gram matrix, where scores vary in the complement of the columns alone.
     inverse: Array | None = field(default=None, repr=False)
+    #: Names of the features, if they are known.
+    names: tuple[str, ...] | None = None
 
     @property
     def identified(self) -> np.ndarray:
         """Whether there is anything to learn about each coefficient."""
         return np.asarray(self.factor > 0)
+
+    def listed(self, which: Sequence[int]) -> str:
+        """Return some of its columns for a message: their names, or else their numbers."""
+        named = [repr(self.names[k]) if self.names else str(self.features[k]) for k in which]
+        return ", ".join(named)
 
     @property
     def self_normalised(self) -> bool:
