@@ -11,7 +11,7 @@ from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, 
 from steinpath.engine import _dual_traces, _tangents
 from steinpath.engine._batch import Batch
 
-dual_traces, recent_curves = map(on_backend, (_dual_traces.dual_traces, _dual_traces.recent_curves))
+steps_of, recent_curves = map(on_backend, (_dual_traces.dual_traces, _dual_traces.recent_curves))
 Linearization, Feed = map(on_backend, (_tangents.Linearization, _tangents.Feed))
 responses, batch_of = map(on_backend, (_tangents.responses, Batch.of))
 
@@ -26,6 +26,12 @@ CASES = [
     for c in ALGORITHMS
     if handles(ALGORITHM_EXAMPLES[c], LOSS_EXAMPLES[a])
 ]
+
+
+def dual_traces(*args):
+    """Stack what is read at all iterations, after nothing at iteration 0."""
+    parts = zip(*steps_of(*args), strict=True)
+    return _dual_traces.DualTraces(*(np.stack([0 * each[0], *each]) for each in parts))
 
 
 def followed(jacobians, curves):

@@ -21,7 +21,7 @@ from steinpath._support.validation import check_rng, spawned
 from steinpath.cluster import DistributedPath
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, BlockSizes
-from steinpath.inference import _debias
+from steinpath.inference import _coefficient_intervals, _debias
 from steinpath.inference._scores import nodewise_scores, residual_scores
 
 FIELDS = ("estimate", "stderr", "lower", "upper", "pvalue", "probe_stderr")
@@ -738,13 +738,16 @@ def test_the_iterate_by_default_has_short_intervals_and_the_others_are_compared_
     assert widths.shape == (81,)
     assert widths[0] == np.inf
     assert widths[found.t] == 1
-    assert np.all(np.isfinite(widths[1:]))
-    assert widths[1:].min() > 0.5
+    end = np.flatnonzero(~np.isnan(widths))[-1]
+    assert max(32, 4 * found.t) <= end <= max(32, 4 * found.t + 16)
+    assert np.all(np.isfinite(widths[1 : end + 1]))
+    assert np.all(np.isnan(widths[end + 1 :]))
+    assert widths[1 : end + 1].min() > 0.5
     # roughly: of a given iterate, intervals are as much wider as was said
     for t in (2, 20, 80):
         other = sp.coefficient_intervals(path, t, rng=0)
         ratio = np.sqrt(np.mean(other.stderr**2) / np.mean(found.stderr**2))
-        assert 0.7 < ratio / widths[t] < 1.4
+        assert t > end or 0.7 < ratio / widths[t] < 1.4
         assert np.all(np.isnan(other.relative_width[t + 1 :]))
         assert other.t == t
 
@@ -764,18 +767,45 @@ def test_relative_widths_are_those_of_the_intervals_at_other_iterates(name, how)
 
 
 def test_shortest_takes_the_first_of_those_that_are_about_as_good():
+    def shortest(widths, doubts):
+        return _debias.shortest(np.asarray(widths), np.asarray(doubts)).iterate
+
     nothing = np.zeros(6)
     widths = np.array([np.inf, 3.0, 1.02, 1.0, 1.01, 2.0])
-    assert _debias.shortest(widths, nothing) == 2
-    assert _debias.shortest(widths + 0.02 * (np.arange(6) == 2), nothing) == 3
+    assert shortest(widths, nothing) == 2
+    assert shortest(widths + 0.02 * (np.arange(6) == 2), nothing) == 3
     # a width whose total response may be zero is none
-    assert _debias.shortest(widths, np.array([0, 0.1, 0.4, 0.4, 0.4, 0.4])) == 1
+    assert shortest(widths, [0, 0.1, 0.4, 0.4, 0.4, 0.4]) == 1
     # relative errors that happen to fall are not believed
-    doubts = np.array([0, 0.0, 0.3, 0.01, 0.01, 0.01])
-    assert _debias.shortest(widths, doubts) == 1
-    assert _debias.shortest(widths, np.full(6, 0.5)) == 1  # all are in doubt: the first
-    # what is not known is not taken
-    assert _debias.shortest(np.array([np.inf, 2.0, 1.0, np.nan]), np.zeros(3)) == 2
+    assert shortest(widths, [0, 0.0, 0.3, 0.01, 0.01, 0.01]) == 1
+    # where all total responses are in doubt, the least doubtful iterate is taken
+    assert shortest(widths, np.full(6, 0.5)) == 1
+    assert shortest(widths, [0, 0.6, 0.5, 0.9, 0.9, 0.9]) == 1
+    assert shortest(widths, [0, *[np.inf] * 5]) == 1
+
+
+def test_the_search_ends_at_four_times_the_best_so_far():
+    widths = np.concatenate([[np.inf], np.linspace(2, 1, 10), np.linspace(1, 3, 100)])
+    nothing = np.zeros(111)
+    assert _debias.shortest(widths, nothing) == (10, True)
+    for end, final in ((32, False), (47, False), (48, True)):  # the first look after 4 · 10
+        assert _debias.shortest(widths[: end + 1], nothing[: end + 1]) == (10, final)
+    widths[60] = 0.5  # beyond the end of the search
+    assert _debias.shortest(widths, nothing) == (10, True)
+    widths[40] = 0.5
+    assert _debias.shortest(widths, nothing) == (40, False)
+
+
+def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
+    X, y, _ = drawn(120, 40)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=150)
+    alone = sp.coefficient_intervals(path, rng=0)
+    options = _coefficient_intervals.IntervalOptions()
+    both = _coefficient_intervals.intervals_along(path, [None, 150], None, 0.95, 0, options)
+    assert [each.t for each in both] == [alone.t, 150]
+    np.testing.assert_allclose(both[0].stderr, alone.stderr, rtol=0.2)
+    ends = [np.flatnonzero(~np.isnan(each.relative_width))[-1] for each in (alone, both[0])]
+    assert max(32, 4 * alone.t) <= ends[0] < ends[1] == 150
 
 
 # ------------------------------------------------------------------------------------------------
@@ -974,13 +1004,6 @@ def test_names_are_in_tables_and_warnings():
     for wrong in (names[:3], "abcd"):
         with pytest.raises(ValueError, match="names must be those of the 4 columns"):
             sp.coefficient_intervals(path, names=wrong, rng=0)
-
-
-def test_where_all_total_responses_are_in_doubt_the_least_doubtful_iterate_is_taken():
-    widths = np.array([np.inf, 5.0, 4.0, 0.1])
-    assert _debias.shortest(widths, np.array([0.0, 0.5, 0.4, 0.9])) == 1
-    assert _debias.shortest(widths, np.array([0.0, np.inf, np.inf, np.inf])) == 1
-    assert _debias.shortest(widths, np.array([0.0, 0.01, 0.02, 0.9])) == 2
 
 
 def test_repr(intervals):

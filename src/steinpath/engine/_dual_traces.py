@@ -13,6 +13,7 @@ read without noise, because the squares of signs are 1.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,18 +23,18 @@ from steinpath.engine._tangents import Feed, Linearization, responses
 
 
 class DualTraces(NamedTuple):
-    """What each probe read; the traces are the means over the probes."""
+    """What each probe read at an iteration; the traces are the means over the probes."""
 
-    #: Of shape (n_iter + 1, members, m, r).
+    #: Of shape (members, m, r).
     traces: np.ndarray
-    #: Products of the responses to the curves with each other, of shape
-    #: (n_iter + 1, members, m, r, r): their means are those of the Jacobians' entries.
+    #: Products of the responses to the curves with each other, of shape (members, m, r, r): their
+    #: means are those of the Jacobians' entries.
     products: np.ndarray
 
 
 def dual_traces(
     linearization: Linearization, probes: Array, readers: Array, curves: Array
-) -> DualTraces:
+) -> Iterator[DualTraces]:
     """Follow some curves with some probes.
 
     Parameters
@@ -44,10 +45,16 @@ def dual_traces(
         The signs ``ξ``, and ``Rᵀ ξ``.
     curves : Array of shape (n_iter, members, r)
         The curves: ``curves[s]`` is the weight of an injection into ``dv^s``.
+
+    Yields
+    ------
+    DualTraces
+        Of each iteration, from 1 on.
     """
     xp, dtype = namespace(probes), linearization.design.example.dtype
     n_iter, members, r = curves.shape
     m = probes.shape[2]
+    products: list[np.ndarray] = []
 
     def columns(block: Array) -> Array:
         """Repeat each probe for all curves."""
@@ -56,7 +63,7 @@ def dual_traces(
 
     def multiply(t: int, du: Array) -> None:
         block = xp.permute_dims(xp.reshape(du, (du.shape[0], members, m, r)), (1, 2, 0, 3))
-        products[t] = to_numpy(xp.matrix_transpose(block) @ block)
+        products[:] = [to_numpy(xp.matrix_transpose(block) @ block)]
 
     # units may be anything, and are those of the result alone
     units = xp.max(xp.abs(curves), axis=0, keepdims=True)
@@ -72,12 +79,10 @@ def dual_traces(
         dual_readers=(columns(readers),),
         watch=multiply,
     )
-    traces = np.zeros((n_iter + 1, members, m, r))
-    products = np.zeros((n_iter + 1, members, m, r, r))
-    for t, (reading,) in responses(linearization, feed):
-        traces[t] = to_numpy(reading).reshape(members, m, r)
-    back = to_numpy(units).astype(float)[:, :, None, :]
-    return DualTraces(traces * back, products * back[..., None] * back[..., None, :])
+    back = to_numpy(units).astype(float)[0, :, None, :]
+    for _, (reading,) in responses(linearization, feed):
+        traces = to_numpy(reading).astype(float).reshape(members, m, r)
+        yield DualTraces(traces * back, products[0] * back[..., None] * back[..., None, :])
 
 
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:

@@ -77,7 +77,7 @@ class CoefficientIntervals:
         Monte Carlo error alone, from the random probes.
     relative_width : ndarray of shape (n_iter + 1,)
         Average width of the intervals at each iterate relative to that at ``t``, roughly: infinite
-        at 0, not computed (NaN) after ``t`` if that was given.
+        at 0, not computed (NaN) after ``t`` if that was given, and else after about ``4 * t``.
     scores : str
         "covariance", "residuals" or "node-wise lasso": how the part of each column was found that
         the others do not explain.
@@ -285,7 +285,8 @@ def coefficient_intervals(
     t : int, optional
         The iterate, from 1 on. By default an early one with short intervals: the first whose
         average width is within 3% of the smallest, each width being that of a total response
-        :math:`C_t` smaller by three standard errors, so that chance hardly enters the choice.
+        :math:`C_t` smaller by three standard errors, so that chance hardly enters the choice. The
+        search ends at four times the best iterate so far.
     features : array-like of int, optional
         Columns of X; all by default.
     covariance : array-like of shape (p, p), optional

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from steinpath.inference._scores import Scores
 
 #: Probes of the total response at every iterate.
 PROBES = 16
+# Iterations between looks whether the search for short intervals is over, how many there are at
+# least, and how many times as many as the best iterate so far.
+_LOOK, _LEAST, _BEYOND = 16, 32, 4
 # Tangent columns that follow the iterates, as many iterations as the path has; probes are at least
 # so many.
 _COLUMNS, _FEWEST = 32, 4
@@ -81,14 +84,14 @@ class Responses:
         Of the coefficients of each.
     rngs : sequence of numpy.random.Generator
         Randomness of the probes of each.
-    end : int
-        The last iterate that may be asked for.
+    times : sequence of int or None
+        The iterates that will be asked for; None is one with short intervals, which is looked for.
 
     Attributes
     ----------
     totals : ndarray of shape (end + 1, members, probes)
-        What each probe found of the total responses ``C_t``.
-    norms : ndarray of shape (end + 1, members)
+        What each probe found of the total responses ``C_t``, as far as these are known.
+    norms : ndarray of shape (n_iter + 1, members)
         Norms of the duals, as the scores see them.
     widths : ndarray of shape (n_iter + 1, members)
         Root mean squares of the standard errors at each iterate, roughly; infinite at 0, and not
@@ -103,28 +106,49 @@ class Responses:
         batch: Batch,
         scores: Sequence[Scores],
         rngs: Sequence[np.random.Generator],
-        end: int,
+        times: Sequence[int | None],
     ):
         self._batch, self._scores, self._rngs = batch, scores, rngs
         self._design = design_in(batch, namespace(batch.data.y).float32, rngs)
-        ones = batch.data.design.zeros(end, len(batch), 1) + 1.0
-        traces, products = self.along(ones, PROBES)
-        self.totals = traces[..., 0]
-        self.norms = np.stack([own.norms()[: end + 1] for own in scores], axis=1)
-        self.widths = np.full((batch.n_iter + 1, len(batch)), np.nan)
-        self.doubts = np.zeros((end + 1, len(batch)))
-        for k, own in enumerate(scores):
+        self.norms = np.stack([own.norms() for own in scores], axis=1)
+        self._biases = np.stack([_bias(own) for own in scores], axis=1)
+        searches, least = None in times, max((t for t in times if t is not None), default=1)
+        ones = batch.data.design.zeros(batch.n_iter if searches else least, len(batch), 1) + 1.0
+        nothing = DualTraces(
+            np.zeros((len(batch), PROBES, 1)), np.zeros((len(batch), PROBES, 1, 1))
+        )
+        found = [nothing]  # at iterate 0
+        for t, each in enumerate(self.along(ones, PROBES), 1):
+            found.append(each)
+            if searches and t >= least and t % _LOOK == 0:
+                self._measure(found)
+                if all(shortest(*self.known(k)).is_final for k in range(len(batch))):
+                    return
+        self._measure(found)
+
+    def _measure(self, found: Sequence[DualTraces]) -> None:
+        """Find total responses and widths from what the probes read at the first iterates."""
+        self.totals = np.stack([each.traces[..., 0] for each in found])
+        products = np.stack([each.products[..., 0, 0].mean(axis=1) for each in found])
+        end = len(found)
+        self.widths = np.full(self.norms.shape, np.nan)
+        self.doubts = np.zeros((end, len(self._scores)))
+        for k, own in enumerate(self._scores):
             size = np.abs(self.totals[:, k].mean(axis=1))
-            squares = products[:, k, :, 0, 0].mean(axis=1) * _share(own) ** 2
-            constant = size**2 / batch.n_samples if own.self_normalised else 0.0
-            varying = np.maximum(squares - constant, 0.0)
-            variance = (_mean(own.unit**2, own) * self.norms[:, k] ** 2) + varying * _bias(own, end)
+            squares = products[:, k] * _share(own) ** 2
+            constant = size**2 / self._batch.n_samples if own.self_normalised else 0.0
+            varying = np.maximum(squares - constant, 0.0) * self._biases[:end, k]
+            variance = _mean(own.unit**2, own) * self.norms[:end, k] ** 2 + varying
             shown = np.where(size > 0, size, 1.0)
-            self.widths[: end + 1, k] = np.where(size > 0, np.sqrt(variance) / shown, np.inf)
+            self.widths[:end, k] = np.where(size > 0, np.sqrt(variance) / shown, np.inf)
             self.doubts[:, k] = np.where(size > 0, np.sqrt(squares) / shown, np.inf)
         self.widths[0] = np.inf
 
-    def along(self, curves: Array, count: int) -> DualTraces:
+    def known(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return widths and doubts of a path, as far as they are known."""
+        return self.widths[: len(self.doubts), k], self.doubts[:, k]
+
+    def along(self, curves: Array, count: int) -> Iterator[DualTraces]:
         """Follow curves of shape (T, members, r) with so many new probes of each member."""
         signs = [
             own.path.design.signs(rng, own.path.y.shape[0], count)
@@ -137,13 +161,13 @@ class Responses:
 
     def debias(self, times: Sequence[int]) -> list[Debiased]:
         """Remove the bias of the coefficients of each path at an iterate of its own."""
-        batch, members = self._batch, np.arange(len(self._batch))
+        batch = self._batch
         directions, curves = self._directions(times)
         last, _, rank = curves.shape
         count = int(np.clip(_COLUMNS * batch.n_iter / (rank * last), _FEWEST, PROBES))
         known = DualTraces(*(np.zeros((len(batch), 0, *[rank] * k)) for k in (1, 2)))
         for _ in range(_DOUBLINGS + 1):
-            new = (each[np.asarray(times), members] for each in self.along(curves, count))
+            new = self._at(times, self.along(curves, count))
             pairs = zip(known, new, strict=True)
             known = DualTraces(*(np.concatenate(pair, axis=1) for pair in pairs))
             found = [
@@ -154,6 +178,17 @@ class Responses:
                 break
             count = known.traces.shape[1]
         return found
+
+    def _at(self, times: Sequence[int], along: Iterator[DualTraces]) -> DualTraces:
+        """Return what was read of each path at its own iterate."""
+        found = {}
+        for t, each in enumerate(along, 1):
+            for k, own in enumerate(times):
+                if own == t:
+                    found[k] = each.traces[k], each.products[k]
+        return DualTraces(
+            *(np.stack(parts) for parts in zip(*(found[k] for k in range(len(times))), strict=True))
+        )
 
     def _directions(self, times: Sequence[int]) -> tuple[list[np.ndarray], Array]:
         """Return directions of the iterates before these, of the features, and their curves.
@@ -245,11 +280,12 @@ def _mean(values: np.ndarray, scores: Scores) -> Any:
     return values[..., scores.identified].mean(axis=-1) if scores.identified.any() else 1.0
 
 
-def _bias(scores: Scores, end: int) -> Any:
+def _bias(scores: Scores) -> np.ndarray:
     """Mean squared distance of the coefficients of ``b^{t-1}`` from those of the last iterate."""
     iterates = to_numpy(scores.path.coef).astype(float)[:, scores.features]
-    before = np.maximum(np.arange(end + 1) - 1, 0)
-    return _mean((iterates[before] - iterates[-1]) ** 2, scores)
+    before = np.maximum(np.arange(len(iterates)) - 1, 0)
+    squares = (iterates[before] - iterates[-1]) ** 2
+    return np.full(len(iterates), _mean(squares, scores), dtype=float)
 
 
 def debias(
@@ -276,19 +312,26 @@ def debias(
     list of list of Debiased
         For each of ``times``, one for each path.
     """
-    known = [t for t in times if t is not None]
-    found = Responses(batch, scores, rngs, max(known) if len(known) == len(times) else batch.n_iter)
-    best = [shortest(found.widths[:, k], found.doubts[:, k]) for k in range(len(batch))]
+    found = Responses(batch, scores, rngs, times)
+    best = [shortest(*found.known(k)).iterate for k in range(len(batch))]
     return [found.debias(best if t is None else [t] * len(batch)) for t in times]
 
 
-def shortest(widths: np.ndarray, doubts: np.ndarray) -> int:
+class Shortest(NamedTuple):
+    """An iterate with short intervals, and whether later ones would not change that."""
+
+    iterate: int
+    is_final: bool
+
+
+def shortest(widths: np.ndarray, doubts: np.ndarray) -> Shortest:
     """Return an early iterate with short intervals.
 
     Total responses differ from one data set to the next, for losses with kinks the more the later
     the iterate, and the smallest of many widths is one that happens to be too small. So each
     width is taken at a total response that is smaller by three of its standard errors, and of
-    iterates that are about as good the first is returned.
+    iterates that are about as good the first is returned. The search ends at four times the best
+    iterate so far.
 
     Parameters
     ----------
@@ -297,10 +340,19 @@ def shortest(widths: np.ndarray, doubts: np.ndarray) -> int:
     doubts : ndarray of shape (T,)
         Relative standard errors of the total responses.
     """
-    doubt = np.full(len(widths), np.inf)
     # where a total response happens to be too large, its relative error is too small
-    doubt[1 : len(doubts)] = np.maximum.accumulate(doubts[1:])
+    doubt = np.concatenate([[np.inf], np.maximum.accumulate(doubts[1:])])
     likely = np.where(_DOUBT * doubt < 1, widths / np.maximum(1 - _DOUBT * doubt, 1e-9), np.inf)
-    if not np.isfinite(likely).any():  # all are in doubt: the one that is least so
-        return 1 + int(np.argmin(doubt[1:]))
+    last = len(widths) - 1
+    for end in range(_LEAST, last + 1, _LOOK):
+        best = _first_good(likely[: end + 1], doubt)
+        if end >= _BEYOND * best:
+            return Shortest(best, True)
+    return Shortest(_first_good(likely, doubt), False)
+
+
+def _first_good(likely: np.ndarray, doubt: np.ndarray) -> int:
+    """Return the first of the shortest; if all are in doubt, the one that is least so."""
+    if not np.isfinite(likely).any():
+        return 1 + int(np.argmin(doubt[1 : len(likely)]))
     return int(np.argmax(likely <= _AS_SHORT * np.min(likely)))
