@@ -619,6 +619,7 @@ MODELS = {
     "single precision": (sp.LADLasso(**FIXED), "float32", "C"),
     "integers": (sp.LADLasso(**FIXED), "int64", "C"),
 }
+SLOW = ("not standardised", "single precision", "integers")
 
 
 def large_problem(dtype="float64"):
@@ -632,7 +633,13 @@ def large_problem(dtype="float64"):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("model", "dtype", "order"), MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize(
+    ("model", "dtype", "order"),
+    [
+        pytest.param(*values, id=name, marks=pytest.mark.slow if name in SLOW else ())
+        for name, values in MODELS.items()
+    ],
+)
 def test_estimators(mapped, model, dtype, order):
     X, y = large_problem(dtype)
     data = mapped(np.asarray(X, order=order))

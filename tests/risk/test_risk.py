@@ -114,6 +114,7 @@ def test_without_the_covariance_the_estimate_comes_to_the_same(loss, penalty):
     assert gaps[-1] < 0.05 * np.mean(tilde[1:] - sp.estimate_risk(path, method="exact").train[1:])
 
 
+@pytest.mark.slow
 def test_small_intercept_model_is_unbiased():
     """With n = 30 and p = 2 the intercept's own optimism would show."""
     covariance = sp.simulate.toeplitz(2)

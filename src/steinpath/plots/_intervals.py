@@ -69,6 +69,6 @@ def plot_intervals(
         some = f"{len(chosen)} of {len(intervals.features)}, " * (
             len(chosen) < len(intervals.features)
         )
-        note(axes, f"{some}in colour: false discovery rate {fdr:.0%}", outside=True)
+        note(axes, f"{some}in colour: false discovery rate {fdr:.0%}")
         open_frame(axes)
     return axes
