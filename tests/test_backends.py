@@ -160,7 +160,7 @@ def test_designs_of_the_users_own(backend):
 
 @EVERY_BACKEND
 def test_norms(backend):
-    """By one decomposition if X is narrow, else by ARPACK on the host."""
+    """By one decomposition if X is narrow, else by the Lanczos method on the host."""
     for shape in ((40, 9), (9, 40), (60, 50)):
         norms = both(backend, lambda X, y, _: as_design(X).norm(), *shape)
         assert norms[0] == pytest.approx(norms[1], rel=1e-6)

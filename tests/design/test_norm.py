@@ -1,8 +1,7 @@
-"""The norm of matrices that are dear to go through."""
+"""The norm of matrices, in few passes over them."""
 
 import numpy as np
 import pytest
-from scipy.sparse.linalg import ArpackError
 
 from steinpath.design._dense import DenseDesign
 from steinpath.design._norm import norm_in_few_passes
@@ -56,11 +55,20 @@ def test_where_it_does_not_converge_it_is_not_too_low():
     assert 1 <= found / np.linalg.norm(X, 2) < 1.5
 
 
-def test_matrices_that_arpack_gives_up_on(monkeypatch):
-    def give_up(*_, **__):
-        raise ArpackError(-9)
+@pytest.mark.parametrize("X", MATRICES.values(), ids=MATRICES)
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_norms_of_matrices_in_memory(X, tol):
+    for matrix in (X, X.T):
+        found = DenseDesign(matrix)._largest_singular_value(tol)
+        assert found == pytest.approx(np.linalg.norm(X.astype(float), 2), rel=tol, abs=0)
 
-    monkeypatch.setattr("steinpath.design._base.svds", give_up)
-    for X in (normal(60, 40), normal(40, 60)):
-        found = DenseDesign(X)._largest_singular_value(1e-6)
-        assert found == pytest.approx(np.linalg.norm(X, 2), rel=1e-5)
+
+def test_a_single_vector_looks_seldom(monkeypatch):
+    passes, forth, back = counted(MATRICES["tall"])
+    looks = []
+    eigh = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: looks.append(len(matrix)) or eigh(matrix))
+    found = norm_in_few_passes(forth, back, 200, 1e-6, width=1, most_steps=40, every=5)
+    assert found == pytest.approx(np.linalg.norm(MATRICES["tall"], 2), rel=1e-6)
+    assert set(passes) == {1}
+    assert looks == list(range(5, len(passes) // 2 + 1, 5))

@@ -13,15 +13,17 @@ from typing import Any
 
 import array_api_compat
 import numpy as np
-from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
 from steinpath._support.arrays import Array, copied, folded, like, namespace, to_numpy
 from steinpath._support.validation import is_own
 from steinpath.design._norm import near_the_largest, norm_in_few_passes
 from steinpath.problem._rows import Rows
 
-# Designs this narrow are decomposed whole: ARPACK needs room for its Krylov space.
+# Designs this narrow are decomposed whole: a Krylov space needs room.
 _SMALL = 32
+# Vectors of a Krylov space, unless they have more numbers than this together, and products between
+# looks at the norm.
+_LANCZOS_STEPS, _LANCZOS_NUMBERS, _LANCZOS_EVERY = 60, 2**23, 5
 
 
 class Design(ABC):
@@ -184,8 +186,7 @@ class Design(ABC):
             return to_numpy(self.adjoint(self.array((u.T / roots).T))).astype(float, copy=False)
 
         if not self.is_whole:
-            # only XᵀX shows rows that are elsewhere. ARPACK may let no other thread of its process
-            # in while it waits for a product, and here each of them may wait for all others.
+            # only XᵀX shows rows that are elsewhere
             if p <= _SMALL:
                 return math.sqrt(max(np.linalg.eigvalsh(back(forth(np.eye(p))))[-1], 0.0))
             return norm_in_few_passes(forth, back, p, tol**1.5)
@@ -195,20 +196,13 @@ class Design(ABC):
         first, second = (forth, back) if p <= n else (back, forth)
         if self.out_of_core:
             return norm_in_few_passes(first, second, min(n, p), tol)
-        operator = LinearOperator(
-            dtype=np.float64,
-            shape=self.shape,
-            matvec=lambda b: forth(b.ravel()),
-            rmatvec=lambda u: back(u.ravel()),
+        # not by ARPACK: SciPy's BLAS has threads of its own, which keep the cores busy for a while
+        # after it. A single vector stagnates before it converges, so that coarse values are low
+        steps = min(_LANCZOS_STEPS, max(20, _LANCZOS_NUMBERS // min(n, p)))
+        tol = min(tol, 1e-4)
+        return norm_in_few_passes(
+            first, second, min(n, p), tol, width=1, most_steps=steps, every=_LANCZOS_EVERY
         )
-        start = np.random.default_rng(0).standard_normal(min(n, p))
-        if not np.any(operator.matvec(start) if p <= n else operator.rmatvec(start)):
-            return 0.0  # ARPACK refuses the zero matrix
-        try:
-            values = svds(operator, k=1, tol=tol, v0=start, return_singular_vectors=False)
-        except ArpackError:  # it may give up on matrices of low rank
-            return norm_in_few_passes(first, second, min(n, p), tol)
-        return float(values[0])
 
 
 class ScalableDesign(Design):
