@@ -30,13 +30,15 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
+# At most 24 cases of each test; all of them with `make slow`.
 unit: .venv/ready
-	$(THREADS) $(BIN)/python -m pytest $(PARALLEL)
+	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --thin
 
-# Accuracy on the paper's model at its size, how far to trust it, and scikit-learn's checks of every
-# estimator at its defaults: half an hour.
+# Accuracy on the paper's model at its size, how far to trust it, scikit-learn's checks of every
+# estimator at its defaults, and all cases of all other tests: three quarters of an hour.
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
+	$(THREADS) $(BIN)/python -m pytest $(PARALLEL)
 
 # All peers in one run: small problems in two minutes, the paper's sizes in forty.
 bench: .venv/ready

@@ -44,17 +44,19 @@ LONGEST = (
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="a few cases of each test, on NumPy")
+    parser.addoption("--thin", action="store_true", help="at most 24 cases of each test")
 
 
 # Cases of a test on each of the other libraries, where the lines are the same; with --quick there
-# are none, and so many of any test.
-OTHERS, QUICK = 2, 4
+# are none, and so many of any test; with --thin, so many on each library.
+OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 24, 1
 
 
 def pytest_collection_modifyitems(config, items):
     """Put the longest first; leave out cases that `backends.everywhere` does not want."""
     items.sort(key=lambda item: item.path.stem not in LONGEST)
-    quick = config.getoption("quick")
+    quick, thin = config.getoption("quick"), config.getoption("thin")
+    others = THIN_OTHERS if thin else OTHERS
     cases = defaultdict(list)
     for item in items:
         mark = item.get_closest_marker("every")
@@ -64,9 +66,9 @@ def pytest_collection_modifyitems(config, items):
     left_out = set()
     for (name, _, library, every), found in cases.items():
         if library != NUMPY:
-            most = 0 if quick else min(OTHERS, -(-len(found) // every))
-        elif quick:
-            most = min(QUICK, len(found))
+            most = 0 if quick else min(others, -(-len(found) // every))
+        elif quick or thin:
+            most = min(QUICK if quick else THIN, len(found))
         else:
             continue
         # others on each library, but the same each time

@@ -197,11 +197,11 @@ class Design(ABC):
         if self.out_of_core:
             return norm_in_few_passes(first, second, min(n, p), tol)
         # not by ARPACK: SciPy's BLAS has threads of its own, which keep the cores busy for a while
-        # after it. A single vector stagnates before it converges, so that coarse values are low
+        # after it
         steps = min(_LANCZOS_STEPS, max(20, _LANCZOS_NUMBERS // min(n, p)))
-        tol = min(tol, 1e-4)
+        # a single vector stagnates before it converges, so that coarse values would be low
         return norm_in_few_passes(
-            first, second, min(n, p), tol, width=1, most_steps=steps, every=_LANCZOS_EVERY
+            first, second, min(n, p), tol**1.5, width=1, most_steps=steps, every=_LANCZOS_EVERY
         )
 
 
