@@ -114,6 +114,16 @@ def all_pairs(
     ]
 
 
+def columns_under(columns: Curves, name: str) -> Curves:
+    """Return the columns whose names begin with a name and an underscore, without these."""
+    start = f"{name}_"
+    return {
+        each.removeprefix(start): values
+        for each, values in columns.items()
+        if each.startswith(start)
+    }
+
+
 # ------------------------------------------------------------------------------------------------
 # Monte Carlo means
 # ------------------------------------------------------------------------------------------------

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.colours import BLACK, BLUE, GREY, ORANGE
-from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, mean_and_error
+from steinpath.study._base import (
+    Exhibit,
+    Results,
+    Sizes,
+    Study,
+    Table,
+    columns_under,
+    mean_and_error,
+)
 from steinpath.study._choice_data import LAWS, SKEWED
 from steinpath.study._choose import LEVEL
 from steinpath.study._coverage import NOMINAL
@@ -58,11 +66,7 @@ def _table(results: Results) -> Table:
     table = []
     for s, columns in results.items():
         for way in s.ways:
-            found = {
-                name.removeprefix(f"{way}_"): values[:, 0]
-                for name, values in columns.items()
-                if name.startswith(f"{way}_")
-            }
+            found = {name: each[:, 0] for name, each in columns_under(columns, way).items()}
             truth = found["truth"]
             row: dict[str, Any] = {"data": s.rows, "noise": s.noise, "loss": s.loss}
             row |= {"penalty": s.penalty, "n": s.n, "p": s.p, "reps": len(truth), "left_out": way}

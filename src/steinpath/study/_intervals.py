@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.colours import BLUE, GREY, ORANGE
-from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, all_pairs, mean_and_error
+from steinpath.study._base import (
+    Exhibit,
+    Results,
+    Sizes,
+    Study,
+    Table,
+    all_pairs,
+    columns_under,
+    mean_and_error,
+)
 from steinpath.study._figures import (
     column,
     distinct,
@@ -41,20 +50,12 @@ def _plan(sizes: Sizes) -> list[Setting]:
     return known + [s for shape in shapes for s in all_pairs(shape, ("nodewise",))]
 
 
-def _of(columns: dict[str, np.ndarray], way: str) -> dict[str, np.ndarray]:
-    return {
-        name.removeprefix(f"{way}_"): values
-        for name, values in columns.items()
-        if name.startswith(f"{way}_")
-    }
-
-
 def _table(results: Results) -> Table:
     """Return a row for each setting and way to find scores."""
     table = []
     for s, columns in results.items():
         for way in s.ways:
-            found, along = _of(columns, way), slice(0, len(interval_times(s.iters)))
+            found, along = columns_under(columns, way), slice(0, len(interval_times(s.iters)))
             shortest, by_risk, last = -2, -1, along.stop - 1
             row: dict[str, Any] = {"design": s.rows, "loss": s.loss, "penalty": s.penalty}
             row |= {"n": s.n, "p": s.p, "reps": len(found["covers"]), "scores": way}
@@ -104,7 +105,7 @@ def _exhibits(results: Results) -> list[Exhibit]:
     for s, columns in results.items():
         for way in s.ways:
             name = f"intervals-{way}-{s.rows}-n{s.n}-p{s.p}"
-            curves.setdefault(name, []).extend(_curves(s, _of(columns, way)))
+            curves.setdefault(name, []).extend(_curves(s, columns_under(columns, way)))
     numbers = Exhibit("intervals", _table(results), _draw)
     return [numbers, *(Exhibit(name, table, _draw_curves) for name, table in curves.items())]
 

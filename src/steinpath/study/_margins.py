@@ -8,7 +8,15 @@ import numpy as np
 
 from steinpath._support.colours import GREY
 from steinpath.study import _settings
-from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, mean_and_error
+from steinpath.study._base import (
+    Exhibit,
+    Results,
+    Sizes,
+    Study,
+    Table,
+    columns_under,
+    mean_and_error,
+)
 from steinpath.study._classify import CLASSES, RISKS, WAYS
 from steinpath.study._coverage import NOMINAL
 from steinpath.study._curves import mean_curves
@@ -23,7 +31,6 @@ from steinpath.study._figures import (
     select,
     share_legend,
 )
-from steinpath.study._replicate import Curves
 from steinpath.study._settings import Setting, pair_title
 
 if TYPE_CHECKING:
@@ -46,22 +53,12 @@ def _plan(sizes: Sizes) -> list[Setting]:
     ]
 
 
-def _of(curves: Curves, risk: str) -> Curves:
-    """Return the columns of one test loss, without its name."""
-    start = f"{risk}_"
-    return {
-        name.removeprefix(start): values
-        for name, values in curves.items()
-        if name.startswith(start)
-    }
-
-
 def _table(results: Results) -> Table:
     """Return a row for each setting, test loss and way; the start of a path does not count."""
     table = []
     for s, curves in results.items():
         for risk in RISKS:
-            found = _of(curves, risk)
+            found = columns_under(curves, risk)
             truth = found["truth"]
             for way in s.ways:
                 error = found[way] - truth
@@ -100,7 +97,9 @@ def _exhibits(results: Results) -> list[Exhibit]:
         name = f"margins-{s.rows.split()[0]}-n{s.n}-p{s.p}"
         labels = {"loss": s.loss, "penalty": s.penalty}
         names = ("truth", *s.ways, "train")
-        curves.setdefault(name, []).extend(mean_curves(_of(each, "zero_one"), names, **labels))
+        curves.setdefault(name, []).extend(
+            mean_curves(columns_under(each, "zero_one"), names, **labels)
+        )
     numbers = Exhibit("margins", _table(results), _draw)
     return [numbers, *(Exhibit(name, table, _draw_curves) for name, table in curves.items())]
 
