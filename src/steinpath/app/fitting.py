@@ -20,7 +20,12 @@ from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
-from steinpath.estimators._rows import USUAL_ITERATIONS, enough_precision, prepare_rows
+from steinpath.estimators._rows import (
+    USUAL_ITERATIONS,
+    PreparedRows,
+    enough_precision,
+    prepare_rows,
+)
 from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import Criterion, TestLoss
@@ -66,6 +71,20 @@ class FitData:
     cv: TimeSplits | None = None
 
 
+def standardised(X: Any, y: np.ndarray, dtype: Any) -> tuple[PreparedRows, Design]:
+    """Return rows as they are fitted: centred columns of unit variance."""
+    return prepare_rows(
+        X,
+        y,
+        sample_weight=None,
+        needs_risk=True,
+        standardize=True,
+        about_mean=True,
+        centre=True,
+        dtype=dtype,
+    )
+
+
 def prepare_data(
     encoded: Encoded,
     n_iter: int | None = None,
@@ -105,16 +124,8 @@ def prepare_data(
     _check_sizes(encoded)
     level = 0.0 if encoded.classes else float(np.median(encoded.y))
     y = encoded.y - level
-    rows, design = prepare_rows(
-        encoded.X,
-        y,
-        sample_weight=None,
-        needs_risk=True,
-        standardize=True,
-        about_mean=True,
-        centre=True,
-        dtype=enough_precision(y, size * alphas * (n_iter or USUAL_ITERATIONS)),
-    )
+    dtype = enough_precision(y, size * alphas * (n_iter or USUAL_ITERATIONS))
+    rows, design = standardised(encoded.X, y, dtype)
     assert rows.centre is not None
     return FitData(
         encoded=encoded,

@@ -32,6 +32,7 @@ class Nodewise(NamedTuple):
     residuals: Array  # (n, k)
     products: np.ndarray  # (k,): of each residual with its own column
     correlation: np.ndarray  # (k,): the largest one of each residual with another column
+    scales: np.ndarray  # (k,): root mean squares of the columns, zero if they are constant
 
 
 def nodewise_residuals(design: Design, features: np.ndarray) -> Nodewise:
@@ -59,13 +60,17 @@ def nodewise_residuals(design: Design, features: np.ndarray) -> Nodewise:
     residuals, products, correlation = zip(*blocks, strict=True)
     xp = namespace(residuals[0])
     return Nodewise(
-        xp.concat(residuals, axis=1), np.concatenate(products), np.concatenate(correlation)
+        xp.concat(residuals, axis=1),
+        np.concatenate(products),
+        np.concatenate(correlation),
+        scales[features],
     )
 
 
 def _regress(
     scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
-) -> Nodewise:
+) -> tuple[Array, np.ndarray, np.ndarray]:
+    """Return residuals, products and correlations of columns that are regressed together."""
     n, members, own = scaled.n_rows, len(features), scales[features]
     # of the columns before they were scaled, whose intercept `columns_of` knows
     columns = columns_of(scaled.features, features) / scaled.array(np.where(own > 0, own, np.inf))
@@ -83,7 +88,7 @@ def _regress(
     shown = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
     products = own**2 * to_numpy(xp.sum(residuals * columns, axis=0))
     correlation = np.abs(gradient).max(axis=0) / shown
-    return Nodewise(residuals * scaled.array(own), products, correlation)
+    return residuals * scaled.array(own), products, correlation
 
 
 class OtherColumns(TransformedDesign):

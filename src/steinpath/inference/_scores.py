@@ -227,10 +227,8 @@ def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     found = nodewise_residuals(path.design, features)
     norms = np.sqrt(np.sum(to_numpy(found.residuals).astype(float) ** 2, axis=0))
     n = path.n_samples
-    identified = (
-        found.products
-        > _IDENTIFIED * n * column_scales(path.design, path.n_features)[features] ** 2
-    ) & (found.correlation < _COPIES)
+    unexplained = found.products > _IDENTIFIED * n * found.scales**2
+    identified = unexplained & (found.correlation < _COPIES)
     factor = np.where(identified, n / np.where(identified, found.products, 1.0), 0.0)
     return Scores(
         "node-wise lasso",

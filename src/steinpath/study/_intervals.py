@@ -155,11 +155,10 @@ def _draw(table: Table) -> Figure:
     figure, axes = panels(1, 3, width=3.2, height=0.2 * len(table) + 0.8, sharey=True)
     covers, width, false = axes[0]
     place = np.arange(len(table))
-    for name, colour, shift in (("zero", BLUE, -0.15), ("nonzero", ORANGE, 0.15)):
-        style: dict[str, Any] = {"fmt": "o", "color": colour, "ms": 3, "lw": 1}
+    for (name, own), shift in zip(COVERAGE.items(), (-0.15, 0.15), strict=True):
+        style: dict[str, Any] = {"fmt": "o", "color": own["color"], "ms": 3, "lw": 1}
         mean, error = column(table, f"{name}_shortest"), column(table, f"{name}_shortest_se")
-        label = COVERAGE[name]["label"]
-        covers.errorbar(mean, place + shift, xerr=2 * error, label=label, **style)
+        covers.errorbar(mean, place + shift, xerr=2 * error, label=own["label"], **style)
     covers.axvline(LEVEL, color=GREY, lw=1)
     width.plot(column(table, "width_of_last"), place, "D", color=BLUE, ms=3)
     width.axvline(1, color=GREY, lw=1)
