@@ -30,7 +30,7 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# At most 24 cases of each test; all of them with `make slow`.
+# At most 8 cases of each test; all of them with `make slow`.
 unit: .venv/ready
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --thin
 
@@ -40,7 +40,8 @@ slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL)
 
-# All peers in one run: small problems in two minutes, the paper's sizes in forty.
+# All peers in one run: small problems in two minutes, the paper's sizes in an hour. Other packages take
+# part if they are there: .venv/bin/pip install '.[bench]'
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py
 

@@ -44,12 +44,12 @@ LONGEST = (
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="a few cases of each test, on NumPy")
-    parser.addoption("--thin", action="store_true", help="at most 24 cases of each test")
+    parser.addoption("--thin", action="store_true", help="at most 8 cases of each test")
 
 
 # Cases of a test on each of the other libraries, where the lines are the same; with --quick there
 # are none, and so many of any test; with --thin, so many on each library.
-OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 24, 1
+OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 8, 1
 
 
 def pytest_collection_modifyitems(config, items):

@@ -128,9 +128,9 @@ def dual_jacobians(path, step=1e-6):
     n = path.design.shape[0]
 
     class Moved(Iteration):
-        def residual(self, t, b):
-            v = super().residual(t, b)
-            if t == s:
+        def residual(self, now, b, reading):
+            v = super().residual(now, b, reading)
+            if now - 1 == s:
                 v = v + shift
             return v
 

@@ -32,10 +32,12 @@ def problem(algorithms):
 
 
 def test_the_page_is_made_of_the_results(algorithms):
+    from pages import BLOCK, filled
+
     text = PAGE.read_text(encoding="utf-8")
-    parts = [match[2] for match in algorithms.BLOCK.finditer(text)]
-    assert sorted(parts) == sorted(algorithms.PARTS)
-    assert algorithms.page(text, json.loads(RESULTS.read_text(encoding="utf-8"))) == text
+    assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(algorithms.PARTS)
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert filled(text, algorithms.PARTS, found) == text
 
 
 def test_what_the_page_says_of_the_results(algorithms):

@@ -31,6 +31,11 @@ def test_all_public_names_come_with_the_first():
     assert "numpy" in loaded_by(code)
 
 
+def test_studies_import_what_their_replications_need_when_they_do():
+    heavy = {"sklearn", "pandas", "torch", "matplotlib"}
+    assert not loaded_by("import steinpath.study") & heavy
+
+
 def test_heavy_things_are_imported_when_used():
     extra = loaded_by("import steinpath; steinpath.run") - loaded_by("import sklearn.linear_model")
     heavy = {"matplotlib", "torch", "dask", "distributed", "plotly", "jinja2", "pyarrow", "pandas"}
@@ -38,12 +43,10 @@ def test_heavy_things_are_imported_when_used():
 
 
 def test_the_command_does_not_draw_before_it_must():
-    assert not loaded_by("import steinpath.app.cli") & {
-        "matplotlib",
-        "torch",
-        "dask",
-        "distributed",
-    }
+    loaded = loaded_by("import steinpath.app.cli")
+    assert not loaded & {"matplotlib", "torch", "dask", "distributed"}
+    # scikit-learn imports pandas where it is installed, and that imports pyarrow
+    assert not (loaded - loaded_by("import sklearn.linear_model")) & {"pyarrow", "pandas"}
 
 
 def test_completion_shows_the_public_names_alone():

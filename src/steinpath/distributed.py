@@ -3,6 +3,7 @@
 from steinpath.cluster import (
     DistributedDesign,
     DistributedPath,
+    DistributedTuning,
     OutOfStep,
     WorkerLost,
     from_dask_array,
@@ -13,6 +14,7 @@ from steinpath.cluster import (
 __all__ = [
     "DistributedDesign",
     "DistributedPath",
+    "DistributedTuning",
     "OutOfStep",
     "WorkerLost",
     "from_dask_array",

@@ -134,6 +134,7 @@ def test_while_models_are_compared_only_the_best_is_in_memory(fit, monkeypatch):
     assert alive == [0, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_so_many_values_of_alpha_as_there_is_room_for():
     found = prepare_data(encode(Table(columns(100_000)), "y"))
     assert (found.n_iter, found.n_alphas) == ("auto", 9)

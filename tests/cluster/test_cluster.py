@@ -13,13 +13,16 @@ import pytest
 from scipy.sparse import csr_array, random, save_npz
 
 import steinpath as sp
+from blocks import CUTS, LocalDesign, fresh
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for
 from steinpath._support.validation import warn
-from steinpath.cluster import DistributedDesign, DistributedPath
+from steinpath.cluster import DistributedPath
 from steinpath.cluster import _conversation as conversations
 from steinpath.cluster._blocks import facts_of
 from steinpath.cluster._conversation import Conversation, OutOfStep, WorkerLost
 from steinpath.cluster._sessions import Call, Done, Lost, Partial, Session
+from steinpath.cluster._shares import Place
+from steinpath.design._dense import DenseDesign
 
 ARRAYS = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
 
@@ -34,57 +37,6 @@ def _no_test_waits_for_ever():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
-
-
-class LocalCarrier:
-    """Sessions in this process, which may be lost on the way."""
-
-    def __init__(self, sessions, lose=()):
-        self.sessions = list(sessions)
-        self.names = [f"block {k}" for k in range(len(self.sessions))]
-        self.lose = dict(lose)  # how often to lose a block, from which request on
-        self.requests, self.replayed = 0, 0
-
-    def exchange(self, requests):
-        answers = {}
-        for k, request in requests.items():
-            self.requests += 1
-            self.replayed += request.before is None and len(request.messages) > 1
-            if self.lose.get(k, (0, 0))[0] and self.requests >= self.lose[k][1]:
-                self.lose[k] = (self.lose[k][0] - 1, self.lose[k][1])
-                answers[k] = Lost()
-                self.sessions[k] = fresh(self.sessions[k])
-            else:
-                answers[k] = self.sessions[k].exchange(*request)
-        return answers
-
-    def forget(self):
-        self.sessions = [fresh(session) for session in self.sessions]
-
-
-def fresh(session):
-    """What arrives where a session is copied to."""
-    make, args = session.__reduce__()
-    return make(*args)
-
-
-class LocalDesign(DistributedDesign):
-    """Blocks in this process."""
-
-    def __init__(self, X, cuts, lose=()):
-        self.starts = [0, *cuts]
-        ends = [*cuts, X.shape[0]]
-        self.blocks = [X[a:b] for a, b in zip(self.starts, ends, strict=True)]
-        self.shape, self.example = X.shape, np.zeros(1, X.dtype)
-        self.lose = lose
-
-    def carrier(self):
-        sessions = [
-            Session(block, k, start, self.n_rows, str(self.example.dtype))
-            for k, (block, start) in enumerate(zip(self.blocks, self.starts, strict=True))
-        ]
-        self.last = LocalCarrier(sessions, self.lose)
-        return self.last
 
 
 def assert_same(found, expected, atol=1e-10):
@@ -123,7 +75,6 @@ def assert_threads_end(count=session_threads, seconds=10):
 # The engine, without a cluster
 # ------------------------------------------------------------------------------------------------
 
-CUTS = [1, 2, 9, 30]  # uneven, with blocks of a single row
 EXACT = {"method": "compressed", "precision": "float64"}
 
 
@@ -202,14 +153,13 @@ def test_blocks_with_other_algorithms(algorithm):
     assert_same_risk(found, expected)
 
 
-def test_ratios_are_not_searched_for():
+@pytest.mark.parametrize("ratio", ["auto", 0.1])
+def test_ratios_are_searched_for(ratio):
     X, y, _ = draw(60, 40, seed=2)
-    args = y, sp.LAD(), sp.Lasso(0.2)
-    with pytest.raises(ValueError, match=r"ratio='auto' needs the rows of X in this process"):
-        sp.run(LocalDesign(X, CUTS), *args, sp.HalpernPDHG(ratio="auto"), n_iter=5)
-    given = sp.HalpernPDHG(ratio=0.1)
-    path, whole = (sp.run(each, *args, given, n_iter=20) for each in (LocalDesign(X, CUTS), X))
+    args = y, sp.LAD(), sp.Lasso(0.2), sp.HalpernPDHG(ratio=ratio)
+    path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(X, CUTS), X))
     assert_same_path(path, whole)
+    assert path.algorithm.ratio == whole.algorithm.ratio
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -251,7 +201,8 @@ def test_long_narrow_norms_are_found_from_the_columns():
     ):
         y = rng.standard_normal(len(X))
         path = sp.run(LocalDesign(X, [3, 8]), y, sp.LAD(), sp.Lasso(0.3), n_iter=1)
-        assert path.design.norm() == pytest.approx(np.linalg.norm(X, 2), rel=1e-10)
+        bounds = DenseDesign(X).norm_bounds()
+        np.testing.assert_allclose(path.design.norm_bounds(), bounds, rtol=1e-10)
 
 
 def test_the_generator_moves_on_as_in_memory():
@@ -284,14 +235,11 @@ def test_what_it_says_of_itself():
     assert repr(path).startswith("<DistributedPath of 20 iterations: LAD() + Lasso(lam=0.3) by ")
     assert repr(path).endswith("n=60, p=12, intercept>")
     assert repr(path.design.features) == "<DistributedDesign of 60 × 12 in 5 blocks of rows>"
-    risk = sp.estimate_risk(path)
-    assert {each.name for each in risk.diagnostics} >= {"step sizes", "Monte Carlo error"}
-    assert not {each.name for each in risk.diagnostics} & {
-        "row norms",
-        "near-duplicate rows",
-        "movement",
-    }
-    assert_threads_end(lambda: len(session_threads()) > 5)
+    risk = sp.estimate_risk(path, method="compressed")
+    names = {each.name for each in risk.diagnostics}
+    assert names >= {"step sizes", "Monte Carlo error", "row norms", "near-duplicate rows"}
+    # those of the path, and those of products for the diagnostics
+    assert_threads_end(lambda: len(session_threads()) > 10)
     del path, risk
     assert_threads_end()
 
@@ -304,7 +252,7 @@ def test_warnings_arrive_here():
     assert len(caught) == 1
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="above probe_tol"):
-        sp.estimate_risk(path, probe_tol=1e-9, rng=0)
+        sp.estimate_risk(path, method="compressed", probe_tol=1e-9, rng=0)
 
 
 @pytest.mark.filterwarnings("ignore:.*may diverge")
@@ -427,7 +375,7 @@ def test_a_session_answers_the_same_request_twice():
     def ask(share):
         return share.design.over_rows(np.ones(1)).tolist()
 
-    session = Session(np.ones((3, 2)), 0, 0, 3, "float64")
+    session = Session(np.ones((3, 2)), Place(0, 0, 3, 3), "float64")
     call = Call(ask)
     first = session.exchange(None, 7, [call])
     assert isinstance(first, Partial)
@@ -446,7 +394,7 @@ def test_a_session_that_fails_while_it_catches_up_says_why():
         share.design.over_rows(np.ones(1))
         raise ValueError("no good")
 
-    session = Session(np.ones((3, 2)), 0, 0, 3, "float64")
+    session = Session(np.ones((3, 2)), Place(0, 0, 3, 3), "float64")
     answer = session.exchange(None, 1, [Call(fail), np.ones(1), np.ones(1)])
     assert repr(answer.error) == "ValueError('no good')"
 
@@ -497,25 +445,24 @@ def test_what_is_not_available_is_refused():
         sp.run(design, y, sp.LAD(), sp.NoPenalty(), sp.Recursion(*maps))
     path = sp.run(design, *args, n_iter=5)
     for options, message in (
-        ({"audit": 5}, "audit is not available"),
-        ({"audit": "folds"}, "audit is not available"),
-        ({"method": "loo"}, "method 'loo' is not available"),
-        ({"row_scale": np.ones(60)}, "row_scale must be None or 'norm'"),
-        ({"row_scale": "length"}, "row_scale must be None or 'norm'"),
+        ({"method": "exact"}, "method 'exact' is not available"),
+        ({"method": "hutchinson"}, "method 'hutchinson' is not available"),
+        ({"method": "compressed", "row_scale": "length"}, "row_scale must be None, 'norm'"),
+        ({"method": "compressed", "row_scale": np.ones(5)}, "one nonnegative size for each of the"),
+        ({"groups": np.arange(5)}, "groups has 5 labels, and there are 60 rows"),
     ):
         with pytest.raises(ValueError, match=message):
             sp.estimate_risk(path, **options)
-    for attempt in (
-        lambda: sp.correction_matrices(path),
-        lambda: sp.tune(design, y, sp.LAD(), sp.Lasso, lams=3, n_iter=5),
-        lambda: sp.lam_max(design, y, sp.LAD(), sp.Lasso(1.0)),
-    ):
-        with pytest.raises(NotImplementedError, match="give X as an array"):
-            attempt()
     with pytest.raises(ValueError, match="X has 60 rows, but y has 5 entries"):
         sp.run(design, y[:5], *args[1:])
-    with pytest.raises(TypeError, match=r"not in this process.*use sp\.run"):
-        sp.LADLasso().fit(design, y)
+    with pytest.raises(ValueError, match="sample_weight is not available for rows on a cluster"):
+        sp.LADLasso().fit(design, y, sample_weight=np.ones(60))
+    with pytest.raises(ValueError, match="warm_start is not available for rows on a cluster"):
+        sp.LADLasso(warm_start=True).fit(design, y)
+    with pytest.raises(ValueError, match="X has 60 rows, but y has 5 entries"):
+        sp.LADLasso().fit(design, y[:5])
+    with pytest.raises(TypeError, match=r"penalty\(lam\) must return a Penalty"):
+        sp.tune(design, y, sp.LAD(), lambda lam: None, lams=3)
 
 
 def test_a_test_loss_of_the_users_own_works_row_by_row():
@@ -707,6 +654,18 @@ def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch):
     assert_same_path(path, whole[0])
 
 
+def test_a_worker_that_is_killed_with_blocks_in_its_files(client, whole, monkeypatch, tmp_path):
+    files = [tmp_path / f"{k}.npy" for k in range(len(BLOCKS))]
+    for file, block in zip(files, BLOCKS, strict=True):
+        np.save(file, np.column_stack([block, block]))  # of which some columns are copied
+    design = sp.distributed.from_files(files, columns=range(P), in_memory=False)
+    kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 0))
+    path = sp.run(design, Y_ALL, **PROBLEM)
+    assert kill.count > kill.at
+    assert_same_path(path, whole[0])
+
+
+@pytest.mark.slow
 def test_nothing_stays_after_a_worker_was_killed(client, monkeypatch):
     design = sp.distributed.from_delayed(loaders())
     keys = [block.key for block in design.blocks]
@@ -719,6 +678,7 @@ def test_nothing_stays_after_a_worker_was_killed(client, monkeypatch):
     assert_threads_end(lambda: sum(key.startswith("exchange") for key in client.futures))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monkeypatch):
     design = sp.distributed.from_delayed(loaders())
     path = sp.run(design, Y_ALL, **PROBLEM)
@@ -729,6 +689,31 @@ def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monk
     kill_worker_of(client, design, 2)
     assert_same_risk(risk, whole[1])  # with fitted values that have to be computed again
     assert_same(path.dual, whole[0].dual)
+
+
+def test_a_worker_that_is_killed_while_a_penalty_is_chosen(client, monkeypatch):
+    design = sp.distributed.from_delayed(loaders())
+    args, how = (Y_ALL, sp.LAD(), sp.Lasso), {"lams": 3, "n_iter": 10, "rng": 0}
+    expected = sp.tune(X_ALL, *args, **how)
+    kill = AtRound(monkeypatch, 40, lambda: kill_worker_of(client, design, 0))
+    tuning = sp.tune(design, *args, **how)
+    assert kill.count > kill.at
+    assert tuning.best == expected.best
+    assert_same(tuning.risk, expected.risk)
+    kill_worker_of(client, design, 2)
+    assert tuning.best_risk == pytest.approx(expected.best_risk, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_dask_arrays_in_an_estimator(client):
+    array = pytest.importorskip("dask.array")
+    X, y = array.from_array(X_ALL, chunks=(40, 10)), array.from_array(Y_ALL, chunks=30)
+    model = sp.LADLasso(n_alphas=3, n_iter=10, random_state=0)
+    expected = model.fit(X_ALL, Y_ALL).coef_
+    assert_same(model.fit(X, y).coef_, expected)
+    assert_same(model.predict(X), model.predict(X_ALL))
+    assert isinstance(model.fitted_run_.data.design.features, sp.distributed.DistributedDesign)
+    del model
 
 
 @pytest.mark.usefixtures("ctrl_c")

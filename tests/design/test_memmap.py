@@ -103,7 +103,7 @@ def test_shapes(in_blocks, shape, order):
     X = np.random.default_rng(1).standard_normal(shape)
     design = in_blocks(np.asarray(X, order=order))
     assert_products(design, X)
-    np.testing.assert_allclose(design.norm(), np.linalg.norm(X, 2), rtol=1e-5)
+    np.testing.assert_allclose(design.norm_bounds(), np.linalg.norm(X, 2), rtol=1e-5)
     single = design.astype(np.float32)
     assert design.astype(np.float64) is design
     assert_products(single, X, rtol=1e-5)
@@ -117,6 +117,21 @@ def test_types(in_blocks, dtype, order):
     single = dtype == "float32"
     assert design.example.dtype == (np.float32 if single else np.float64)
     assert_products(design, X, rtol=1e-5 if single else 1e-12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gram_matrices(in_blocks, order, dtype):
+    X = np.random.default_rng(0).standard_normal((40, 12)) + np.arange(12)
+    design = in_blocks(np.asarray(X, order=order))
+    for center in (None, X.mean(axis=0)):
+        found = design.gram(dtype=dtype, center=center)
+        expected = DenseDesign(X).gram(center=center)
+        assert found.dtype == dtype
+        rtol = 1e-12 if dtype == np.float64 else 1e-4
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * 40)
+    with pytest.raises(NotImplementedError, match="rows"):
+        design.gram(of_rows=True)
 
 
 VIEWS = {
@@ -222,13 +237,13 @@ def test_copies_of_what_is_only_in_the_map(tmp_path, mode):
 
 def test_products_go_back_and_forth(in_blocks):
     design = in_blocks(problem()[0])
-    forward, backward = ([piece for piece, _ in design._blocks(b)] for b in (False, True))
+    forward, backward = ([piece for piece, _ in design.blocks(b)] for b in (False, True))
     assert backward == forward[::-1]
     assert len(forward) == 6
     assert [piece.stop - piece.start for piece in forward] == [7, 7, 7, 7, 7, 5]
     ways = []
-    read = design._blocks
-    design._blocks = lambda backward=False: (ways.append(backward), read(backward))[1]
+    read = design.blocks
+    design.blocks = lambda backward=False: (ways.append(backward), read(backward))[1]
     design.matmat(np.ones(12))
     design.rmatmat(np.ones(40))
     assert ways == [False, True]
@@ -239,7 +254,7 @@ def test_rows_of_a_block(mapped):
     data = mapped(problem()[0])
     for largest, rows in ((1, 1), (5 * 12 * 8, 5), (2**20, 10)):
         design = BlockDesign(data, sizes=BlockSizes(0, few_rows=10, largest_block=largest))
-        first, _ = next(design._blocks())
+        first, _ = next(design.blocks())
         assert first == slice(0, rows)
 
 
@@ -360,7 +375,7 @@ def test_files_that_changed_since(in_blocks, tmp_path, change, order):
 
 def test_files_that_change_while_they_are_read(in_blocks, tmp_path):
     X, _ = problem()
-    blocks = in_blocks(X)._blocks()
+    blocks = in_blocks(X).blocks()
     next(blocks)
     written_to(tmp_path / "X.npy", X + 1)
     with pytest.raises(OSError, match="written to since it was mapped"):
@@ -549,8 +564,8 @@ def test_parts_of_the_file_feed_the_tangents(in_blocks, monkeypatch):
     path, _ = both(in_blocks, sp.LAD(), sp.Lasso(0.6), n_iter=60, shape=(60, 40))
     sp.estimate_risk(path, method="compressed", rng=0)
     passes = []
-    read = BlockDesign._blocks
-    monkeypatch.setattr(BlockDesign, "_blocks", lambda *args: (passes.append(1), read(*args))[1])
+    read = BlockDesign.blocks
+    monkeypatch.setattr(BlockDesign, "blocks", lambda *args: (passes.append(1), read(*args))[1])
     sp.estimate_risk(path, method="compressed", rng=0)
     assert len(passes) < 30
 
@@ -762,6 +777,7 @@ def large_file(tmp_path_factory):
     path.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 @pytest.mark.parametrize(
     ("order", "view", "what"),

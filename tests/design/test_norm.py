@@ -1,74 +1,90 @@
-"""The norm of matrices, in few passes over them."""
+"""Bounds for the norm of matrices, from few products with them."""
 
 import numpy as np
 import pytest
 
-from steinpath.design._dense import DenseDesign
-from steinpath.design._norm import norm_in_few_passes
+from steinpath.design._dense import DenseDesign, StackedDesign
+from steinpath.design._norm import EXACT, STEPS, WIDTH
 
 
 def normal(n, p):
     return np.random.default_rng(1).standard_normal((n, p))
 
 
+def decaying(p):
+    """Return correlations that decay with the distance of the columns."""
+    return 0.5 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+
+
 MATRICES = {
     "tall": normal(900, 200),
     "square": normal(600, 600),
-    "small": normal(40, 33),
+    "wide": normal(200, 900),
+    "correlated": normal(400, 300) @ np.linalg.cholesky(decaying(300)).T,
+    "narrow": normal(400, 33),
+    "few rows": normal(3, 100),
     "single precision": normal(200, 100).astype(np.float32),
     "one large": normal(300, 100) + 3,
     "heavy tails": np.random.default_rng(0).standard_t(2, (200, 200)),
-    "rank one": np.outer(normal(100, 1), normal(1, 50)),
-    "rank three": normal(100, 3) @ normal(3, 50),
-    "identity": np.eye(100, 60),
-    "zero": np.zeros((100, 60)),
+    "rank one": np.outer(normal(100, 1), normal(1, 80)),
+    "rank three": normal(100, 3) @ normal(3, 80),
+    "identity": np.eye(100, 80),
+    "zero": np.zeros((100, 80)),
+    "one entry": np.eye(1, 80),
+    "one-hot": np.eye(100)[np.random.default_rng(0).integers(0, 100, 1000)],
     "close values": np.linalg.qr(normal(200, 100))[0]
     * np.append([1, 1, 1 - 1e-9], np.linspace(0.999, 0.5, 97)),
-    "tiny": 1e-80 * normal(100, 60),
+    "hardly larger than many": np.linalg.qr(normal(400, 300))[0] * np.append([1.02], np.ones(299)),
+    "tiny": 1e-80 * normal(100, 80),
+    "huge": 1e75 * normal(100, 80),
 }
 
 
-def counted(X):
-    passes = []
+class Counted(DenseDesign):
+    passes = 0
 
-    def product(matrix, block):
-        passes.append(block.shape[1])
-        return matrix @ block
+    def matmat(self, block):
+        self.passes += 1
+        return super().matmat(block)
 
-    return passes, lambda block: product(X, block), lambda block: product(X.T, block)
-
-
-@pytest.mark.parametrize("X", MATRICES.values(), ids=MATRICES)
-def test_norms(X):
-    passes, forth, back = counted(X)
-    for tol in (1e-3, 1e-6):
-        found = norm_in_few_passes(forth, back, X.shape[1], tol)
-        assert found == pytest.approx(np.linalg.norm(X.astype(float), 2), rel=tol, abs=0)
-    assert len(passes) < 80
-    assert set(passes) == {16}
-
-
-def test_where_it_does_not_converge_it_is_not_too_low():
-    X = MATRICES["square"]
-    _, forth, back = counted(X)
-    found = norm_in_few_passes(forth, back, 600, 1e-12, most_steps=2, most_restarts=1)
-    assert 1 <= found / np.linalg.norm(X, 2) < 1.5
+    def rmatmat(self, block):
+        self.passes += 1
+        return super().rmatmat(block)
 
 
 @pytest.mark.parametrize("X", MATRICES.values(), ids=MATRICES)
-@pytest.mark.parametrize("tol", [1e-3, 1e-6])
-def test_norms_of_matrices_in_memory(X, tol):
+def test_the_norm_is_between_its_bounds(X):
+    norm = np.linalg.norm(X.astype(float), 2)
+    rounding = np.sqrt(X.size) * np.finfo(X.dtype).eps
     for matrix in (X, X.T):
-        found = DenseDesign(matrix)._largest_singular_value(tol)
-        assert found == pytest.approx(np.linalg.norm(X.astype(float), 2), rel=tol, abs=0)
+        design = Counted(matrix)
+        low, high = design.norm_bounds()
+        assert low <= norm * (1 + rounding)
+        assert norm * (1 - rounding) <= high <= 1.04 * norm
+        assert low >= 0.96 * norm
+        assert design.passes <= 2 * STEPS == 10
+        assert design.norm_bounds() is design.norm_bounds()
 
 
-def test_a_single_vector_looks_seldom(monkeypatch):
-    passes, forth, back = counted(MATRICES["tall"])
-    looks = []
-    eigh = np.linalg.eigh
-    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: looks.append(len(matrix)) or eigh(matrix))
-    found = norm_in_few_passes(forth, back, 200, 1e-6, width=1, most_steps=40, every=5)
-    assert found == pytest.approx(np.linalg.norm(MATRICES["tall"], 2), rel=1e-6)
-    assert set(passes) == {1}
-    assert looks == list(range(5, len(passes) // 2 + 1, 5))
+@pytest.mark.parametrize("p", [1, 2, WIDTH, EXACT])
+def test_norms_of_narrow_matrices_are_exact(p):
+    X = normal(300, p)
+    design = Counted(X)
+    np.testing.assert_allclose(design.norm_bounds(), np.linalg.norm(X, 2), rtol=1e-10)
+    assert design.passes == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("shape", [(2000, 1000), (300, 1200), (500, 500)])
+def test_the_upper_bound_holds_for_random_matrices(seed, shape):
+    """Their singular values lie densely at the upper end, which is the hard case."""
+    X = np.random.default_rng(seed).standard_normal(shape)
+    low, high = DenseDesign(X).norm_bounds()
+    gram = X @ X.T if shape[0] < shape[1] else X.T @ X
+    assert low <= np.sqrt(np.linalg.eigvalsh(gram)[-1]) <= high
+
+
+def test_of_members_it_is_the_largest():
+    X = np.stack([normal(60, 100), 3 * normal(60, 100) + 1, np.zeros((60, 100))])
+    alone = [DenseDesign(each).norm_bounds() for each in X]
+    np.testing.assert_allclose(StackedDesign(X).norm_bounds(), np.max(alone, axis=0), rtol=1e-9)

@@ -1,5 +1,7 @@
 """Members of a batch are what they would be alone: paths, folds and risks."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -389,3 +391,20 @@ def test_a_part_of_a_batch_has_the_paths_of_its_members(chosen, intercept):
                     sp.estimate_risk(each, method="exact").values for each in (path, batch[k])
                 )
                 np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_runs_that_go_on_are_not_copied():
+    X, y, _ = draw(40, P)
+    begun = start(prepare(X, y, sp.LAD(), False), sp.Lasso(0.1), CHAMBOLLE_POCK)
+    whole = begun.extended(30)
+    first = begun.extended(10, room=30)
+    second = first.extended(20)
+    assert np.shares_memory(first.states.u, second.states.u)
+    for part in (first, second, second.extended(30), first.extended(30)):
+        for found, expected in zip(part.states, whole.states, strict=True):
+            np.testing.assert_array_equal(found, expected[:, : part.n_iter + 1])
+    # what another run has filled in is not written over
+    stopped = first.extended(30, watch=lambda t, b: t == 15)
+    assert stopped.n_iter == 15
+    assert not np.shares_memory(first.states.u, stopped.states.u)
+    assert len(pickle.dumps(stopped)) < len(pickle.dumps(second))

@@ -47,6 +47,7 @@ def failures(estimator):
     return [each["check_name"] for each in found if each["status"] not in ("passed", "skipped")]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_check_estimator():
     assert failures(sp.LogisticLasso(n_alphas=2, n_iter=10)) == []

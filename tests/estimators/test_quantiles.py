@@ -184,6 +184,7 @@ def test_intervals_are_conformalised_quantiles_by_definition(data):
     np.testing.assert_allclose(model.predict_interval(new, 0.8).T, expected)
 
 
+@pytest.mark.slow
 def test_coverage_adapts_to_the_spread():
     # beside intervals of left-out residuals, which are as wide everywhere
     level, shares, widths = 0.9, [], []

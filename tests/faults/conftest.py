@@ -41,4 +41,4 @@ def disk(tmp_path):
     found = Disk(place)
     found.mount("size=1m")
     yield found
-    subprocess.run(["umount", str(place)], check=True)
+    subprocess.run(["umount", "--lazy", str(place)], check=True)

@@ -79,6 +79,7 @@ def test_hangs_are_found(monkeypatch):
     assert "still running" in try_case("hangs", 0, limit=1)["said"]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_a_finding_and_the_rest_goes_on():
     code = (
         "import os, surfaces, fuzz\n"

@@ -18,7 +18,6 @@ import steinpath as sp
 from formal import dual_jacobians
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES
 from steinpath._support.validation import check_rng, spawned
-from steinpath.cluster import DistributedPath
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, BlockSizes
 from steinpath.inference import _coefficient_intervals, _debias
@@ -874,11 +873,6 @@ def test_weights_are_refused(problem):
     path = fitted(X, y, sample_weight=np.arange(1.0, 91))
     with pytest.raises(ValueError, match="unequal sample weights"):
         sp.coefficient_intervals(path)
-
-
-def test_rows_on_a_cluster_are_refused():
-    with pytest.raises(ValueError, match="not available for rows on a cluster"):
-        sp.coefficient_intervals(object.__new__(DistributedPath))
 
 
 def test_what_is_no_path_is_refused(problem):

@@ -771,3 +771,66 @@ def test_long_runs_are_repaired(seed):
     assert raw > 0.1
     assert repaired < 0.08
     assert risk.audit.repaired[100:].all()
+
+
+# ------------------------------------------------------------------------------------------------
+# How far an audit goes
+# ------------------------------------------------------------------------------------------------
+
+
+def long_path(n_iter=60):
+    """A path whose smallest risk is early: there is nothing to predict."""
+    X, y = np.random.default_rng(0).standard_normal((60, 30)), np.sin(np.arange(60.0) ** 2)
+    return sp.run(X, y, sp.LAD(), sp.Lasso(0.05), n_iter=n_iter)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "options",
+    [{"audit": 8}, {"audit": "folds"}, {"audit": 5, "groups": np.arange(60) % 12}],
+    ids=["rows", "folds", "groups"],
+)
+def test_audits_go_as_far_as_the_choice_needs(options):
+    path = long_path()
+    short, whole = (
+        estimate(path, "compressed", **options, **more) for more in ({}, {"audit_until": 60})
+    )
+    until = short.audit.until
+    assert 2 * short.best_iter + 16 <= until < 60 == whole.audit.until
+    np.testing.assert_array_equal(short.audit.rows, whole.audit.rows)
+    known, later = slice(0, until + 1), slice(until, None)
+    np.testing.assert_allclose(
+        short.audit.differences[known], whole.audit.differences[known], atol=1e-10
+    )
+    # what the last audited iterate lacks, all later ones are taken to lack
+    last = np.broadcast_to(short.audit.differences[until], short.audit.differences[later].shape)
+    np.testing.assert_array_equal(short.audit.differences[later], last)
+    np.testing.assert_allclose(short.values, short.raw + short.audit.repair)
+
+
+def test_an_audit_goes_further_if_it_moves_the_choice():
+    path = long_path()
+    risk = estimate(path, "compressed", audit=8)
+    calls = []
+
+    def moved(problem, found, left_out, noise):
+        """An audit that finds the first iterates to be bad."""
+        calls.append(left_out.until)
+        audit = compare(problem, found, left_out, noise)
+        bad = 100.0 * (np.arange(61)[:, None] < 10)
+        return Audit(
+            audit.rows, audit.differences + bad, *[audit.slope] * 2, 1e-9, 1.0, audit.until
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimating, "compare", moved)
+        again = estimate(path, "compressed", audit=8)
+    assert calls[0] == risk.audit.until
+    assert calls == sorted(calls)
+    assert again.best_iter >= 10
+    assert again.audit.until >= min(2 * again.best_iter + 16, 60) > risk.audit.until
+    np.testing.assert_array_equal(again.audit.rows, risk.audit.rows)
+
+
+def test_an_audit_near_a_given_iterate():
+    assert estimate(long_path(), "compressed", audit=8, near=20).audit.until == 56

@@ -369,6 +369,7 @@ def clusters(count, size, p, rng, correlation=0.8):
     return X, X[:, :2].sum(axis=1) + errors, labels
 
 
+@pytest.mark.slow
 def test_the_risk_of_clusters_is_that_of_new_ones():
     """Of a late iterate: without groups it is much too small, with them it is not."""
     biases = {"rows": [], "loo": [], "folds": [], "audit": []}

@@ -910,6 +910,7 @@ STUDIES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @STUDIES
 def test_standard_errors_are_the_sizes_of_the_errors(study):
     """By the formula, without a margin."""

@@ -60,6 +60,7 @@ def test_row_scale_multiplies_each_rows_correction():
     np.testing.assert_allclose(by_name.values, by_hand.values, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber()], ids=repr)
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 def test_estimates_are_close_to_the_truth_on_average(loss, fit_intercept):

@@ -48,6 +48,7 @@ def test_linear_models_have_no_labels(test_loss):
         paper_model(4, "normal").risk(np.zeros(4), test_loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("design", ["gaussian", "uniform", "t4"])
 def test_exact_risks_are_those_of_monte_carlo(noise, design):
@@ -302,6 +303,7 @@ def test_centred_squared_risk_is_finite_without_a_variance():
     assert model.risk([1.0, 2.0, 0.0], "squared", centered=True) == pytest.approx(2 - 3)
 
 
+@pytest.mark.slow
 def test_integrals_that_do_not_converge_say_so():
     nearly_constant = LinearModel([0.0], noise=Noise("normal", 1e-6))
     with pytest.raises(ArithmeticError, match="did not converge"):

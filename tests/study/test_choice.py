@@ -134,6 +134,7 @@ def test_parts_are_kept_and_not_done_again(tmp_path, monkeypatch):
     assert again.summary == first.summary
 
 
+@pytest.mark.slow
 def test_processes_find_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
     run_study(TINY, tmp_path / "one", SIZES)

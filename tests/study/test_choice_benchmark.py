@@ -73,6 +73,7 @@ def test_nested_cross_validation_is_what_its_name_says(choice):
     np.testing.assert_allclose(found.predict(X), chosen(np.arange(40))(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["lad", "square_root"])
 def test_all_methods_run_on_the_same_data(choice, loss):
     pytest.importorskip("mapie")

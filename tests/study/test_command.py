@@ -230,6 +230,7 @@ def wait_until_gone(commands, seconds):
     return left
 
 
+@pytest.mark.slow
 def test_a_killed_study_leaves_no_workers_behind(tmp_path, commands):
     process = commands.start("--jobs", "2", reps=6, out=tmp_path / "out")
     wait_for_parts(process, tmp_path / "out", 6)  # all workers are at work

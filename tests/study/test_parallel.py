@@ -273,6 +273,7 @@ def test_a_cluster_on_this_machine_listens_to_this_machine_alone():
     assert all(address.startswith("tcp://127.0.0.1:") for address in addresses)
 
 
+@pytest.mark.slow
 def test_a_cluster_on_this_machine_that_loses_its_only_worker_goes_on(tmp_path):
     pytest.importorskip("distributed")
     script = f"""

@@ -64,6 +64,7 @@ def test_rows_have_mean_zero_and_the_covariance(rows):
         assert np.abs(z).max() < 4.5
 
 
+@pytest.mark.slow
 @EVERY
 def test_entries_and_errors_have_the_laws_they_should(rows):
     """Where fourth moments are infinite, so are the standard errors of covariances."""

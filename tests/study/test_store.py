@@ -599,7 +599,7 @@ def mounted(tmp_path):
 
     yield mount
     if there:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def test_a_disk_that_is_really_full(tmp_path, mounted):

@@ -12,7 +12,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array
+from steinpath._support.arrays import Array, is_foreign
 
 # How frames name the types of columns that hold points in time, or spans of it.
 _TIMES = ("date", "time", "duration", "period")
@@ -37,9 +37,7 @@ def read_array(name: str, values: Any) -> Array:
         raise _masked(name)
     if array_api_compat.is_torch_array(values):
         return _checked_tensor(name, values)
-    if array_api_compat.is_array_api_obj(values) and not isinstance(
-        values, np.ndarray | np.generic
-    ):
+    if is_foreign(values):
         return values
     _refuse_times(name, values)
     try:

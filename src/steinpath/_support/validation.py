@@ -188,9 +188,13 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
         )
 
 
+# How the names of the package's modules begin.
+_OWN = f"{__name__.partition('.')[0]}."
+
+
 def is_own(instance: Any) -> bool:
     """Whether an object's class is the package's: its methods change no arrays but their own."""
-    return type(instance).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return type(instance).__module__.startswith(_OWN)
 
 
 def check_returned(name: str, value: Any, like: Array, what: str = "an array") -> Array:

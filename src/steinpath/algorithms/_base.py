@@ -80,6 +80,9 @@ class Maps(ABC):
     structured: ClassVar[bool]
     #: Whether updates carry a state of their own, which only a pass from the start can tell.
     carries: bool = False
+    #: Whether updates are the same in every iteration but the first, and look at the last ``u`` and
+    #: ``b``, the last two ``v`` and the newest ``eta`` alone.
+    steady: bool = False
 
     @abstractmethod
     def dual(self, t: int, u: History, v: History) -> Array:
@@ -195,6 +198,12 @@ class ProximalMaps(Maps):
     def carries(self) -> bool:  # type: ignore[override]
         """Whether the algorithm's updates carry a state of their own."""
         return self.algorithm.carries
+
+    @property
+    def steady(self) -> bool:  # type: ignore[override]
+        """Whether the algorithm's updates are the same in every iteration."""
+        own = (self.algorithm, self.dual_map.loss, self.primal_map.penalty)
+        return self.algorithm.steady and all(map(is_own, own))
 
     def dual(self, t: int, u: History, v: History) -> Array:
         return self.dual_update(self.dual_map, t, u, v)
@@ -325,6 +334,8 @@ class ProximalAlgorithm(Algorithm):
     steps: ClassVar[tuple[str, ...]]
     #: Whether its updates carry a linear state of their own; see `History`.
     carries: ClassVar[bool] = False
+    #: Whether its updates are the same in every iteration; see `Maps`.
+    steady: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in self.steps:
@@ -506,8 +517,8 @@ def largest_of(step: Any) -> float:
 
 
 def curvature(design: Design) -> float:
-    """``‖X‖² / n``, as closely as a warning needs it."""
-    return design.norm(tol=1e-3) ** 2 / design.n_rows
+    """``‖X‖² / n``, or a little less: step sizes that are too large for it are too large."""
+    return design.norm_bounds().low ** 2 / design.n_rows
 
 
 def _balanced_steps(
@@ -526,7 +537,8 @@ def _balanced_steps(
     missing, ``sigma`` is ``ratio`` times that.
     """
     n = design.n_rows
-    product = 0.99 * n / design.norm() ** 2 if design.norm() else 1.0
+    norm = design.norm_bounds().high
+    product = 0.99 * n / norm**2 if norm else 1.0
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
     if sigma is None and tau is None:
         xp, rows = namespace(y), design.rows

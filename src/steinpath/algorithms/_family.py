@@ -61,6 +61,8 @@ class ChambollePock(PrimalDual):
     relaxation: float = 1.0
     ratio: Any = 1.0
 
+    steady = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         store_number(self, "theta", low=0, high=1)
@@ -183,6 +185,7 @@ class LinearizedADMM(PrimalDual):
 
     steps = ("rho", "alpha")
     slack = 4 / 3
+    steady = True
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
         return prox(u[-1] - self.rho * (2 * v[-1] - before(v)))
@@ -213,6 +216,7 @@ class ProximalGradient(ProximalAlgorithm):
     step: Any = None
 
     steps = ("step",)
+    steady = True
 
     #: Largest safe ``step * smoothness * ‖X‖² / n``.
     limit: ClassVar[float] = 2.0
@@ -231,7 +235,7 @@ class ProximalGradient(ProximalAlgorithm):
         smoothness = self._smoothness(loss)
         if self.step is not None:
             return self
-        norm = design.norm()
+        norm = design.norm_bounds().high
         step = 0.99 * design.n_rows / (smoothness * norm**2) if norm else 1.0
         return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.n_rows)))
 
@@ -269,6 +273,7 @@ class FISTA(ProximalGradient):
     """
 
     limit: ClassVar[float] = 1.0
+    steady = False
 
     def _ahead(self, t: int, history: History) -> Array:
         momentum = (t - 1) / (t + 2)

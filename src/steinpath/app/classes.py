@@ -243,8 +243,7 @@ class ClassFit(Fit):
 
     def decision_values(self) -> np.ndarray:
         """Return those of the rows of the fit, one column for each of `fits`."""
-        X = self.data.encoded.X
-        return np.stack([X @ fit.coef + fit.intercept for fit in self.fits], axis=1)
+        return np.stack([fit.fitted for fit in self.fits], axis=1)
 
     @property
     def used(self) -> np.ndarray:

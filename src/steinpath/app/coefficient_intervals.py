@@ -12,7 +12,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
 from steinpath.app.encoding import Encoding
 from steinpath.app.encoding.messages import counted
-from steinpath.app.fitting import Fit, standardised
+from steinpath.app.fitting import Fit, some_features
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.inference._coefficient_intervals import CoefficientIntervals, coefficient_intervals
@@ -194,7 +194,7 @@ def _references(encoding: Encoding) -> list[int]:
 def _path_without(fit: Fit, kept: np.ndarray) -> tuple[Path, np.ndarray]:
     """Run the chosen alpha on some of the features; return the path, and their scales."""
     data, path = fit.data, fit.tuning.path
-    rows, design = standardised(data.encoded.X[:, kept], data.y, data.design.example.dtype)
+    rows, design = some_features(data, kept)
     # step sizes that are safe for all columns are safe for some of them
     again = run(
         design, rows.y, path.loss, path.penalty, path.algorithm, path.n_iter, fit_intercept=True

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.model_selection import TimeSeriesSplit
 
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import in_own_precision, to_numpy
 from steinpath._support.progress import begin
-from steinpath.app.encoding import Encoded
+from steinpath._support.validation import check_array
+from steinpath.app.encoding import Encoded, RemoteFeatures
 from steinpath.app.encoding.messages import counted
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError
@@ -71,8 +72,13 @@ class FitData:
     cv: TimeSplits | None = None
 
 
-def standardised(X: Any, y: np.ndarray, dtype: Any) -> tuple[PreparedRows, Design]:
+def standardised(X: Any, y: np.ndarray, dtype: str) -> tuple[PreparedRows, Design]:
     """Return rows as they are fitted: centred columns of unit variance."""
+    if isinstance(X, RemoteFeatures):
+        centre, scale, remote = X.standardised(dtype)
+        example = np.empty(0, dtype)
+        y = check_array("y", y, ndim=1, reference=in_own_precision(y, example))
+        return PreparedRows(X, y, None, scale, centre), remote
     return prepare_rows(
         X,
         y,
@@ -83,6 +89,13 @@ def standardised(X: Any, y: np.ndarray, dtype: Any) -> tuple[PreparedRows, Desig
         centre=True,
         dtype=dtype,
     )
+
+
+def some_features(data: FitData, which: np.ndarray) -> tuple[PreparedRows, Design]:
+    """Return rows as they are fitted, with some of the features."""
+    X = data.encoded.X
+    some = X.columns(which) if isinstance(X, RemoteFeatures) else X[:, which]
+    return standardised(some, data.y, str(data.design.example.dtype))
 
 
 def prepare_data(
@@ -172,7 +185,9 @@ def _time_splits(times: np.ndarray, gap: int) -> TimeSplits:
 
 def _check_sizes(encoded: Encoded) -> None:
     """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
-    sizes = np.append(np.abs(encoded.y).max(), np.abs(encoded.X).max(axis=0))
+    X = encoded.X
+    largest = X.sizes if isinstance(X, RemoteFeatures) else np.abs(X).max(axis=0)
+    sizes = np.append(np.abs(encoded.y).max(), largest)
     extreme = np.flatnonzero(~((sizes > _SMALLEST) & (sizes < _LARGEST)))
     if len(extreme):
         names, k = [encoded.encoding.target, *encoded.encoding.feature_names], int(extreme[0])
@@ -258,6 +273,13 @@ class Fit:
     def intercept(self) -> float:
         """Prediction where all features are zero."""
         return float(self.data.level + self.tuning.intercept - self.data.centre @ self.coef)
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """Predictions of the rows of the fit."""
+        path, t = self.tuning.path, self.tuning.best_iter
+        products = to_numpy(path.products_at(slice(t, t + 1)))[0]
+        return np.asarray(self.data.level + path.level + products, float)
 
     @property
     def alphas(self) -> np.ndarray:

@@ -192,7 +192,7 @@ class Model:
             )
         for note in notes:
             warn(note)
-        return class_probabilities(values)
+        return np.asarray(class_probabilities(values))
 
     def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
         """Predict intervals that hold the target of new rows with a given probability.

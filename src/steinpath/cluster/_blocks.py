@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -17,6 +18,9 @@ from steinpath.design._sparse import SparseDesign, compressed
 
 # Bytes whose checksum is taken at a time, since they may have to be copied for it.
 _CHUNK = 2**22
+# Bytes that are read of a file at a time, where it is not to be in memory as a whole; where rows
+# are long, so many of them, since each column of a piece has its costs, up to the larger size.
+_PIECE, _FEW_ROWS, _LARGEST_PIECE = 2**22, 1000, 2**26
 
 #: Names of columns, or their numbers in files that have no names.
 ColumnNames = Sequence[str] | Sequence[int]
@@ -34,15 +38,16 @@ class Facts(NamedTuple):
 
 def facts_of(block: Any) -> Facts:
     """Describe a block that was checked."""
+    if (known := getattr(block, "facts", None)) is not None:  # in a file, which is not read again
+        return Facts(*known)
     rows, columns = block.shape
     sparse = bool(issparse(block))
     arrays = (block.data, block.indices, block.indptr) if sparse else (block,)
-    return Facts(rows, columns, str(block.dtype), sparse, _checksum(arrays))
+    return Facts(rows, columns, str(block.dtype), sparse, checksum(arrays))
 
 
-def _checksum(arrays: Sequence[np.ndarray]) -> int:
-    """Return a checksum of values, however they lie in memory."""
-    total = 0
+def checksum(arrays: Sequence[np.ndarray], total: int = 0) -> int:
+    """Return a checksum of values, however they lie in memory; it can be continued by others."""
     for array in arrays:
         step = max(1, _CHUNK // max(1, array[:1].nbytes))
         for start in range(0, len(array), step):
@@ -55,11 +60,12 @@ def loaded(loader: Callable[[], Any], name: str) -> Any:
     try:
         block = loader()
     except Exception as error:
-        raise _unreadable(name, error) from error
+        raise unreadable(name, error) from error
     return checked(block, name)
 
 
-def _unreadable(name: str, error: Exception) -> RuntimeError:
+def unreadable(name: str, error: Exception) -> RuntimeError:
+    """Return the error for a block that cannot be loaded."""
     return RuntimeError(f"{name} could not be loaded: {type(error).__name__}: {error}")
 
 
@@ -103,18 +109,33 @@ def common(facts: Sequence[Facts], names: Sequence[str]) -> tuple[int, str]:
 # ------------------------------------------------------------------------------------------------
 
 _PARQUET = (".parquet", ".pq")
+_NEEDED = "Parquet files", "study"  # what is missing without pyarrow, and the extra that has it
 _KINDS = ".npy, .npz (of scipy.sparse.save_npz), .parquet or .pq"
 
 
 class Header(NamedTuple):
-    """The columns of a file, by name or number, and those that only label its rows."""
+    """What is known of a file before its rows are read.
+
+    Attributes
+    ----------
+    columns : list
+        Its columns, by name or number.
+    labels : list
+        Those that only label its rows.
+    rows : int
+        How many rows it has.
+    itemsize : int
+        Bytes of each entry in memory; 0 if it is sparse.
+    """
 
     columns: list[Any]
     labels: list[Any]
+    rows: int
+    itemsize: int
 
 
 def header_of(path: str, name: str) -> Header:
-    """Read which columns a file has."""
+    """Read which columns a file has, and its size."""
     suffix = PurePath(path).suffix
     if suffix not in (*_PARQUET, ".npz", ".npy"):
         raise ValueError(f"{path} is not a file that can be read here: {_KINDS}")
@@ -124,28 +145,71 @@ def header_of(path: str, name: str) -> Header:
         _parquet()  # if it is missing, that is not for want of the file
     try:
         if suffix in _PARQUET:
-            schema = _parquet().read_schema(path)
+            about = _parquet().read_metadata(path)
+            schema = about.schema.to_arrow_schema()
             labels = (schema.pandas_metadata or {}).get("index_columns", [])
-            return Header(list(schema.names), [each for each in labels if isinstance(each, str)])
-        shape = (load_npz(path) if suffix == ".npz" else _mapped(path)).shape
+            labels = [each for each in labels if isinstance(each, str)]
+            return Header(list(schema.names), labels, about.num_rows, 8)
+        found = load_npz(path) if suffix == ".npz" else _mapped(path)
     except OSError:  # which names the file, and is what callers look for
         raise
     except Exception as error:
-        raise _unreadable(name, error) from error
-    if len(shape) != 2:
-        raise ValueError(f"{path} must hold an array of 2 dimensions; its shape is {shape}")
-    return Header(list(range(shape[1])), [])
+        raise unreadable(name, error) from error
+    if found.ndim != 2:
+        raise ValueError(f"{path} must hold an array of 2 dimensions; its shape is {found.shape}")
+    rows, columns = found.shape
+    itemsize = 0 if suffix == ".npz" else 4 if found.dtype == np.float32 else 8
+    return Header(list(range(columns)), [], rows, itemsize)
 
 
 def read_columns(path: str, columns: ColumnNames) -> Any:
     """Read some columns of a file."""
     suffix = PurePath(path).suffix
     if suffix in _PARQUET:
-        return _read_parquet(path, columns)
+        with _opened(path, columns) as file:
+            values = np.empty((file.rows, len(columns)), file.dtype)
+            stop = 0
+            for piece in file.pieces():
+                start, stop = stop, stop + len(piece)
+                values[start:stop] = piece
+        return values
     if suffix == ".npz":
         return compressed(load_npz(path)).tocsr()[:, list(columns)]
     values = _mapped(path)
-    return np.array(values) if list(columns) == list(range(values.shape[1])) else values[:, columns]
+    return np.array(values) if _are_all(columns, values) else values[:, columns]
+
+
+def read_pieces(path: str, columns: ColumnNames) -> Any:
+    """Return some columns of a file without reading all of it at once.
+
+    Returns
+    -------
+    memmap, sparse matrix or iterator of ndarray
+        All of an array in its file, some of its rows after the other, or what is sparse.
+    """
+    suffix = PurePath(path).suffix
+    if suffix == ".npz":
+        return read_columns(path, columns)
+    if suffix in _PARQUET:
+        return _pieces_of_parquet(path, columns)
+    values = _mapped(path)
+    return values if _are_all(columns, values) else _pieces_of_array(values, columns)
+
+
+def _are_all(columns: ColumnNames, values: np.ndarray) -> bool:
+    return list(columns) == list(range(values.shape[1]))
+
+
+def _pieces_of_array(values: np.ndarray, columns: ColumnNames) -> Iterator[np.ndarray]:
+    step = rows_of_piece(values.shape[1], values.itemsize)
+    for start in range(0, len(values), step):
+        yield values[start : start + step][:, np.asarray(columns)]
+
+
+def rows_of_piece(columns: int, itemsize: int = 8) -> int:
+    """Return how many rows to read at a time."""
+    row = max(1, columns * itemsize)
+    return max(1, _PIECE // row, min(_FEW_ROWS, _LARGEST_PIECE // row))
 
 
 def _mapped(path: str) -> Any:
@@ -158,23 +222,50 @@ def read_response(path: str, name: str, column: Any) -> np.ndarray:
     try:
         values = read_columns(path, [column])
     except Exception as error:
-        raise _unreadable(name, error) from error
+        raise unreadable(name, error) from error
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
 
 
-def _read_parquet(path: str, columns: ColumnNames) -> np.ndarray:
-    table = _parquet().read_table(path, columns=list(columns))
-    arrays = {name: table.column(name) for name in columns}
-    kinds = {name: np.asarray(array.slice(0, 1)).dtype for name, array in arrays.items()}
-    bad = [name for name, kind in kinds.items() if kind.kind not in "biuf"]
-    if bad and table.num_rows:
-        raise TypeError(f"column {bad[0]!r} does not hold numbers (dtype {kinds[bad[0]]})")
-    single = all(kind == np.float32 for kind in kinds.values())
-    values = np.empty((table.num_rows, len(arrays)), dtype=np.float32 if single else np.float64)
-    for j, array in enumerate(arrays.values()):
-        values[:, j] = array.to_numpy()
-    return values
+class _ParquetNumbers:
+    """Columns of numbers in a Parquet file that is open."""
+
+    def __init__(self, file: Any, columns: ColumnNames):
+        self._file, self._columns = file, list(columns)
+        self.rows = file.metadata.num_rows
+        arrow, schema = import_pyarrow(*_NEEDED), file.schema_arrow
+        types = arrow.types
+        single = True
+        for name in self._columns:
+            kind = schema.field(name).type
+            numbers = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
+            if not numbers and self.rows:
+                raise TypeError(f"column {name!r} does not hold numbers (its type is {kind})")
+            single = single and types.is_float32(kind)
+        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self._kind = arrow.float32() if single else arrow.float64()
+
+    def pieces(self) -> Iterator[np.ndarray]:
+        """Read some rows after the other."""
+        width = len(self._columns)
+        step = rows_of_piece(width)
+        for batch in self._file.iter_batches(step, columns=self._columns):
+            piece = np.empty((batch.num_rows, width), self.dtype)
+            for j, name in enumerate(self._columns):
+                column = batch.column(name).cast(self._kind, safe=False)
+                piece[:, j] = column.to_numpy(zero_copy_only=False)  # missing values are NaN
+            yield piece
+
+
+@contextmanager
+def _opened(path: str, columns: ColumnNames) -> Iterator[_ParquetNumbers]:
+    with _parquet().ParquetFile(path, pre_buffer=False) as file:
+        yield _ParquetNumbers(file, columns)
+
+
+def _pieces_of_parquet(path: str, columns: ColumnNames) -> Iterator[np.ndarray]:
+    with _opened(path, columns) as file:
+        yield from file.pieces()
 
 
 def _parquet() -> Any:
-    return import_pyarrow("Parquet files", "study").parquet
+    return import_pyarrow(*_NEEDED).parquet

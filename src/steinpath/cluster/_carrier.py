@@ -24,6 +24,7 @@ from steinpath._support.source_hash import NUMERICAL, source_hash
 from steinpath.cluster._blocks import Facts, facts_of
 from steinpath.cluster._conversation import OutOfStep, Request, WorkerLost, worker_lost
 from steinpath.cluster._sessions import Answer, Lost, Session
+from steinpath.cluster._shares import Place
 
 # Seconds between two looks at the workers, seconds in which a lost worker may be replaced, and for
 # how long there may be no workers at all.
@@ -45,10 +46,8 @@ class DaskCarrier:
         What they were when they were checked: one that is loaded again has to be the same.
     names : sequence of str
         What to call them.
-    starts : sequence of int
-        How many rows come before each.
-    n_rows : int
-        Number of all rows.
+    places : sequence of Place
+        Which of all rows each has.
     dtype : str
         The precision of all blocks.
     """
@@ -59,15 +58,14 @@ class DaskCarrier:
         blocks: Sequence[Any],
         facts: Sequence[Facts],
         names: Sequence[str],
-        starts: Sequence[int],
-        n_rows: int,
+        places: Sequence[Place],
         dtype: str,
     ):
         self.names = names
         self._client = client
         self._args = [
-            (block, k, start, n_rows, dtype, own, names[k])
-            for k, (block, start, own) in enumerate(zip(blocks, starts, facts, strict=True))
+            (block, place, dtype, own, name)
+            for block, place, own, name in zip(blocks, places, facts, names, strict=True)
         ]
         self._sessions: dict[int, Any] = {}
         self._where: dict[int, str] = {}  # addresses of the workers of sessions
@@ -225,16 +223,14 @@ class _Gathering:
         return self._task.result() if self._task.done() else None
 
 
-def _session(
-    block: Any, index: int, start: int, n_rows: int, dtype: str, facts: Facts, name: str
-) -> Session:
+def _session(block: Any, place: Place, dtype: str, facts: Facts, name: str) -> Session:
     """Begin a session, on the worker that has its block."""
     if facts_of(block) != facts:
         raise RuntimeError(
             f"{name} was loaded again, and is not what it was when the design was made; make the "
             "design and the path anew"
         )
-    return Session(block, index, start, n_rows, dtype)
+    return Session(block, place, dtype)
 
 
 def _code() -> str:

@@ -7,7 +7,7 @@ runs through it without waiting for the others.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
@@ -15,10 +15,14 @@ import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.validation import warn
+from steinpath.cluster._log import Log
 from steinpath.cluster._sessions import Answer, Call, Done, Failed, Lost, Partial
 
 # How often a session may be lost in one round.
 _REPLAYS = 3
+
+# How what all blocks have found is put together.
+_REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {"sum": np.add, "largest": np.maximum}
 
 _places = itertools.count()
 
@@ -72,18 +76,20 @@ class Conversation:
     def __init__(self, carrier: Carrier):
         self._carrier = carrier
         self._blocks = range(len(carrier.names))
-        self._log: list[Sequence[Any]] = []  # for each round, what each block was told
+        self._log = Log()
         self._place: int | None = None  # where all sessions are; None if there are none
 
-    def ask(self, calls: Sequence[Call], remember: bool = False) -> list[Any]:
+    def ask(
+        self, calls: Sequence[Call], remember: bool | Callable[[list[Any]], bool] = False
+    ) -> list[Any]:
         """Make a call at every block, and return the results in the order of the blocks.
 
         Parameters
         ----------
         calls : sequence of Call
             One per block.
-        remember : bool
-            Whether later calls depend on this one.
+        remember : bool or callable
+            Whether later calls depend on this one; a function of the results, if these say so.
         """
         known = len(self._log)
         try:
@@ -92,41 +98,56 @@ class Conversation:
                 for answer in answers:
                     if isinstance(answer, Failed):
                         raise self._told(answers)
-                answers = self._round([_total(answers)] * len(self._blocks))
+                answers = self._round(_total(answers))
         except BaseException:
             # some sessions may have gone on and others not
             self._forget()
-            del self._log[known:]
+            self._log.cut(known)
             raise
-        if not remember:
-            del self._log[known:]
         if any(isinstance(answer, Failed) for answer in answers):
+            self._log.cut(known)
             raise self._told(answers)
+        values = [answer.value for answer in answers]
+        if not (remember(values) if callable(remember) else remember):
+            self._log.cut(known)
         for message, category in dict.fromkeys(each for a in answers for each in a.warnings):
             warn(message, category)
-        return [answer.value for answer in answers]
+        return values
 
     def _round(self, messages: Sequence[Any]) -> list[Any]:
         """Tell every block its message, and return the answers."""
         self._log.append(messages)
         after = next(_places)
-
-        def everything(k: int) -> Request:
-            return Request(None, after, [told[k] for told in self._log])
-
-        if self._place is None:
-            requests = {k: everything(k) for k in self._blocks}
-        else:
-            requests = {k: Request(self._place, after, [messages[k]]) for k in self._blocks}
         answers: dict[int, Answer] = {}
-        for _ in range(_REPLAYS + 1):
+        if self._place is not None:
+            requests = {k: Request(self._place, after, [messages[k]]) for k in self._blocks}
+            answers = self._carrier.exchange(requests)
+        # sessions that are new, at first or in place of others, are told everything
+        for _ in range(_REPLAYS + (self._place is None)):
+            if not (lost := _lost(answers, self._blocks)):
+                break
+            answers |= self._catch_up(lost, after)
+        if lost := _lost(answers, self._blocks):
+            names = ", ".join(self._carrier.names[k] for k in lost)
+            raise WorkerLost(worker_lost(names, f"{_REPLAYS + 1} times in a row"))
+        self._place = after
+        return [answers[k] for k in self._blocks]
+
+    def _catch_up(self, blocks: Sequence[int], after: int) -> dict[int, Answer]:
+        """Tell some blocks everything from the beginning; return their last answers."""
+        answers: dict[int, Answer] = {}
+        before, left = None, len(self._log)
+        for portion in self._log.portions():
+            left -= len(portion)
+            place = next(_places) if left else after
+            requests = {
+                k: Request(before, place, [told[k] for told in portion])
+                for k in blocks
+                if k not in answers or isinstance(answers[k], Partial | Done)
+            }
             answers |= self._carrier.exchange(requests)
-            requests = {k: everything(k) for k in requests if isinstance(answers[k], Lost)}
-            if not requests:
-                self._place = after
-                return [answers[k] for k in self._blocks]
-        lost = ", ".join(self._carrier.names[k] for k in requests)
-        raise WorkerLost(worker_lost(lost, f"{_REPLAYS + 1} times in a row"))
+            before = place
+        return answers
 
     def _told(self, answers: Sequence[Answer]) -> BaseException:
         """Return the first error, with a note that says where it was."""
@@ -141,16 +162,29 @@ class Conversation:
         self._carrier.forget()
 
 
-def _total(answers: Sequence[Any]) -> Array:
-    """Put partial results together, in the order of the blocks."""
-    alike = {
-        (each.kind, each.value.shape, each.value.dtype) if isinstance(each, Partial) else None
-        for each in answers
-    }
+def _lost(answers: Mapping[int, Answer], blocks: Iterable[int]) -> list[int]:
+    """Return the blocks whose sessions have not answered."""
+    return [k for k in blocks if isinstance(answers.get(k, Lost()), Lost)]
+
+
+def _form(answer: Answer) -> tuple[Any, ...] | None:
+    """Return what has to be the same of all partial results."""
+    if not isinstance(answer, Partial):
+        return None
+    if answer.kind == "first":
+        return (answer.kind,)
+    return answer.kind, answer.value.shape, answer.value.dtype
+
+
+def _total(answers: Sequence[Any]) -> list[Array]:
+    """Put partial results together, in the order of the blocks, for each of them."""
+    alike = {_form(each) for each in answers}
     if len(alike) != 1 or None in alike:
         raise OutOfStep(
             "blocks disagree on what comes next, though all of them were told the same: are their "
             "machines, or the versions of their libraries, of different kinds?"
         )
     values = [each.value for each in answers]
-    return reduce(np.add if answers[0].kind == "sum" else np.maximum, values)
+    if answers[0].kind == "first":
+        return values[:1] * len(values)
+    return [reduce(_REDUCTIONS[answers[0].kind], values)] * len(values)

@@ -12,7 +12,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -21,13 +21,15 @@ import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.validation import heard
-from steinpath.cluster._shares import ShareDesign, design_of_checked
+from steinpath.cluster._shares import Place, ShareDesign, design_of_checked
 from steinpath.engine._path import Path
+from steinpath.risk._estimate import Risk
+from steinpath.tuning._tuning import Tuning
 
 
 @dataclass
 class Share:
-    """What a session knows: its block of rows and, once there is one, its path.
+    """What a session knows: its block of rows and, once there are any, its paths and their risks.
 
     Attributes
     ----------
@@ -35,13 +37,19 @@ class Share:
         Which of the blocks this is.
     design : ShareDesign
         Its rows.
-    path : Path or None
-        The path, of which it has these rows.
+    paths : sequence of Path
+        The paths, of which it has these rows: one of `run`, all penalties of `tune`.
+    risks : dict
+        Risks of these paths that are asked for again, by any keys.
+    tuning : Tuning or None
+        What `tune` found.
     """
 
     index: int
     design: ShareDesign
-    path: Path | None = None
+    paths: Sequence[Path] = ()
+    risks: dict[Any, Risk] = field(default_factory=dict)
+    tuning: Tuning | None = None
 
 
 @dataclass(frozen=True)
@@ -92,18 +100,14 @@ class Session:
     ----------
     block : ndarray or sparse matrix
         The rows, which were checked before.
-    index : int
-        Which of the blocks this is.
-    start : int
-        How many rows come before it.
-    n_rows : int
-        Number of rows of all blocks.
+    place : Place
+        Which of all rows they are.
     dtype : str
         The precision that all blocks work in.
     """
 
-    def __init__(self, block: Any, index: int, start: int, n_rows: int, dtype: str):
-        self._args = block, index, start, n_rows, dtype
+    def __init__(self, block: Any, place: Place, dtype: str):
+        self._args = block, place, dtype
         self._lock = threading.Lock()
         self._place: int | None = None  # after which messages it is
         self._last: Answer = Lost()
@@ -150,7 +154,7 @@ class Session:
         threading.Thread(
             target=_serve,
             args=(self._inbox, self._outbox, *self._args),
-            name=f"steinpath-block-{self._args[1]}",
+            name=f"steinpath-block-{self._args[1].index}",
             daemon=True,
         ).start()
         self._end = weakref.finalize(self, self._inbox.put, None)
@@ -160,9 +164,7 @@ def _serve(
     inbox: SimpleQueue[Any],
     outbox: SimpleQueue[Answer],
     block: Any,
-    index: int,
-    start: int,
-    n_rows: int,
+    place: Place,
     dtype: str,
 ) -> None:
     """Do what is asked for until there is nobody who asks."""
@@ -178,7 +180,7 @@ def _serve(
     @lru_cache(maxsize=1)
     def share() -> Share:
         rows = design_of_checked(block, np.dtype(dtype))
-        return Share(index, ShareDesign(rows, start, n_rows, exchange))
+        return Share(place.index, ShareDesign(rows, place, exchange))
 
     while (call := inbox.get()) is not None:
         try:

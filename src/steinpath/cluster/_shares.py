@@ -6,13 +6,16 @@ by block. The engine runs at every block, unchanged, and meets the others only i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import issparse
 
 from steinpath._support.arrays import Array
-from steinpath.design._base import Design
+from steinpath.cluster._stored import StoredBlock
+from steinpath.design._base import ScalableDesign
 from steinpath.design._dense import DenseDesign
 from steinpath.design._sparse import SparseDesign
 
@@ -21,40 +24,89 @@ class Exchange(Protocol):
     """Hands out what one block found, and returns what all of them found together."""
 
     def __call__(self, kind: str, value: Array) -> Array:
-        """Return the "sum" or the "largest" of the values of all blocks, as a new array."""
+        """Return the "sum" or the "largest" of the values of all blocks, as a new array.
+
+        Or what the "first" block has.
+        """
 
 
-class ShareDesign(Design):
+@dataclass(frozen=True)
+class Place:
+    """Which of all rows a block has.
+
+    Attributes
+    ----------
+    index : int
+        Which of the blocks it is.
+    start : int
+        How many rows come before it.
+    n_rows : int
+        Number of rows of all blocks.
+    largest : int
+        Number of rows of the largest block.
+    """
+
+    index: int
+    start: int
+    n_rows: int
+    largest: int
+
+
+class ShareDesign(ScalableDesign):
     """Some of the rows of X, in one piece.
 
     Parameters
     ----------
-    rows : Design
+    rows : ScalableDesign
         These rows.
-    start : int
-        How many rows come before them.
-    n_rows : int
-        Number of all rows.
+    place : Place
+        Which of all rows they are.
     exchange : callable
         Where partial results go, and totals come from.
+    y : Array of shape (n,), optional
+        The responses of all rows, once they are known.
     """
 
-    def __init__(self, rows: Design, start: int, n_rows: int, exchange: Exchange):
-        self._rows, self._start, self._n_rows, self._exchange = rows, start, n_rows, exchange
+    def __init__(
+        self, rows: ScalableDesign, place: Place, exchange: Exchange, y: Array | None = None
+    ):
+        self._rows, self._place, self._exchange, self._y = rows, place, exchange, y
         self.shape, self.example = rows.shape, rows.example
+        self.out_of_core = rows.out_of_core
+
+    def with_responses(self, y: Array) -> ShareDesign:
+        """Return the same rows, with the responses of all rows."""
+        return ShareDesign(self._rows, self._place, self._exchange, y)
+
+    @property
+    def own(self) -> ScalableDesign:
+        """These rows by themselves, whose sums are not those of all."""
+        return self._rows
 
     @property
     def n_rows(self) -> int:
-        return self._n_rows
+        return self._place.n_rows
+
+    @property
+    def largest_share(self) -> int:
+        return self._place.largest
+
+    @property
+    def all_y(self) -> Array | None:
+        return self._y
 
     def over_rows(self, partial: Array) -> Array:
         return self._exchange("sum", partial)
 
-    def largest(self, value: float) -> float:
-        return float(self._exchange("largest", np.asarray(value)))
+    def largest(self, value: Any) -> Any:
+        return self._exchange("largest", np.asarray(value))
 
     def here(self, values: Array) -> Array:
-        return values[self._start : self._start + self.shape[0], ...]
+        first = self._place.start
+        return values[first : first + self.shape[0], ...]
+
+    def once(self, compute: Callable[[], Array]) -> Array:
+        return self._exchange("first", np.zeros(0) if self._place.index else compute())
 
     def matmat(self, block: Array) -> Array:
         return self._rows.matmat(block)
@@ -67,8 +119,8 @@ class ShareDesign(Design):
         both = self.over_rows(np.concatenate(own))
         return both[:-1, ...], both[-1, ...]
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        return self._rows.row_squares(center)
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        return self._rows.row_squares(center, scale)
 
     def astype(self, dtype: Any) -> ShareDesign:
         rows = self._rows.astype(dtype)
@@ -76,6 +128,9 @@ class ShareDesign(Design):
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ShareDesign | None:
         part = self._rows.part(rows, columns)
+        # what is too large to be copied at one block is copied at none: they go on alike
+        if self.out_of_core and self.largest(float(part is None)):
+            return None
         return None if part is None else self._with(part)
 
     @property
@@ -87,12 +142,14 @@ class ShareDesign(Design):
             raise NotImplementedError("products of rows with rows that are elsewhere")
         return self.over_rows(self._rows.gram(False, dtype, center))
 
-    def _with(self, rows: Design) -> ShareDesign:
-        return ShareDesign(rows, self._start, self._n_rows, self._exchange)
+    def _with(self, rows: ScalableDesign) -> ShareDesign:
+        return ShareDesign(rows, self._place, self._exchange, self._y)
 
 
-def design_of_checked(block: Any, dtype: Any) -> Design:
-    """Return the design of a block that was checked before, dense or sparse."""
+def design_of_checked(block: Any, dtype: Any) -> ScalableDesign:
+    """Return the design of a block that was checked before: dense, sparse or in a file."""
+    if isinstance(block, StoredBlock):
+        return block.design.astype(dtype)
     if issparse(block):
         return SparseDesign.of_checked(block).astype(dtype)
     # what came over a network may lie at odd addresses, where products are slow

@@ -6,7 +6,6 @@ The engine touches X only through its products with blocks of columns. Anything 
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +13,10 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, copied, folded, like, namespace, to_numpy
+from steinpath._support.arrays import Array, copied, folded, like, namespace, take
 from steinpath._support.validation import is_own
-from steinpath.design._norm import near_the_largest, norm_in_few_passes
+from steinpath.design._norm import NormBounds, norm_bounds
 from steinpath.problem._rows import Rows
-
-# Designs this narrow are decomposed whole: a Krylov space needs room.
-_SMALL = 32
-# Vectors of a Krylov space, unless they have more numbers than this together, and products between
-# looks at the norm.
-_LANCZOS_STEPS, _LANCZOS_NUMBERS, _LANCZOS_EVERY = 60, 2**23, 5
 
 
 class Design(ABC):
@@ -49,7 +42,7 @@ class Design(ABC):
     weights: Array | None = None
     out_of_core: bool = False
     source_rows: np.ndarray | None = None
-    _norm: tuple[float, float] | None = None  # where it is known, and its tolerance
+    _norm: NormBounds | None = None  # where bounds are known
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
@@ -108,13 +101,70 @@ class Design(ABC):
         """Return a sum over all rows, from the sum over those that are here."""
         return partial
 
-    def largest(self, value: float) -> float:
-        """Return the largest number of all shares."""
+    def largest(self, value: Any) -> Any:
+        """Return the largest number of all shares, or those of an array entry by entry."""
         return value
 
     def here(self, values: Array) -> Array:
         """Return the rows that are here of an array that has them all."""
         return values
+
+    def once(self, compute: Callable[[], Array]) -> Array:
+        """Return what all shares would compute alike, computed by one of them.
+
+        The function must not use what goes through all shares.
+        """
+        return compute()
+
+    @property
+    def whole_shape(self) -> tuple[int, int]:
+        """Number of all rows, and of columns."""
+        return self.n_rows, self.shape[1]
+
+    @property
+    def largest_share(self) -> int:
+        """Number of rows of the largest share: the same number for all of them."""
+        return self.shape[0]
+
+    @property
+    def all_y(self) -> Array | None:
+        """The responses of all rows, if these are known and not all rows are here."""
+        return None
+
+    def gathered(self, values: Array) -> Array:
+        """Return an array of all rows, from that of the rows which are here."""
+        if self.is_whole:
+            return values
+        everything = np.zeros((self.n_rows, *values.shape[1:]), values.dtype)
+        self.here(everything)[...] = values
+        return self.over_rows(everything)
+
+    def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which of some of all rows are here, and where."""
+        numbers = self.here(np.arange(self.n_rows))
+        which = np.flatnonzero((rows >= numbers[0]) & (rows <= numbers[-1]))
+        return which, rows[which] - numbers[0]
+
+    def picked(self, values: Array, rows: np.ndarray) -> Array:
+        """Return the entries of some of all rows, along the last axis, wherever these rows are.
+
+        Parameters
+        ----------
+        values : Array of shape (…, n)
+            The entries of the rows that are here.
+        rows : ndarray of int of shape (m,)
+            The rows, by their numbers among all.
+
+        Returns
+        -------
+        Array of shape (…, m)
+        """
+        if self.is_whole:
+            return take(values, rows, axis=values.ndim - 1)
+        which, where = self.places(rows)
+        found = np.zeros((*values.shape[:-1], len(rows)), values.dtype)
+        found[..., which] = values[..., where]
+        return self.over_rows(found)
 
     def total(self, block: Array) -> Array:
         """Sum over the rows of a vector or block, each as often as it counts."""
@@ -148,17 +198,11 @@ class Design(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no Gram matrix")
 
-    def norm(self, tol: float = 1e-6) -> float:
-        """Largest singular value: to ``tol`` and, unlike random estimates, not low."""
-        known = self._norm
-        if known is None or known[1] > tol:
-            if self.members == 1:
-                value = self._largest_singular_value(tol)
-            else:  # of all members; for a warning it is enough to look at one
-                near = near_the_largest(self, share=1.0 if tol >= 1e-3 else 0.9)
-                value = max(self.member(int(k)).norm(tol) for k in near)
-            known = self._norm = (value, tol)
-        return known[0]
+    def norm_bounds(self) -> NormBounds:
+        """Bounds for the largest singular value, or that of all members; computed once."""
+        if self._norm is None:
+            self._norm = norm_bounds(self)
+        return self._norm
 
     def zeros(self, *shape: int) -> Array:
         """Return zeros like the design."""
@@ -173,36 +217,6 @@ class Design(ABC):
     def signs(self, rng: np.random.Generator, *shape: int) -> Array:
         """Return random signs like the design: the probes of all trace estimates."""
         return self.array(rng.integers(0, 2, shape) * 2.0 - 1.0)
-
-    def _largest_singular_value(self, tol: float) -> float:
-        n, p = self.shape
-        # of the matrix with rows times the roots of their weights
-        roots = np.ones(n) if self.weights is None else np.sqrt(to_numpy(self.weights))
-
-        def forth(b: np.ndarray) -> np.ndarray:
-            return np.asarray((roots * to_numpy(self.forward(self.array(b))).T).T)
-
-        def back(u: np.ndarray) -> np.ndarray:
-            return to_numpy(self.adjoint(self.array((u.T / roots).T))).astype(float, copy=False)
-
-        if not self.is_whole:
-            # only XᵀX shows rows that are elsewhere
-            if p <= _SMALL:
-                return math.sqrt(max(np.linalg.eigvalsh(back(forth(np.eye(p))))[-1], 0.0))
-            return norm_in_few_passes(forth, back, p, tol**1.5)
-        if min(n, p) <= _SMALL:
-            columns = forth(np.eye(p)) if p <= n else back(np.eye(n))
-            return float(np.linalg.norm(columns.astype(float), 2))
-        first, second = (forth, back) if p <= n else (back, forth)
-        if self.out_of_core:
-            return norm_in_few_passes(first, second, min(n, p), tol)
-        # not by ARPACK: SciPy's BLAS has threads of its own, which keep the cores busy for a while
-        # after it
-        steps = min(_LANCZOS_STEPS, max(20, _LANCZOS_NUMBERS // min(n, p)))
-        # a single vector stagnates before it converges, so that coarse values would be low
-        return norm_in_few_passes(
-            first, second, min(n, p), tol**1.5, width=1, most_steps=steps, every=_LANCZOS_EVERY
-        )
 
 
 class ScalableDesign(Design):
@@ -223,7 +237,36 @@ class ScalableDesign(Design):
 
 
 class TransformedDesign(Design):
-    """A design that changes the products of another one."""
+    """A design that changes the products of another one, and has its rows."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> Design:
+        """The other one."""
+
+    @property
+    def n_rows(self) -> int:
+        return self.inner.n_rows
+
+    @property
+    def largest_share(self) -> int:
+        return self.inner.largest_share
+
+    @property
+    def all_y(self) -> Array | None:
+        return self.inner.all_y
+
+    def over_rows(self, partial: Array) -> Array:
+        return self.inner.over_rows(partial)
+
+    def largest(self, value: Any) -> Any:
+        return self.inner.largest(value)
+
+    def here(self, values: Array) -> Array:
+        return self.inner.here(values)
+
+    def once(self, compute: Callable[[], Array]) -> Array:
+        return self.inner.once(compute)
 
     @abstractmethod
     def forward(self, block: Array) -> Array:

@@ -99,6 +99,17 @@ class BlockDesign(ScalableDesign):
     out_of_core = True
 
     def __init__(self, X: np.ndarray, any_size: bool = False, sizes: BlockSizes = _SIZES):
+        self._open(X, sizes)
+        self._check_entries(any_size)
+
+    @classmethod
+    def of_checked(cls, X: np.ndarray, sizes: BlockSizes = _SIZES) -> BlockDesign:
+        """Return a design of entries that were checked before, or are to be."""
+        design = cls.__new__(cls)
+        design._open(X, sizes)
+        return design
+
+    def _open(self, X: np.ndarray, sizes: BlockSizes) -> None:
         check_shape("X", X.shape, ndim=2)
         dtype = check_array("X", np.zeros((1, 1), X.dtype), ndim=2).dtype
         self.shape = (int(X.shape[0]), int(X.shape[1]))
@@ -107,7 +118,6 @@ class BlockDesign(ScalableDesign):
         # X or its transpose, whichever has its rows in one piece
         self._by_rows = _has_rows_in_one_piece(X)
         self._stored = _stored(X if self._by_rows else X.T)
-        self._check_entries(any_size)
 
     def matmat(self, block: Array) -> Array:
         return self._of_each(block) if self._by_rows else self._of_all(block)
@@ -117,7 +127,7 @@ class BlockDesign(ScalableDesign):
 
     def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
         squares = np.zeros(self.shape[0], self.example.dtype)
-        for piece, block in self._blocks():
+        for piece, block in self.blocks():
             # in place: the block is the buffer's, and not needed any more
             if center is not None:
                 block -= self._of_columns(center, piece)
@@ -143,7 +153,7 @@ class BlockDesign(ScalableDesign):
         weights = weights / weights.sum()
         means = self.rmatmat(weights)
         first, second = np.zeros(p), np.zeros(p)  # moments of what the means leave
-        for piece, block in self._blocks():
+        for piece, block in self.blocks():
             block -= self._of_columns(means, piece).astype(block.dtype)
             if self._by_rows:
                 first += weights[piece] @ block
@@ -169,10 +179,31 @@ class BlockDesign(ScalableDesign):
             return None
         along, across = wanted if self._by_rows else wanted[::-1]
         values = np.empty((len(along), len(across)), self.example.dtype)
-        for piece, block in self._blocks():
+        for piece, block in self.blocks():
             low, high = np.searchsorted(along, (piece.start, piece.stop))
             values[low:high] = block[np.ix_(along[low:high] - piece.start, across)]
         return DenseDesign.of_checked(values if self._by_rows else values.T)
+
+    def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
+        """``Xᵀ X``, in one pass if X is in C order.
+
+        `has_gram` says that it does not pay: for paths, products with X are cheaper than this.
+        """
+        if of_rows:
+            raise NotImplementedError("products of rows with each other would take many passes")
+        design = self if dtype is None else self.astype(np.dtype(dtype))
+        shift = design.zeros(self.shape[1])
+        if center is not None:
+            shift = shift + np.asarray(center, shift.dtype)
+        total = design.zeros(self.shape[1], self.shape[1])
+        for piece, block in design.blocks():
+            block -= self._of_columns(shift, piece)
+            if self._by_rows:
+                total += block.T @ block
+            else:
+                columns = block.T.copy()  # the products below use the buffer again
+                total[:, piece] = design.rmatmat(columns) - np.outer(shift, columns.sum(axis=0))
+        return total
 
     def _of_columns(self, values: np.ndarray, piece: slice) -> np.ndarray:
         """Return one value for each column as a row or column, to fit a block."""
@@ -182,7 +213,7 @@ class BlockDesign(ScalableDesign):
         """Multiply what is stored with a vector or a block."""
         dtype = np.result_type(self.example, block)
         result = np.empty((self._stored.shape[0], *block.shape[1:]), dtype)
-        for piece, stored in self._blocks(backward):
+        for piece, stored in self.blocks(backward):
             result[piece] = stored @ block
         return result
 
@@ -190,11 +221,11 @@ class BlockDesign(ScalableDesign):
         """Multiply the transpose of what is stored with a vector or a block."""
         dtype = np.result_type(self.example, block)
         total = np.zeros((self._stored.shape[1], *block.shape[1:]), dtype)
-        for piece, stored in self._blocks(backward):
+        for piece, stored in self.blocks(backward):
             total += stored.T @ block[piece]
         return total
 
-    def _blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
+    def blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
         """Read what is stored, some rows at a time, into buffers that are used again and again.
 
         Yields
@@ -232,7 +263,7 @@ class BlockDesign(ScalableDesign):
         """Refuse what `check_array` and `check_magnitude` refuse, block by block."""
         bad, size = 0, 0.0
         with np.errstate(invalid="ignore", over="ignore"):
-            for _, block in self._blocks():
+            for _, block in self.blocks():
                 largest = max(float(block.max()), -float(block.min()))
                 if np.isfinite(largest):
                     size = max(size, largest)

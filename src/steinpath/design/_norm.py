@@ -1,99 +1,99 @@
-"""The norm of a matrix, in few passes over it."""
+"""Bounds for the norm of a matrix, from at most ten products with it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    cast,
+    largest_along,
+    like,
+    namespace,
+    to_numpy,
+    units_of,
+)
+
+if TYPE_CHECKING:
+    from steinpath.design._base import Design
+
+#: Columns of a product, and how often ``Xᵀ X`` is applied to them.
+WIDTH, STEPS = 8, 5
+#: Matrices with up to so many columns have their norm computed, not bounded.
+EXACT = 64
 
 
-def norm_in_few_passes(
-    forth: Callable[[np.ndarray], np.ndarray],
-    back: Callable[[np.ndarray], np.ndarray],
-    size: int,
-    tol: float,
-    width: int = 16,
-    most_steps: int = 12,
-    every: int = 1,
-    most_restarts: int = 50,
-) -> float:
-    """Largest singular value of A, by block Lanczos for ``AᵀA`` with restarts.
+class NormBounds(NamedTuple):
+    """Bounds for the largest singular value of a matrix.
 
-    A block needs fewer products than a single vector where singular values lie densely, as those
-    of random matrices do: what counts is the gap to the first one that the block has no room for.
-    A matrix in memory meets a single vector so much faster that this is the better way there.
-
-    Parameters
+    Attributes
     ----------
-    forth, back : callable
-        Multiply a block with A and with Aᵀ.
-    size : int
-        Number of columns of A; at least twice `width`.
-    tol : float
-        Relative accuracy. The error of the value is about the square of that of the vector, over
-        the gap; so the vector's is made smaller than ``tol ** (2/3)``.
-    width : int, default=16
-        Columns of each product.
-    most_steps : int, default=12
-        Products before a restart, at most.
-    every : int, default=1
-        Products between looks at the value.
-    most_restarts : int, default=50
-        After these, a value is returned that is not too low, if not to the last digit.
+    low : float
+        What some vector is stretched by: the norm is not smaller.
+    high : float
+        Larger than the norm, by at most a few percent; see `norm_bounds`.
     """
-    steps = min(most_steps, size // width)
-    basis = np.zeros((size, steps * width))
-    start = np.random.default_rng(0).standard_normal((size, width))
-    value = rest = 0.0
-    for _ in range(most_restarts):
-        new = np.linalg.qr(start)[0]
-        projected = np.zeros((basis.shape[1], basis.shape[1]))  # AᵀA in the basis
-        for first in range(0, basis.shape[1], width):
-            block = slice(first, first + width)
-            basis[:, block] = new
-            known = basis[:, : block.stop]
-            product = back(forth(new))
-            inner = known.T @ product
-            projected[: block.stop, block], projected[block, : block.stop] = inner, inner.T
-            product = product - known @ inner
-            if block.stop % (every * width) == 0 or block.stop == basis.shape[1]:
-                values, vectors = np.linalg.eigh(projected[: block.stop, : block.stop])
-                value = float(values[-1])
-                if value <= 0:
-                    return 0.0
-                rest = float(np.linalg.norm(product @ vectors[-width:, -1]))
-                if rest <= tol ** (2 / 3) * value:
-                    return math.sqrt(value)
-            new = product
-            for _ in range(2):  # once is not enough where little is left of the product
-                new = np.linalg.qr(new - known @ (known.T @ new))[0]
-        start = basis @ vectors[:, -width:]
-    return math.sqrt(value + rest)  # not too low, if not to the last digit
+
+    low: float
+    high: float
 
 
-def near_the_largest(design: Any, steps: int = 12, share: float = 0.9) -> np.ndarray:
-    """Return which members' matrices may have the largest norm, by a few steps of the power method.
+def norm_bounds(design: Design) -> NormBounds:
+    """Bound the norm of a design, or of the largest of its members, by block Lanczos.
+
+    Five steps from a random block of eight columns give the largest Ritz value θ of ``Xᵀ X`` and
+    its residual. An eigenvalue lies within the residual's norm of θ; the largest one does unless
+    the random block is nearly orthogonal to its eigenvectors, so that ``√(θ + residual)`` is an
+    upper bound. On random matrices, whose singular values lie as densely as any, it is 1 to 3
+    percent too large, and it is exact where the largest singular values stand apart.
 
     Parameters
     ----------
     design : Design
-        With several members.
-    steps : int
-        Steps of the power method.
-    share : float
-        How far below the largest estimate that of a member may be.
+        Only its products are used.
     """
+    p, members = design.shape[1], design.members
+    if p <= EXACT:
+        start, steps = np.eye(p), 1
+    else:
+        start, steps = np.random.default_rng(0).standard_normal((p, WIDTH)), STEPS
     xp = namespace(design.example)
-    # not signs, to which a singular vector of a small matrix may be orthogonal
-    start = np.random.default_rng(0).standard_normal((design.shape[1], design.members))
-    block = design.array(start)[:, :, None]
-    for _ in range(steps):
-        block = design.adjoint(design.forward(block))
-        sizes = xp.linalg.vector_norm(block, axis=0, keepdims=True)
-        block = block / xp.where(sizes > 0, sizes, sizes + 1)
-    rough = to_numpy(sizes)[0, :, 0]
-    return np.flatnonzero(rough >= share * rough.max())
+    block = like(start, design.example)[None, :, :] + design.zeros(members, 1, 1)
+    block = _orthonormal(block / math.sqrt(p), 0.0)
+    blocks: list[Array] = []
+    images: list[Array] = []
+    for step in range(steps):
+        # blocks of a design have the members in the middle; matrices of members have them first
+        image = design.adjoint(design.forward(xp.permute_dims(block, (1, 0, 2))))
+        blocks.append(block)
+        images.append(xp.permute_dims(image, (1, 0, 2)))
+        if step < steps - 1:
+            block = images[-1] / units_of(xp.max(largest_along(images[-1], 1), axis=2)[:, :, None])
+            for known in blocks:
+                block = block - known @ (xp.matrix_transpose(known) @ block)
+            # what is left of a product by rounding alone has no direction of its own
+            block = _orthonormal(block, float(xp.finfo(block.dtype).eps) ** 0.5)
+    basis, image = xp.concat(blocks, axis=2), xp.concat(images, axis=2)
+    projected = to_numpy(cast(xp.matrix_transpose(basis) @ image, xp.float64))
+    values, vectors = np.linalg.eigh((projected + projected.transpose(0, 2, 1)) / 2)
+    top = like(vectors[:, :, -1:], basis)
+    theta = np.maximum(values[:, -1], 0.0)
+    rest = image @ top - like(theta[:, None, None], basis) * (basis @ top)
+    unit = np.where(theta > 0, theta, 1.0)
+    size = np.linalg.norm(to_numpy(rest)[:, :, 0].astype(float) / unit[:, None], axis=1)
+    return NormBounds(math.sqrt(float(theta.max())), math.sqrt(float((theta * (1 + size)).max())))
+
+
+def _orthonormal(block: Array, least: float) -> Array:
+    """Return orthonormal bases of the columns of matrices; zeros for those not above ``least``."""
+    xp, limit = namespace(block), least**2 * block.shape[1]
+    for _ in range(2):  # the second time for what the first leaves by rounding
+        gram = to_numpy(xp.matrix_transpose(block) @ block).astype(float)
+        squares, vectors = np.linalg.eigh(gram)
+        factors = 1 / np.sqrt(np.where(squares > limit, squares, np.inf))
+        block = block @ like(vectors * factors[:, None, :], block)
+        limit = 0.5
+    return block

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from steinpath._support.arrays import Array
+import numpy as np
+
 from steinpath.design._base import Design
 
 
@@ -26,18 +27,30 @@ class RemoteDesign(Design):
     ) -> Any:
         """Do as `steinpath.run`; algorithm, penalty and ``n_iter`` were checked."""
 
-    def matmat(self, block: Array) -> Array:
-        raise self._not_here()
+    @abstractmethod
+    def scaled(self, scale: Any) -> RemoteDesign:
+        """Return the same rows with columns divided by numbers, in each product."""
 
-    def rmatmat(self, block: Array) -> Array:
-        raise self._not_here()
+    @abstractmethod
+    def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of the columns."""
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        raise self._not_here()
+    @abstractmethod
+    def tune(
+        self,
+        y: Any,
+        loss: Any,
+        penalty: Any,
+        grid: tuple[Any, float | None],
+        algorithm: Any,
+        fit_intercept: bool,
+        options: Any,
+        rng: Any,
+        rule: str,
+        iterate: int | None,
+        n_iter: int | None,
+    ) -> Any:
+        """Do as `steinpath.tune`; the algorithm, the options and ``n_iter`` were checked.
 
-    def _not_here(self) -> NotImplementedError:
-        return NotImplementedError(
-            f"the rows of {self!r} are not in this process: sp.run works on them, and "
-            "sp.estimate_risk on its paths with method='compressed' and without an audit; "
-            "for all else, give X as an array"
-        )
+        The grid is ``lams`` and ``lam_ratio``.
+        """

@@ -63,17 +63,8 @@ class InterceptDesign(TransformedDesign):
         self.intercept_scale = cast(intercept_scale, self.example.dtype) if own else intercept_scale
 
     @property
-    def n_rows(self) -> int:
-        return self.features.n_rows
-
-    def over_rows(self, partial: Array) -> Array:
-        return self.features.over_rows(partial)
-
-    def largest(self, value: float) -> float:
-        return self.features.largest(value)
-
-    def here(self, values: Array) -> Array:
-        return self.features.here(values)
+    def inner(self) -> Design:
+        return self.features
 
     @property
     def rows(self) -> Rows:
@@ -101,20 +92,20 @@ class InterceptDesign(TransformedDesign):
         Parameters
         ----------
         left_out : ndarray of bool of shape (n, K)
-            Rows that each member leaves out.
+            Rows that each member leaves out, of all rows.
         count : int or ndarray of int of shape (K,), optional
             Their sample sizes in the scaling of the loss; all rows by default.
         copies : int, default=1
             How often there are all of these members, one set after the other.
         """
         features = WeightedDesign.without(self.features, left_out, count, copies)
-        removed = self.array(left_out)[:, :, None]
+        removed = self.array(self.here(left_out))[:, :, None]
         kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
         # the sum of centred rows that are kept is that of the others, turned round
         shift = -self._head(removed) / kept
         xp = namespace(shift)
         squares = cast(self.row_squares(), xp.float64)[:, None, None]
-        mean_square = xp.sum((1 - removed) * squares, axis=0) / kept
+        mean_square = self.over_rows(xp.sum((1 - removed) * squares, axis=0)) / kept
         spread = mean_square - xp.sum(cast(shift, xp.float64) ** 2, axis=0)
         # where nothing is left but rounding, the scale of all rows: the steps are safe for it
         some = spread > 64 * float(xp.finfo(shift.dtype).eps) * mean_square
@@ -181,6 +172,11 @@ class InterceptDesign(TransformedDesign):
         """Return the intercepts in the features' own coordinates, from rows of iterates."""
         return self.intercept_scale * b[:, -1] - b[:, :-1] @ self.means
 
+    def own_intercepts(self, b: Array) -> Array:
+        """Return the same of one iterate for each member, which have means of their own."""
+        means = self.means[:, :, 0].T
+        return self.intercept_scale[:, 0] * b[:, -1] - namespace(b).sum(b[:, :-1] * means, axis=1)
+
 
 def _root_or_one(mean_square: Array, means: Array) -> Any:
     """Root mean square of centred entries, or 1 where they are nothing but rounding of their means.
@@ -221,10 +217,15 @@ class WeightedDesign(TransformedDesign):
         cls, unweighted: Design, left_out: np.ndarray, count: Any = None, copies: int = 1
     ) -> WeightedDesign:
         """Return a design of members that leave rows out; see `InterceptDesign.without`."""
-        weights = _copied(unweighted.array(~left_out)[:, :, None], copies, axis=1)
+        kept = unweighted.array(unweighted.here(~left_out))[:, :, None]
+        weights = _copied(kept, copies, axis=1)
         if isinstance(count, np.ndarray):
             count = _copied(unweighted.array(count)[:, None], copies, axis=0)
         return cls(unweighted, weights, count)
+
+    @property
+    def inner(self) -> Design:
+        return self.unweighted
 
     @property
     def members(self) -> int:
@@ -234,7 +235,7 @@ class WeightedDesign(TransformedDesign):
 
     @property
     def rows(self) -> Rows:
-        return Rows(self._count, self.weights)
+        return Rows(self._count, self.weights, None if self.is_whole else self.over_rows)
 
     def member(self, k: int) -> WeightedDesign:
         if self.weights is None or self.weights.ndim == 1:
@@ -248,6 +249,9 @@ class WeightedDesign(TransformedDesign):
 
     def adjoint(self, block: Array) -> Array:
         return self.unweighted.adjoint(self.rows.weighted(block))
+
+    def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
+        return self.unweighted.adjoint_and_total(self.rows.weighted(block))
 
     def row_squares(self, center: Array | None = None) -> Array:
         return self.unweighted.row_squares(center)
@@ -287,12 +291,31 @@ class ScaledDesign(TransformedDesign):
         self.shape, self.example = features.shape, features.example
         self.out_of_core = features.out_of_core
 
+    @property
+    def inner(self) -> Design:
+        return self.features
+
     def forward(self, block: Array) -> Array:
         return self.features.forward(block / along_rows(self.scale, block))
 
     def adjoint(self, block: Array) -> Array:
         product = self.features.adjoint(block)
         return product / along_rows(self.scale, product)
+
+    def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
+        product, total = self.features.adjoint_and_total(block)
+        return product / along_rows(self.scale, product), total
+
+    @property
+    def has_gram(self) -> bool:
+        return self.features.has_gram
+
+    def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
+        if of_rows:
+            raise NotImplementedError("products of rows whose columns are scaled")
+        center = None if center is None else self.scale * center
+        scale = self.scale if dtype is None else cast(self.scale, dtype)
+        return self.features.gram(False, dtype, center) / scale / scale[:, None]
 
     def row_squares(self, center: Array | None = None) -> Array:
         if not isinstance(self.features, ScalableDesign):

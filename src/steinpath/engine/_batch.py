@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple, overload
+from contextlib import closing
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -18,13 +19,23 @@ from steinpath._support.arrays import Array, namespace, take
 from steinpath._support.threads import in_threads, threads_allowed
 from steinpath._support.validation import is_own
 from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
+from steinpath.design._base import Design
 from steinpath.engine._data import RunData
-from steinpath.engine._loop import FiniteCheck, Histories, Iteration, Watch, beginning, iterate
+from steinpath.engine._graphs import recording_of
+from steinpath.engine._loop import (
+    SELDOM,
+    Histories,
+    Iteration,
+    Watch,
+    beginning,
+    check_finite_states,
+    iterate,
+)
 from steinpath.engine._path import Path
 from steinpath.problem._penalties import Penalty
 
 # Numbers of a dual iterate of all members from which on parts of the members run side by side.
-_WIDE = 2**18
+_WIDE = 2**17
 
 
 class States(NamedTuple):
@@ -34,6 +45,35 @@ class States(NamedTuple):
     product: Array
     u: Array
     eta: Array
+
+
+class _Storage:
+    """Arrays with room for more iterations than there are, which a longer run fills in.
+
+    Parameters
+    ----------
+    states : States
+        What is known.
+    design : Design
+        What new arrays are made like.
+    room : int
+        Number of iterations to make room for. NumPy's arrays take no memory before they are
+        written to.
+    """
+
+    def __init__(self, states: States, design: Design, room: int):
+        members, self.known, _ = states.b.shape
+        self.arrays = States(*(design.zeros(members, room + 1, x.shape[2]) for x in states))
+        for array, known in zip(self.arrays, states, strict=True):
+            array[:, : self.known, :] = known
+
+    def states(self, n_iter: int) -> States:
+        """Return the states up to an iteration."""
+        return States(*(array[:, : n_iter + 1, :] for array in self.arrays))
+
+    def has_room(self, known: int, n_iter: int) -> bool:
+        """Whether a run that has so many states may go on here: nobody else has."""
+        return bool(self.known == known and n_iter < self.arrays.b.shape[1])
 
 
 class Batch(Sequence[Path]):
@@ -61,11 +101,13 @@ class Batch(Sequence[Path]):
         maps: Maps,
         states: States,
         past: Histories | None = None,
+        storage: _Storage | None = None,
     ):
         #: What was run, for all members together, and all their states.
         self.data, self.penalty, self.algorithm, self.maps = data, penalty, algorithm, maps
         self.states = states
         self._past = past  # from which it goes on
+        self._storage = storage  # of which the states are a part
         self._paths: dict[int, Path] = {}
 
     @classmethod
@@ -90,7 +132,7 @@ class Batch(Sequence[Path]):
         batch._paths[0] = path
         return batch
 
-    def extended(self, n_iter: int, watch: Watch | None = None) -> Batch:
+    def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
         """Extend all runs to ``n_iter`` iterations; nothing is done again.
 
         Parameters
@@ -99,14 +141,16 @@ class Batch(Sequence[Path]):
             Number of iterations, those that are there included.
         watch : callable, optional
             Called after each iteration; the run ends if it returns True.
+        room : int, optional
+            Number of iterations to make room for, if the runs may go on: they are then not copied.
         """
         assert self._past is not None
-        first, members = self.n_iter + 1, len(self)
-        states = States(
-            *(self.data.design.zeros(members, n_iter + 1, x.shape[2]) for x in self.states)
-        )
-        for array, known in zip(states, self.states, strict=True):
-            array[:, :first, :] = known
+        storage = self._storage
+        if storage is None or not storage.has_room(self.n_iter + 1, n_iter):
+            # other arrays than NumPy's take their memory at once
+            most = max(n_iter, room) if self.on_processor else n_iter
+            storage = _Storage(self.states, self.data.design, most)
+        states, reached = storage.states(n_iter), n_iter
         shards = self._shards() if watch is None else [self]
         if len(shards) > 1:
             bounds = np.cumsum([0, *map(len, shards)])
@@ -124,9 +168,11 @@ class Batch(Sequence[Path]):
             past = Histories.joined(in_threads(advance, jobs, len(jobs), over.set))
         else:
             past, reached = self._advance(n_iter, states, watch)
-            if reached < n_iter:
-                states = States(*(array[:, : reached + 1, :] for array in states))
-        return Batch(self.data, self.penalty, self.algorithm, self.maps, states, past)
+        storage.known, states = reached + 1, storage.states(reached)
+        return Batch(self.data, self.penalty, self.algorithm, self.maps, states, past, storage)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_storage": None}  # copies have no room that is empty
 
     def _advance(
         self, n_iter: int, states: States, watch: Watch | None = None
@@ -134,17 +180,24 @@ class Batch(Sequence[Path]):
         """Fill in the states from where the runs are; return where they go on from, and when."""
         assert self._past is not None
         past, first, iteration = self._past.copy(), self.n_iter + 1, Iteration(self.maps, self.data)
-        check = FiniteCheck(self.algorithm, self.data, [n_iter])
-        reached = first - 1
-        with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
-            steps = iterate(iteration, past, range(first, n_iter + 1), self.maps.memory)
+        recording = recording_of(self.maps, self.data.target, n_iter - self.n_iter)
+        times = range(first, n_iter + 1)
+        every = SELDOM if self.maps.structured else 1  # a user's own maps may give any numbers
+        reached = checked = first - 1
+        with (
+            np.errstate(over="ignore", invalid="ignore"),  # iterates are checked instead
+            closing(iterate(iteration, past, times, self.maps.memory, recording)) as steps,
+        ):
             for reached, newest in enumerate(steps, first):
-                product = iteration.product(newest.b)
-                check(reached, newest.b, product)
-                blocks = (newest.b, product, newest.u, newest.eta)
+                blocks = (newest.b, newest.reading[0], newest.u, newest.eta)
                 for array, block in zip(states, blocks, strict=True):
                     array[:, reached, :] = block[:, :, 0].T
-                if watch is not None and watch(reached, newest.b[:, :, 0]):
+                enough = watch is not None and watch(reached, newest.b[:, :, 0])
+                if enough or reached - checked == every or reached == n_iter:
+                    known = (array[:, : reached + 1, :] for array in (states.b, states.product))
+                    check_finite_states([*known], checked + 1, self.algorithm, self.data)
+                    checked = reached
+                if enough:
                     break
         return past, reached
 
@@ -154,7 +207,9 @@ class Batch(Sequence[Path]):
         wide = design.n_rows * len(self) * columns >= _WIDE
         own = all(map(is_own, (self.data.loss, self.penalty, self.algorithm)))
         # a user's own classes are not asked to bear several threads
-        alone = not wide or not own or not self.on_processor or design.out_of_core
+        # nor blocks of rows elsewhere to guess which of several threads asks for a sum
+        alone = not wide or not own or not self.on_processor or not design.is_whole
+        alone = alone or design.out_of_core
         return 1 if alone else min(threads_allowed(), len(self))
 
     def _shards(self) -> list[Batch]:

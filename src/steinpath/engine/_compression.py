@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -269,7 +270,12 @@ class Compression:
             part = linearization.batch
             linearization = GramLinearization(part, self._gram, spans, columns.into_v)
             columns = replace(columns, into_v=linearization.injection())
-        found = to_numpy(follow(linearization, coordinates, columns))
+            linearization.prepare()
+            # these coordinates are the same wherever rows are
+            run = partial(follow, linearization, coordinates, columns)
+            found = to_numpy(part.data.design.once(run))
+        else:
+            found = to_numpy(follow(linearization, coordinates, columns))
         for place, (k, new) in enumerate(zip(members, labels, strict=True)):
             self.estimates[k].add(new, found[:, place, : len(new)])
 
@@ -322,7 +328,7 @@ def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
         return True
     if row_squares is None:
         return False
-    return design.largest(float(namespace(row_squares).max(row_squares))) > 2
+    return bool(design.largest(float(namespace(row_squares).max(row_squares))) > 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,24 @@ class RunData:
         return cast(self.y[:, 0], self.design.example.dtype) if self.loss.margin else None
 
     @property
+    def all_y(self) -> Array:
+        """Responses of the first member, of all rows: also of those that are not here."""
+        known = self.design.all_y
+        return self.y[:, 0] if known is None else known
+
+    @property
+    def all_responses(self) -> Array:
+        """The same less their level, in the design's precision."""
+        if self.design.all_y is None:
+            return self.response[:, 0]
+        return cast(self.all_y - float(self.level[0]), self.design.example.dtype)
+
+    @property
+    def all_labels(self) -> np.ndarray | None:
+        """Classes of all rows; None if the loss is not one of margins."""
+        return to_numpy(self.all_y) if self.loss.margin else None
+
+    @property
     def fit_intercept(self) -> bool:
         """Whether models have an intercept."""
         return isinstance(self.design, InterceptDesign)
@@ -99,7 +117,7 @@ class RunData:
         Parameters
         ----------
         left_out : ndarray of bool of shape (n, K)
-            Rows that each member leaves out. This has a single member.
+            Rows that each member leaves out, of all rows. This has a single member.
         count : int or ndarray of int of shape (K,), optional
             Sample sizes in the scaling of loss and steps; that of all rows by default.
         copies : int, default=1
@@ -111,7 +129,7 @@ class RunData:
             return replace(self, design=masked)
         # of labels, those less a level are none
         level = float(self.level[0]) if self.loss.margin else 0.0
-        y = to_numpy((self.y if self.loss.margin else self.response)[:, 0])
+        y = to_numpy(self.all_y if self.loss.margin else self.all_responses)
         offsets = [self.loss.start(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
         offset = self.design.array(np.tile(np.asarray(offsets), copies))
         return replace(self, design=design.without(left_out, count, copies), offset=offset)

@@ -29,7 +29,8 @@ def at_a_time(batch: Batch, blocks: int) -> int:
     size = namespace(batch.data.y).finfo(design.example.dtype).bits // 8
     device = str(array_api_compat.device(batch.data.y))
     budget = KEPT_ON_DEVICE if device.startswith("cuda") else KEPT
-    return int(max(1, budget // (blocks * sum(design.shape) * size)))
+    numbers = design.largest_share + design.shape[1]
+    return int(max(1, budget // (blocks * numbers * size)))
 
 
 def members_at_a_time(batch: Batch, n_iter: int) -> int:
@@ -123,6 +124,10 @@ class DeferredPath(Path):
         name, values = ("_products", path.products) if n <= p else ("_iterates", path.iterates)
         self.__dict__[name] = copied(values)
         return self
+
+    def forget_states(self) -> None:
+        """Forget the states of the path that was asked for last, of all in its batch."""
+        self._batch._latest = None
 
     def __deepcopy__(self, memo: Any) -> DeferredPath:
         return self  # there is nothing of its own that could change

@@ -80,9 +80,13 @@ def dual_traces(
         watch=multiply,
     )
     back = to_numpy(units).astype(float)[0, :, None, :]
+    over_rows = linearization.batch.data.design.over_rows
     for _, (reading,) in responses(linearization, feed):
-        traces = to_numpy(reading).astype(float).reshape(members, m, r)
-        yield DualTraces(traces * back, products[0] * back[..., None] * back[..., None, :])
+        traces = to_numpy(reading).astype(float).reshape(members, m, 1, r)
+        # both are sums over rows: of all rows, in one
+        both = over_rows(np.concatenate([traces, products[0].astype(float)], axis=2))
+        traces, inner = both[:, :, 0, :], both[:, :, 1:, :]
+        yield DualTraces(traces * back, inner * back[..., None] * back[..., None, :])
 
 
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:

@@ -7,11 +7,10 @@ injected; the order of a step is here.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
+from sys import maxsize
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,28 +18,44 @@ import numpy as np
 from steinpath._support.arrays import Array, namespace, take
 from steinpath.algorithms._base import Algorithm, History, Maps
 from steinpath.engine._data import RunData
+from steinpath.engine._graphs import Recording, recording_of
 
-# Iterates on a device are looked at this seldom, since a look waits for it; NumPy's always.
-_SELDOM = 16
+#: Iterations between looks at whether iterates are finite: on a device, a look waits for it.
+SELDOM = 16
 
 #: Called after each iteration with its number and the iterates (p, members); True ends the run.
 Watch = Callable[[int, Array], bool]
 
 
 class Step(Protocol):
-    """What one iteration consists of, in the order of these methods."""
+    """What one iteration consists of, in the order of these methods.
 
-    def residual(self, t: int, b: Array) -> Array:
-        """``v^t`` from ``b^t``."""
+    They are handed what `now` says of an iteration, by which it differs from others.
+    """
 
-    def dual(self, t: int, u: History, v: History) -> Array:
+    def now(self, t: int) -> Any:
+        """Return what is particular to iteration ``t``; asked for when it begins."""
+
+    def residual(self, now: Any, b: Array, reading: list[Array] | None) -> Array:
+        """``v^{t-1}`` from ``b^{t-1}``, and from what was read of it if that is known."""
+
+    def dual(self, now: Any, u: History, v: History) -> Array:
         """``u^t`` from what came before."""
 
-    def eta(self, t: int, u: Array) -> Array:
+    def eta(self, now: Any, u: Array) -> Array:
         """``eta^t`` from ``u^t``."""
 
-    def primal(self, t: int, b: History, eta: History) -> Array:
+    def primal(self, now: Any, b: History, eta: History) -> Array:
         """``b^t`` from what came before, and from ``eta^t``."""
+
+    def reading(self, u: Array, b: Array) -> list[Array]:
+        """Return what is wanted of an iteration, besides its states."""
+
+    def example(self) -> Any:
+        """Something like what `now` returns, for any iteration."""
+
+    def resembles(self, other: Any) -> bool:
+        """Whether all but `now` is the same for another step."""
 
 
 class Histories(NamedTuple):
@@ -90,19 +105,39 @@ class Newest(NamedTuple):
     b: Array
     u: Array
     eta: Array
+    reading: list[Array]
 
 
 def iterate(
-    step: Step, past: Histories, times: Iterable[int], memory: int | None
-) -> Iterator[Newest]:
-    """Advance a recursion, whose histories are extended and cut to its memory as it goes."""
+    step: Step,
+    past: Histories,
+    times: Iterable[int],
+    memory: int | None,
+    recording: Recording | None = None,
+    reading: list[Array] | None = None,
+) -> Generator[Newest]:
+    """Advance a recursion, whose histories are extended and cut to its memory as it goes.
+
+    What was read of the newest ``b`` is not read again, if it is given. With a recording, the
+    arrays of an iteration are overwritten by the next one, and histories are up to date once the
+    iterator is closed.
+    """
     u, v, b, eta = past
-    for t in times:
-        v.append(step.residual(t - 1, b[-1]))
-        u.append(step.dual(t, u, v))
-        eta.append(step.eta(t, u[-1]))
-        b.append(step.primal(t, b, eta))
-        yield Newest(b[-1], u[-1], eta[-1])
+    times = iter(times)
+    while True:
+        if recording is not None and len(b) > 1 and v:
+            yield from recording.replay(step, past, times)
+            recording = None
+        t = next(times, None)
+        if t is None:
+            return
+        now = step.now(t)
+        v.append(step.residual(now, b[-1], reading))
+        u.append(step.dual(now, u, v))
+        eta.append(step.eta(now, u[-1]))
+        b.append(step.primal(now, b, eta))
+        reading = step.reading(u[-1], b[-1])
+        yield Newest(b[-1], u[-1], eta[-1], reading)
         if memory is not None:
             for history in past:
                 del history[:-memory]
@@ -113,31 +148,37 @@ def iterate(
 # ------------------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Iteration:
-    """A step of the iterates themselves; a `Step`."""
+    """A step of the iterates themselves; a `Step` whose reading is ``X b^t``."""
 
     maps: Maps
     data: RunData
-    _product: tuple[Array, Array] | None = field(default=None, init=False)  # b and X b
 
-    def product(self, b: Array) -> Array:
-        """``X b``, computed once for the newest ``b``."""
-        if self._product is None or self._product[0] is not b:
-            self._product = b, self.data.design.forward(b)
-        return self._product[1]
+    def now(self, t: int) -> int:
+        return t
 
-    def residual(self, t: int, b: Array) -> Array:
-        return (self.data.target - self.product(b)) / self.data.rows.root
+    def example(self) -> int:
+        return 0
 
-    def dual(self, t: int, u: History, v: History) -> Array:
-        return self.maps.dual(t, u, v)
+    def resembles(self, other: Any) -> bool:
+        return other is self
 
-    def eta(self, t: int, u: Array) -> Array:
+    def residual(self, now: int, b: Array, reading: list[Array] | None) -> Array:
+        (product,) = self.reading(b, b) if reading is None else reading
+        return (self.data.target - product) / self.data.rows.root
+
+    def dual(self, now: int, u: History, v: History) -> Array:
+        return self.maps.dual(now, u, v)
+
+    def eta(self, now: int, u: Array) -> Array:
         return self.data.design.adjoint(u) / self.data.rows.root
 
-    def primal(self, t: int, b: History, eta: History) -> Array:
-        return self.maps.primal(t, b, eta)
+    def primal(self, now: int, b: History, eta: History) -> Array:
+        return self.maps.primal(now, b, eta)
+
+    def reading(self, u: Array, b: Array) -> list[Array]:
+        return [self.data.design.forward(b)]
 
 
 def beginning(data: RunData, members: int) -> Histories:
@@ -148,11 +189,16 @@ def beginning(data: RunData, members: int) -> Histories:
 
 
 def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, Array]]:
-    """Run from zero; yield ``b^t`` (p, members) and ``X b^t`` (n, members), from t = 0 on."""
+    """Run from zero; yield ``b^t`` (p, members) and ``X b^t`` (n, members), from t = 0 on.
+
+    They may be overwritten by the next ones.
+    """
     iteration, past = Iteration(maps, data), beginning(data, members)
-    yield past.b[-1][:, :, 0], iteration.product(past.b[-1])[:, :, 0]
-    for newest in iterate(iteration, past, count(1), maps.memory):
-        yield newest.b[:, :, 0], iteration.product(newest.b)[:, :, 0]
+    first = iteration.reading(past.u[-1], past.b[-1])
+    yield past.b[-1][:, :, 0], first[0][:, :, 0]
+    recording = recording_of(maps, first[0], maxsize)
+    for newest in iterate(iteration, past, count(1), maps.memory, recording, first):
+        yield newest.b[:, :, 0], newest.reading[0][:, :, 0]
 
 
 class DivergenceError(FloatingPointError):
@@ -172,37 +218,31 @@ class DivergenceError(FloatingPointError):
         return type(self), (self.iterate, self._cause)
 
 
-class FiniteCheck:
-    """Looks at iterates, and refuses those that are not finite.
+def check_finite_states(
+    states: Sequence[Array], known: int, algorithm: Algorithm, data: RunData
+) -> None:
+    """Refuse iterates that are not finite.
 
     Parameters
     ----------
+    states : sequence of Array of shape (members, T, size)
+        Iterates ``b^t`` and ``X b^t`` up to the newest.
+    known : int
+        Number of iterates that were looked at before.
     algorithm : Algorithm
         What may be to blame.
     data : RunData
         The data.
-    horizons : collection of int
-        Iterations at which all iterates so far are to be known to be finite.
     """
-
-    def __init__(self, algorithm: Algorithm, data: RunData, horizons: Collection[int]):
-        self._algorithm, self._data, self._horizons = algorithm, data, horizons
-        self._every = 1 if isinstance(data.y, np.ndarray) else _SELDOM
-        self._unseen: list[tuple[Array, Array]] = []
-
-    def __call__(self, t: int, b: Array, product: Array) -> None:
-        self._unseen.append((b, product))
-        if len(self._unseen) < self._every and t not in self._horizons:
-            return
-        bad = _first_infinite(self._unseen)
-        if bad is not None:
-            cause = self._algorithm.why_diverged(self._data.design, self._data.loss)
-            raise DivergenceError(t - len(self._unseen) + 1 + bad, cause)
-        self._unseen.clear()
+    new = [array[:, known:, :] for array in states]
+    if all(_is_finite(each) for each in new):
+        return
+    finite = [all(_is_finite(each[:, k, :]) for each in new) for k in range(new[0].shape[1])]
+    raise DivergenceError(
+        known + finite.index(False), algorithm.why_diverged(data.design, data.loss)
+    )
 
 
-def _first_infinite(pairs: Sequence[tuple[Array, Array]]) -> int | None:
-    """Return which of the pairs is the first that is not finite, if any."""
-    xp = namespace(pairs[0][0])
-    finite = [xp.all(xp.isfinite(b)) & xp.all(xp.isfinite(product)) for b, product in pairs]
-    return None if reduce(operator.and_, finite) else [bool(each) for each in finite].index(False)
+def _is_finite(array: Array) -> bool:
+    xp = namespace(array)
+    return bool(xp.all(xp.isfinite(array)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, copied, like, namespace, to_numpy
+from steinpath._support.arrays import Array, cast, copied, like, namespace, to_numpy
 from steinpath._support.validation import check_count, check_instance, check_number
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData, prepare
@@ -69,7 +69,8 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
 def _null_lam(data: RunData, penalty: Penalty) -> float:
     p, penalty = data.design.shape[1], data.own(penalty)
     penalty.check_size(p)
-    return penalty.null_lam(data.design.adjoint(_null_gradient(data, penalty.free(p))))
+    gradient = cast(_null_gradient(data, penalty.free(p)), data.design.example.dtype)
+    return penalty.null_lam(data.design.adjoint(gradient))
 
 
 def _null_gradient(data: RunData, free: np.ndarray) -> Array:
@@ -81,30 +82,36 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, data)
     columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
+    # They are few, so that all rows of them can be here.
+    columns, y = design.gathered(columns), data.all_y if loss.margin else data.all_responses
     # Only their span matters, and orthogonal columns converge quickly whatever their units.
-    columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.shape[0]))
+    columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.n_rows))
     # At convergence the dual is minus the gradient, and right also where the loss has kinks.
-    return -run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
+    dual = run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
+    return -design.here(dual)
 
 
 def _balanced(y: Array, data: RunData) -> Array:
     """Gradient at the best constant; its sum is zero, shared out over residuals at a kink."""
-    gradient = data.loss.gradient(y - data.loss.location(copied(y)), 0.0, _rows(data))
+    location = data.loss.location(copied(data.all_y if data.loss.margin else data.all_responses))
+    gradient = data.loss.gradient(y - location, 0.0, _rows(data))
     values = to_numpy(gradient)
     at_kink = values == 0
-    if at_kink.any():
-        values = np.where(at_kink, -values.sum() / at_kink.sum(), values)
+    total, count = data.design.over_rows(np.array([values.sum(), at_kink.sum()], dtype=float))
+    if count:
+        values = np.where(at_kink, -total / count, values)
     return like(values, y)
 
 
 def _rows(data: RunData) -> Rows:
     """Return the rows of the first member, each counting once."""
-    return Rows(data.y.shape[0], labels=data.labels)
+    complete = None if data.design.is_whole else data.design.over_rows
+    return Rows(data.design.n_rows, complete=complete, labels=data.labels)
 
 
 def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = None) -> np.ndarray:
     """Return penalties worth trying, from the largest down in equal ratios."""
-    n, p = data.design.shape
+    n, p = data.design.whole_shape
     largest, usual = _null_lam(data, penalty), _RATIO_WIDE if n < p else _RATIO_TALL
     # at the smallest lam with zero coefficients itself, rounding would decide which ones may move
     largest *= 1 + _ROUNDING * float(namespace(data.y).finfo(data.response.dtype).eps)
@@ -112,10 +119,10 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
         # the loss is about as curved as a parabola of the same slope at the same residuals
         xp, target = namespace(data.y), data.target[:, 0, 0]
         force, size = (
-            float(xp.sum(xp.abs(x)))
+            float(data.design.over_rows(xp.sum(xp.abs(x))))
             for x in (data.loss.gradient(copied(target), 0.0, _rows(data)), target)
         )
-        curvature = data.design.norm() ** 2 * (force / size if size else 1.0)
+        curvature = data.design.norm_bounds().high ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
     if largest < np.finfo(float).tiny / _RATIO_RIDGE:  # zero: every penalty gives zero coefficients
         largest = 1.0

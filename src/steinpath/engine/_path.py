@@ -163,6 +163,13 @@ class Path:
         names = ("y", "iterates", "products", "duals", "etas")
         return self.but(**{name: copied(getattr(self, name)) for name in names})
 
+    def until(self, n_iter: int) -> Path:
+        """Return the first iterations of the path."""
+        if n_iter >= self.n_iter:
+            return self
+        names = ("iterates", "products", "duals", "etas")
+        return self.but(**{name: getattr(self, name)[: n_iter + 1, :] for name in names})
+
     def but(self, **changes: Any) -> Path:
         """Return a path with some changes, all of whose arrays are here."""
         return Path(**{each.name: getattr(self, each.name) for each in fields(Path)} | changes)
@@ -222,3 +229,9 @@ class RemotePath(Path, ABC):
     @abstractmethod
     def estimate_risk(self, options: Any, rng: Any) -> Any:
         """Do as `steinpath.estimate_risk`, with `RiskOptions` that were checked."""
+
+    @abstractmethod
+    def coefficient_intervals(
+        self, times: Any, features: Any, level: float, rng: Any, options: Any
+    ) -> Any:
+        """Do as `steinpath.coefficient_intervals`, for several iterates."""

@@ -123,7 +123,7 @@ def run(
     if stop is None:
         return batch.extended(n_iter)[0]
     for horizon in _horizons(stop, n_iter):
-        batch = batch.extended(horizon)
+        batch = batch.extended(horizon, room=n_iter)
         # a rule of the user's own may change what it sees, while the run may go on
         trusted = horizon == n_iter or is_own(stop)
         path, done = _verdict(stop, batch[0] if trusted else batch[0].copy())

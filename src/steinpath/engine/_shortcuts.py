@@ -23,6 +23,7 @@ from steinpath._support.arrays import (
     Array,
     cast,
     folded,
+    indices,
     like,
     members_product,
     namespace,
@@ -91,6 +92,14 @@ class GramLinearization(Linearization):
         zeros = self.design.zeros(self.design.shape[0] - 1, *self._across.shape[1:])
         return xp.concat([zeros, ones], axis=0)
 
+    def prepare(self) -> None:
+        """Find all derivatives now, if some rows are elsewhere: what follows does not need them."""
+        if self.batch.data.design.is_whole:
+            return
+        self._known = {}
+        for first in range(1, self.n_iter + 1, self._length):
+            self._tangents(first, min(first + self._length, self.n_iter + 1))
+
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
         found: list[tuple[Tangent, Tangent]] = []
         both = super()._differentiate(first, last)
@@ -137,13 +146,18 @@ class GramDesign(Design):
         self.example, self._reach, self._injected = gram, reach, injected
         p = int(gram.shape[0])
         self.shape = (int(gram.shape[1] + reach.shape[2]) + 1, p)
-        self._place = np.full(self.shape[0], p)  # of each coordinate in a block with a row of 0
-        self._place[slice(p) if columns is None else columns] = np.arange(p)
+        self._place: Array = None  # of each coordinate in a block with a row of 0
+        if columns is not None:
+            place = np.full(self.shape[0], p)
+            place[columns] = np.arange(p)
+            self._place = indices(place, gram)
 
     def matmat(self, block: Array) -> Array:
         # the columns' coordinates are the tangents themselves; all others are zero
-        padded = namespace(block).concat([block, self.zeros(1, block.shape[1])], axis=0)
-        return take(padded, self._place)
+        xp, (size, columns) = namespace(block), block.shape
+        missing = self.shape[0] - size if self._place is None else 1
+        padded = xp.concat([block, self.zeros(missing, columns)], axis=0)
+        return padded if self._place is None else xp.take(padded, self._place, axis=0)
 
     def rmatmat(self, block: Array) -> Array:
         raise NotImplementedError("blocks of dual tangents have members")
@@ -204,7 +218,10 @@ class _RankOneInSpan(Jacobian):
 
 def has_spectrum(path: Path) -> bool:
     """Whether `SpectralLinearization` can follow the path."""
-    return has_gram(path) and path.penalty.isotropic
+    # products of rows with each other are not to be had where some of them are elsewhere
+    n, p = path.design.whole_shape
+    shown = path.design.is_whole or n >= p
+    return has_gram(path) and path.penalty.isotropic and shown
 
 
 class SpectralLinearization(Linearization):
@@ -277,6 +294,12 @@ class Spectrum:
     row_squares: Array | None
 
 
+def _decomposed(gram: Array) -> Array:
+    """Return the eigenvalues of a matrix, and below them the eigenvectors."""
+    squares, vectors = namespace(gram).linalg.eigh(gram)
+    return namespace(gram).concat([squares[None, :], vectors], axis=0)
+
+
 def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Spectrum:
     """Decompose the design of a path.
 
@@ -290,7 +313,7 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
         Squared sizes ρ² of the rows.
     """
     design = path.design
-    n, p = design.shape
+    n, p = design.whole_shape
     of_rows = n < p
     # whatever the precision of X: eigenvalues of its Gram matrix are squares
     gram = design.gram(of_rows, dtype=namespace(path.y).float64)
@@ -300,9 +323,10 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
         gram = gram - constant**2 if of_rows else gram[:-1, :-1]
     vectors: Any = None
     if moments is None and row_squares is None:
-        squares = xp.linalg.eigvalsh(gram)
+        squares = design.once(lambda: xp.linalg.eigvalsh(gram))
     else:
-        squares, vectors = xp.linalg.eigh(gram)
+        both = design.once(lambda: _decomposed(gram))
+        squares, vectors = both[0, :], both[1:, :]
     seen = squares > xp.max(squares) * (squares.shape[0] * xp.finfo(gram.dtype).eps)
     values = xp.sqrt(xp.clip(squares, 0.0))
 
@@ -328,6 +352,7 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
             padded = design.array(xp.concat([vectors, *no_constant], axis=0))
             left = other_side(cast(design.forward(padded), gram.dtype))
         forms_left = xp.sum(cast(row_squares, gram.dtype)[:, None] * left**2, axis=0)
+        forms_left = design.over_rows(forms_left)
     if constant is not None:
         tails.append((constant * math.sqrt(n), constant**2, 1.0))
 

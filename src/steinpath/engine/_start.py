@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from steinpath._support.arrays import copied
+from steinpath._support.arrays import copied, namespace
 from steinpath.algorithms._base import Algorithm, PrimalDual
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
@@ -27,6 +27,8 @@ _LAST = 12
 # A ratio is as good as another if it lacks no more than this share of the progress from the start;
 # of several such, the one nearest to this is taken.
 _CLOSE, _PREFERRED = 0.01, 10.0**-0.5
+# Differences of objectives up to this many units of rounding are none.
+_ROUNDING = 1e3
 
 
 def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1) -> Batch:
@@ -64,7 +66,9 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
     found = _objectives(one, own, tried).reshape(len(kinds), len(RATIOS))
     lowest = found.min(axis=1, keepdims=True)
     start = float(one.loss.value(copied(one.target[:, 0, 0]), one.rows))
-    progress = np.where(lowest < start, start - lowest, 1.0)
+    # a penalty so large that nothing moves has objectives that differ by rounding alone
+    rounding = _ROUNDING * float(namespace(one.y).finfo(one.response.dtype).eps) * abs(start)
+    progress = np.where(start - lowest > rounding, start - lowest, max(abs(start), 1.0))
     behind = np.mean((found - np.where(np.isfinite(lowest), lowest, 0.0)) / progress, axis=0)
     close = np.flatnonzero(behind <= behind.min() + _CLOSE)
     return min((RATIOS[k] for k in close), key=lambda each: abs(math.log(each / _PREFERRED)))
@@ -85,8 +89,8 @@ def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) 
         for t, newest in enumerate(steps, 1):
             if t <= ITERATIONS - _LAST:
                 continue
-            residuals = data.target - iteration.product(newest.b)
+            residuals = data.target - newest.reading[0]
+            losses = data.loss.value(copied(residuals[:, :, 0]), data.rows)
             for k, penalty in enumerate(penalties):
-                loss = data.loss.value(copied(residuals[:, k, 0]), data.rows)
-                sums[k] += float(loss + penalty.value(copied(newest.b[:p, k, 0])))
+                sums[k] += float(losses[k] + penalty.value(copied(newest.b[:p, k, 0])))
     return np.where(np.isfinite(sums), sums / _LAST, np.inf)

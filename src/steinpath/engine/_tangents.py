@@ -16,21 +16,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace, take, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    coarse_products,
+    like,
+    namespace,
+    on_cuda,
+    take,
+    to_numpy,
+)
 from steinpath.algorithms._base import History, Tangent
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
+from steinpath.engine._graphs import recording_of
 from steinpath.engine._loop import Histories, iterate
 
 #: Iterations that share a copy of the active part of X: few enough for their active sets to be
 #: alike, enough to pay for the copy.
-WINDOW = 20
+WINDOW = 12
 #: A part of X is copied if it is smaller than this share of the whole.
 WORTH_COPYING = 0.8
+
+# Entries of X up to which all of it is used on a CUDA device, in windows of so many iterations.
+_SMALL_ON_DEVICE, _WINDOW_ON_DEVICE = 2**26, 64
 
 #: Coordinates as increasing indices on the host; None for all.
 Coordinates = np.ndarray | None
@@ -95,6 +107,9 @@ class Linearization:
         self.n_iter, self.n_samples = batch.n_iter, batch.n_samples
         self.memory = batch.maps.memory
         self._length, self._worth_copying = window, worth_copying
+        if on_cuda(self.design.example) and math.prod(self.design.shape) < _SMALL_ON_DEVICE:
+            # to find out what could be left out takes longer than not to leave it out
+            self._length, self._worth_copying = _WINDOW_ON_DEVICE, 0.0
         self._residuals: list[Array] | None = None  # of maps that look at all of them
         # what updates carry can only be told by going through all iterations
         keep = keep or batch.maps.carries
@@ -142,8 +157,9 @@ class Linearization:
         times = like(np.arange(first, last), batch.data.response)
         dual = batch.maps.dual_tangent(times, u, v)
         primal = batch.maps.primal_tangent(times, b, eta)
-        iterations = range(first, last)
-        return zip(dual.columns(iterations), primal.columns(iterations), strict=True)
+        iterations, dtype = range(first, last), self.design.example.dtype
+        both = (each.part(None, dtype).columns(iterations) for each in (dual, primal))
+        return zip(*both, strict=True)
 
     def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
         """Differentiate at one iteration; what the updates carry is read and renewed."""
@@ -173,7 +189,8 @@ class Linearization:
         n, p = self.design.shape
         dtype = self.design.example.dtype
         part, active_rows, active_columns = None, None, None
-        if self.design.members == 1:  # else each has active rows and columns of its own
+        # members with an X of their own have active rows and columns of their own
+        if self.design.members == 1 and self._worth_copying > 0:
             active_rows = _union(dual)
             # the residuals of the first iteration still see the columns of the last iterates
             active_columns = _union([*recent, *primal])
@@ -239,6 +256,11 @@ class Feed:
     watch: Callable[[int, Array], None] | None = None
 
     @property
+    def arrays(self) -> list[Array | None]:
+        """What is injected and read."""
+        return [self.into_eta, self.into_v, *self.readers, *self.dual_readers]
+
+    @property
     def width(self) -> tuple[int, ...]:
         """Number of members, and of columns of each."""
         return tuple([*self.readers, *self.dual_readers][0].shape[1:])
@@ -284,6 +306,9 @@ def responses(
     n, p = linearization.design.shape
     past: Histories | None = None
     old: tuple[Coordinates, Coordinates] = None, None
+    recording = recording_of(
+        linearization.batch.maps, linearization.design.example, linearization.n_iter - start
+    )
     for window in linearization.windows(start):
         local = feed.part(window)
         step = TangentStep(window, 1 / math.sqrt(linearization.n_samples), local)
@@ -299,14 +324,26 @@ def responses(
             past.u[:] = [_moved(block, old[0], window.rows, n) for block in past.u]
             past.b[:] = [_moved(block, old[1], window.columns, p) for block in past.b]
             times = range(window.first - len(past.b), window.first - 1)
-            past.v[:] = [step.residual(t, b) for t, b in zip(times, past.b[:-1], strict=True)]
+            past.v[:] = [
+                step.injected(b, feed.v_weights(t)) for t, b in zip(times, past.b[:-1], strict=True)
+            ]
         times = range(window.first, window.first + len(window.dual))
-        for t, newest in zip(times, iterate(step, past, times, memory), strict=True):
+        steps = iterate(step, past, times, memory, recording if window.whole else None)
+        for t, newest in zip(times, steps, strict=True):
             if feed.watch is not None:
                 feed.watch(t, newest.u)
-            yield t, local.read(newest.u, newest.b)
+            yield t, newest.reading
         old = window.rows, window.columns
-        del window, local, step  # before the next window copies its part of X
+        del window, local, step, steps  # before the next window copies its part of X
+
+
+class TangentFrame(NamedTuple):
+    """What is particular to an iteration of tangents."""
+
+    dual: Tangent
+    primal: Tangent
+    v_weights: Array | None
+    eta_weights: Array | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,19 +354,45 @@ class TangentStep:
     scale: float
     feed: Feed
 
-    def residual(self, t: int, db: Array) -> Array:
-        block = self.window.design.forward(-self.scale * db)
-        return self._inject(block, self.feed.into_v, self.feed.v_weights(t))
+    def now(self, t: int) -> TangentFrame:
+        place = t - self.window.first
+        return TangentFrame(
+            self.window.dual[place],
+            self.window.primal[place],
+            self.feed.v_weights(t - 1),
+            self.feed.eta_weights(t),
+        )
 
-    def dual(self, t: int, du: History, dv: History) -> Array:
-        return self.window.dual[t - self.window.first](du, dv)
+    def example(self) -> TangentFrame:
+        return self.now(self.window.first)
 
-    def eta(self, t: int, du: Array) -> Array:
-        block = self.window.design.adjoint(self.scale * du)
-        return self._inject(block, self.feed.into_eta, self.feed.eta_weights(t))
+    def resembles(self, other: Any) -> bool:
+        return self.window.design is other.window.design and all(
+            mine is theirs for mine, theirs in zip(self.feed.arrays, other.feed.arrays, strict=True)
+        )
 
-    def primal(self, t: int, db: History, deta: History) -> Array:
-        return self.window.primal[t - self.window.first](db, deta)
+    def injected(self, db: Array, weights: Array | None) -> Array:
+        """``dv^t`` from ``db^t``, with what is injected into it."""
+        with coarse_products(db):
+            block = self.window.design.forward(-self.scale * db)
+        return self._inject(block, self.feed.into_v, weights)
+
+    def residual(self, now: TangentFrame, db: Array, reading: list[Array] | None) -> Array:
+        return self.injected(db, now.v_weights)
+
+    def dual(self, now: TangentFrame, du: History, dv: History) -> Array:
+        return now.dual(du, dv)
+
+    def eta(self, now: TangentFrame, du: Array) -> Array:
+        with coarse_products(du):
+            block = self.window.design.adjoint(self.scale * du)
+        return self._inject(block, self.feed.into_eta, now.eta_weights)
+
+    def primal(self, now: TangentFrame, db: History, deta: History) -> Array:
+        return now.primal(db, deta)
+
+    def reading(self, du: Array, db: Array) -> list[Array]:
+        return self.feed.read(du, db)
 
     def _inject(self, block: Array, probes: Array | None, weights: Array | None) -> Array:
         if probes is not None and weights is not None:

@@ -330,14 +330,14 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
             return None
     else:
         sizes = check_array("row_scale", row_scale, ndim=1, reference=path.response)
-        if sizes.shape != path.y.shape or xp.any(sizes < 0):
+        if sizes.shape[0] != path.n_samples or xp.any(sizes < 0):
             raise ValueError(
                 f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"
             )
         largest = float(xp.max(sizes))
         if not largest:
             raise ValueError("row_scale cannot be used: all sizes are zero")
-        squares = (sizes / largest) ** 2
+        squares = (path.design.here(sizes) / largest) ** 2
     return squares / (path.design.total(squares) / path.n_samples)
 
 

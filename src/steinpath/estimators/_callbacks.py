@@ -67,8 +67,8 @@ class Progress:
             intercept = 0.0
             if isinstance(data.design, InterceptDesign):
                 intercept = float(data.design.intercepts(b.T)[0] + data.level[0])
-            coef = b[: len(rows.scale), 0] / rows.scale
-            own: dict[str, Any] = estimator._model(coef, intercept - rows.shift(coef))
+            coef = b[: rows.scale.shape[0], 0]
+            own: dict[str, Any] = estimator._model(*rows.own_units(coef, intercept))
             return self._known | own
 
         def after(t: int, b: Array) -> bool:

@@ -8,32 +8,37 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import Array, beside, is_foreign, like, namespace, to_numpy
+from steinpath._support.reading import read_array
 from steinpath._support.validation import check_array, heard, warn
 from steinpath.estimators._callbacks import Progress
-from steinpath.estimators._estimators import GeneralEstimator, NamedEstimator, PathEstimator
+from steinpath.estimators._estimators import (
+    GeneralEstimator,
+    NamedEstimator,
+    PathEstimator,
+    put_together,
+)
 from steinpath.estimators._rows import PreparedRows
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import Loss
-from steinpath.problem._margins import Hinge, Logistic, check_class_weight, class_probabilities
+from steinpath.problem._margins import (
+    Hinge,
+    Logistic,
+    check_class_weight,
+    class_probabilities,
+    log_class_probabilities,
+)
 from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._splits import check_groups, refuse_missing
 from steinpath.tuning._tuning import Tuning
-
-# Attributes of the classifiers of single classes that are numbers, or arrays of the same shape.
-_STACKED = (
-    *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
-    *("best_risk_", "best_risk_stderr_", "naive_risk_"),
-)
 
 
 def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -54,8 +59,7 @@ def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         y = y.compute()
     if isinstance(y, np.ma.MaskedArray) and np.ma.getmaskarray(y).any():
         raise ValueError(f"y has no label for row {int(np.ma.getmaskarray(y).ravel().argmax())}")
-    labels = to_numpy(y) if hasattr(y, "__dlpack__") else y
-    labels = column_or_1d(labels, warn=True)
+    labels = column_or_1d(_on_host("y", y), warn=True)
     if labels.dtype == object:  # of one kind, perhaps
         refuse_missing("y", labels)
         plain = np.asarray(labels.tolist())
@@ -73,6 +77,11 @@ def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes.reshape(-1)
 
 
+def _on_host(name: str, values: Any) -> Any:
+    """Return labels, or weights, where they can be looked at one by one."""
+    return to_numpy(read_array(name, values)) if is_foreign(values) else values
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     """What classifiers have in common; see `PathClassifier` for the parameters."""
@@ -88,7 +97,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory. Arrays
+            of other libraries, such as torch tensors on a GPU, are fitted where they are under
+            scikit-learn's array API dispatch.
         y : array-like of shape (n_samples,)
             The labels: numbers, texts or truth values.
         sample_weight, groups : array-like of shape (n_samples,), optional
@@ -118,7 +129,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             finally:
                 heard.reset(token)
         self.__dict__ = self._without_a_fit() | _stacked(fitted)
-        self.classes_ = classes
+        self.classes_ = _labels_beside(classes, self.coef_)
         if hasattr(self, "left_out_decision_"):
             self._keep_error_rate(codes, sample_weight, groups)
         for message, category in messages:
@@ -131,7 +142,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         self.classes_, codes = read_labels(y, type(self).__name__)
         weight = self.class_weight
         if isinstance(weight, Mapping):
-            weight = {k: weight.get(c, 1.0) for k, c in zip((-1, 1), self.classes_, strict=True)}
+            classes = self.classes_.tolist()
+            weight = {k: weight.get(c, 1.0) for k, c in zip((-1, 1), classes, strict=True)}
         self._label_weight = weight  # type: ignore[misc]
         try:
             progress = super()._fit(X, 2.0 * codes - 1, sample_weight, groups, called)
@@ -140,7 +152,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         if hasattr(self, "left_out_decision_"):
             known = np.asarray(vars(self)["left_out_decision_"])
             missing = np.full(len(codes) - len(known), np.nan)  # rows at the end without weight
-            self.left_out_decision_ = np.append(known, missing)
+            self.left_out_decision_ = like(np.append(known, missing), self.intercept_)
+        self.classes_ = _labels_beside(self.classes_, self.coef_)
         return progress
 
     def _check_parameters(self) -> None:
@@ -160,18 +173,19 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         weighted: Loss = loss if given is None else replace(loss, class_weight=given)
         return weighted
 
-    def _model(self, coef: np.ndarray, intercept: float) -> dict[str, Any]:
-        return {"coef_": coef[None, :], "intercept_": np.array([intercept])}
+    def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
+        # labels have no precision, so that log-odds have that of X
+        return {"coef_": coef[None, :], "intercept_": like(intercept, coef)[None]}
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         chosen = tuning.chosen
-        sources = np.arange(len(rows.y)) if rows.sources is None else rows.sources
+        sources = np.arange(rows.y.shape[0]) if rows.sources is None else rows.sources
         total = np.zeros((2, int(sources.max()) + 1))  # rows that count twice were left out twice
         np.add.at(total[0], sources[chosen.rows], chosen.predictions)
         np.add.at(total[1], sources[chosen.rows], 1.0)
         with np.errstate(invalid="ignore"):
             self.left_out_decision_ = total[0] / total[1]
-        wrong = (1 - np.sign(chosen.predictions) * rows.y[chosen.rows]) / 2
+        wrong = (1 - np.sign(chosen.predictions) * to_numpy(rows.y)[chosen.rows]) / 2
         self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
 
     def _keep_error_rate(self, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
@@ -180,7 +194,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         Its left-out losses are taken to depend on each other as those of single classes do.
         """
         weights = np.ones(len(codes)) if sample_weight is None else to_numpy(sample_weight)
-        tested = np.flatnonzero(~np.isnan(self.left_out_decision_).any(axis=1))
+        decisions = to_numpy(self.left_out_decision_)
+        tested = np.flatnonzero(~np.isnan(decisions).any(axis=1))
         counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
 
         def rate(wrong: np.ndarray) -> tuple[float, float]:
@@ -188,15 +203,15 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             return float(mean[0]), float(error[0])
 
         self.error_rate_, stderr = rate(
-            np.not_equal(self.left_out_decision_[tested].argmax(axis=1), codes[tested])
+            np.not_equal(decisions[tested].argmax(axis=1), codes[tested])
         )
         factors = [1.0]
         for k, one in enumerate(self.estimators_):
-            own = rate((one.left_out_decision_[tested] > 0) != (codes[tested] == k))[1]
+            own = rate((decisions[tested, k] > 0) != (codes[tested] == k))[1]
             factors += [one.error_rate_stderr_ / own] if own > 0 else []
         self.error_rate_stderr_ = stderr * max(factors)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any) -> Array:
         """Return the signed distance of rows from the boundary between classes, unnormalised.
 
         Parameters
@@ -208,13 +223,15 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Of two classes, positive values are of ``classes_[1]``; for the logistic loss they are
-            its log-odds.
+            its log-odds. An array of the library of X, under array API dispatch.
         """
-        check_is_fitted(self)
-        decision = self._linear(X)
-        return decision[:, 0] if len(self.classes_) == 2 else decision
+        return self._decision(X, "decision_function")
 
-    def predict(self, X: Any) -> np.ndarray:
+    def _decision(self, X: Any, method: str) -> Array:
+        decision = self._linear(X, method)
+        return decision[:, 0] if decision.shape[1] == 1 else decision
+
+    def predict(self, X: Any) -> Array:
         """Predict the classes of rows.
 
         Parameters
@@ -227,9 +244,15 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples,)
             Labels, as in `classes_`.
         """
-        decision = self.decision_function(X)
-        which = decision.argmax(axis=1) if decision.ndim == 2 else (decision > 0).astype(int)
-        return np.asarray(self.classes_[which])
+        decision = self._decision(X, "predict")
+        xp = namespace(decision)
+        if decision.ndim == 2:
+            which = xp.argmax(decision, axis=1)
+        else:
+            which = xp.astype(decision > 0, xp.int64)
+        if is_foreign(self.classes_):
+            return xp.take(self.classes_, which, axis=0)
+        return np.asarray(self.classes_[to_numpy(which)])
 
     def _check_logistic(self) -> bool:
         if not isinstance(self._loss(), Logistic):
@@ -240,7 +263,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return True
 
     @available_if(_check_logistic)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class.
 
         Those of several classes are those of each against the rest, divided by their sum. An
@@ -257,10 +280,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples, n_classes)
             In the order of `classes_`.
         """
-        return class_probabilities(self.decision_function(X))
+        return class_probabilities(self._decision(X, "predict_proba"))
 
     @available_if(_check_logistic)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of `predict_proba`.
 
         Parameters
@@ -272,10 +295,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        decision = self.decision_function(X)
-        if decision.ndim == 1:
-            return np.column_stack([log_expit(-decision), log_expit(decision)])
-        return np.asarray(log_softmax(log_expit(decision), axis=1))
+        return log_class_probabilities(self._decision(X, "predict_log_proba"))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted.
@@ -295,12 +315,23 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         """
         if sample_weight is not None:
             sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
-        return float(super().score(X, y, sample_weight))
+        found = to_numpy(self.predict(X))
+        return float(accuracy_score(_on_host("y", y), found, sample_weight=sample_weight))
+
+
+def _labels_beside(classes: np.ndarray, coef: Array) -> Array:
+    """Return labels as an array where the coefficients are, unless they are texts."""
+    if classes.dtype.kind not in "iufb" or not is_foreign(coef):
+        return classes
+    wide = classes.dtype.kind == "u" and classes.dtype.itemsize > 1  # which torch cannot index
+    return beside(classes.astype(np.int64) if wide else classes, coef)
 
 
 def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, name: str) -> None:
     """Refuse classes of which fewer than two rows count."""
-    weights = None if sample_weight is None else np.asarray(to_numpy(sample_weight))
+    weights = None
+    if sample_weight is not None:
+        weights = np.asarray(_on_host("sample_weight", sample_weight))
     if weights is not None and weights.shape == codes.shape and weights.dtype.kind in "iufb":
         codes = codes[weights > 0] if (weights > 0).any() else codes  # or all are refused
     counts = np.bincount(codes, minlength=len(classes))
@@ -325,20 +356,14 @@ def _against_the_rest(
 
 def _stacked(fitted: list[Any]) -> dict[str, Any]:
     """Return the attributes of a classifier of several classes, from those of each."""
-    first = fitted[0]
-    found: dict[str, Any] = {
-        name: np.concatenate([getattr(one, name) for one in fitted])
-        if name in ("coef_", "intercept_")
-        else np.array([getattr(one, name) for one in fitted])
-        for name in _STACKED
-        if hasattr(first, name)
-    }
-    if hasattr(first, "left_out_decision_"):
-        found["left_out_decision_"] = np.column_stack([one.left_out_decision_ for one in fitted])
+    found = put_together(fitted)
+    for name in ("coef_", "intercept_"):  # which have an axis of one class each
+        found[name] = found[name][:, 0, ...]
+    if hasattr(fitted[0], "left_out_decision_"):
+        decisions = [one.left_out_decision_ for one in fitted]
+        found["left_out_decision_"] = namespace(*decisions).stack(decisions, axis=1)
         found["warnings_"] = tuple(dict.fromkeys(text for one in fitted for text in one.warnings_))
-    names = ("n_features_in_", "feature_names_in_")
-    found |= {name: getattr(first, name) for name in names if hasattr(first, name)}
-    return found | {"estimators_": fitted}
+    return found
 
 
 @dataclass(eq=False, repr=False)
@@ -405,6 +430,12 @@ class PathClassifier(Classifier, GeneralEstimator):
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X had any.
+
+    Notes
+    -----
+    Arrays of other libraries than NumPy, such as torch tensors, are taken as by `PathRegressor`.
+    `classes_` and predicted labels are then arrays of the same library if they are numbers, and
+    NumPy's if they are texts.
 
     Examples
     --------

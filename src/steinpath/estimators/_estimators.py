@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Integral, Real
@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
 from steinpath._support.equality import same, snapshot
 from steinpath._support.validation import (
     check_choice,
@@ -35,9 +36,10 @@ from steinpath.engine._data import RunData, prepare
 from steinpath.engine._deferred import DeferredBatch
 from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import lam_grid
-from steinpath.engine._path import Path
+from steinpath.engine._path import Path, RemotePath
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
-from steinpath.estimators._reading import readable
+from steinpath.estimators._reading import check_same_library, following, readable
+from steinpath.estimators._remote import check_remote, remote_rows, run_remote
 from steinpath.estimators._rows import (
     USUAL_ITERATIONS,
     PreparedRows,
@@ -107,9 +109,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory. Arrays
+            of other libraries, such as torch tensors on a GPU, are fitted where they are under
+            scikit-learn's array API dispatch. Rows on a cluster, as of
+            `steinpath.distributed.from_files`, stay there; so do Dask arrays and data frames, if
+            there is a Dask client.
         y : array-like of shape (n_samples,)
-            The responses.
+            The responses. They, and what else has one entry per row, are moved to where X is.
         sample_weight : array-like of shape (n_samples,), optional
             How often each row counts; equal weights are no weights. Integers are counts of
             separate observations: fit and choice are those of rows repeated so many times. Other
@@ -148,21 +154,26 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Progress:
         """Do as `fit`, for the estimator that was called, which has the callbacks."""
         self._check_parameters()
-        if isinstance(X, RemoteDesign):
-            raise TypeError(
-                f"{X!r} is not in this process, and estimators need X here; use sp.run and "
-                "sp.estimate_risk for it"
-            )
+        if (remote := remote_rows(X)) is not None:
+            y = check_remote(self, X, remote, y, sample_weight)
+            return self._fit_checked(remote, y, None, groups, called)
         X = readable("X", X)
         y, sample_weight = (
             None if values is None else readable(name, values)
             for name, values in (("y", y), ("sample_weight", sample_weight))
         )
+        y = None if y is None else following(y, X)
         with np.errstate(invalid="ignore"):  # infinities of both signs, before they are refused
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
+        return self._fit_checked(X, y, sample_weight, groups, called)
+
+    def _fit_checked(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
+    ) -> Progress:
+        """Do as `_fit`, with data that were checked."""
         options = None
         if self.method is not None:
-            options = self._risk_options().but(groups=groups, cv=self.cv).for_rows(y)
+            options = self._risk_options().but(groups=groups, cv=self.cv).for_rows(to_numpy(y))
         elif groups is not None:
             raise ValueError("groups make no difference with method=None, which estimates no risk")
         known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
@@ -183,9 +194,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.best_index_, self.best_iter_, self.n_iter_ = k, t, path.n_iter
         self.alpha_ = float(self.alphas_[k])
         self._keep_run(path, rows, None if options is None else options.groups)
-        coef = path.coef[t] / rows.scale
-        self.__dict__ |= self._model(coef, float(path.intercept[t]) - rows.shift(coef))
-        if self.select == "last" and (problem := _not_converged(path, self.tol)):
+        self.__dict__ |= self._model(*rows.own_units(path.coef[t, :], float(path.intercept[t])))
+        # attributes that are arrays are where X is: this is scikit-learn's convention
+        self.__dict__ |= {"alphas_": beside(self.alphas_, rows.y)}
+        if self.select == "last" and (problem := self._not_converged(path)):
             warn(
                 f"{problem} (tol={self.tol:g}): raise n_iter, or use select='risk', which needs "
                 "no convergence",
@@ -193,7 +205,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             )
         return progress
 
-    def _model(self, coef: np.ndarray, intercept: float) -> dict[str, Any]:
+    def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return a model as attributes of the fitted estimator."""
         return {"coef_": coef, "intercept_": intercept}
 
@@ -203,30 +215,47 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _keep_run(self, path: Path, rows: PreparedRows, groups: np.ndarray | None) -> None:
         """Keep what is needed to look at the path of the chosen penalty again."""
 
-    def _linear(self, X: Any) -> np.ndarray:
+    def _linear(self, X: Any, method: str) -> Array:
         """Return the linear predictions of rows: one for each row of `coef_`, if it has rows."""
         check_is_fitted(self)
-        X = self._features(X)
+        X = self._features(X, method)
+        coef = self.coef_ if self.coef_.ndim == 1 else self.coef_.T
+        xp = namespace(coef)
         with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-            if needs_blocks(X):
-                products = BlockDesign(X).matmat(self.coef_.T)
+            if isinstance(X, RemoteDesign):
+                products = X.matmat(coef)
+            elif needs_blocks(X):
+                products = BlockDesign(X).matmat(coef)
+            elif is_foreign(X):
+                dtype = xp.result_type(X, coef)
+                products = cast(X, dtype) @ cast(coef, dtype)
             else:
-                products = safe_sparse_dot(X, self.coef_.T)
+                products = safe_sparse_dot(X, coef)
         # responses far from 0 may all be equal in single precision
-        predictions = np.asarray(np.add(products, self.intercept_, dtype=float))
-        if not np.isfinite(predictions).all():
+        dtype = xp.result_type(products.dtype, getattr(self.intercept_, "dtype", xp.float64))
+        predictions = cast(products, dtype) + xp.asarray(self.intercept_, dtype=dtype)
+        if not xp.all(xp.isfinite(predictions)):
             raise ValueError("X has entries too large: predictions are not finite")
         return predictions
 
-    def _features(self, X: Any) -> Any:
-        """Return the features of rows to predict, checked."""
+    def _features(self, X: Any, method: str) -> Any:
+        """Return the features of rows to predict, checked; ``method`` is what they are given to."""
+        if isinstance(X, RemoteDesign):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+            return X
         X = readable("X", X)
+        check_same_library(X, self.coef_, f"{type(self).__name__}.{method}()")
         with np.errstate(invalid="ignore"):
             return validate_data(self, X, reset=False, **_accepted(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
 
     def _check_parameters(self) -> None:
@@ -249,14 +278,18 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("cv makes no difference with method=None, which estimates no risk")
         self._needs_risk()
 
-    def _rounding(self, X: Any, y: np.ndarray) -> dict[str, Any]:
+    def _rounding(self, X: Any, y: Array) -> dict[str, Any]:
         """Say in which precision to run: of large tables, single is enough."""
-        whole = isinstance(X, np.ndarray) and not needs_blocks(X) and X.dtype == np.float64
+        whole = (is_foreign(X) or isinstance(X, np.ndarray)) and not needs_blocks(X)
+        whole = whole and X.dtype == namespace(X).float64
         if not whole or not self.standardize or not self.fit_intercept or self.warm_start:
             return {}
-        runs = self.n_alphas if isinstance(self.alpha, str) else np.size(self.alpha)
-        dtype = enough_precision(y, sum(X.shape) * runs * USUAL_ITERATIONS)
-        return {"centre": True, "dtype": dtype} if dtype == np.float32 else {}
+        runs = self.n_alphas
+        if not isinstance(self.alpha, str):
+            given = self.alpha
+            runs = math.prod(given.shape) if hasattr(given, "shape") else np.size(given)
+        dtype = enough_precision(to_numpy(y), sum(X.shape) * runs * USUAL_ITERATIONS)
+        return {"centre": True, "dtype": dtype} if dtype == "float32" else {}
 
     def _needs_risk(self) -> bool:
         """Whether anything is to be chosen by its risk; refuse that where none is estimated."""
@@ -302,9 +335,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for horizon in growing_horizons(batch):
             if horizon > batch.n_iter:
                 batch = batch.extended(horizon, watch)
-            if batch.n_iter < horizon or not _not_converged(batch[0], self.tol):
+            if batch.n_iter < horizon or not self._not_converged(batch[0]):
                 break
         return batch
+
+    def _not_converged(self, path: Path) -> str | None:
+        """Say how far the last iterate is from the smallest objective, if that is too far."""
+        return _not_converged(path, self.tol)
 
     def _algorithm(self) -> ProximalAlgorithm:
         return DEFAULT_ALGORITHM if self.algorithm is None else self.algorithm
@@ -324,8 +361,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         design: Design,
         options: RiskOptions | None,
         progress: Progress,
-    ) -> tuple[Batch, tuple[int, int]]:
+    ) -> tuple[Sequence[Path], tuple[int, int]]:
         """Run all penalties side by side, or go on from where the last fit stopped; choose."""
+        if isinstance(design, RemoteDesign):
+            return run_remote(self, rows, design, options)
         self.y_scale_ = robust_spread(rows.y, rows.weights)
         self.loss_ = loss = self._loss(self.y_scale_)
         penalty_of, algorithm = self._penalty(), self._algorithm()
@@ -402,6 +441,30 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             warn(message)
 
 
+# Attributes of fits that are numbers, or arrays of the same shape for all of the same data.
+_STACKED = (
+    *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
+    *("best_risk_", "best_risk_stderr_", "naive_risk_"),
+)
+
+
+def put_together(fitted: list[Any]) -> dict[str, Any]:
+    """Return attributes of several fits to the same X: arrays, which have one more axis, the first.
+
+    Of the data and the fits themselves, `n_features_in_`, `feature_names_in_` and `estimators_`.
+    """
+    first, found = fitted[0], dict[str, Any]()
+    for name in (name for name in _STACKED if hasattr(first, name)):
+        values = [getattr(one, name) for one in fitted]
+        if is_foreign(values[0]):
+            found[name] = namespace(values[0]).stack(values)
+        else:
+            found[name] = beside(np.stack(values), first.coef_)
+    names = ("n_features_in_", "feature_names_in_")
+    found |= {name: getattr(first, name) for name in names if hasattr(first, name)}
+    return found | {"estimators_": fitted}
+
+
 def _is_fitted(name: str) -> bool:
     """Whether an attribute comes from a fit, as scikit-learn spells those."""
     return name.endswith("_") and not name.startswith("_")
@@ -411,12 +474,13 @@ def _accepted(X: Any) -> dict[str, Any]:
     """Return what scikit-learn is to check of X: of what is in a file, nothing that reads it."""
     if needs_blocks(X):
         return {"dtype": None, "ensure_all_finite": False}
-    return {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
+    xp = namespace(X) if is_foreign(X) else np
+    return {"accept_sparse": ("csr", "csc"), "dtype": (xp.float64, xp.float32)}
 
 
 def _not_converged(path: Path, tol: float) -> str | None:
     """Say how far the last iterate is from the smallest objective, if that is too far."""
-    gap, last, first = (float(x) for x in (path.gap[-1], path.objective[-1], path.objective[0]))
+    gap = math.inf if isinstance(path, RemotePath) else float(path.gap[-1])
     if math.isinf(gap):  # not known
         moved = _movement(path)
         if moved <= tol:
@@ -425,9 +489,12 @@ def _not_converged(path: Path, tol: float) -> str | None:
             f"the fitted values still move by {moved:.2g} of the spread of y in the last tenth "
             f"of {path.n_iter} iterations"
         )
+    last, first = float(path.objective[-1]), float(path.objective[0])
     # where the fit is nearly perfect, what it leaves says nothing of the scale
     scale = max(last, tol * first)
-    rounding = 4 * np.finfo(path.response.dtype).eps * first
+    response = path.response
+    # a gap is a difference of sums over all rows, each of which is rounded
+    rounding = 16 * float(namespace(response).finfo(response.dtype).eps) * first
     if gap <= max(tol * scale, rounding):
         return None
     return (
@@ -438,9 +505,13 @@ def _not_converged(path: Path, tol: float) -> str | None:
 
 def _movement(path: Path) -> float:
     """How far the fitted values moved in the last tenth of the iterations, relative to y."""
-    moved = path.products[-1] - path.products[9 * path.n_iter // 10]
-    spread = np.std(path.response)
-    return float(np.sqrt(np.mean(moved**2)) / spread) if spread else 0.0
+    last, before = (
+        path.products_at(slice(t, t + 1))[0, :] for t in (path.n_iter, 9 * path.n_iter // 10)
+    )
+    moved = last - before
+    xp = namespace(moved)
+    spread = float(xp.std(path.response))
+    return math.sqrt(float(xp.mean(moved**2))) / spread if spread else 0.0
 
 
 @dataclass(eq=False, repr=False)

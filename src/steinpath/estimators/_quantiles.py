@@ -7,23 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.validation import check_array, heard, shown, warn
-from steinpath.estimators._estimators import PathEstimator
-from steinpath.estimators._reading import readable
+from steinpath.estimators._estimators import PathEstimator, put_together
 from steinpath.estimators._regressors import NamedRegressor
 from steinpath.inference._prediction_intervals import conformalised_quantiles
 from steinpath.problem._losses import Quantile
 from steinpath.problem._penalties import Lasso, Ridge
-
-# Attributes of the estimators of single quantiles that are numbers, or arrays of the same shape.
-_STACKED = (
-    *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
-    *("best_risk_", "best_risk_stderr_", "naive_risk_"),
-)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -71,7 +63,7 @@ class QuantileEstimator(NamedRegressor):
             warn(message, category)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Predict the quantiles of the responses of rows.
 
         Parameters
@@ -91,9 +83,11 @@ class QuantileEstimator(NamedRegressor):
            curves without crossing. Econometrica 78, 1093-1125.
         """
         predictions = super().predict(X)
-        return np.sort(predictions, axis=1) if predictions.ndim == 2 else predictions
+        if predictions.ndim == 1:
+            return predictions
+        return namespace(predictions).sort(predictions, axis=1)
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return intervals that cover the responses of rows with a given probability.
 
         Of several quantiles, the smallest and the largest are conformalised [1]_: the interval
@@ -132,7 +126,8 @@ class QuantileEstimator(NamedRegressor):
                 f"q={fitted[0].q:g}"
             )
         low, high = fitted[0].intervals_, fitted[-1].intervals_
-        return conformalised_quantiles(low, high, self._features(X), level)
+        X = self._features(X, "predict_interval")
+        return self._bounds(conformalised_quantiles(low, high, X, level))
 
     def coef_intervals(self, features: Any = None, level: float = 0.95) -> Any:
         """Return confidence intervals for the coefficients, as `PathRegressor.coef_intervals`.
@@ -175,11 +170,8 @@ class QuantileEstimator(NamedRegressor):
         check_is_fitted(self)
         if not hasattr(self, "estimators_"):
             return super().score(X, y, sample_weight)
-        nearest = np.argmin([abs(one.q - 0.5) for one in self.estimators_])
-        if sample_weight is not None:
-            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
-        predictions = self.predict(X)[:, nearest]
-        return float(r2_score(readable("y", y), predictions, sample_weight=sample_weight))
+        nearest = int(np.argmin([abs(one.q - 0.5) for one in self.estimators_]))
+        return self._score(y, self.predict(X)[:, nearest], sample_weight)
 
 
 def _is_several(q: Any) -> bool:
@@ -200,17 +192,12 @@ def _check_levels(q: Any) -> list[float]:
 
 def _stacked(fitted: list[Any]) -> dict[str, Any]:
     """Return the attributes of a fit of several quantiles from those of each."""
-    first = fitted[0]
-    names = [name for name in _STACKED if hasattr(first, name)]
-    found: dict[str, Any] = {n: np.stack([getattr(one, n) for one in fitted]) for n in names}
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(first, name):
-            found[name] = getattr(first, name)
-    if hasattr(first, "warnings_"):
+    found = put_together(fitted)
+    if hasattr(fitted[0], "warnings_"):
         found["warnings_"] = tuple(
             f"q={one.q:g}: {message}" for one in fitted for message in one.warnings_
         )
-    return found | {"estimators_": fitted}
+    return found
 
 
 class QuantileLasso(QuantileEstimator):

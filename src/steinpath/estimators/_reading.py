@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sklearn
+from array_api_compat import device
 from scipy.sparse import issparse
 
-from steinpath._support.arrays import namespace, to_numpy
+from steinpath._support.arrays import Array, beside, is_foreign, namespace, to_numpy
 from steinpath._support.reading import read_array
 from steinpath.design._memmap import needs_blocks
 from steinpath.design._sparse import compressed
@@ -17,7 +19,9 @@ def readable(name: str, values: Any) -> Any:
     """Return what scikit-learn reads as the numbers that it holds; refuse what `run` refuses.
 
     scikit-learn ignores masks, takes dates and texts for numbers, and converts sparse matrices
-    before it looks at their indices. Frames stay frames, for the names of their columns.
+    before it looks at their indices. Frames stay frames, for the names of their columns. Arrays of
+    other libraries stay what and where they are with scikit-learn's array API dispatch, and become
+    arrays of NumPy without.
     """
     if needs_blocks(values):  # is read, and checked, in blocks
         return values
@@ -32,8 +36,60 @@ def readable(name: str, values: Any) -> Any:
         xp = namespace(array)
         if xp.isdtype(array.dtype, "real floating") and array.dtype != xp.float32:
             array = xp.astype(array, xp.float64)  # NumPy does not know all others
-        array = to_numpy(array)
+        if not sklearn.get_config()["array_api_dispatch"]:
+            array = _on_the_host(name, array)
+        elif xp.isdtype(array.dtype, "complex floating"):  # which scikit-learn would make real
+            raise TypeError(f"{name} must be real, got {array.dtype}; take .real if that is meant")
     return array
+
+
+def _on_the_host(name: str, array: Array) -> np.ndarray:
+    """Return an array of another library as one of NumPy, if it is on the CPU."""
+    try:
+        return np.asarray(array)
+    except (TypeError, RuntimeError):  # which libraries raise for arrays on other devices
+        raise TypeError(
+            f"{name} is on the device {device(array)}: to compute there, turn on scikit-learn's "
+            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or pass it on the CPU"
+        ) from None
+
+
+def following(values: Any, X: Any) -> Any:
+    """Return values of the rows where X is: in its library and on its device.
+
+    All that goes with sparse matrices, frames and files is NumPy's.
+    """
+    if is_foreign(X):
+        return beside(values, X)
+    return to_numpy(values) if is_foreign(values) else values
+
+
+def check_same_library(X: Any, coef: Array, method: str) -> None:
+    """Refuse X in another array library than that of the fit, or on another device.
+
+    Parameters
+    ----------
+    X
+        The features.
+    coef : Array
+        The coefficients.
+    method : str
+        What X was passed to, such as "LADLasso.predict()".
+    """
+    known, given = (_place(array) for array in (coef, X))
+    if known != given:
+        raise ValueError(
+            f"Inputs passed to {method} must use the same namespace and the same device as those "
+            f"passed to fit(): fit() was given {known}, and {method} {given}; convert X, with "
+            "sklearn.set_config(array_api_dispatch=True) for arrays of other libraries than NumPy"
+        )
+
+
+def _place(array: Any) -> str:
+    if not is_foreign(array):
+        return "NumPy arrays"
+    library = namespace(array).__name__.removeprefix("array_api_compat.")
+    return f"arrays of {library} on {device(array)}"
 
 
 def columns_named(features: Any, names: np.ndarray | None) -> Any:

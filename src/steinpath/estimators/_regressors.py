@@ -7,12 +7,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import Array, cast, is_foreign, to_numpy
 from steinpath._support.validation import check_array, warn
 from steinpath.algorithms._base import Algorithm
+from steinpath.design._remote import RemoteDesign
+from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
@@ -41,6 +44,13 @@ class FittedRun(NamedTuple):
 
     def path(self) -> Path:
         """Run it once more."""
+        design = self.data.design
+        features = design.features if isinstance(design, InterceptDesign) else design
+        if isinstance(features, RemoteDesign):
+            y, loss = self.data.y[:, 0], self.data.loss
+            how = self.penalty, self.algorithm, self.n_iter, self.data.fit_intercept, None, None
+            path: Path = features.run(y, loss, *how)
+            return path
         return Batch.start(self.data, self.penalty, self.algorithm).extended(self.n_iter)[0]
 
 
@@ -48,11 +58,12 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     """What regressors have in common: predictions, their intervals and their score."""
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
-        self.intervals_ = tuning.intervals.rescaled(rows.scale, rows.centre)
+        centre = None if rows.centre is None else to_numpy(rows.centre)
+        self.intervals_ = tuning.intervals.rescaled(to_numpy(rows.scale), centre)
 
     def _keep_run(self, path: Path, rows: PreparedRows, groups: np.ndarray | None) -> None:
         self.fitted_run_ = FittedRun(
-            path.data, path.penalty, path.algorithm, path.n_iter, rows.scale, groups
+            path.data, path.penalty, path.algorithm, path.n_iter, to_numpy(rows.scale), groups
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,7 +71,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "fitted_run_"}
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Predict the responses of rows.
 
         Parameters
@@ -71,10 +82,11 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,)
+            An array of the library of X, under array API dispatch.
         """
-        return self._linear(X)
+        return self._linear(X, "predict")
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return intervals that cover the responses of rows with a given probability.
 
         By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ where the risk was
@@ -102,7 +114,11 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
                 "this fit has no prediction intervals, since no risk was estimated (method=None, "
                 "or rows that count unequally): fit with method='auto', without such weights"
             )
-        return self.intervals_.interval(self._features(X), level)
+        return self._bounds(self.intervals_.interval(self._features(X, "predict_interval"), level))
+
+    def _bounds(self, found: Array) -> Array:
+        """Return bounds of intervals in the precision of predictions."""
+        return cast(found, self.intercept_.dtype) if is_foreign(found) else found
 
     def coef_intervals(self, features: Any = None, level: float = 0.95) -> CoefficientIntervals:
         """Return confidence intervals for the coefficients of the linear model.
@@ -164,10 +180,15 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         -------
         float
         """
+        return self._score(y, self.predict(X), sample_weight)
+
+    def _score(self, y: Any, predictions: Array, sample_weight: Any) -> float:
+        """Return R² of predictions, on the host."""
         y = readable("y", y)
         if sample_weight is not None:
             sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
-        return float(super().score(X, y, sample_weight))
+        y = to_numpy(y) if is_foreign(y) else y
+        return float(r2_score(y, to_numpy(predictions), sample_weight=sample_weight))
 
 
 @dataclass(eq=False, repr=False)
@@ -286,6 +307,15 @@ class PathRegressor(Regressor, GeneralEstimator):
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X had any.
+
+    Notes
+    -----
+    Under scikit-learn's array API dispatch (``sklearn.set_config(array_api_dispatch=True)``), X may
+    be an array of another library than NumPy, such as a torch tensor on a GPU. Everything is then
+    computed on its device. Attributes that are arrays, `intercept_`, predictions and prediction
+    intervals are arrays of the same library on the same device; other numbers, and what
+    `coef_intervals` returns, are Python's and NumPy's. float32 stays float32, except for
+    `intercept_`, predictions and intervals where y is float64.
 
     Examples
     --------

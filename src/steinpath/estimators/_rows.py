@@ -9,11 +9,26 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
-from steinpath._support.arrays import in_own_precision, largest, unit_of
+from steinpath._support.arrays import (
+    Array,
+    beside,
+    cast,
+    copied,
+    in_own_precision,
+    is_foreign,
+    largest,
+    like,
+    namespace,
+    take,
+    to_numpy,
+    unit_of,
+    units_of,
+)
 from steinpath._support.validation import check_array, check_size, warn
 from steinpath.design._base import Design, ScalableDesign
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.design._remote import RemoteDesign
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import ScaledDesign
 
@@ -30,48 +45,64 @@ class PreparedRows(NamedTuple):
 
     Attributes
     ----------
-    X : ndarray or sparse matrix of shape (n, p)
+    X : Array or sparse matrix of shape (n, p)
         The columns as they are.
-    y : ndarray of shape (n,)
+    y : Array of shape (n,)
     weights : ndarray of shape (n,), or None
         Positive and unequal.
-    scale : ndarray of shape (p,)
+    scale : Array of shape (p,)
         What to divide the columns by.
-    centre : ndarray of shape (p,), or None
+    centre : Array of shape (p,), or None
         What to subtract from the columns first; None for nothing.
     sources : ndarray of int of shape (n,), or None
         Which of the rows that were given each is, unless it is all of them in their order.
     """
 
     X: Any
-    y: np.ndarray
+    y: Array
     weights: np.ndarray | None
-    scale: np.ndarray
-    centre: np.ndarray | None = None
+    scale: Array
+    centre: Array | None = None
     sources: np.ndarray | None = None
 
-    def shift(self, coef: np.ndarray) -> float:
-        """Return what to subtract from the intercept of centred columns."""
-        return 0.0 if self.centre is None else float(self.centre @ coef)
+    def own_units(self, coef: Array, intercept: float) -> tuple[Array, Any]:
+        """Return a model of the columns as they are from that of the standardised ones.
+
+        The intercept is a float, or an array of shape () if the columns are not NumPy's.
+        """
+        coef = coef / self.scale
+        if self.centre is not None:
+            intercept -= float(self.centre @ coef)
+        return coef, like(intercept, self.y) if is_foreign(self.X) else intercept
 
     def copy(self) -> PreparedRows:
         """Return a copy, which later changes of the data do not reach."""
         weights = None if self.weights is None else self.weights.copy()
-        X = self.X if needs_blocks(self.X) else self.X.copy()
-        return self._replace(X=X, y=self.y.copy(), weights=weights)
+        X = self.X if needs_blocks(self.X) else _copy(self.X)
+        return self._replace(X=X, y=copied(self.y), weights=weights)
 
     def equal(self, other: PreparedRows) -> bool:
         """Whether the data are the same; of files one does not know whether they have changed."""
-        kinds = [(_is_sparse(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
+        kinds = [(_kind(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
         if kinds[0] != kinds[1] or needs_blocks(self.X) or needs_blocks(other.X):
             return False
-        if _is_sparse(self.X):
-            same_X = (self.X != other.X).nnz == 0
-        else:
-            same_X = np.array_equal(self.X, other.X)
+        same_X = (self.X != other.X).nnz == 0 if _is_sparse(self.X) else _equal(self.X, other.X)
         mine, theirs = (np.zeros(0) if w is None else w for w in (self.weights, other.weights))
-        same_rows = np.array_equal(self.y, other.y) and np.array_equal(mine, theirs)
-        return bool(same_X and same_rows and np.array_equal(self.scale, other.scale))
+        same_rows = _equal(self.y, other.y) and _equal(mine, theirs)
+        return bool(same_X and same_rows and _equal(self.scale, other.scale))
+
+
+def _kind(X: Any) -> tuple[Any, str]:
+    """Return what has to be the same of matrices that are compared: their library and device."""
+    return type(X) if is_foreign(X) else _is_sparse(X), str(getattr(X, "device", "cpu"))
+
+
+def _copy(X: Any) -> Any:
+    return X.copy() if _is_sparse(X) else copied(X)
+
+
+def _equal(first: Array, second: Array) -> bool:
+    return first.shape == second.shape and bool(namespace(first).all(first == second))
 
 
 def prepare_rows(
@@ -103,40 +134,52 @@ def prepare_rows(
         Whether to subtract the means from the columns of an array that is standardised. A fit with
         an intercept is the same without, but for rounding: a date has many digits, and a date less
         the mean has few.
-    dtype : dtype, optional
+    dtype : str, optional
         Precision of the design, to which an array is rounded when it has been standardised; that
         of X by default.
     """
+    if isinstance(X, RemoteDesign):
+        return _prepare_remote(X, y, standardize, about_mean)
     X, y, weights, sources = _weighted(X, y, sample_weight, needs_risk)
     lazy: ScalableDesign | None = None
     if _is_sparse(X):
         lazy = SparseDesign(X, any_size=standardize)
     elif needs_blocks(X):
         lazy = BlockDesign(X, any_size=standardize)
-    elif X.dtype.kind != "f":  # rows taken from a file
+    elif isinstance(X, np.ndarray) and X.dtype.kind != "f":  # rows taken from a file
         X = X.astype(float)
-    own_dtype = X.dtype if lazy is None else lazy.example.dtype
-    scale, means = np.ones(X.shape[1], own_dtype), None
+    example = X if lazy is None else lazy.example
+    xp, own_dtype = namespace(example), example.dtype
+    scale, means = like(np.ones(X.shape[1]), example), None
     if standardize:
         known = X if lazy is None else lazy
-        scale, means = _column_sizes(known, weights, about_mean, own_dtype)
+        scale, means = _column_sizes(known, weights, about_mean, own_dtype, xp)
     if not centre or lazy is not None:
         means = None
     design: Design
     if lazy is None:
         columns = X if means is None else X - means
         columns = columns / scale if standardize else columns
-        design = DenseDesign(columns if dtype is None else columns.astype(dtype))
+        design = DenseDesign(columns if dtype is None else cast(columns, getattr(xp, dtype)))
     else:
         design = ScaledDesign(lazy, scale) if standardize else lazy
     if weights is None and sources is not None and len(np.unique(sources)) < len(sources):
         design.source_rows = sources
-    example = np.empty(0, dtype or own_dtype)
-    y = check_array("y", y, ndim=1, reference=in_own_precision(y, example))
+    y = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     return PreparedRows(X, y, weights, scale, means, sources), design
 
 
-def enough_precision(y: np.ndarray, numbers: float) -> Any:
+def _prepare_remote(
+    X: RemoteDesign, y: np.ndarray, standardize: bool, about_mean: bool
+) -> tuple[PreparedRows, Design]:
+    """Do as `prepare_rows`, for rows on a cluster."""
+    if not standardize:
+        return PreparedRows(X, y, None, np.ones(X.shape[1], X.example.dtype)), X
+    scale, _ = _column_sizes(X, None, about_mean, X.example.dtype, namespace(X.example))
+    return PreparedRows(X, y, None, scale), X.scaled(scale)
+
+
+def enough_precision(y: np.ndarray, numbers: float) -> str:
     """Return the precision that is enough for runs of so many numbers: single, if they are many.
 
     Columns are then to be standardised and centred before they are rounded.
@@ -150,23 +193,27 @@ def enough_precision(y: np.ndarray, numbers: float) -> Any:
     """
     spread = float(np.abs(y - np.median(y)).max())
     small = numbers > _LARGE and 1 / _MODERATE < spread < _MODERATE
-    return np.float32 if small else np.float64
+    return "float32" if small else "float64"
 
 
 def _weighted(
-    X: Any, y: np.ndarray, sample_weight: Any, needs_risk: bool
-) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    X: Any, y: Array, sample_weight: Any, needs_risk: bool
+) -> tuple[Any, Array, np.ndarray | None, np.ndarray | None]:
     """Return X, y, weights that are no counts, and which of the given rows each is."""
     if sample_weight is None:
         return X, y, None, None
+    if is_foreign(sample_weight):  # which are looked at here, one by one
+        sample_weight = to_numpy(sample_weight)
     if np.iscomplexobj(sample_weight):
         raise TypeError("sample_weight must be real, got complex numbers")
-    weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+    rows = np.empty(X.shape[0])
+    weights = _check_sample_weight(sample_weight, rows, dtype=float, ensure_non_negative=True)
     kept, sources = np.flatnonzero(weights), None
     if len(kept) < len(weights):
-        X, y, weights, sources = X[kept], y[kept], weights[kept], kept
-    if len(y) < 2:
-        raise ValueError(f"sample_weight leaves n_samples = {len(y)}; two at least must count")
+        X, y, weights, sources = _rows(X, kept), take(y, kept), weights[kept], kept
+    if len(weights) < 2:
+        count = len(weights)
+        raise ValueError(f"sample_weight leaves n_samples = {count}; two at least must count")
     if np.all(weights == weights[0]):
         return X, y, None, sources
     if not needs_risk:  # only proportions matter
@@ -189,16 +236,30 @@ def _weighted(
         "estimated risk is too small, since copies of a row predict each other: use select='last' "
         "and a number for alpha"
     )
-    repeated = np.repeat(np.arange(len(y)), weights.astype(int))
-    return X[repeated], y[repeated], None, kept[repeated]
+    repeated = np.repeat(np.arange(len(weights)), weights.astype(int))
+    return _rows(X, repeated), take(y, repeated), None, kept[repeated]
+
+
+def _rows(X: Any, where: np.ndarray) -> Any:
+    return take(X, where) if is_foreign(X) else X[where]
 
 
 def _is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
-def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _mean(values: Array, weights: Array | None) -> Array:
+    """Return the mean of each column."""
+    xp = namespace(values)
+    if weights is None:
+        return xp.mean(values, axis=0)
+    return xp.sum(values * weights[:, None], axis=0) / xp.sum(weights)
+
+
+def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
     """Mean and standard deviation of each column."""
+    if isinstance(X, RemoteDesign):
+        return X.column_moments()
     if isinstance(X, BlockDesign):
         means, variances = X.column_moments(weights)
     elif isinstance(X, SparseDesign):
@@ -209,29 +270,44 @@ def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[np.ndarray, np.
         extreme = (largest > 0) & ~((largest > 1e-150) & (largest < 1e150))
         return means, np.where(extreme, largest, np.sqrt(variances))
     else:
-        means = np.average(X, axis=0, weights=weights)
+        xp, counts = namespace(X), None if weights is None else beside(weights, X)
+        means = _mean(X, counts)
         # the rounding of a long sum would be taken for the size of a constant column
-        means = means + np.average(X - means, axis=0, weights=weights)
+        means = means + _mean(X - means, counts)
         gaps = X - means
-        largest = np.abs(gaps).max(axis=0)
-        gaps /= np.where(largest > 0, largest, 1)  # so that no square is too small or too large
-        return means, largest * np.sqrt(np.average(gaps**2, axis=0, weights=weights))
+        sizes = xp.max(xp.abs(gaps), axis=0)
+        gaps /= units_of(sizes)  # so that no square is too small or too large
+        return means, sizes * xp.sqrt(_mean(gaps**2, counts))
     return means, np.sqrt(variances)
 
 
 def _column_sizes(
-    X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any
-) -> tuple[np.ndarray, np.ndarray]:
+    X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any, xp: Any
+) -> tuple[Array, Array]:
     """Root mean square of each column, about its mean or about 0, and the means.
 
     The size of a constant column is 1.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         means, deviations = _column_moments(X, weights)
-        sizes = deviations if about_mean else np.hypot(deviations, means)
+    return sizes_from_moments(means, deviations, about_mean, dtype, X.shape, xp)
+
+
+def sizes_from_moments(
+    means: Array,
+    deviations: Array,
+    about_mean: bool,
+    dtype: Any,
+    shape: tuple[int, int],
+    xp: Any = np,
+) -> tuple[Array, Array]:
+    """Do as `_column_sizes`, from means and standard deviations of the columns."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = deviations if about_mean else xp.hypot(deviations, means)
         # what is left of a constant column is rounding
-        constant = sizes <= 10 * np.finfo(dtype).eps * np.abs(means)
-    sizes = np.where(constant, 1.0, sizes)
-    for j in (int(sizes.argmin()), int(sizes.argmax())):  # the latter is of a NaN, if there is one
-        check_size(f"column {j} of X", float(sizes[j]), dtype, X.shape)
-    return sizes.astype(dtype), means.astype(dtype)
+        constant = sizes <= 10 * float(xp.finfo(dtype).eps) * xp.abs(means)
+    sizes = xp.where(constant, xp.ones_like(sizes), sizes)
+    # the latter is of a NaN, if there is one
+    for j in (int(xp.argmin(sizes)), int(xp.argmax(sizes))):
+        check_size(f"column {j} of X", float(sizes[j]), dtype, shape, xp)
+    return cast(sizes, dtype), cast(means, dtype)

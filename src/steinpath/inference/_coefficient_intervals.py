@@ -329,7 +329,7 @@ def coefficient_intervals(
     :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
     term: what is proportional to a score does not vary then. The traces are estimated with random
     signs. Not available for losses of margins (classification), whose coefficients have another
-    meaning, nor for paths with sample weights or on a cluster.
+    meaning, nor for paths with sample weights.
 
     Examples
     --------
@@ -369,10 +369,10 @@ def intervals_along(
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     if isinstance(path, RemotePath):
-        raise ValueError(
-            "coefficient intervals are not available for rows on a cluster; run on a sample of "
-            "the rows that fits one machine"
+        remote: list[CoefficientIntervals] = path.coefficient_intervals(
+            times, features, level, rng, options
         )
+        return remote
     found = _intervals(Batch.of(path), [path], times, features, options, level, [check_rng(rng)])
     return [each for (each,) in found]
 

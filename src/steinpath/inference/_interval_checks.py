@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
+from steinpath.design._base import Design
 from steinpath.engine._path import Path
 from steinpath.inference._debias import Debiased
 from steinpath.inference._scores import Scores
@@ -31,21 +32,22 @@ _UNEQUAL = 0.25
 
 def between_groups(scores: Scores, found: Debiased, groups: np.ndarray) -> np.ndarray:
     """Return standard errors for groups of dependent rows, from the groups' contributions."""
-    dual = _dual(scores, found.t)
+    dual, design = _dual(scores, found.t), scores.path.design
     codes, sizes = np.unique(groups, return_counts=True)
-    membership = groups[:, None] == codes if len(codes) <= 64 else None
-    n = len(dual)
+    own = design.here(groups)
+    membership = own[:, None] == codes if len(codes) <= 64 else None
+    n = len(groups)
     squares = []
     for k in range(0, len(scores.features), _BLOCK):
         which = np.arange(k, min(k + _BLOCK, len(scores.features)))
         parts = scores.columns(which) * dual[:, None]
-        parts -= parts.mean(axis=0)
+        parts -= design.over_rows(parts.sum(axis=0)) / n
         if membership is not None:
             sums = membership.T @ parts
         else:
             sums = np.zeros((len(codes), len(which)))
-            np.add.at(sums, groups, parts)
-        squares.append(np.sum(sums**2, axis=0))
+            np.add.at(sums, own, parts)
+        squares.append(np.sum(design.over_rows(sums) ** 2, axis=0))
     small = len(sizes) / (len(sizes) - 1)
     free = scores.dimension or float(n)
     spread = np.sqrt(np.concatenate(squares) * small * n / free)
@@ -171,10 +173,11 @@ def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
     which = which[np.unique(np.linspace(0, len(which) - 1, _LOOKED_AT).astype(int))]
     parts = scores.columns(which) ** 2
     # also by themselves: the dual of a row that has a column to itself vanishes with the residual
-    own = _largest_shares(parts)
-    shares = np.maximum(own, _largest_shares(parts * _dual(scores, found.t)[:, None] ** 2))
+    design, n = scores.path.design, scores.path.n_samples
+    weighted = parts * _dual(scores, found.t)[:, None] ** 2
+    shares = np.maximum(_largest_shares(parts, design), _largest_shares(weighted, design))
     worst = np.argsort(-shares)
-    usual = math.log(parts.size) ** 2 / len(parts)
+    usual = math.log(n * len(which)) ** 2 / n
     allowed = max(_SHARE, min(_UNUSUAL * usual, _MOST_SHARE))
     many = int(np.sum(shares > allowed))
     return Diagnostic(
@@ -189,10 +192,10 @@ def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
     )
 
 
-def _largest_shares(parts: np.ndarray) -> np.ndarray:
+def _largest_shares(parts: np.ndarray, design: Design) -> np.ndarray:
     """Share of the largest entry of each column in its sum."""
-    totals = parts.sum(axis=0)
-    return np.asarray(parts.max(axis=0) / np.where(totals > 0, totals, 1.0))
+    totals = design.over_rows(parts.sum(axis=0))
+    return np.asarray(design.largest(parts.max(axis=0)) / np.where(totals > 0, totals, 1.0))
 
 
 def _row_norms(scores: Scores, found: Debiased) -> Diagnostic | None:
@@ -200,7 +203,8 @@ def _row_norms(scores: Scores, found: Debiased) -> Diagnostic | None:
     if scores.row_squares is not None or squares is None:
         return None
     dual = _dual(scores, found.t) ** 2
-    ratio = float(np.sum(squares * dual) / (np.sum(dual) or 1.0))
+    sums = scores.path.design.over_rows(np.array([np.sum(squares * dual), np.sum(dual)]))
+    ratio = float(sums[0] / (sums[1] or 1.0))
     return Diagnostic(
         "row norms",
         abs(ratio - 1) if math.isfinite(ratio) else 0.0,
@@ -216,7 +220,7 @@ def _row_squares(path: Path) -> np.ndarray | None:
         squares = to_numpy(path.design.row_squares()).astype(float)
     except NotImplementedError:
         return None
-    mean = float(squares.mean())
+    mean = float(path.design.over_rows(squares.sum())) / path.n_samples
     return squares / mean if mean > 0 else None
 
 

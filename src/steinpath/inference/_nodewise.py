@@ -10,6 +10,7 @@ import numpy as np
 from steinpath._support.arrays import Array, cast, namespace, take, to_numpy
 from steinpath.algorithms._family import FISTA
 from steinpath.design._base import Design, TransformedDesign
+from steinpath.design._norm import NormBounds
 from steinpath.design._transformed import InterceptDesign, ScaledDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
@@ -84,9 +85,11 @@ def _regress(
         if np.max(np.abs(gradient)) <= (1 + _TOLERANCE) * lam / math.sqrt(n):
             break
     xp = namespace(residuals)
-    norms = to_numpy(xp.linalg.vector_norm(cast(residuals, xp.float64), axis=0))
+    sums = xp.sum(cast(residuals, xp.float64) ** 2, axis=0), xp.sum(residuals * columns, axis=0)
+    squares, inner = scaled.over_rows(np.stack([to_numpy(each).astype(float) for each in sums]))
+    norms = np.sqrt(squares)
     shown = np.where(norms > 0, norms, 1.0) / math.sqrt(n)
-    products = own**2 * to_numpy(xp.sum(residuals * columns, axis=0))
+    products = own**2 * inner
     correlation = np.abs(gradient).max(axis=0) / shown
     return residuals * scaled.array(own), products, correlation
 
@@ -111,6 +114,10 @@ class OtherColumns(TransformedDesign):
         self._seen = scaled.array(seen)[:, :, None]
 
     @property
+    def inner(self) -> Design:
+        return self._scaled
+
+    @property
     def members(self) -> int:
         return len(self._own)
 
@@ -126,9 +133,9 @@ class OtherColumns(TransformedDesign):
     def adjoint(self, block: Array) -> Array:
         return self._seen * self._scaled.adjoint(block)
 
-    def norm(self, tol: float = 1e-6) -> float:
-        """Largest singular value of all columns, which no member's exceeds."""
-        return self._scaled.norm(tol)
+    def norm_bounds(self) -> NormBounds:
+        """Bounds for the norm of all columns, which no member's exceeds."""
+        return self._scaled.norm_bounds()
 
 
 def columns_of(design: Design, which: np.ndarray) -> Array:
@@ -150,9 +157,9 @@ def column_scales(design: Design, p: int) -> np.ndarray:
     for k in range(0, p, _BLOCK):
         which = np.arange(k, min(k + _BLOCK, p))
         columns = to_numpy(columns_of(design, which)).astype(float)
-        squares[which] = np.mean(columns**2, axis=0)
+        squares[which] = np.sum(columns**2, axis=0)
         sizes[which] = np.max(np.abs(columns), axis=0)
-    scales = np.sqrt(squares)
+    scales, sizes = np.sqrt(design.over_rows(squares) / design.n_rows), design.largest(sizes)
     means = getattr(design, "means", None)
     offsets = sizes if means is None else np.abs(to_numpy(means).astype(float)).reshape(-1)[:p]
     rounding = 64 * float(namespace(design.example).finfo(design.example.dtype).eps)

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from steinpath._support.arrays import like, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    beside,
+    cast,
+    indices,
+    is_foreign,
+    like,
+    namespace,
+    take,
+    to_numpy,
+)
 from steinpath._support.validation import check_array, check_count, check_number
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
@@ -117,7 +127,7 @@ class PredictionIntervals:
             _check_models(centre[None], np.array([level]), "an intercept")
             object.__setattr__(self, "model", (centre, level))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Array:
         """Return the predictions of the models of all folds.
 
         Parameters
@@ -127,11 +137,12 @@ class PredictionIntervals:
 
         Returns
         -------
-        ndarray of shape (m, K)
+        Array of shape (m, K)
+            Of the library of X, if that is an array.
         """
         return linear_predictions(X, self.coef, self.intercept)
 
-    def interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+    def interval(self, X: Any, level: float = 0.9) -> Array:
         """Return an interval for the response of each row.
 
         Parameters
@@ -143,7 +154,7 @@ class PredictionIntervals:
 
         Returns
         -------
-        ndarray of shape (m, 2)
+        Array of shape (m, 2)
             Lower and upper bounds. Intervals of a higher level contain those of a lower one.
         """
         share = 1.0 if self.symmetric else 0.5
@@ -153,7 +164,7 @@ class PredictionIntervals:
         down = up if self.symmetric else -self.residuals
         return cross_conformal(centres, centres, down, up, fold, alpha, alpha)
 
-    def _centred(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _centred(self, X: Any) -> tuple[Array, np.ndarray]:
         """Return predictions at which intervals are centred, and which of them goes with a row."""
         if self.model is None:
             return self.predict(X), self.fold
@@ -233,7 +244,7 @@ class PredictionIntervals:
 
 def conformalised_quantiles(
     lower: PredictionIntervals, upper: PredictionIntervals, X: Any, level: float = 0.9
-) -> np.ndarray:
+) -> Array:
     """Return prediction intervals from models of a low and of a high quantile.
 
     Both bounds are moved outwards or inwards by a quantile of the scores ``max(lower - y,
@@ -252,7 +263,7 @@ def conformalised_quantiles(
 
     Returns
     -------
-    ndarray of shape (m, 2)
+    Array of shape (m, 2)
     """
     n = len(lower.residuals)
     if len(upper.residuals) != n:
@@ -265,9 +276,8 @@ def conformalised_quantiles(
     # as many as there are folds, if these are the same for both
     pairs, fold = np.unique(np.stack([low_fold, high_fold]), axis=1, return_inverse=True)
     scores = np.maximum(-lower.residuals, upper.residuals)
-    return cross_conformal(
-        low[:, pairs[0]], high[:, pairs[1]], scores, scores, fold.reshape(-1), alpha, alpha
-    )
+    low, high = _columns(low, pairs[0]), _columns(high, pairs[1])
+    return cross_conformal(low, high, scores, scores, fold.reshape(-1), alpha, alpha)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -276,15 +286,15 @@ def conformalised_quantiles(
 
 
 def cross_conformal(
-    lower: np.ndarray,
-    upper: np.ndarray,
+    lower: Array,
+    upper: Array,
     lower_scores: np.ndarray,
     upper_scores: np.ndarray,
     fold: np.ndarray,
     alpha_lower: float,
     alpha_upper: float,
     most_entries: int = _MOST_ENTRIES,
-) -> np.ndarray:
+) -> Array:
     r"""Return prediction intervals from predictions of models that left out folds.
 
     The lower bound is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
@@ -299,8 +309,8 @@ def cross_conformal(
 
     Parameters
     ----------
-    lower, upper : ndarray of shape (m, K)
-        Predictions of the models; for symmetric intervals both are the same.
+    lower, upper : Array of shape (m, K)
+        Predictions of the models, of any array library; for symmetric intervals both are the same.
     lower_scores, upper_scores : ndarray of shape (n,)
         How far below and above the predictions the responses of the rows were, each by the
         prediction that left the row out.
@@ -313,7 +323,7 @@ def cross_conformal(
 
     Returns
     -------
-    ndarray of shape (m, 2)
+    Array of shape (m, 2)
 
     References
     ----------
@@ -328,20 +338,21 @@ def cross_conformal(
     high = _Shifted(upper_scores, fold)
     middle = _Shifted((upper_scores - lower_scores) / 2, fold)
     ordered = float(np.min(lower_scores + upper_scores))
-    bounds = np.empty((len(lower), 2))
-    step = max(1, most_entries // n)
-    for start in range(0, len(lower), step):
-        rows = slice(start, start + step)
-        bounds[rows, 0] = low.smallest(lower[rows], down)
-        bounds[rows, 1] = high.smallest(upper[rows], n + 1 - up)
+    xp, m = namespace(lower, upper), int(lower.shape[0])
+    bounds, step = like(np.zeros((m, 2)), lower), max(1, most_entries // n)
+    for start in range(0, m, step):
+        rows = slice(start, min(start + step, m))
+        some_lower, some_upper = lower[rows, :], upper[rows, :]
+        bounds[rows, 0] = low.smallest(some_lower, down)
+        bounds[rows, 1] = high.smallest(some_upper, n + 1 - up)
         halves = max(down, up) <= (n + 1) // 2
-        if halves and np.max(lower[rows] - upper[rows]) <= ordered:
+        if halves and float(xp.max(some_lower - some_upper)) <= ordered:
             continue  # no bound is beyond the median
-        centres = (lower[rows] + upper[rows]) / 2
+        centres = (some_lower + some_upper) / 2
         below, above = (middle.smallest(centres, k) for k in ((n + 1) // 2, n // 2 + 1))
         median = below + (above - below) / 2
-        bounds[rows, 0] = np.minimum(bounds[rows, 0], median)
-        bounds[rows, 1] = np.maximum(bounds[rows, 1], median)
+        bounds[rows, 0] = xp.minimum(bounds[rows, 0], median)
+        bounds[rows, 1] = xp.maximum(bounds[rows, 1], median)
     return bounds
 
 
@@ -354,29 +365,40 @@ class _Shifted:
         self.used = np.unique(fold)
         self.size = float(np.abs(shifts).max())
 
-    def smallest(self, centres: np.ndarray, k: int) -> np.ndarray:
+    def smallest(self, centres: Array, k: int) -> Array:
         """Return the k-th smallest for each row of ``centres``.
 
         It differs from that with a single centre by no more than the centres differ. So shifts
         that differ from the k-th by more than that are above or below it for certain, and only
         the others need to be sorted: few, where the models are nearly the same.
         """
-        within = centres[:, self.used]
-        spread = float(np.max(within.max(axis=1) - within.min(axis=1)))
-        spread += 8 * np.finfo(float).eps * (float(np.abs(within).max()) + self.size)  # rounding
+        xp, within = namespace(centres), _columns(centres, self.used)
+        spread = float(xp.max(xp.max(within, axis=1) - xp.min(within, axis=1)))
+        spread += 8 * np.finfo(float).eps * (float(xp.max(xp.abs(within))) + self.size)  # rounding
         middle = self.shifts[k - 1]
         first = int(np.searchsorted(self.shifts, middle - spread, side="left"))
         last = int(np.searchsorted(self.shifts, middle + spread, side="right"))
         if self.shifts[first] == self.shifts[last - 1]:  # as many values as there are models
             counts = np.bincount(self.fold[first:last], minlength=centres.shape[1])
-            order = centres.argsort(axis=1)
-            found = np.argmax(counts[order].cumsum(axis=1) >= k - first, axis=1)
-            rows = np.arange(len(centres))
-            return centres[rows, order[rows, found]] + middle  # type: ignore[no-any-return]
-        values = centres[:, self.fold[first:last]]
-        values += self.shifts[first:last]
-        values.partition(k - 1 - first, axis=1)
+            order = xp.argsort(centres, axis=1)
+            so_far = xp.take(indices(counts, centres), xp.reshape(order, (-1,)), axis=0)
+            so_far = xp.cumulative_sum(xp.reshape(so_far, order.shape), axis=1)
+            # as many as are not enough come before the one that is
+            place = xp.sum(xp.astype(so_far < k - first, xp.int64), axis=1, keepdims=True)
+            chosen = xp.take_along_axis(order, place, axis=1)
+            return xp.take_along_axis(centres, chosen, axis=1)[:, 0] + float(middle)
+        values = _columns(centres, self.fold[first:last])
+        values += like(self.shifts[first:last], centres)
+        if type(values) is np.ndarray:
+            values.partition(k - 1 - first, axis=1)
+        else:
+            values = xp.sort(values, axis=1)
         return values[:, k - 1 - first]
+
+
+def _columns(block: Array, which: np.ndarray) -> Array:
+    """Return columns of a block; of NumPy's in the layout in which extremes of rows are fast."""
+    return block[:, which] if type(block) is np.ndarray else take(block, which, axis=1)
 
 
 def _rank(alpha: float, n: int) -> int:
@@ -415,7 +437,7 @@ def tail(level: Any, n: int, share: float = 1.0) -> float:
 # ------------------------------------------------------------------------------------------------
 
 
-def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array:
     """Return the predictions of several linear models.
 
     Parameters
@@ -427,7 +449,8 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.nd
 
     Returns
     -------
-    ndarray of shape (m, K)
+    Array of shape (m, K)
+        In double precision. Of the library of X, if that is an array, and NumPy's otherwise.
     """
     design: Design | None = None
     if isinstance(X, Design):
@@ -437,18 +460,20 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.nd
     elif needs_blocks(X):
         design = BlockDesign(X, any_size=True)
     else:
-        X = to_numpy(check_array("X", X, ndim=2))
+        X = check_array("X", X, ndim=2)
     columns = X.shape[1]
     if columns != coef.shape[1]:
         raise ValueError(f"X has {columns} columns, but the models have {coef.shape[1]} features")
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         if design is None:
-            products = X @ coef.T
+            own = is_foreign(X)  # whose libraries multiply only what has one precision
+            products = X @ (like(coef.T, X) if own else coef.T)
         else:
             local = isinstance(design.example, np.ndarray)  # then products may be in double
             products = to_numpy(design.forward(coef.T if local else like(coef.T, design.example)))
-        predictions: np.ndarray = np.add(products, intercept, dtype=float)
-    if not np.isfinite(predictions).all():
+        xp = namespace(products)
+        predictions = cast(products, xp.float64) + beside(intercept, products)
+    if not xp.all(xp.isfinite(predictions)):
         raise ValueError("X has entries too large: predictions are not finite")
     return predictions
 

@@ -97,15 +97,15 @@ class Scores:
 
     def norms(self) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N``, of what the scores see of them."""
-        duals = self.path.duals
+        duals, over_rows = self.path.duals, self.path.design.over_rows
         xp = namespace(duals)
         if self.row_squares is not None:
             inside = self.varying(duals.T)
-            squares = xp.sum(self.row_squares[:, None] * inside**2, axis=0)
+            squares = over_rows(xp.sum(self.row_squares[:, None] * inside**2, axis=0))
         else:
-            squares = xp.sum(duals**2, axis=1)
+            squares = over_rows(xp.sum(duals**2, axis=1))
             if self.path.fit_intercept:
-                squares = squares - xp.sum(duals, axis=1) ** 2 / self.path.n_samples
+                squares = squares - over_rows(xp.sum(duals, axis=1)) ** 2 / self.path.n_samples
             if self.inverse is not None:
                 images = cast(self.path.etas, self.inverse.dtype) * math.sqrt(self.path.n_samples)
                 p = self.inverse.shape[0]
@@ -116,7 +116,7 @@ class Scores:
     def products(self, t: int) -> np.ndarray:
         """Return ``factor * zᵀu^t``, of shape (k,)."""
         if self.residuals is not None:
-            products = self.residuals.T @ self.path.duals[t, :]
+            products = self.path.design.over_rows(self.residuals.T @ self.path.duals[t, :])
         else:
             assert self.combinations is not None
             images = self.path.etas[t, : self.combinations.shape[0]]
@@ -125,7 +125,7 @@ class Scores:
         return np.asarray(self.factor * to_numpy(products).astype(float))
 
     def columns(self, which: np.ndarray) -> np.ndarray:
-        """Return some of the scores themselves, of shape (n, len(which))."""
+        """Return some of the scores themselves, of shape (n, len(which)), of rows that are here."""
         if self.residuals is not None:
             return to_numpy(take(self.residuals, which, axis=1)).astype(float)
         assert self.combinations is not None
@@ -140,7 +140,8 @@ class Scores:
         """Project a block (n, m) on the space in which the scores vary."""
         xp, design = namespace(block), self.path.design
         if self.path.fit_intercept:
-            block = block - xp.mean(block, axis=0, keepdims=True)
+            total = design.over_rows(xp.sum(block, axis=0, keepdims=True))
+            block = block - total / self.path.n_samples
         if self.inverse is None:
             return block
         p = self.inverse.shape[0]
@@ -217,15 +218,18 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     # the dimension of the complement, in which rows count by their squared sizes
     free = float(n - path.fit_intercept - rank)
     if row_squares is not None:
-        signs = path.design.signs(np.random.default_rng(0), path.y.shape[0], _SIGNS)
-        free = float(namespace(signs).sum(signs * scores.read(signs))) / _SIGNS
+        signs = path.design.signs(np.random.default_rng(0), n, _SIGNS)
+        signs = path.design.here(signs)
+        total = path.design.over_rows(namespace(signs).sum(signs * scores.read(signs)))
+        free = float(total) / _SIGNS
     return replace(scores, factor=free * own, unit=np.sqrt(free * own), dimension=free)
 
 
 def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
     """Return residuals of node-wise lasso regressions."""
     found = nodewise_residuals(path.design, features)
-    norms = np.sqrt(np.sum(to_numpy(found.residuals).astype(float) ** 2, axis=0))
+    squares = np.sum(to_numpy(found.residuals).astype(float) ** 2, axis=0)
+    norms = np.sqrt(path.design.over_rows(squares))
     n = path.n_samples
     unexplained = found.products > _IDENTIFIED * n * found.scales**2
     identified = unexplained & (found.correlation < _COPIES)

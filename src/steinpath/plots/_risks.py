@@ -211,10 +211,10 @@ class RiskPathDisplay:
                 "the estimator knows no risk: it was fitted with sample_weight, or with method=None"
             )
         display = cls(
-            risk_path=estimator.risk_path_,
-            risk_stderr=estimator.risk_stderr_,
-            train_path=estimator.train_path_,
-            alphas=estimator.alphas_,
+            risk_path=to_numpy(estimator.risk_path_),
+            risk_stderr=to_numpy(estimator.risk_stderr_),
+            train_path=to_numpy(estimator.train_path_),
+            alphas=to_numpy(estimator.alphas_),
             best=(estimator.best_index_, estimator.best_iter_),
         )
         return display.plot(ax, kind=kind)

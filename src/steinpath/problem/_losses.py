@@ -440,15 +440,18 @@ def _norm(r: Array, rows: Rows | None) -> Array:
     """Euclidean norm over the rows of a vector, or of each column of a block; the axis stays."""
     xp = namespace(r)
     if rows is None or (rows.weights is None and rows.complete is None):
+        if type(r) is np.ndarray:  # several times faster than the standard's function
+            return np.sqrt(np.add.reduce(r * r, axis=0, keepdims=True))
         return xp.linalg.vector_norm(r, axis=0, keepdims=True)
     return xp.sqrt(rows.total(r**2, keepdims=True))
 
 
 def _at_least(norm: Array, step: Any) -> Array:
-    # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
     xp = namespace(norm)
-    tiny = float(xp.finfo(norm.dtype).smallest_normal)
-    return xp.maximum(norm, step) if hasattr(step, "ndim") else xp.clip(norm, max(step, tiny))
+    if hasattr(step, "ndim"):
+        return xp.maximum(norm, step)
+    # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
+    return clip(norm, max(step, float(xp.finfo(norm.dtype).smallest_normal)), None)
 
 
 def _mean(y: Array, weights: Array | None) -> float:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, log_expit, softmax
 
 from steinpath._support.arrays import (
     Array,
@@ -404,20 +403,32 @@ def check_class_weight(class_weight: Any, classes: Any) -> None:
         check_number(f"class_weight[{label!r}]", weight, low=0, open_low=True)
 
 
-def class_probabilities(decision: np.ndarray) -> np.ndarray:
+def class_probabilities(decision: Array) -> Array:
     """Return probabilities of classes from log-odds: of the second, or of each against the rest.
 
     Parameters
     ----------
-    decision : ndarray of shape (n,), (n, 1) or (n, n_classes)
+    decision : Array of shape (n,), (n, 1) or (n, n_classes)
         Log-odds; of two classes, those of the second.
 
     Returns
     -------
-    ndarray of shape (n, n_classes)
+    Array of shape (n, n_classes)
         Of several classes, divided by their sum.
     """
+    xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:
-        decision = decision.reshape(-1)
-        return np.column_stack([expit(-decision), expit(decision)])
-    return np.asarray(softmax(log_expit(decision), axis=1))
+        decision = xp.reshape(decision, (-1,))
+        return xp.stack([_expit(-decision), _expit(decision)], axis=1)
+    return xp.exp(log_class_probabilities(decision))
+
+
+def log_class_probabilities(decision: Array) -> Array:
+    """Return the logarithms of `class_probabilities`, which may be those of very small numbers."""
+    xp = namespace(decision)
+    if decision.ndim == 1 or decision.shape[1] == 1:
+        decision = xp.reshape(decision, (-1,))
+        return xp.stack([-_softplus(decision), -_softplus(-decision)], axis=1)
+    logs = -_softplus(-decision)
+    logs = logs - xp.max(logs, axis=1, keepdims=True)
+    return logs - xp.log(xp.sum(xp.exp(logs), axis=1, keepdims=True))

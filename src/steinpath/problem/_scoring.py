@@ -18,6 +18,8 @@ from steinpath.problem._registry import Registered, Registry
 
 PerObservation = Callable[[Array, Array], Array]
 TestLoss = None | str | Loss | PerObservation
+#: From an array of shape (T, rows) to means over the rows.
+RowMean = Callable[[Array], Array]
 
 #: All test losses by name.
 CRITERIA: Registry[Criterion] = Registry("test loss")
@@ -56,13 +58,15 @@ class Criterion(Registered, ABC):
         """Lipschitz constant of `rho`."""
         return 1.0
 
-    def for_differences(self, predictions: Array) -> Criterion:
+    def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         """Return a test loss whose differences have about the same mean, and vary less.
 
         Parameters
         ----------
         predictions : Array of shape (T, m)
             What it is to compare with others: for each of several iterates, of some rows.
+        mean : callable, optional
+            How to take the mean over all rows, if these are not all of them.
         """
         return self
 
@@ -250,10 +254,11 @@ class ZeroOneError(MarginCriterion):
     def slope(self) -> float:
         return math.inf
 
-    def for_differences(self, predictions: Array) -> Criterion:
+    def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         # where predictions change a little, few errors do: one of many rows, by a whole
         xp = namespace(predictions)
-        squares = xp.mean((predictions + (self.level or 0.0)) ** 2, axis=1, keepdims=True)
+        squares = (predictions + (self.level or 0.0)) ** 2
+        squares = (xp.mean(squares, axis=1) if mean is None else mean(squares))[:, None]
         return SmoothZeroOneError(
             class_weight=self.class_weight, level=self.level, width=_WIDTH * xp.sqrt(squares)
         )
@@ -403,10 +408,12 @@ def about_level(criterion: PerObservation, y: Array, level: float) -> PerObserva
     return criterion if isinstance(criterion, Criterion) else OnScaleOfY(criterion, y, level)
 
 
-def for_differences(criterion: PerObservation, predictions: Array) -> PerObservation:
+def for_differences(
+    criterion: PerObservation, predictions: Array, mean: RowMean | None = None
+) -> PerObservation:
     """Return a test loss for differences; see `Criterion.for_differences`."""
     if isinstance(criterion, Criterion):
-        return criterion.for_differences(predictions)
+        return criterion.for_differences(predictions, *([] if mean is None else [mean]))
     return criterion
 
 

@@ -141,10 +141,23 @@ def _tests(first: ChosenRisk, second: ChosenRisk) -> tuple[np.ndarray, np.ndarra
 
 
 def _mean_and_error(
-    losses: np.ndarray, rows: np.ndarray, groups: np.ndarray | None
+    losses: np.ndarray,
+    rows: np.ndarray,
+    groups: np.ndarray | None,
+    design: Design | None = None,
 ) -> tuple[float, float]:
-    groups = None if groups is None else groups[rows]
-    mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
+    """Return the mean of losses of some rows, and its standard error.
+
+    With a design that does not have all rows, the losses are those of the rows that are here.
+    """
+    if design is None or design.is_whole:
+        groups = None if groups is None else groups[rows]
+        mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
+    else:
+        own, counts = np.zeros((2, design.shape[0]))
+        where = design.places(rows)[1]
+        own[where], counts[where] = losses, 1.0
+        mean, stderr = mean_and_error(own[None, :], counts, groups, design)
     return float(mean[0]), float(stderr[0])
 
 
@@ -176,6 +189,11 @@ def risk_after_choice(
         Of the folds and of the bootstrap.
     nested : bool, default=True
         Whether nested folds may be run.
+
+    Returns
+    -------
+    ChosenRisk
+        Where some of the rows are elsewhere, with predictions and losses of those that are here.
     """
     rng = np.random.default_rng([seed, 1])
     fixed = len(risks) == 1 and choosing.iterate is not None
@@ -198,17 +216,18 @@ def risk_after_choice(
         value = bootstrap_choice([risks[k] for k in members], choosing, plan.length, rng)
     splits, made = _with_choices(splits, choices)
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
-    rows = np.flatnonzero(splits.tests)
-    shares = (splits.test / np.maximum(splits.tests, 1)[:, None])[rows]
-    predictions = np.sum(shares * models.predictions[rows], axis=1)
-    losses = np.sum(shares * _all_losses(naive, models.predictions)[rows], axis=1)
+    design, rows = batch.data.design, np.flatnonzero(splits.tests)
+    own = design.places(rows)[1]  # those that are here
+    shares = design.here(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
+    predictions = np.sum(shares * models.predictions[own], axis=1)
+    losses = np.sum(shares * _all_losses(naive, models.predictions)[own], axis=1)
     if method == "nested":
-        value, spread = _mean_and_error(losses, rows, options.groups)
+        value, spread = _mean_and_error(losses, rows, options.groups, design)
         value = float(value + optimism)
         if not splits.complete and splits.n_splits > 1:
             # neighbours in time depend on each other: blocks of them do less
             blocks = splits.test.argmax(axis=1)
-            spread = max(spread, _mean_and_error(losses, rows, blocks)[1])
+            spread = max(spread, _mean_and_error(losses, rows, blocks, design)[1])
         if changes is not None:
             spread = math.hypot(spread, float(changes.stderr()[0]))
         # a choice does not make the risk better known than that of a fixed model
@@ -246,7 +265,7 @@ def _with_choices(
 
 def _rounded(batch: Batch) -> Design | None:
     """Return a design of single precision, if that is enough and faster."""
-    if math.prod(batch.data.design.shape) <= SMALL:
+    if math.prod(batch.data.design.whole_shape) <= SMALL:
         return None
     if isinstance(batch, DeferredBatch):  # whose states are not here
         batch = batch.unmoved()
@@ -290,7 +309,7 @@ def _plan(
     options: RiskOptions,
     rng: np.random.Generator,
 ) -> _Plan:
-    n, p = batch.data.design.shape
+    n, p = batch.data.design.whole_shape
     most = options.units(n)
     order = _candidates(risks, best, choosing)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
     last = max(_iterate(risks[k], choosing) for k in order)

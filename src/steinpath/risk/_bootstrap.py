@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from steinpath._support.arrays import group_sums, to_numpy
+from steinpath._support.arrays import scattered_sums, to_numpy
 from steinpath.problem._scoring import observation_losses
 from steinpath.risk._estimate import Risk
 from steinpath.risk._nested import Choosing
@@ -39,45 +39,70 @@ def bootstrap_choice(
     iterates = np.unique(np.geomspace(1, length, _ITERATES).round().astype(int)) - 1
     if choosing.iterate is not None:
         iterates, choosing = np.array([choosing.iterate]), choosing._replace(iterate=0)
-    losses, sizes = _losses(risks, iterates)
-    units = len(sizes)
+    losses, sizes, which = _losses(risks, iterates)
+    units, design = len(sizes), risks[0].path.design
+
+    def here(values: np.ndarray) -> np.ndarray:
+        """Return the units that are here, along the last axis, of all of them."""
+        return values if which is None else values[..., which]
+
+    def complete(sums: np.ndarray) -> np.ndarray:
+        return sums if which is None else design.over_rows(sums)
+
     # a few parts are enough to know the noise of differences, where the rule asks for it
     parts = np.array_split(rng.permutation(units), min(10, units))
-    means = np.stack([losses[..., p].sum(axis=-1) / sizes[p].sum() for p in parts])
+    label = np.empty(units, dtype=int)
+    for k, part in enumerate(parts):
+        label[part] = k
+    own = here(label)
+    sums = complete(np.stack([losses[..., own == k].sum(axis=-1) for k in range(len(parts))]))
+    counts = np.array([sizes[part].sum() for part in parts])
+    means = sums / counts[:, None, None]
     total, count = 0.0, 0.0
-    flat = losses.reshape(-1, units)
+    flat = losses.reshape(-1, losses.shape[-1])
     for start in range(0, _DRAWS, _TOGETHER):
         some = min(_TOGETHER, _DRAWS - start)
         draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
-        found = flat @ draws.T / (draws @ sizes)
-        for drawn, mean_losses in zip(draws, found.T, strict=True):
-            others = drawn == 0
+        drawn_here = here(draws)
+        found = complete(flat @ drawn_here.T) / (draws @ sizes)
+        for k, mean_losses in enumerate(found.T):
             choice = choosing(mean_losses.reshape(losses.shape[:2]), means)
-            total += float(losses[choice][others].sum())
-            count += float(sizes[others].sum())
+            total += float(losses[choice][drawn_here[k] == 0].sum())
+            count += float(sizes[draws[k] == 0].sum())
+    total = float(complete(np.asarray(total)))
     if not count:  # a single row or group, which is always drawn
-        return float(losses[choosing(losses.sum(axis=-1) / sizes.sum(), means)].sum() / sizes.sum())
+        everyone = complete(losses.sum(axis=-1)) / sizes.sum()
+        return float(everyone[choosing(everyone, means)])
     return total / count
 
 
-def _losses(risks: Sequence[Risk], iterates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _losses(
+    risks: Sequence[Risk], iterates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return estimated losses (L, T, units) of rows, or of groups of them, and their sizes.
 
-    Each has the mean that its risk has: what was added to a risk is added to each loss.
+    Each has the mean that its risk has: what was added to a risk is added to each loss. Where some
+    rows are elsewhere, the losses are those of rows that are here, and it is returned which of all
+    units these are; the sizes are of all.
     """
-    found, first = [], risks[0]
+    first = risks[0]
+    design = first.path.design
     tested = None if first.found is None else first.found.tested
     rows = np.arange(first.path.n_samples) if tested is None else tested
-    for risk in risks:
-        each = []
-        for t in iterates.tolist():
+    which, own = design.places(rows)
+    losses = np.zeros((len(risks), len(iterates), len(own)))
+    for k, risk in enumerate(risks):
+        for j, t in enumerate(iterates.tolist()):
             predictions = risk.predictions.of(slice(t, t + 1))
-            losses = observation_losses(risk.criterion, risk.path.response, predictions)
-            own = to_numpy(losses)[0, rows].astype(float)
-            each.append(own + (float(risk.values[t]) - own.mean()))
-        found.append(np.stack(each))
-    losses, sizes = np.stack(found), np.ones(len(rows))
+            each = observation_losses(risk.criterion, risk.path.response, predictions)
+            losses[k, j] = to_numpy(each)[0, own].astype(float)
+    means = design.over_rows(losses.sum(axis=-1)) / len(rows)
+    values = np.stack([to_numpy(risk.values).astype(float)[iterates] for risk in risks])
+    losses += (values - means)[..., None]
+    sizes = np.ones(len(rows))
     if first.groups is not None:
-        _, codes = np.unique(first.groups[rows], return_inverse=True)
-        losses, sizes = group_sums(losses, codes), np.bincount(codes).astype(float)
-    return losses, sizes
+        codes = np.unique(first.groups[rows], return_inverse=True)[1]
+        sizes = np.bincount(codes).astype(float)
+        losses = design.over_rows(scattered_sums(losses, codes[which], len(sizes)))
+        return losses, sizes, None
+    return losses, sizes, None if design.is_whole else which

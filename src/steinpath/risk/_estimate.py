@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace, root_mean_square
+from steinpath._support.arrays import Array, like, namespace
 from steinpath._support.printing import with_error
 from steinpath._support.validation import (
     check_choice,
@@ -28,7 +28,7 @@ from steinpath.problem._scoring import (
     TestLoss,
     observation_losses,
 )
-from steinpath.risk._audit import NOISE, Audit, LeftOut, compare, leave_rows_out
+from steinpath.risk._audit import NOISE, Audit, LeftOut, compare, leave_rows_out, reach
 from steinpath.risk._diagnostics import Diagnostic, diagnose
 from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
 from steinpath.risk._interactions import Interactions
@@ -257,6 +257,7 @@ def estimate_risk(
     groups: Any = None,
     rng: Any = None,
     *,
+    audit_until: int | None = None,
     cv: Any = None,
     n_probes: int | None = None,
     probe_tol: float | None = None,
@@ -305,6 +306,10 @@ def estimate_risk(
         Check the estimate against runs that leave rows out, and repair it where they disagree by
         more than chance: exact leave-one-out of this many random rows (32 are enough; two at
         least), or ten folds with Burman's correction. See `Risk.audit`.
+    audit_until : int, optional
+        The last iterate to audit. By default, as far as a choice needs it: a little more than twice
+        the iterate with the smallest risk after the audit. Later iterates are repaired as this
+        one; use ``path.n_iter`` to audit all of them.
     groups : array-like of shape (n,), optional
         Labels of groups of rows that belong together, such as measurements of one subject. Whole
         groups are then left out, by "loo", by "folds" and by audits, and standard errors take
@@ -356,6 +361,7 @@ def estimate_risk(
         method=method,
         row_scale=row_scale,
         audit=audit,
+        audit_until=audit_until,
         groups=groups,
         cv=cv,
         n_probes=n_probes,
@@ -411,19 +417,71 @@ def estimate(
             results[scale] = METHODS[method](each) if before is None else before
         audits: dict[str | None, Audit | None] = dict.fromkeys(results)
         left_out: LeftOut | None = None
-        pairs = next(iter(results.values())).interactions
+        pairs: Interactions | None = next(iter(results.values())).interactions
         if audit:
-            left_out = None if known is None else known.left_out
-            if left_out is None:
-                left_out = leave_rows_out(aside, audit, results[None] if method == "loo" else None)
-            # without rows left out, an estimate for independent rows is wrong for others
-            noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
-            audits |= {
-                scale: compare(problem, it, left_out, noise) for scale, it in results.items()
-            }
+            earlier = None if known is None else known.left_out
+            found, left_out = _audited(aside, audit, method, results, earlier)
+            audits |= found
             pairs = left_out.interactions
+            pairs = None if pairs is None else pairs.held(path.n_iter)
         chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
         return assemble(problem, method, results[chosen], chosen, audits[chosen], pairs, left_out)
+
+
+def _audited(
+    problem: Problem,
+    audit: int | str,
+    method: str,
+    results: Mapping[str | None, Estimate],
+    known: LeftOut | None,
+) -> tuple[dict[str | None, Audit], LeftOut]:
+    """Audit estimates as far as the choice of an iterate needs it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The path, and the randomness of the audit.
+    audit : int or "folds"
+        What to leave out.
+    method : str
+        By which the estimates were found.
+    results : mapping
+        The estimates, by their row scales.
+    known : LeftOut, optional
+        What the same audit left out before.
+    """
+    path, options = problem.path, problem.options
+    # without rows left out, an estimate for independent rows is wrong for others
+    noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
+    exact = results[None] if method == "loo" else None
+    if exact is not None:
+        until = path.n_iter
+    elif options.audit_until is not None:
+        until = min(options.audit_until, path.n_iter)
+    else:
+        until = max(_needed(problem, it.score.values) for it in results.values())
+    drawn = problem.rng.bit_generator.state
+    while True:
+        left_out = known
+        if left_out is None or left_out.until < until:
+            problem.rng.bit_generator.state = drawn  # the same rows, if it has to go further
+            left_out = leave_rows_out(problem._replace(path=path.until(until)), audit, exact)
+        audits = {scale: compare(problem, it, left_out, noise) for scale, it in results.items()}
+        if options.audit_until is not None:
+            return audits, left_out
+        chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
+        repaired = results[chosen].score.values + audits[chosen].repair
+        needed = _needed(problem, repaired)
+        if needed <= left_out.until:
+            return audits, left_out
+        until = min(max(needed, 2 * left_out.until), path.n_iter)
+
+
+def _needed(problem: Problem, values: Array) -> int:
+    """Return how far an audit of estimated risks goes."""
+    near = problem.options.near
+    best = int(namespace(values).argmin(values)) if near is None else near
+    return reach(best, problem.path.n_iter)
 
 
 def _found_before(known: Risk | None, method: str, scale: str | None) -> Estimate | None:
@@ -590,8 +648,10 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
         gaps, counts = one - other, namespace(one).ones_like(one[0, ...])
         for risk in (first, second):
             if risk.found is not None and risk.found.tested is not None:
-                counts = like(np.isin(np.arange(gaps.shape[1]), risk.found.tested), counts) * counts
-        _, spread = mean_and_error(gaps * counts, counts, first.groups)
+                tested = np.zeros(gaps.shape[1])
+                tested[first.path.design.places(risk.found.tested)[1]] = 1
+                counts = like(tested, counts) * counts
+        _, spread = mean_and_error(gaps * counts, counts, first.groups, first.path.design)
         errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
         if first.audit is not None and second.audit is not None:
             errors.append(first.audit.error_between(t1, t2, second.audit))
@@ -608,7 +668,7 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
 
 def _misfit(audit: Audit | None) -> float:
     """Root mean square difference between estimated and left-out losses, over rows and iterates."""
-    return 0.0 if audit is None else root_mean_square(audit.differences)
+    return 0.0 if audit is None else audit.misfit
 
 
 def _name(criterion: Any) -> str:

@@ -10,7 +10,7 @@ from steinpath._support.arrays import Array, take, to_numpy
 from steinpath.algorithms._base import History, ProximalAlgorithm, ProximalMaps
 from steinpath.engine._batch import Batch
 from steinpath.engine._null_model import lam_max
-from steinpath.engine._path import Path
+from steinpath.engine._path import Path, RemotePath
 from steinpath.problem._losses import SquareRoot
 from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, features_of
@@ -18,6 +18,8 @@ from steinpath.risk._methods import noise_near
 
 # Iterates whose movement is compared with that of the chosen one, at most.
 _TIMES = 24
+# Numbers of dual iterates that are fetched from elsewhere, at most.
+_MOST_FETCHED = 2**26
 
 
 # ------------------------------------------------------------------------------------------------
@@ -87,6 +89,9 @@ def projection_boundary(evidence: Evidence) -> Diagnostic | None:
         return None
     if not isinstance(maps.dual_map.loss, SquareRoot) or maps.carries:
         return None
+    path = evidence.path
+    if isinstance(path, RemotePath) and path.n_samples * path.n_iter > _MOST_FETCHED:
+        return None
     times = range(max(evidence.near.start, 1), evidence.near.stop)
     norms = _projected_norms(evidence.path, maps, times)
     share = float(np.mean(np.abs(norms - 1) < 1e-3)) if len(norms) else 0.0
@@ -154,9 +159,10 @@ def movement(evidence: Evidence) -> Diagnostic | None:
         return None  # how far squares can change depends on the part that was taken out
     first, last = max(evidence.near.start, 1), max(evidence.near.stop - 1, 1)
     times = np.unique(np.append(chosen, np.geomspace(first, last, _TIMES).round().astype(int)))
-    values, products, iterates = (
-        to_numpy(take(x, times)).astype(float) for x in (risk.values, path.products, path.coef)
-    )
+    values, iterates = (to_numpy(take(x, times)).astype(float) for x in (risk.values, path.coef))
+    # one by one: others may be elsewhere, or not be kept
+    some = [path.products_at(slice(t, t + 1))[0, :] for t in times.tolist()]
+    products = np.stack([to_numpy(each) for each in some]).astype(float)
     own = int(np.searchsorted(times, chosen))
     # out of sample iterates move a little more than in it; if the columns were independent, by
     # the distance of their coefficients, times the size of the columns

@@ -16,7 +16,9 @@ from steinpath._support.arrays import (
     like,
     namespace,
     root_sum_of_squares,
+    scattered_sums,
     to_numpy,
+    units_of,
 )
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
@@ -124,11 +126,12 @@ class FoldRuns:
     def _next(self, batch: Batch, steps: int) -> _Steps:
         """Run so many steps; see `_Steps`."""
         data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
-        y, xp, n = data.response[:, 0], namespace(data.y), batch.n_samples
-        average = _averaging(splits, y)
+        y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
+        own = splits.of_rows(data.design.here)
+        average = _averaging(own, y)
         shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
-        counts = like(splits.test.T, y)[None, ...]
-        predictions, errors = data.design.zeros(L, steps, n), data.design.zeros(L, steps)
+        counts = like(own.test.T, y)[None, ...]
+        predictions, sums = data.design.zeros(L, steps, n), data.design.zeros(L, steps, K)
         losses = data.design.zeros(L, steps, n) if self._with_losses else None
         for t, fitted in enumerate(islice(self._runs, steps)):
             predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
@@ -139,8 +142,10 @@ class FoldRuns:
             if losses is not None:
                 losses[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
             if self._burman:
-                means = xp.reshape(xp.mean(each, axis=1), (L, K))
-                errors[:, t] = xp.sum(shares * means, axis=1)
+                sums[:, t, :] = xp.reshape(xp.sum(each, axis=1), (L, K))
+        if self._burman:
+            sums = data.design.over_rows(sums)
+        errors = xp.sum(shares * (sums / batch.n_samples), axis=2)
         return _Steps(predictions, errors, losses)
 
 
@@ -186,12 +191,15 @@ def mean_losses(path: Path, criterion: PerObservation) -> Array:
     for start in range(0, path.n_iter + 1, length):
         values = path.products_at(slice(start, min(start + length, path.n_iter + 1)))
         losses = observation_losses(criterion, y, values)
-        pieces.append(path.design.over_rows(xp.sum(losses, axis=1)) / n)
-    return xp.concat(pieces)
+        pieces.append(xp.sum(losses, axis=1))
+    return path.design.over_rows(xp.concat(pieces)) / n
 
 
 def mean_and_error(
-    losses: Array, counts: Array, groups: np.ndarray | None = None
+    losses: Array,
+    counts: Array,
+    groups: np.ndarray | None = None,
+    design: Design | None = None,
 ) -> tuple[Array, Array]:
     """Mean loss and its standard error, from sums over the tests of each row.
 
@@ -202,14 +210,41 @@ def mean_and_error(
     counts : Array of shape (n,)
         How often each row was tested.
     groups : ndarray of int of shape (n,), optional
-        Rows whose losses depend on each other; otherwise all are taken to be independent.
+        Group of each of all rows, whose losses depend on each other; otherwise all are taken to be
+        independent.
+    design : Design, optional
+        Whose rows these are, if others are elsewhere.
     """
     xp = namespace(losses)
+    if design is not None and not design.is_whole:
+        return _mean_and_error_of_all(losses, counts, groups, design)
     total = xp.sum(counts)
     means = xp.sum(losses, axis=1) / total
     gaps, tested = losses - means[:, None] * counts, to_numpy(counts) > 0
     if groups is not None:
         gaps, tested = group_sums(gaps, groups), np.bincount(groups, tested) > 0
     spread, units = root_sum_of_squares(gaps, axis=1), int(tested.sum())
-    spread = spread * math.sqrt(units / (units - 1)) if units > 1 else 0 * spread + math.inf
-    return means, spread / total
+    return means, _relative_to(spread, units) / total
+
+
+def _mean_and_error_of_all(
+    losses: Array, counts: Array, groups: np.ndarray | None, design: Design
+) -> tuple[Array, Array]:
+    """Do as `mean_and_error`, where some of the rows are elsewhere."""
+    sums = np.concatenate([losses.sum(axis=1), [counts.sum(), np.count_nonzero(counts)]])
+    *sums, total, units = design.over_rows(sums.astype(float))
+    means = np.asarray(sums) / total
+    gaps = losses - means[:, None] * counts
+    if groups is None:
+        unit = units_of(np.abs(means) + np.asarray(design.over_rows(np.abs(gaps).sum(axis=1))))
+        spread = unit * np.sqrt(design.over_rows(((gaps / unit[:, None]) ** 2).sum(axis=1)))
+        return means, _relative_to(spread, int(units)) / total
+    tested = np.concatenate([gaps, (counts > 0)[None, :]])
+    sums = design.over_rows(scattered_sums(tested, design.here(groups), int(groups.max()) + 1))
+    spread = root_sum_of_squares(sums[:-1], axis=1)
+    return means, _relative_to(spread, int(np.count_nonzero(sums[-1]))) / total
+
+
+def _relative_to(spread: Array, units: int) -> Array:
+    """Return what a spread about the mean of so many units would be about the true one."""
+    return spread * math.sqrt(units / (units - 1)) if units > 1 else 0 * spread + math.inf

@@ -18,12 +18,12 @@ small a standard error is the worse mistake, plus that mean's own.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, namespace, units_of
+from steinpath._support.arrays import Array, namespace, take, units_of
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import PerObservation, for_differences, losses_at
 
@@ -74,6 +74,10 @@ class Interactions:
     changes: Array
     pairs: Any = None
 
+    def held(self, n_iter: int) -> Interactions:
+        """Return the same for more iterates: the last that is known stands for later ones."""
+        return replace(self, changes=held(self.changes, n_iter))
+
     def stderr(self) -> Array:
         """Root of the covariance of two losses for each iterate, on the safe side."""
         return _root_covariance(self.changes)
@@ -85,6 +89,14 @@ class Interactions:
         if np.array_equal(self.pairs, other.pairs):
             return float(_root_covariance(first - second)[0])
         return math.hypot(float(_root_covariance(first)[0]), float(_root_covariance(second)[0]))
+
+
+def held(values: Array, n_iter: int) -> Array:
+    """Return values of iterates, the last of them repeated up to iteration ``n_iter``."""
+    known = values.shape[0]
+    if known == n_iter + 1:
+        return values
+    return take(values, np.minimum(np.arange(n_iter + 1), known - 1))
 
 
 def _root_covariance(changes: Array) -> Array:
@@ -122,5 +134,39 @@ def interactions(
     xp, rows = namespace(alone), np.reshape(pairs, (-1,))
     blocks = [xp.reshape(x, (x.shape[0], len(rows))) for x in (alone, together)]
     criterion = for_differences(criterion, blocks[0])
-    losses = [losses_at(criterion, path.response, rows, x, path.products) for x in blocks]
+    losses = [losses_of(path, criterion, rows, x) for x in blocks]
     return Interactions(xp.reshape(losses[0] - losses[1], alone.shape), pairs)
+
+
+def losses_of(
+    path: Path,
+    criterion: PerObservation,
+    rows: np.ndarray,
+    predictions: Array,
+    own: np.ndarray | None = None,
+) -> Array:
+    """Losses of some rows, for each row of predictions.
+
+    Parameters
+    ----------
+    path : Path
+        The path.
+    criterion : callable
+        Test loss.
+    rows : ndarray of int of shape (m,)
+        Some of all rows, each once.
+    predictions : Array of shape (T, m)
+        Theirs.
+    own : ndarray of int, optional
+        Where those are that are here, if predictions and losses are of these alone.
+    """
+    y, design = path.response, path.design
+    others = path.products_at(slice(0, predictions.shape[0]))
+    if own is not None:
+        return losses_at(criterion, y, own, predictions, others)
+    if design.is_whole:
+        return losses_at(criterion, y, rows, predictions, others)
+    which, where = design.places(rows)
+    found = np.zeros(predictions.shape, predictions.dtype)
+    found[:, which] = losses_at(criterion, y, where, predictions[:, which], others)
+    return design.over_rows(found)

@@ -16,6 +16,7 @@ import numpy as np
 from steinpath._support.arrays import (
     Array,
     cast,
+    copied,
     indices,
     like,
     namespace,
@@ -50,7 +51,7 @@ def predictions_without(
     batch : Batch
         The paths, which differ in their penalties alone.
     left_out : ndarray of bool of shape (n, K)
-        Rows that the runs leave out.
+        Rows that the runs leave out, of all rows.
     count : int or ndarray of int of shape (K,), optional
         Sample sizes that the loss and the steps are scaled by; that of all rows by default.
     design : Design, optional
@@ -59,8 +60,8 @@ def predictions_without(
     Yields
     ------
     Array of shape (n, members * K)
-        Predictions, less the level of y, of all rows, also those left out, by each iterate from 0
-        on: those of the first path first.
+        Predictions, less the level of y, of all rows (that are here), also those left out, by each
+        iterate from 0 on: those of the first path first.
     """
     members, dtype = len(batch), batch.data.response.dtype
     # without any row there is nothing to learn from, nor to centre by: all stays as at the start
@@ -100,7 +101,7 @@ class LeftOutModels(NamedTuple):
     coef : ndarray of shape (K, p)
     intercept : ndarray of shape (K,)
     predictions : ndarray of shape (n, K)
-        Of all rows, by each model.
+        Of all rows (that are here), by each model.
     """
 
     coef: np.ndarray
@@ -120,7 +121,7 @@ def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOu
     at : sequence of int of length K
         Which of its iterates each model is.
     """
-    n, p = len(train), batch.n_features
+    n, p = batch.data.design.shape[0], batch.n_features
     found = LeftOutModels(np.zeros((len(at), p)), np.zeros(len(at)), np.zeros((n, len(at))))
     width = at_a_time(batch, BLOCKS)
     for start in range(0, len(at), width):
@@ -136,15 +137,18 @@ def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], found: LeftO
     maps, runs = _runs_without(batch, ~train, train.sum(axis=0), one_each=True)
     p, level, K = batch.n_features, float(batch.data.level[0]), len(at)
     offsets = np.zeros(K) if runs.offset is None else to_numpy(runs.offset)
+    coef, products = [runs.y] * K, [runs.y] * K  # to be filled in
     for t, (b, fitted) in enumerate(islice(iterates(maps, runs, K), max(at) + 1)):
         for k in (k for k in range(K) if at[k] == t):
-            found.coef[k] = to_numpy(b[:p, k])
-            found.intercept[k] = level + float(offsets[k])
-            if isinstance(runs.design, InterceptDesign):
-                member = runs.design.member(k)
-                assert isinstance(member, InterceptDesign)
-                found.intercept[k] += float(member.intercepts(b[:, k][None, :])[0])
-            found.predictions[:, k] = to_numpy(fitted[:, k]) + (level + float(offsets[k]))
+            coef[k], products[k] = copied(b[:, k]), copied(fitted[:, k])
+    # a copy to the host waits for the device: one of all models, in place of one of each
+    xp = namespace(runs.y)
+    every = xp.stack(coef)
+    found.coef[...] = to_numpy(every[:, :p])
+    found.intercept[...] = level + offsets
+    found.predictions[...] = to_numpy(xp.stack(products, axis=1)) + (level + offsets)
+    if isinstance(runs.design, InterceptDesign):
+        found.intercept[...] += to_numpy(runs.design.own_intercepts(every))
 
 
 def leave_one_out(
@@ -204,9 +208,14 @@ def leave_out(
         columns = np.arange(len(some))[:, None]
         left_out = np.zeros((n, len(some)), dtype=bool)
         left_out[some, columns] = True
-        wanted = indices((some * len(some) + columns).ravel(), path.y)
-        runs = predictions_without(batch, left_out, design=design)
-        for t, fitted in enumerate(islice(runs, path.n_iter + 1)):
+        runs = islice(predictions_without(batch, left_out, design=design), path.n_iter + 1)
+        # of the rows that are here
+        which, where = path.design.places(some.ravel())
+        wanted = indices(where * len(some) + which // some.shape[1], path.y)
+        for t, fitted in enumerate(runs):
             values = xp.take(xp.reshape(fitted, (-1,)), wanted, axis=0)
-            result[t, start : start + len(some), :] = xp.reshape(values, some.shape)
-    return result
+            if len(which) == some.size:
+                result[t, start : start + len(some), :] = xp.reshape(values, some.shape)
+            else:
+                result[t, start + which // some.shape[1], which % some.shape[1]] = values
+    return path.design.over_rows(result)

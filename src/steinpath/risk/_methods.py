@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from steinpath._support.arrays import (
     namespace,
     root_mean_square,
     root_sum_of_squares,
+    scattered_sums,
     take,
     to_numpy,
     units_of,
@@ -83,7 +84,7 @@ class Problem(NamedTuple):
 
 def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]) -> list[Problem]:
     """Make the options ready for each path of a batch."""
-    options = options.for_rows(to_numpy(batch.data.y[:, 0]))
+    options = options.for_rows(to_numpy(batch.data.all_y))
     scale = None if options.scale_by_audit else options.row_scale
     test_loss = options.criterion(batch.data.loss)
     problems: list[Problem] = []
@@ -92,9 +93,11 @@ def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
         if known is not None:  # of the same design
             moments, squares = known.moments, known.row_squares
         else:
-            moments = (
-                None if options.covariance is None else second_moments(path, options.covariance)
-            )
+            moments = None
+            if options.covariance is not None:
+                # without an intercept, those of all members are the same
+                same = problems and not path.fit_intercept
+                moments = problems[0].moments if same else second_moments(path, options.covariance)
             squares = row_squares_of(path, scale)
         criterion = about_level(test_loss, path.y, path.level)
         problems.append(Problem(path, options, criterion, rng, moments, squares))
@@ -116,12 +119,16 @@ class Fitted:
     path: Path
 
     def of(self, t: slice) -> Array:
-        """Predictions of some iterates, of shape (iterates, n)."""
+        """Predictions of some iterates, of shape (iterates, n), for the rows that are here."""
         return self.path.products_at(t)
 
     def at(self, rows: np.ndarray) -> Array:
         """Predictions of some rows by all iterates, of shape (n_iter + 1, rows)."""
-        return take(self.path.products, rows, axis=1)
+        return self.path.design.picked(self.own(slice(None)), rows)
+
+    def own(self, rows: Any) -> Array:
+        """Return the same for rows that are here, by their places here."""
+        return _columns(self.path.products, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +140,8 @@ class StoredPredictions(Fitted):
     def of(self, t: slice) -> Array:
         return self.predictions[t, :]
 
-    def at(self, rows: np.ndarray) -> Array:
-        return take(self.predictions, rows, axis=1)
+    def own(self, rows: Any) -> Array:
+        return _columns(self.predictions, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +154,17 @@ class Compressed(Fitted):
         return self.path.products_at(t) - self.corrections.shift(t)
 
     def at(self, rows: np.ndarray) -> Array:
-        return super().at(rows) - self.corrections.part(rows).shift(slice(None))
+        if self.path.design.is_whole:
+            return self.own(rows)
+        which, where = self.path.design.places(rows)
+        found = np.zeros((self.path.n_iter + 1, len(rows)), self.path.response.dtype)
+        found[:, which] = self.own(where)
+        return self.path.design.over_rows(found)
+
+    def own(self, rows: Any) -> Array:
+        if isinstance(rows, slice):
+            return super().own(rows) - self.corrections.shift(slice(None))
+        return super().own(rows) - self.corrections.part(rows).shift(slice(None))
 
 
 class Score(NamedTuple):
@@ -161,9 +178,14 @@ class Score(NamedTuple):
 def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = None) -> Score:
     """Score the predictions of every iterate, for all rows or for those that were tested."""
     path, criterion, groups = problem.path, problem.criterion, problem.options.groups
-    y, n, xp = path.response, path.n_samples, namespace(path.y)
+    y, n, xp, design = path.response, path.n_samples, namespace(path.y), path.design
+    codes = None if groups is None else design.here(groups)
+    own = None  # tested rows that are here
     if tested is not None:
-        n, groups = len(tested), None if groups is None else groups[tested]
+        own, n = design.places(tested)[1], len(tested)
+        groups, codes = (
+            None if each is None else each[rows] for each, rows in ((groups, tested), (codes, own))
+        )
     baseline = _baseline(problem)
     T = path.n_iter + 1
     pieces = []
@@ -173,24 +195,72 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
         block = slice(start, min(start + length, T))
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
-        if tested is not None:
-            losses = take(losses, tested, axis=1)
-        means = path.design.over_rows(xp.sum(losses, axis=1)) / n
-        unit = units_of(path.design.over_rows(xp.sum(xp.abs(losses), axis=1)) / n)
-        scaled, units = (losses - means[:, None]) / unit[:, None], n
-        if groups is not None:  # rows of a group are not independent, their sums are
-            scaled = group_sums(scaled, groups)
-            units = scaled.shape[1]
-        squares = path.design.over_rows(xp.sum(scaled**2, axis=1)) * (units / n)
-        spread = unit * xp.sqrt(squares / (units - 1)) if units > 1 else 0 * means + math.inf
-        noise = 0 * means
+        if own is not None:
+            losses = take(losses, own, axis=1)
+        slopes = 0 * losses[:, :0]
         if isinstance(predictions, Compressed):
             slopes = _slopes(criterion, y, values, predictions.corrections, block)
-            slopes = path.design.over_rows(slopes) / n
-            errors = slopes * xp.sqrt(predictions.corrections.variances[block, :])
-            noise = root_sum_of_squares(errors, axis=1)
-        pieces.append((means, spread / math.sqrt(n), noise))
-    return Score(*(xp.concat(parts) for parts in zip(*pieces, strict=True)))
+        pieces.append((*_moments(losses, codes, groups, design), slopes))
+    moments = _Moments(*(xp.concat(parts) for parts in list(zip(*pieces, strict=True))[:-1]))
+    slopes = xp.concat([piece[-1] for piece in pieces])
+    # of all rows: the first sums, then what depends on them
+    both = design.over_rows(xp.stack([moments.sums, moments.sizes])) / n
+    means, unit = both[0, :], units_of(both[1, :])
+    count = y.shape[0] if own is None else len(own)
+    shift = moments.sums / max(count, 1) - means
+    if groups is None:
+        spread = ((moments.spread * (moments.unit / unit)[:, None]) ** 2)[:, 0]
+        deviations = (spread + count * (shift / unit) ** 2)[:, None]
+        units = n
+    else:  # rows of a group are not independent, their sums are
+        counts = like(_group_counts(codes, groups, design), shift)
+        deviations = moments.spread * moments.unit[:, None] + shift[:, None] * counts
+        deviations, units = deviations / unit[:, None], len(np.unique(groups))
+    completed = design.over_rows(xp.concat([deviations, slopes], axis=1))
+    width = deviations.shape[1]
+    squares, slopes = completed[:, :width], completed[:, width:] / n
+    squares = xp.sum(squares if groups is None else squares**2, axis=1) * (units / n)
+    spread = unit * xp.sqrt(squares / (units - 1)) if units > 1 else 0 * means + math.inf
+    noise = 0 * means
+    if isinstance(predictions, Compressed):
+        noise = root_sum_of_squares(slopes * xp.sqrt(predictions.corrections.variances), axis=1)
+    return Score(means, spread / math.sqrt(n), noise)
+
+
+class _Moments(NamedTuple):
+    """Of losses of rows that are here, for each iterate."""
+
+    sums: Array  # (T,): of the losses
+    sizes: Array  # (T,): of their sizes
+    unit: Array  # (T,): of their deviations from their mean
+    spread: Array  # (T, 1): root of the sum of squared deviations; or (T, G): sums of each group
+
+
+def _moments(
+    losses: Array, codes: np.ndarray | None, groups: np.ndarray | None, design: Design
+) -> _Moments:
+    xp, count = namespace(losses), max(losses.shape[1], 1)
+    sums, sizes = xp.sum(losses, axis=1), xp.sum(xp.abs(losses), axis=1)
+    unit = units_of(sizes / count)
+    scaled = (losses - (sums / count)[:, None]) / unit[:, None]
+    if codes is None or groups is None:
+        spread = xp.sqrt(xp.sum(scaled**2, axis=1, keepdims=True))
+    elif design.is_whole:
+        spread = group_sums(scaled, codes)
+    else:
+        spread = scattered_sums(scaled, codes, int(groups.max()) + 1)
+    return _Moments(sums, sizes, unit, spread)
+
+
+def _group_counts(codes: np.ndarray | None, groups: np.ndarray, design: Design) -> np.ndarray:
+    """Return how many of the rows that are here each group has."""
+    assert codes is not None
+    counts = np.bincount(codes, minlength=int(groups.max()) + 1)
+    return counts[counts > 0] if design.is_whole else counts
+
+
+def _columns(values: Array, which: Any) -> Array:
+    return values[:, which] if isinstance(which, slice) else take(values, which, axis=1)
 
 
 def _baseline(problem: Problem) -> Array:
@@ -405,7 +475,8 @@ def _loo(problem: Problem) -> Estimate:
     # the pairs are those of the first rows: a fixed sample, for a method without randomness
     order = np.random.default_rng(0).permutation(path.n_samples)
     predictions, pairs = leave_out_rows(problem, order, path.design)
-    predictions = StoredPredictions(path, take(predictions, np.argsort(order), axis=1))
+    predictions = take(predictions, np.argsort(order), axis=1)
+    predictions = StoredPredictions(path, path.design.here(predictions.T).T)
     return Estimate(predictions, score(problem, predictions), interactions=pairs)
 
 
@@ -426,6 +497,8 @@ def leave_out_rows(
 def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Array:
     """Predictions of rows whose whole groups are left out, one group at a time; 0 for others.
 
+    They are of the rows that are here.
+
     Parameters
     ----------
     problem : Problem
@@ -436,13 +509,13 @@ def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Ar
         The path's design, which may be in another precision.
     """
     path, batch = problem.path, Batch.of(problem.path)
-    predictions = path.design.zeros(path.n_iter + 1, path.n_samples)
+    predictions = path.design.zeros(path.n_iter + 1, path.design.shape[0])
     width = min(WIDTH, at_a_time(batch, BLOCKS))
     for some in np.split(groups, range(width, len(groups), width)):
         left_out = problem.options.groups[:, None] == some
         splits = Splits(~left_out, left_out.astype(float))
-        if path.data.labels is not None:
-            check_classes(splits, to_numpy(path.data.labels))
+        if (labels := path.data.all_labels) is not None:
+            check_classes(splits, labels)
         (found,) = cross_validate(batch, problem.criterion, splits, design, burman=False)
         predictions = predictions + found.predictions
     return check_finite(predictions)
@@ -450,7 +523,7 @@ def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Ar
 
 def n_folds(batch: Batch, options: RiskOptions) -> int:
     """Return how many folds to make: fewer if the estimate may be rough."""
-    cv, (n, p) = options.cv, batch.data.design.shape
+    cv, (n, p) = options.cv, batch.data.design.whole_shape
     if cv is not None:
         return cv.n_splits if isinstance(cv, Splits) else int(cv)
     count = _FOLDS
@@ -477,15 +550,16 @@ def by_folds(
         tests, values = runs.splits.tests, crossed.predictions
         tested = None if tests.all() else np.flatnonzero(tests)
         if tested is not None:
-            some = like(tests, values) > 0
+            some = like(problem.path.design.here(tests), values) > 0
             values = namespace(values).where(some, values, problem.path.products_at(slice(None)))
         predictions = StoredPredictions(problem.path, values)
         if crossed.losses is None:
             found = score(problem, predictions, tested)
         else:
-            counts = problem.path.design.array(tests)
+            design = problem.path.design
+            counts = design.array(design.here(tests))
             losses = crossed.losses - counts * _baseline(problem)
-            values, stderr = mean_and_error(losses, counts, problem.options.groups)
+            values, stderr = mean_and_error(losses, counts, problem.options.groups, design)
             found = Score(values, stderr, 0 * values)
         found = found._replace(values=found.values + crossed.optimism)
         results.append(
@@ -508,7 +582,7 @@ def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> F
     options = problem.options
     count = n_folds(batch, options)
     splits = make_splits(batch, options.cv, options.groups, count, problem.rng)
-    if options.rough and design is None and math.prod(batch.data.design.shape) > SMALL:
+    if options.rough and design is None and math.prod(batch.data.design.whole_shape) > SMALL:
         rngs = [spawned(problem.rng) for _ in batch]
         design = design_in(batch, namespace(batch.data.y).float32, rngs)
     repeated = bool(splits.tests.max() > 1)
@@ -555,7 +629,7 @@ def folds_pay(batch: Batch, options: RiskOptions) -> bool:
     than columns, and where tangents have no zeros to be left out. At rates measured on a core. And
     they are the only way where rows are to be left out together.
     """
-    (n, p), n_paths = batch.data.design.shape, len(batch)
+    (n, p), n_paths = batch.data.design.whole_shape, len(batch)
     if options.has_splits or n < 2:
         return options.has_splits
     column = 5e-11 * n * p + 1.2e-8 * (n + p)  # seconds of a step
@@ -572,7 +646,7 @@ def left_out_by(batch: Batch, options: RiskOptions) -> str | None:
     together. With fewer rows than columns, where the correction is a large extrapolation, it is
     leave-one-out, if that is a matter of seconds.
     """
-    n, p = batch.data.design.shape
+    n, p = batch.data.design.whole_shape
     if n < 2 or not batch.maps.structured:
         return None
     if options.has_splits or n >= TALL * p:
@@ -623,7 +697,7 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
     # an iteration has a fixed cost, and its products take up to 1e11 operations a second
     compressed = N * (5e-4 + 64e-11 * n * p)
     if problem.moments is not None:
-        if 2e-11 * n * p * (p + small) * N**2 < compressed:
+        if 2e-11 * n * p * (p + small) * N**2 < compressed and path.design.is_whole:
             return "exact"
     elif path.maps.structured:
         without = [_seconds_without(n, p, rows) for rows in (n, audited)]

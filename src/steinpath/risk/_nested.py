@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import like, to_numpy
+from steinpath._support.arrays import like, namespace, to_numpy
 from steinpath._support.threads import in_threads
 from steinpath._support.validation import is_own
 from steinpath.design._base import Design
@@ -294,21 +294,22 @@ def _loss_sums(
     threads = batch.threads(R) if own else 1
     portions = shared_out(batch, at_a_time(batch, R * BLOCKS), threads)
     y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
-    indicator = np.arange(len(cells.sizes))[:, None] == cells.of_row
+    indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.here(cells.of_row)
 
     def sums(members: list[int]) -> np.ndarray:
         part = batch.part(members)
-        result = np.zeros((length, len(indicator), len(members), R))
-        for t, fitted in enumerate(
-            islice(predictions_without(part, ~runs.train, counts, design), length)
-        ):
-            losses = observation_losses(criterion, y, fitted.T).T
-            found = to_numpy(like(indicator, losses) @ losses)
-            result[t] = found.reshape(len(indicator), len(members), R)
-        return result
+        steps = predictions_without(part, ~runs.train, counts, design)
+        rows = like(indicator, y)
+        found = [
+            rows @ observation_losses(criterion, y, fitted.T).T for fitted in islice(steps, length)
+        ]
+        # a copy to the host waits for the device: one of all steps, in place of one of each
+        every = to_numpy(namespace(y).stack(found)).astype(float, copy=False)
+        return every.reshape(length, len(cells.sizes), len(members), R)
 
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         found = np.concatenate(in_threads(sums, portions, threads), axis=2)
+        found = batch.data.design.over_rows(found)
     if not np.isfinite(found).all():
         raise FloatingPointError("the loss of a run that leaves rows out is not finite")
     return np.ascontiguousarray(found.transpose(3, 1, 2, 0))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.special import betainccinv
-from scipy.stats import rankdata
 
 from steinpath._support.arrays import to_numpy
 from steinpath.problem._scoring import Criterion
@@ -253,6 +252,8 @@ def _is_sorted(values: np.ndarray) -> bool:
     This is von Neumann's ratio of the ranks: 1 on average in random order, ``6 / n²`` if sorted,
     and ``1 - r`` for an autocorrelation of r.
     """
+    from scipy.stats import rankdata  # which takes time to import
+
     ranks = rankdata(values)
     spread = float(np.sum((ranks - ranks.mean()) ** 2))
     return float(np.sum(np.diff(ranks) ** 2)) <= 2 * max(0.005, 4 / len(ranks)) * spread

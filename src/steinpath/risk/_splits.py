@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -39,6 +39,10 @@ class Splits(NamedTuple):
     def at(self, which: Any) -> Splits:
         """Return some of the splits."""
         return Splits(self.train[:, which], self.test[:, which])
+
+    def of_rows(self, here: Callable[[np.ndarray], np.ndarray]) -> Splits:
+        """Return the splits of some of the rows, by a function that returns these."""
+        return Splits(here(self.train), here(self.test))
 
     @property
     def n_splits(self) -> int:
@@ -92,8 +96,9 @@ def make_splits(
         splits = group_folds(groups, n_folds, rng)
     else:
         return random_folds(batch, n_folds, rng)
-    if batch.data.labels is not None:
-        check_classes(splits, to_numpy(batch.data.labels))
+    labels = batch.data.all_labels
+    if labels is not None:
+        check_classes(splits, labels)
     return splits
 
 
@@ -102,9 +107,9 @@ def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits
 
     They do not depend on the order of the rows: the same rows are together, wherever they are.
     """
-    ranks, labels = _ranks(batch), batch.data.labels
+    ranks, labels = _ranks(batch), batch.data.all_labels
     if labels is not None:
-        return _stratified(ranks, int(np.sum(to_numpy(labels) < 0)), n_folds, rng)
+        return _stratified(ranks, int(np.sum(labels < 0)), n_folds, rng)
     return Splits.of_folds((rng.permutation(batch.n_samples) % n_folds)[ranks], n_folds)
 
 
@@ -127,9 +132,9 @@ def check_classes(splits: Splits, labels: np.ndarray) -> None:
 
 def _ranks(batch: Batch) -> np.ndarray:
     """Return the place of each row in an order that depends on the rows alone."""
-    design, y = batch.data.design, to_numpy(batch.data.response[:, 0])
+    design, y = batch.data.design, to_numpy(batch.data.all_responses)
     direction = design.array(np.random.default_rng(0).standard_normal(design.shape[1]))
-    along = to_numpy(design.member(0).forward(direction))
+    along = to_numpy(design.gathered(design.member(0).forward(direction)))
     # rounding is not to tell rows apart: those that differ by no more are as good as the same
     along = np.round(along / (np.abs(along).max() or 1.0), 6)
     ranks = np.empty(len(y), dtype=int)

@@ -46,7 +46,7 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
 
 def work_of_a_step(batch: Batch) -> int:
     """Work of a step of one run: multiplications with X, and as much for numbers of an iterate."""
-    n, p = batch.data.design.shape
+    n, p = batch.data.design.whole_shape
     return n * p + _NUMBER * (n + p)
 
 

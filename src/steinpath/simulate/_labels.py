@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.special import expit
 
 from steinpath._support.arrays import to_numpy
@@ -185,7 +184,12 @@ def _rule(center: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarra
     middle = (edges[:, 1:] + edges[:, :-1])[:, :, None] / 2
     shape = (len(center), -1)
     g = (middle + half * _NODES).reshape(shape)
-    return g, (half * _WEIGHTS).reshape(shape) * stats.norm.pdf(g)
+    return g, (half * _WEIGHTS).reshape(shape) * _normal_density(g)
+
+
+def _normal_density(g: np.ndarray) -> np.ndarray:
+    # that of scipy.stats, which takes time to import
+    return np.asarray(np.exp(-(g**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
@@ -198,7 +202,7 @@ def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
     step = min(0.5, 0.6 / max(float(spread.max()), 1e-300))
     count = math.ceil(_RANGE / step)
     h = step * np.arange(-count, count + 1)
-    weights = step * stats.norm.pdf(h)
+    weights = step * _normal_density(h)
     rows = max(1, _BLOCK // (level.shape[1] * len(h)))
     for start in range(0, len(level), rows):
         part = slice(start, start + rows)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -279,10 +279,13 @@ class LinearModel:
         return np.asarray((vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T)
 
     def under(self, *, noise: str | Noise, design: str) -> LinearModel:
-        """Return the same model under other laws, without another root of its covariance."""
-        other = replace(self, noise=noise, design=design)
-        # where cached properties keep their values
-        other.__dict__.update(root=self.root, _roots=self._roots)
+        """Return the same model under other laws: its covariance is not checked again."""
+        _check_law("design", design, DESIGNS, above=2, moment="covariance")
+        other = object.__new__(type(self))
+        noise = noise if isinstance(noise, Noise) else Noise(noise)
+        # where fields, and cached properties, keep their values
+        known = {"root": self.root, "_roots": self._roots, "noise": noise, "design": design}
+        other.__dict__.update(self.__dict__ | known)
         return other
 
     @cached_property

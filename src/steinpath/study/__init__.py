@@ -12,7 +12,8 @@ A study is a plan of settings, and what to make of their replications (`base`). 
 data, runs a path and estimates its risk (`replicate`; with labels, `classify`), computes intervals
 for its coefficients (`infer`), or tunes a model and asks how well its own estimates hold
 (`choose`); it is kept as a file of its own (`store`).
-The runner does those that are missing (`runner`), here or on a cluster (`parallel`).
+The runner does those that are missing (`runner`), here or on a cluster (`parallel`), or in batches
+on a device (`lanes`).
 """
 
 from steinpath.study._base import Exhibit, Sizes, Study

@@ -20,8 +20,10 @@ from steinpath.study._replicate import CORRECTIONS, WAYS, Curves, curves_of, dra
 from steinpath.study._scenarios import BY_DESIGN, Drawn, Generator
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
 
-# Members of a batch, beyond which there is nothing to gain, and memory that it may take on a CPU.
-_MOST_MEMBERS, _MEMORY = 128, 2 * 2**30
+#: Members of a batch, beyond which there is nothing to gain.
+MOST_MEMBERS = 128
+# Memory that a batch may take on a CPU.
+_MEMORY = 2 * 2**30
 
 
 class BatchData(NamedTuple):
@@ -58,6 +60,8 @@ def draw_batch(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> BatchDa
     with ThreadPoolExecutor(jobs) as threads:
         found += threads.map(lambda each: fill(*each), others)
     drawn, rngs = zip(*found, strict=True)
+    if torch.device(setting.device).type == "cuda":
+        torch.cuda.synchronize(setting.device)  # those who use them are not in our stream
     return BatchData(list(drawn), list(rngs), X, y)
 
 
@@ -147,13 +151,14 @@ def _deviations(model: LinearModel, batch: Batch) -> list[tuple[np.ndarray, np.n
     return list(zip(np.split(spread, members), np.split(shift, members), strict=True))
 
 
-def most_members(setting: Setting) -> int:
-    """How many replications fit on the device at once."""
+def most_members(setting: Setting, lanes: int = 1) -> int:
+    """How many replications fit on the device at once, if so many processes share it."""
     import torch
 
     n, p, T = setting.n, setting.p, setting.iters + 1
     # X in both precisions, the path twice, and some dozens of blocks of tangents
     each = 16 * n * p + 48 * T * (n + p) + 4000 * (n + p)
     device = torch.device(setting.device)
-    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else _MEMORY
-    return int(min(max(room // each, 1), _MOST_MEMBERS))
+    # a share for each process, and one for data of batches to come
+    room = torch.cuda.mem_get_info(device)[0] // (lanes + 1) if device.type == "cuda" else _MEMORY
+    return int(min(max(room // each, 1), MOST_MEMBERS))

@@ -8,7 +8,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.signal import lfilter
 
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import resolve_test_loss
@@ -122,6 +121,8 @@ def time_series(n: int, p: int, noise: str, rng: Generator, *, memory: float = 0
     Many continuations, each as long as a sixth of the series, follow the last row: that is what the
     blocks of ``TimeSeriesSplit(5)`` have, too.
     """
+    from scipy.signal import lfilter  # which takes time to import
+
     model = model_of(p).under(noise=noise, design="gaussian")
     scale = math.sqrt(1 - memory**2)  # of innovations; the law of a row is that of the model
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath.study._choice_data import LAWS, Given
 from steinpath.study._settings import LOSSES, PENALTIES, Setting
@@ -23,11 +22,18 @@ _ROWS = 2000
 #: intervals, and the mean width of these.
 COLUMNS = ("truth", "naive", "naive_stderr", "honest", "honest_stderr", "covered", "width")
 
+
+def _later_rows(_: Given) -> dict[str, Any]:
+    from sklearn.model_selection import TimeSeriesSplit  # which takes time to import
+
+    return {"cv": TimeSeriesSplit(5)}
+
+
 #: What each of `steinpath.study._settings.CHOICES` tells `tune`.
 _OPTIONS: dict[str, Callable[[Given], dict[str, Any]]] = {
     "rows": lambda _: {},
     "groups": lambda given: {"groups": given.groups},
-    "time": lambda _: {"cv": TimeSeriesSplit(5)},
+    "time": _later_rows,
 }
 
 

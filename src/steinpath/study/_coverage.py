@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtr
 
 from steinpath._support.colours import GREY
 from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, all_pairs, mean_and_error
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WAYS = ("tilde", "hat", "audited")
 
-NOMINAL = float(1 - 2 * stats.norm.sf(2))
+NOMINAL = float(1 - 2 * ndtr(-2))
 
 
 def _covered(curves: Curves, way: str) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""Replications in parallel: processes here by joblib, the workers of a Dask cluster, or batches.
+"""Replications in parallel: processes here by joblib, or the workers of a Dask cluster.
 
 Each replication runs on one thread, wherever it runs, so that its result does not depend on how
-many run beside it: sums come out the same to the last bit. Batches, on a device, are not so exact.
+many run beside it: sums come out the same to the last bit. For batches on a device, which are not
+so exact, see `steinpath.study._lanes`.
 """
 
 from __future__ import annotations
@@ -9,23 +10,19 @@ from __future__ import annotations
 import gc
 import json
 import os
-import signal
-import threading
 import time
 import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
-from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from steinpath._support.processes import leave_with, pin_threads
 from steinpath._support.progress import Clock
-from steinpath.study._batch import BatchData, Finish, draw_batch, law, most_members, start_batch
 from steinpath.study._replicate import Curves, replicate
 from steinpath.study._settings import Setting
 from steinpath.study._store import StudyError
@@ -54,8 +51,9 @@ class WorkersLost(Exception):
     """Workers were lost, with replications that may well succeed the next time."""
 
 
-_FEWER = "with fewer at once there is more memory for each"
-_DIED = f"its process died each time (of memory, perhaps: {_FEWER})"
+#: Why to ask for fewer jobs.
+FEWER = "with fewer at once there is more memory for each"
+_DIED = f"its process died each time (of memory, perhaps: {FEWER})"
 
 
 def attempt(job: Job) -> JobResult:
@@ -64,48 +62,29 @@ def attempt(job: Job) -> JobResult:
     try:
         curves = replicate(*job)
     except Exception as error:
-        return _failed(job, error)
-    return _done(job, curves, clock())
+        return failed(job, error)
+    return done(job, curves, clock())
 
 
-def _done(job: Job, curves: Curves, seconds: float) -> JobResult:
+def done(job: Job, curves: Curves, seconds: float) -> JobResult:
+    """Return a replication that was done in this process."""
     return JobResult(job, curves, seconds, code=CODE, versions=computed_with(job.setting))
 
 
-def _failed(job: Job, error: Exception) -> JobResult:
+def failed(job: Job, error: Exception) -> JobResult:
+    """Return why a replication was not done."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
     text = f"{type(error).__name__}: {error} (in {where})"
     if isinstance(error, MemoryError):
-        text += f"; {_FEWER}"
+        text += f"; {FEWER}"
     return JobResult(job, None, error=text)
-
-
-@lru_cache(maxsize=1)
-def _pin_threads() -> None:
-    """Limit this process, a worker, to one thread for good: its threads may share the setting."""
-    threadpool_limits(1)
 
 
 def in_worker(job: Job) -> JobResult:
     """Do a replication in a process that does nothing else."""
-    _pin_threads()
+    pin_threads()
     return attempt(job)
-
-
-def _leave_with(parent: int) -> None:
-    """End this process soon after the one that started it, which may have been killed.
-
-    Ctrl-C on a terminal reaches both; what is to be done then, the other one knows.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
@@ -126,7 +105,7 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
             return_as="generator_unordered",
             batch_size=1,
             pre_dispatch=ahead,
-            initializer=_leave_with,
+            initializer=leave_with,
             initargs=(os.getpid(),),
         )
         calls = (delayed(in_worker)(job) for job in list(left))
@@ -148,121 +127,13 @@ def _by_itself(job: Job) -> JobResult:
     """Do a replication in a process of its own, which it may take down with it."""
     from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
-    follow = {"initializer": _leave_with, "initargs": (os.getpid(),)}
+    follow = {"initializer": leave_with, "initargs": (os.getpid(),)}
     with ProcessPoolExecutor(max_workers=1, **follow) as process:
         try:
             result: JobResult = process.submit(in_worker, job).result()
             return result
         except BrokenProcessPool:
             return JobResult(job, None, error=_DIED)
-
-
-def in_batches(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
-    """Do replications on a device, many of a setting at once; yield each batch when it is done.
-
-    Parameters
-    ----------
-    todo : sequence of Job
-        What to do, on one backend and device.
-    jobs : int
-        Threads that draw data, and processes that compute true risks, while the device works.
-    """
-    seeds: dict[Setting, list[int]] = {}
-    for setting, seed in todo:
-        seeds.setdefault(setting, []).append(seed)
-    chunks = [
-        (tuple(those[i : i + size]), setting)
-        for setting, those in seeds.items()
-        for size in [most_members(setting)]
-        for i in range(0, len(those), size)
-    ]
-
-    def data_of(chunk: tuple[tuple[int, ...], Setting]) -> tuple[Any, ...]:
-        return chunk[0], law(chunk[1])
-
-    # what shares its data comes together, and data are drawn while those before are in use
-    groups = [list(group) for _, group in groupby(sorted(chunks, key=data_of), data_of)]
-    with threadpool_limits(1), ThreadPoolExecutor(1) as ahead, _processes(jobs) as workers:
-        waiting: list[Iterator[JobResult]] = []
-
-        def draw_for(group: list[tuple[tuple[int, ...], Setting]]) -> Future[BatchData]:
-            those, setting = group[0]
-            return ahead.submit(draw_batch, setting, those, jobs)
-
-        following = draw_for(groups[0])
-        for k, group in enumerate(groups):
-            # what cannot be drawn fails again, and is then a result
-            data = None if following.exception() else following.result()
-            if k + 1 < len(groups):
-                following = draw_for(groups[k + 1])
-            for those, setting in group:
-                waiting.append(_attempt_batch(setting, those, data, workers))
-                if len(waiting) > 1:  # the device had the next to do while we waited for one
-                    yield from waiting.pop(0)
-            del data
-        for results in waiting:
-            yield from results
-
-
-def _attempt_batch(
-    setting: Setting, seeds: Sequence[int], data: BatchData | None, workers: Executor | None
-) -> Iterator[JobResult]:
-    """Do replications as a batch, in halves if that fails, down to single ones.
-
-    Returns when the device is done; the true risks are waited for by who asks for the results.
-    """
-    clock = Clock()
-    pending = problem = None
-    try:
-        data = draw_batch(setting, seeds) if data is None else data
-        pending = start_batch(setting, data, workers)
-    except Exception as error:
-        problem = _failed(Job(setting, seeds[0]), error)
-    del data
-    seconds = clock() / len(seeds)
-    if pending is not None:
-        return _finished(setting, seeds, pending, seconds)
-    if len(seeds) == 1:
-        assert problem is not None
-        return iter([problem])
-    # outside of the handler, which keeps what the failed attempt holds of the device's memory
-    middle = len(seeds) // 2
-    halves = (seeds[:middle], seeds[middle:])
-    return chain(*(_attempt_batch(setting, half, None, workers) for half in halves))
-
-
-def _finished(
-    setting: Setting, seeds: Sequence[int], pending: Sequence[Finish], seconds: float
-) -> Iterator[JobResult]:
-    for seed, finish in zip(seeds, pending, strict=True):
-        job = Job(setting, seed)
-        try:
-            result = _done(job, finish(), seconds)
-        except Exception as error:
-            result = _failed(job, error)
-        yield result
-
-
-@contextmanager
-def _processes(count: int) -> Iterator[Executor | None]:
-    """Start so many processes for small tasks; none for one, since then we do them ourselves."""
-    if count == 1:
-        yield None
-        return
-    from joblib.externals.loky import ProcessPoolExecutor
-
-    processes = ProcessPoolExecutor(
-        count, initializer=_begin_with, initargs=(os.getpid(),), timeout=600
-    )
-    try:
-        yield processes
-    finally:
-        processes.shutdown(wait=True, kill_workers=True)
-
-
-def _begin_with(parent: int) -> None:
-    _leave_with(parent)
-    _pin_threads()
 
 
 def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
@@ -317,8 +188,16 @@ def _address_in(file: Path) -> str:
 
 
 @contextmanager
-def connected(cluster: str) -> Iterator[Any]:
-    """Connect to a cluster that is there, or start one on this machine for the while."""
+def connected(cluster: str, **options: Any) -> Iterator[Any]:
+    """Connect to a cluster that is there, or start one on this machine for the while.
+
+    Parameters
+    ----------
+    cluster : str
+        As for `on_cluster`.
+    **options
+        Of `distributed.LocalCluster`, if one is started.
+    """
     try:
         from dask import config
         from distributed import Client, LocalCluster
@@ -337,7 +216,7 @@ def connected(cluster: str) -> Iterator[Any]:
                 # nobody else's machine may talk to it: what it is sent, it runs
                 where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
                 size = {"n_workers": int(cluster), "threads_per_worker": 1}
-                workers = stack.enter_context(LocalCluster(**where, **size))
+                workers = stack.enter_context(LocalCluster(**where, **size, **options))
                 client = Client(workers)
             else:
                 client = Client(address)

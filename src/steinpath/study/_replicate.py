@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,13 +30,15 @@ Curves = dict[str, np.ndarray]
 Way = Callable[[Path, np.ndarray, Generator], Any]
 
 
+# An audit of all iterates: studies look at each of them.
+_AUDIT: dict[str, Any] = {"audit": 32, "audit_until": 10**9}
 #: What a way by corrections tells `estimate_risk`, given the covariance.
 CORRECTIONS: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {
     "tilde": lambda covariance: {"covariance": covariance},
     "hat": lambda _: {},
     "scaled": lambda _: {"row_scale": "norm"},
-    "audited": lambda _: {"audit": 32},
-    "safe": lambda _: {"audit": 32, "row_scale": "auto"},
+    "audited": lambda _: _AUDIT,
+    "safe": lambda _: _AUDIT | {"row_scale": "auto"},
 }
 
 
@@ -164,17 +167,9 @@ def unheard() -> Iterator[None]:
 
 
 def check_backend(backend: str, device: str) -> None:
-    """Refuse a backend or a device that this machine does not have."""
+    """Refuse a backend that is not there; its devices are looked at when they are needed."""
     check_choice("backend", backend, ("numpy", "torch"))
-    if backend == "numpy":
-        if device != "cpu":
-            raise ValueError(f"NumPy's arrays are on the device 'cpu', not on {device!r}")
-        return
-    try:
-        import torch
-
-        torch.zeros(1, device=device)
-    except ImportError:
-        raise ValueError("the backend 'torch' needs torch: pip install torch") from None
-    except (RuntimeError, AssertionError) as error:  # torch says either of a missing device
-        raise ValueError(f"torch cannot use the device {device!r}: {error}") from None
+    if backend == "numpy" and device != "cpu":
+        raise ValueError(f"NumPy's arrays are on the device 'cpu', not on {device!r}")
+    if backend == "torch" and find_spec("torch") is None:  # to import it takes seconds
+        raise ValueError("the backend 'torch' needs torch: pip install torch")

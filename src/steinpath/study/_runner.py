@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +14,18 @@ from rich.console import Console
 from steinpath._support.printing import printable
 from steinpath._support.validation import check_count
 from steinpath.study._base import Results, Sizes, Study, Table
+from steinpath.study._lanes import in_batches
 from steinpath.study._manifest import Manifest
 from steinpath.study._output import write_figures, write_summary, write_tables
-from steinpath.study._parallel import Job, JobResult, WorkersLost, in_batches, locally, on_cluster
+from steinpath.study._parallel import Job, JobResult, WorkersLost, locally, on_cluster
 from steinpath.study._progress import progress
 from steinpath.study._replicate import check_backend, check_curves
 from steinpath.study._settings import Setting
 from steinpath.study._store import Store, StudyError
 from steinpath.study._versions import CODE, computed_with
 
+# Threads that write replications, and how many may wait for them.
+_WRITERS, _UNWRITTEN = 4, 256
 # Times in a row that a cluster may be lost without a replication done in between.
 _ATTEMPTS = 3
 
@@ -184,6 +188,7 @@ def _compute(
         attempts = 0  # in vain
         while left and attempts < _ATTEMPTS:
             todo = list(left)
+            on_device = cluster is None and todo[0].setting.backend != "numpy"
             if cluster is not None:
                 source = on_cluster(todo, cluster)
             elif todo[0].setting.backend == "numpy":
@@ -191,11 +196,11 @@ def _compute(
             else:
                 source = in_batches(todo, jobs)
             try:
-                with closing(source):
-                    for result in source:
-                        if reason := _keep(store, result):
+                with closing(source), closing(_kept(store, source, on_device)) as kept:
+                    for job, reason in kept:
+                        if reason:
                             reasons[reason] += 1
-                        del left[result.job]
+                        del left[job]
                         advance()
             except WorkersLost as error:
                 attempts = attempts + 1 if len(left) == len(todo) else 0
@@ -203,6 +208,26 @@ def _compute(
                 if attempts == _ATTEMPTS:
                     reasons[str(error)] += len(left)
     return [f"{count} × {reason}" for reason, count in reasons.items()]
+
+
+def _kept(store: Store, source: Iterable[JobResult], on_device: bool) -> Generator[tuple[Job, str]]:
+    """Keep replications as they come: those of a device several at a time, while others run.
+
+    Yields each one that is done with, and why it failed if it did.
+    """
+    if not on_device:
+        for result in source:
+            yield result.job, _keep(store, result)
+        return
+    with ThreadPoolExecutor(_WRITERS) as writers:
+        waiting: deque[tuple[Job, Future[str]]] = deque()
+        for result in source:
+            waiting.append((result.job, writers.submit(_keep, store, result)))
+            while waiting and (waiting[0][1].done() or len(waiting) > _UNWRITTEN):
+                job, reason = waiting.popleft()
+                yield job, reason.result()
+        for job, reason in waiting:
+            yield job, reason.result()
 
 
 def _keep(store: Store, result: JobResult) -> str:

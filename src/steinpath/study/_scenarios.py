@@ -11,7 +11,6 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.signal import lfilter
 
 from steinpath._support.arrays import Array, like
 from steinpath._support.validation import spawned
@@ -115,6 +114,8 @@ def time_series(
 
 def _remembering(innovations: np.ndarray, memory: float) -> np.ndarray:
     """First-order autoregression along the rows, of the variance of its innovations."""
+    from scipy.signal import lfilter  # which takes time to import
+
     scale = math.sqrt(1 - memory**2)
     return np.asarray(lfilter([scale], [1.0, -memory], innovations, axis=0))
 

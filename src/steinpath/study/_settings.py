@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,14 +88,14 @@ class Setting:
     @property
     def text(self) -> bytes:
         """The description as it is kept with each part."""
-        return json.dumps(self.describe(), sort_keys=True).encode()
+        return _text_and_key(self, REVISION)[0]
 
     @property
     def key(self) -> str:
         """Hash of the description: two settings share it only if they are the same."""
-        return hashlib.sha256(self.text).hexdigest()[:16]
+        return _text_and_key(self, REVISION)[1]
 
-    @property
+    @cached_property
     def kind(self) -> str:
         """What a replication is, by name in `steinpath.study._replicate.KINDS`."""
         if self.loss in MARGINS:
@@ -121,6 +122,13 @@ class Setting:
     def pair(self) -> str:
         """Loss and penalty, for people."""
         return pair_title(self.loss, self.penalty)
+
+
+@lru_cache(maxsize=1024)
+def _text_and_key(setting: Setting, revision: int) -> tuple[bytes, str]:
+    """Describe a setting, once for its many replications."""
+    text = json.dumps(setting.describe(), sort_keys=True).encode()
+    return text, hashlib.sha256(text).hexdigest()[:16]
 
 
 def interval_times(iters: int) -> list[int]:

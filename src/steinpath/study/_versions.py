@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Callable
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 
 from steinpath._support.source_hash import NUMERICAL, source_hash
@@ -38,6 +40,12 @@ def versions() -> dict[str, str]:
 
 def computed_with(setting: Setting) -> str:
     """Return, as JSON, the versions that the bits of a replication may depend on."""
-    names = ("python", "numpy", "scipy", *(["torch"] if setting.backend == "torch" else []))
+    return _computed_with(setting.backend, version)
+
+
+@lru_cache(maxsize=4)
+def _computed_with(backend: str, version: Callable[[str], str]) -> str:
+    """Do as `computed_with`, once: to find out the versions takes milliseconds."""
+    names = ("python", "numpy", "scipy", *(["torch"] if backend == "torch" else []))
     known = versions()
     return json.dumps({name: known.get(name) for name in names}, sort_keys=True)

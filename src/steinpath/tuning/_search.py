@@ -68,7 +68,7 @@ class Search:
             iterate = check_count("iterate", iterate, low=-(10**9), high=10**9)
         self.batch = batch
         self._lams, self._rule, self._iterate = lams, rule, iterate
-        options = options.for_rows(to_numpy(batch.data.y[:, 0]))
+        options = options.for_rows(to_numpy(batch.data.all_y))
         if options.method == options.audit == "folds":
             options = options.but(audit=0)
         self._options = options

@@ -10,6 +10,8 @@ from steinpath._support.equality import key
 from steinpath._support.validation import check_count, check_instance
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
+from steinpath.design._reading import as_design
+from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._null_model import check_lams
@@ -134,7 +136,13 @@ def tune(
         groups=groups,
         cv=cv,
     )
-    data = prepare(X, y, loss, fit_intercept)
+    design = as_design(X)
+    if isinstance(design, RemoteDesign):
+        grid = lams, lam_ratio
+        how = algorithm, fit_intercept, options, rng, rule, iterate, length
+        found: Tuning = design.tune(y, loss, penalty, grid, *how)
+        return found
+    data = prepare(design, y, loss, fit_intercept)
     lams = check_lams(data, penalty, lams, lam_ratio)
     batch = start_all(data, penalty, lams, algorithm)
     return Search(batch, lams, options, rng, rule, iterate).run(length)

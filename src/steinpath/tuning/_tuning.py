@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ from steinpath.inference._prediction_intervals import PredictionIntervals, linea
 from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
 from steinpath.risk._estimate import Risk, compare_risks
-from steinpath.risk._leave_out import models_without
+from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._nested import Choosing
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import promises_less
@@ -170,6 +171,10 @@ class Tuning:
     @cached_property
     def chosen(self) -> ChosenRisk:
         """Risk of the chosen model, the choice counted, and predictions of left-out rows."""
+        return self.count_choice()
+
+    def count_choice(self) -> ChosenRisk:
+        """Estimate the risk of the chosen model; `chosen` keeps it."""
         context = self.context
         with self._few_threads():
             return risk_after_choice(
@@ -221,9 +226,7 @@ class Tuning:
         elif self.risks[self.best[0]].method == "loo" and chosen.groups is None:
             # rows one at a time, each with the choice that was made without its fold
             members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
-            start = self.context.batch.unmoved().part(members)
-            with self._few_threads():
-                models = models_without(start, ~np.eye(len(y), dtype=bool), at)
+            models = self.models_without(members, ~np.eye(len(y), dtype=bool), at)
             fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
         return PredictionIntervals(
             coef=models.coef,
@@ -234,7 +237,24 @@ class Tuning:
             model=model,
         )
 
-    def predict(self, X: Any) -> np.ndarray:
+    def models_without(
+        self, members: Sequence[int], train: np.ndarray, at: Sequence[int]
+    ) -> LeftOutModels:
+        """Fit models to some of the rows each.
+
+        Parameters
+        ----------
+        members : sequence of int of length K
+            Their penalties.
+        train : ndarray of bool of shape (n, K)
+            The rows that each is fitted to.
+        at : sequence of int of length K
+            Their iterates.
+        """
+        with self._few_threads():
+            return models_without(self.context.batch.unmoved().part(members), train, at)
+
+    def predict(self, X: Any) -> Array:
         """Predict the responses of new rows by the chosen iterate.
 
         Parameters
@@ -244,12 +264,13 @@ class Tuning:
 
         Returns
         -------
-        ndarray of shape (m,)
+        Array of shape (m,)
+            Of the library of X, if that is an array.
         """
         coef, intercept = to_numpy(self.coef)[None, :], np.array([self.intercept])
         return linear_predictions(X, coef.astype(float), intercept)[:, 0]
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return intervals that cover the responses of new rows with a given probability.
 
         By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021): from the models that each left out a
@@ -272,8 +293,8 @@ class Tuning:
 
         Returns
         -------
-        ndarray of shape (m, 2)
-            Lower and upper ends.
+        Array of shape (m, 2)
+            Lower and upper ends; of the library of X, if that is an array.
         """
         return self.intervals.interval(X, level)
 

@@ -45,6 +45,7 @@ def test_any_backend(command, backend, tmp_path):
     assert drawn == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "error"),
     [

@@ -134,7 +134,7 @@ def test_wrong_command_lines(arguments, said, tmp_path, monkeypatch):
     ("name", "said"),
     [
         ("nowhere.csv", "No such file"),
-        (".", "endings"),
+        (".", "no file in it ends with .parquet"),
         ("d.xlsx", "endings"),
         ("d.parquet", "cannot read"),
         ("d.npz", "cannot read"),

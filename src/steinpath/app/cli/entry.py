@@ -16,6 +16,7 @@ import click
 
 from steinpath._support.printing import printable
 from steinpath.app.tables import DataError
+from steinpath.cluster._conversation import OutOfStep, WorkerLost
 from steinpath.engine._loop import DivergenceError
 
 #: Something went wrong underway: a file could not be written, the algorithm diverged.
@@ -26,6 +27,12 @@ MISUSED = 2
 UNUSABLE = 3
 #: Stopped by Ctrl-C; what was finished is there.
 INTERRUPTED = 130
+
+# What may happen underway to any data.
+_FAILURES = (
+    *(DivergenceError, FloatingPointError, MemoryError, ImportError, OSError),
+    *(OutOfStep, WorkerLost),
+)
 
 
 class _Main(click.Group):
@@ -58,7 +65,7 @@ class _Main(click.Group):
             # whoever read the output has gone; there is nobody left to tell, nor to flush for
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
-        except (DivergenceError, FloatingPointError, MemoryError, ImportError, OSError) as error:
+        except _FAILURES as error:
             code = _say(_reason(error), FAILED)
         sys.exit(code if isinstance(code, int) else 0)
 

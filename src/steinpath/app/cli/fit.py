@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from steinpath._support.printing import printable_json, with_error
 from steinpath._support.validation import heard
 from steinpath.app.classes import ClassFit
 from steinpath.app.cli.class_outputs import SHOWN, print_coefficients_of_several, print_confusion
+from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.interval_outputs import print_intervals
@@ -23,11 +24,12 @@ from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_
 from steinpath.app.cli.tasks import Task, asked_task, check_quantile, task_of
 from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
 from steinpath.app.encoding import encode
+from steinpath.app.encoding.encoded import EncodingOptions
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, prepare_data
 from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
 from steinpath.app.report.build import facts
-from steinpath.app.tables import DataError, read_table
+from steinpath.app.tables import DataError, open_folder_at, read_table
 from steinpath.problem._scoring import CRITERIA, Criterion
 from steinpath.tuning._grid_end import end_of_grid
 
@@ -39,10 +41,10 @@ from steinpath.tuning._grid_end import end_of_grid
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Fit a model to FILE, and say what error to expect of it.
 
-    FILE is CSV, TSV, Parquet, Feather or npz. The regularisation strength alpha and the iterate
-    are chosen by their estimated risk, under the loss's own scoring loss unless another is named.
-    Of classes, the error is the share of rows put into a wrong one. Model, report, plots and the
-    risk of every iterate are written to --out.
+    FILE is CSV, TSV, Parquet, Feather or npz, or a folder of Parquet files. The regularisation
+    strength alpha and the iterate are chosen by their estimated risk, under the loss's own scoring
+    loss unless another is named. Of classes, the error is the share of rows put into a wrong one.
+    Model, report, plots and the risk of every iterate are written to --out.
     """
     losses = [] if loss is None else [loss]
     check_quantile(losses, options)
@@ -105,7 +107,7 @@ def _work(
     intervals: FitIntervals | None = None
     try:
         with Display() as display:
-            data = _data(display, options, asked)
+            data = _data(ctx, display, options, asked)
             wanted = _wants_intervals(data, options)
             folder, task = _folder(options, ctx), task_of(data)
             test_loss = _test_loss(data, task, options, compare)
@@ -137,21 +139,41 @@ def _work(
     return FitResult(best, ranking, notes, enough, file, folder, command, seed, intervals)
 
 
-def _data(display: Display, options: dict[str, Any], task: str | None) -> FitData:
+def _data(
+    ctx: click.Context, display: Display, options: dict[str, Any], task: str | None
+) -> FitData:
     """Read the file, and make it ready."""
     if options["group"] is not None and options["time"] is not None:
         raise click.UsageError("--group and --time cannot be used together; choose one of them")
     if options["gap"] is not None and options["time"] is None:
         raise click.UsageError("--gap requires --time: it is a number of rows in the order of time")
-    display.begin(f"reading {options['file']}", 0)
-    named = [*options["category"], *filter(None, [options["group"]])]
-    table, target = read_table(options["file"], named), options["target"]
-    if target is None:
-        names = ", ".join([*map(repr, table.columns)][-20:])
+    path = Path(options["file"])
+    on_cluster = wants_cluster(path, options)
+    display.begin(f"reading {path}", 0)
+    if on_cluster:
+        folder = open_folder_at(path)
+        wanted = _encoding_options(options, folder.names, task)
+        # until all is written: the report asks the workers for residuals
+        client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
+        encoded = encode_on_cluster(folder, wanted, client)
+    else:
+        named = [*options["category"], *filter(None, [options["group"]])]
+        table = read_table(path, named)
+        encoded = encode(table, **vars(_encoding_options(options, table.columns, task)))
+    n_alphas = options["n_alphas"] or options["strengths"]
+    gap = None if options["time"] is None else options["gap"] or 0
+    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"], gap)
+
+
+def _encoding_options(
+    options: dict[str, Any], columns: Iterable[str], task: str | None
+) -> EncodingOptions:
+    """Return what to make of the columns."""
+    if options["target"] is None:
+        names = ", ".join([*map(repr, columns)][-20:])
         raise click.UsageError(f"name the column to predict by --target; there are {names}")
-    encoded = encode(
-        table,
-        target,
+    return EncodingOptions(
+        target=options["target"],
         impute=options["impute"],
         drop=options["drop"],
         categories=options["category"],
@@ -159,9 +181,6 @@ def _data(display: Display, options: dict[str, Any], task: str | None) -> FitDat
         time=options["time"],
         task=task,
     )
-    n_alphas = options["n_alphas"] or options["strengths"]
-    gap = None if options["time"] is None else options["gap"] or 0
-    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"], gap)
 
 
 def _wants_intervals(data: FitData, options: dict[str, Any]) -> bool:

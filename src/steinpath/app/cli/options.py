@@ -140,6 +140,19 @@ _DATA = (
         type=click.IntRange(0),
         help="Rows to leave out between earlier and later ones, with --time; 0 by default.",
     ),
+    click.option(
+        "--workers",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Read a folder of Parquet files file by file, and fit, in so many processes: for data "
+        "larger than memory.",
+    ),
+    click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Do that on the workers of this Dask cluster: tcp://host:port, or a scheduler file "
+        "(.json).",
+    ),
 )
 _CHOICE = (
     click.option(

@@ -58,7 +58,7 @@ def predict(
     fitted = load_model(model)
     keep = _check_kept(keep, fitted.probability_names)
     table = read_table(file, fitted.encoding.named, keep)
-    refuse_unknown(table, keep)
+    refuse_unknown(table.columns, keep)
     if fitted.classes is None:
         predictions, notes = fitted.predict_table(table)
         columns = {"prediction": predictions}

@@ -1,8 +1,17 @@
 """Features from columns: the same for the rows of a fit and for new ones, and kept as JSON."""
 
 from steinpath.app.encoding.column import OTHER, Column
-from steinpath.app.encoding.encoded import ColumnSummary, Encoded, encode
+from steinpath.app.encoding.encoded import ColumnSummary, Encoded, RemoteFeatures, encode
 from steinpath.app.encoding.encoding import Encoding
 from steinpath.app.encoding.target import TASKS
 
-__all__ = ["OTHER", "TASKS", "Column", "ColumnSummary", "Encoded", "Encoding", "encode"]
+__all__ = [
+    "OTHER",
+    "TASKS",
+    "Column",
+    "ColumnSummary",
+    "Encoded",
+    "Encoding",
+    "RemoteFeatures",
+    "encode",
+]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from steinpath.app.encoding.facts import Facts, as_numbers, median
 from steinpath.app.encoding.messages import check_text, entries, quoted
 from steinpath.app.tables import DataError, missing, texts
 
@@ -20,9 +20,6 @@ _MOST_LEVELS = 50
 # ... the coefficient of a level that occurs less often than this is the noise of a row or two.
 _LEAST_COUNT = 3
 _KINDS = ("number", "date", "yes or no", "category")
-
-_EPOCH = np.datetime64("1970-01-01", "us")
-_DAY = np.timedelta64(1, "D")
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Column:
             level that is not known is "(other)" if that is one, and none otherwise.
         """
         if self.holds_numbers:
-            numbers = _as_numbers(values)
+            numbers = as_numbers(values)
             if self.fill is not None:
                 numbers = np.where(np.isnan(numbers), self.fill, numbers)
             return numbers[:, None]
@@ -165,35 +162,30 @@ _EMPTY = LeftOut("no values", "has no values, and is left out", "have no values,
 _CONSTANT = LeftOut("constant", "is constant, and left out", "are constant, and left out")
 
 
-def fit_column(name: str, values: np.ndarray, gaps: np.ndarray, impute: bool) -> Column | LeftOut:
+def fit_column(name: str, facts: Facts, impute: bool) -> Column | LeftOut:
     """Return how a column becomes features, or why it does not.
 
     Parameters
     ----------
     name : str
         Its name.
-    values : ndarray of shape (n,)
-        Its values.
-    gaps : ndarray of bool of shape (n,)
-        Which are missing.
+    facts : Facts
+        What is known of its values.
     impute : bool
-        Whether to fill those in.
+        Whether to fill in those that are missing.
     """
-    present = values[~gaps] if gaps.any() else values
-    if not len(present):
+    if not facts.present:
         return _EMPTY
-    if values.dtype == object:
-        return _fit_levels(name, present, impute)
-    numbers = _as_numbers(present)
-    if numbers[0] == numbers[-1] and (numbers == numbers[0]).all():
+    if facts.kind == "O":
+        return _fit_levels(name, facts, impute)
+    if facts.low == facts.high:
         return _CONSTANT
-    # halves, since the sum of the largest numbers there are would be infinite
-    fill = 2 * float(np.median(numbers / 2)) if impute else None
-    return Column(name, "date" if values.dtype.kind == "M" else "number", fill=fill)
+    fill = median(facts.middle) if impute else None
+    return Column(name, "date" if facts.kind == "M" else "number", fill=fill)
 
 
-def _fit_levels(name: str, present: np.ndarray, impute: bool) -> Column | LeftOut:
-    found = counts(present)
+def _fit_levels(name: str, facts: Facts, impute: bool) -> Column | LeftOut:
+    found = facts.sorted_levels
     levels = list(found)
     if len(levels) == 1:
         return _CONSTANT
@@ -205,21 +197,8 @@ def _fit_levels(name: str, present: np.ndarray, impute: bool) -> Column | LeftOu
     if not often:
         return LeftOut(
             "nearly all values are different",
-            f"is left out: nearly all of its {len(present)} values are different",
+            f"is left out: nearly all of its {facts.present} values are different",
             "are left out: nearly all of their values are different",
         )
     rest = [OTHER] if len(often) < len(levels) else []
     return Column(name, "category", (*often, *rest), fill)
-
-
-def counts(present: np.ndarray) -> dict[str, int]:
-    """How often each level occurs, the most frequent first and otherwise by the alphabet."""
-    found = Counter(present.tolist())
-    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
-
-
-def _as_numbers(values: np.ndarray) -> np.ndarray:
-    """Numbers as they are, dates as days since 1970, and None as NaN."""
-    if values.dtype.kind == "M":
-        return np.asarray((values - _EPOCH) / _DAY)
-    return values.astype(float, copy=False)

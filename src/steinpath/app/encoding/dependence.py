@@ -46,8 +46,8 @@ def read_groups(table: Table, name: str) -> tuple[np.ndarray, str]:
     return groups, f"{len(labels)} groups of {size}"
 
 
-def read_order(table: Table, name: str) -> np.ndarray:
-    """Return the rows in the order of time; rows of the same time stay in their order.
+def read_times(table: Table, name: str) -> np.ndarray:
+    """Return the time of each row.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def read_order(table: Table, name: str) -> np.ndarray:
 
     Returns
     -------
-    ndarray of int of shape (n,)
-        Indices of the rows.
+    ndarray of shape (n,)
+        Numbers or dates.
 
     Raises
     ------
@@ -73,4 +73,4 @@ def read_order(table: Table, name: str) -> np.ndarray:
             f"{first_other(name, 'date', table)}"
         )
     refuse_missing(table, [name], "every row needs a time; fill them in, or remove these rows")
-    return np.argsort(values, kind="stable")
+    return values

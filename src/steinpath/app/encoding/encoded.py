@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from steinpath.app.encoding.column import AS_ASKED, Column, LeftOut, counts, fit_column
-from steinpath.app.encoding.dependence import read_groups, read_order
+from steinpath.app.encoding.column import AS_ASKED, Column, LeftOut, fit_column
+from steinpath.app.encoding.dependence import read_groups, read_times
 from steinpath.app.encoding.encoding import Encoding
+from steinpath.app.encoding.facts import Facts, describe, facts_of, facts_of_rows
 from steinpath.app.encoding.messages import (
-    MOST_LISTED,
     Remark,
     as_notes,
     be,
     counted,
-    gaps_of,
-    refuse_missing,
+    refuse_gaps,
     refuse_unknown,
-    short,
 )
 from steinpath.app.encoding.target import read_target
-from steinpath.app.tables import DataError, Table, is_number, missing, texts
+from steinpath.app.tables import DataError, Table, missing, texts
+from steinpath.design._base import Design
 
-# Columns that are summed up: more than anybody reads.
-_MOST_SUMMARIES = 1000
-# Dates as people write them, of which nobody knows what comes first.
-_OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?")
+#: Columns that are summed up: more than anybody reads.
+MOST_SUMMARIES = 1000
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,29 @@ class ColumnSummary:
     features: int
 
 
+class RemoteFeatures(ABC):
+    """Features of rows that are not in this process.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        ``(n, p)``.
+    sizes : ndarray of shape (p,)
+        The largest absolute value of each feature.
+    """
+
+    shape: tuple[int, int]
+    sizes: np.ndarray
+
+    @abstractmethod
+    def standardised(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, Design]:
+        """Return means, standard deviations, and the design of standardised features."""
+
+    @abstractmethod
+    def columns(self, which: np.ndarray) -> RemoteFeatures:
+        """Return some of the features, by their numbers."""
+
+
 @dataclass(frozen=True, eq=False)
 class Encoded:
     """Rows ready for a fit.
@@ -63,7 +84,7 @@ class Encoded:
     ----------
     encoding : Encoding
         How to do the same to new rows.
-    X : ndarray of shape (n, p)
+    X : ndarray of shape (n, p) or RemoteFeatures
         Features.
     y : ndarray of shape (n,)
         Target: a number, or the index of a class.
@@ -83,7 +104,7 @@ class Encoded:
     """
 
     encoding: Encoding
-    X: np.ndarray
+    X: np.ndarray | RemoteFeatures
     y: np.ndarray
     summaries: tuple[ColumnSummary, ...]
     n_columns: int
@@ -91,6 +112,77 @@ class Encoded:
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EncodingOptions:
+    """What to make of the columns of a table; see `encode`."""
+
+    target: str
+    impute: bool = False
+    drop: Collection[str] = ()
+    categories: Collection[str] = ()
+    group: str | None = None
+    time: str | None = None
+    task: str | None = None
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Columns that are neither the target nor features, and what they are."""
+        named = ((self.group, "group"), (self.time, "time"))
+        return {name: role for name, role in named if name is not None}
+
+    def check(self, columns: Collection[str]) -> None:
+        """Refuse names that no column has, and columns that would be two things."""
+        target, roles = self.target, self.roles
+        refuse_unknown(columns, (target, *self.drop, *self.categories, *roles))
+        if target in roles:
+            raise DataError(
+                f"{target!r} is the target, which cannot be the {roles[target]}, too; name another "
+                "column"
+            )
+        if target in self.drop or target in self.categories:
+            raise DataError(
+                f"{target!r} is the target, which can neither be dropped nor be a category; "
+                "name other columns"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """The target of each row, and how rows depend on each other.
+
+    Attributes
+    ----------
+    y, classes, groups, times
+        As of `Encoded`; times are in the order of the rows.
+    kept : ndarray of bool, optional
+        Which rows of the table are used; None for all.
+    first_gap : int or None
+        Row of the first missing target.
+    summaries : dict of str to ColumnSummary
+        Of the columns that this is about.
+    notes : tuple of str
+        What was done to rows.
+    """
+
+    y: np.ndarray
+    classes: tuple[str, ...]
+    kept: np.ndarray | None
+    first_gap: int | None
+    groups: np.ndarray | None
+    times: np.ndarray | None
+    summaries: dict[str, ColumnSummary]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """How columns become features, and what became of each; as of `Encoded`."""
+
+    encoding: Encoding
+    summaries: tuple[ColumnSummary, ...]
+    notes: tuple[str, ...]
 
 
 def encode(
@@ -132,158 +224,177 @@ def encode(
     DataError
         If there is nothing to fit, or values are missing without `impute`, or groups or times are.
     """
-    roles = {name: role for name, role in ((group, "group"), (time, "time")) if name is not None}
-    _check_request(table, target, drop, categories, roles)
-    y, classes = read_target(table, target, task)
-    target_summary = _describe(texts(table.columns[target]) if classes else y)
-    table = replace(table, columns=table.columns | {target: y})
-    notes = as_notes(_remarks(table, {target, *drop, *categories, *roles}))
-    without_target = missing(table.columns[target])
-    count = int(without_target.sum())
-    if impute and count:
-        table = _rows(table, ~without_target)
+    options = EncodingOptions(target, impute, drop, categories, group, time, task)
+    options.check(table.columns)
+    roles = read_roles(table, options)
+    facts = {
+        name: facts_of_rows(table, name, roles.kept, name in categories, name in drop)
+        for name in table.columns
+        if name not in (target, *options.roles)
+    }
+    learned = learn(list(table.columns), facts, roles, options, table.place)
+    X, _ = learned.encoding.transform(rows_of(table, roles.kept))
+    y, times = roles.y, roles.times
+    if times is not None:
+        # not before: messages name the places that rows have in the file
+        order = np.argsort(times, kind="stable")
+        X, y, times = X[order], y[order], times[order]
+    return Encoded(
+        learned.encoding,
+        X,
+        y,
+        learned.summaries,
+        len(table.columns),
+        learned.notes,
+        roles.groups,
+        times,
+        roles.classes,
+    )
+
+
+def read_roles(table: Table, options: EncodingOptions) -> Roles:
+    """Return the target, the groups and the times of rows.
+
+    Parameters
+    ----------
+    table : Table
+        These columns; it may have others.
+    options : EncodingOptions
+        What they are called.
+    """
+    target, group, time = options.target, options.group, options.time
+    y, classes = read_target(table, target, options.task)
+    of_target = facts_of(texts(table.columns[target]) if classes else y)
+    summaries = {target: ColumnSummary(target, "target", describe(of_target), of_target.gaps, 0)}
+    notes, kept, groups, times = list[str](), None, None, None
+    if options.impute and (count := of_target.gaps):
+        kept = ~missing(y)
+        table, y = rows_of(table, kept), y[kept]
         notes.append(f"{counted(count, 'row')} without a target {be(count)} left out")
-    groups, detail = (None, "") if group is None else read_groups(table, group)
-    order = None if time is None else read_order(table, time)
     if group is not None:
+        groups, detail = read_groups(table, group)
+        summaries[group] = ColumnSummary(group, "group", detail, 0, 0)
         notes.append(f"rows with the same {group!r:.60} are left out together ({detail})")
     if time is not None:
+        times = read_times(table, time)
+        summaries[time] = ColumnSummary(time, "time", describe(facts_of(times)), 0, 0)
         notes.append(f"rows are sorted by {time!r:.60}: later ones are predicted from earlier ones")
-    columns, summaries, left_out = [], [], []
-    for name, values in table.columns.items():
-        if name == target:
-            summaries.append(ColumnSummary(name, "target", target_summary, count, 0))
+    return Roles(y, classes, kept, of_target.first_gap, groups, times, summaries, tuple(notes))
+
+
+def learn(
+    names: Sequence[str],
+    facts: Mapping[str, Facts],
+    roles: Roles,
+    options: EncodingOptions,
+    place: Callable[[int], str],
+) -> Learned:
+    """Return how columns become features, from what is known of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All columns, in their order.
+    facts : mapping of str to Facts
+        Of all columns but those of the roles.
+    roles : Roles
+        Of the rows.
+    options : EncodingOptions
+        What to make of the columns.
+    place : callable
+        Where a row is; see `Table.place`.
+    """
+    target, impute = options.target, options.impute
+    but = {*options.drop, *options.categories}
+    seen = {name: each for name, each in facts.items() if name not in but}
+    notes = [*as_notes(_remarks(seen, place)), *roles.notes]
+    columns, summaries, left_out = list[Column](), list[ColumnSummary](), list[Remark]()
+    for name in names:
+        if name in roles.summaries:
+            summaries.append(roles.summaries[name])
             continue
-        if name in roles:
-            text = detail if roles[name] == "group" else _describe(values)
-            summaries.append(ColumnSummary(name, roles[name], text, 0, 0))
-            continue
-        if name in categories or values.dtype == object:
-            values = texts(values)
-        gaps = missing(values)
-        found = AS_ASKED if name in drop else fit_column(name, values, gaps, impute)
+        known = facts[name]
+        found = AS_ASKED if name in options.drop else fit_column(name, known, impute)
         if isinstance(found, Column):
             columns.append(found)
         elif found.note:
             left_out.append(Remark(name, found.note, found.notes))
-        if len(summaries) < _MOST_SUMMARIES:
-            summaries.append(_summary(name, found, values, gaps))
+        if len(summaries) < MOST_SUMMARIES:
+            summaries.append(_summary(name, found, known))
     notes += as_notes(left_out)
     if not columns:
         raise DataError("; ".join([f"there is no column to predict {target!r} from", *notes]))
+    gaps = {
+        name: (facts[name].gaps, facts[name].first_gap or 0)
+        for name in (column.name for column in columns)
+        if facts[name].gaps
+    }
     if impute:
-        notes += _note_filled(table, columns)
+        notes += _note_filled([count for count, _ in gaps.values()])
     else:
-        refuse_missing(
-            table,
-            [target, *(column.name for column in columns)],
+        if roles.first_gap is not None:
+            gaps = {target: (roles.summaries[target].missing, roles.first_gap)} | gaps
+        refuse_gaps(
+            gaps,
+            place,
             "use --impute to fill them in by medians and most frequent levels (rows without a "
             "target are left out)",
         )
-    encoding = Encoding(target, tuple(columns))
-    X, _ = encoding.transform(table)
-    y, n_columns = table.columns[target], len(table.columns)
-    times = None
-    if time is not None and order is not None:
-        # not before: messages name the places that rows have in the file
-        X, y, times = X[order], y[order], table.columns[time][order]
-    return Encoded(
-        encoding, X, y, tuple(summaries), n_columns, tuple(notes), groups, times, classes
-    )
+    return Learned(Encoding(target, tuple(columns)), tuple(summaries), tuple(notes))
 
 
-def _check_request(
-    table: Table,
-    target: str,
-    drop: Collection[str],
-    categories: Collection[str],
-    roles: Mapping[str, str],
-) -> None:
-    refuse_unknown(table, (target, *drop, *categories, *roles))
-    if target in roles:
-        raise DataError(
-            f"{target!r} is the target, which cannot be the {roles[target]}, too; name another "
-            "column"
-        )
-    if target in drop or target in categories:
-        raise DataError(
-            f"{target!r} is the target, which can neither be dropped nor be a category; "
-            "name other columns"
-        )
-
-
-def _rows(table: Table, kept: np.ndarray) -> Table:
-    """Return a table of some of all rows."""
+def rows_of(table: Table, kept: np.ndarray | None) -> Table:
+    """Return a table of some rows of another; None for all."""
+    if kept is None:
+        return table
     lines = None if table.lines is None else table.lines[kept]
     columns = {name: values[kept] for name, values in table.columns.items()}
-    return replace(table, columns=columns, lines=lines, numbers=np.flatnonzero(kept))
+    numbers = np.flatnonzero(kept) if table.numbers is None else table.numbers[kept]
+    return replace(table, columns=columns, lines=lines, numbers=numbers)
 
 
-def _summary(
-    name: str, found: Column | LeftOut, values: np.ndarray, gaps: np.ndarray
-) -> ColumnSummary:
-    count = int(gaps.sum())
+def _summary(name: str, found: Column | LeftOut, facts: Facts) -> ColumnSummary:
     if isinstance(found, LeftOut):
-        return ColumnSummary(name, "left out", found.detail, count, 0)
-    return ColumnSummary(name, found.kind, _describe(values), count, len(found.features))
+        return ColumnSummary(name, "left out", found.detail, facts.gaps, 0)
+    return ColumnSummary(name, found.kind, describe(facts), facts.gaps, len(found.features))
 
 
-def _describe(values: np.ndarray) -> str:
-    """Sum up a column that has values."""
-    present = values[~missing(values)]
-    if values.dtype == object:
-        found = counts(present)
-        listed = [f"{level:.30} ({count})" for level, count in list(found.items())[:MOST_LISTED]]
-        more = [f"… {len(found)} levels"] if len(found) > len(listed) else []
-        return ", ".join(listed + more)
-    if values.dtype.kind == "M":
-        first, last = np.datetime_as_string(np.array([present.min(), present.max()]), "D")
-        return f"from {first} to {last}"
-    with np.errstate(over="ignore", invalid="ignore"):
-        numbers = present.min(), present.max(), present.mean(), np.median(present)
-    low, high, mean, median = map(short, numbers)
-    return f"from {low} to {high}, mean {mean}, median {median}"
-
-
-def _remarks(table: Table, but: Collection[str]) -> Iterator[Remark]:
+def _remarks(facts: Mapping[str, Facts], place: Callable[[int], str]) -> Iterator[Remark]:
     """Name columns that may have been taken for what they are not: for numbers, or for texts."""
-    for name, (code, row) in table.codes.items():
-        if name not in but:
+    for name, known in facts.items():
+        if known.code is not None:
+            code, row = known.code
             yield Remark(
                 name,
                 f"counts as a number, and is written like a code, first {code!r:.60} in "
-                f"{table.place(row)}; if it is one, treat it as categorical by --category {name!r}",
+                f"{place(row)}; if it is one, treat it as categorical by --category {name!r}",
                 "count as numbers, and are written like codes (if they are, treat them as "
                 "categorical by --category)",
             )
-    for name, values in table.columns.items():
-        if name in but or values.dtype != object:
-            continue
-        spoils = [value is not None and not is_number(value) for value in values]
-        count = sum(spoils)
-        present = [value for value in values if value is not None]
-        if present and all(map(_OTHER_DATE.fullmatch, present)):
+    for name, known in facts.items():
+        seen = known.texts
+        if seen.first is not None and seen.like_dates:
             yield Remark(
                 name,
                 "counts as text: if these are dates, write them as 2023-05-16, not as "
-                f"{present[0]}",
+                f"{seen.first.value}",
                 "count as text (if these are dates, write them as 2023-05-16)",
             )
-        elif 0 < 2 * count < len(present):
-            first = spoils.index(True)
+        elif seen.first_other is not None and 2 * seen.others < seen.present:
+            value, row = seen.first_other
             yield Remark(
                 name,
-                f"counts as text because of {counted(count, 'value')}, first "
-                f"{values[first]!r:.60} in {table.place(first)}; all others are numbers (cells "
+                f"counts as text because of {counted(seen.others, 'value')}, first "
+                f"{value!r:.60} in {place(row)}; all others are numbers (cells "
                 "that are missing should be empty)",
                 "count as text because of some values, and all others are numbers (cells that are "
                 "missing should be empty)",
             )
 
 
-def _note_filled(table: Table, columns: Iterable[Column]) -> list[str]:
-    gaps, total = gaps_of(table, [column.name for column in columns])
-    if not gaps:
+def _note_filled(gaps: Sequence[int]) -> list[str]:
+    total = sum(gaps)
+    if not total:
         return []
     return [
         f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')} {be(total)} "

@@ -112,7 +112,7 @@ class Encoding:
         if lacking:
             raise DataError(
                 f"{counted(len(lacking), 'column')} of the fit must be there, and "
-                f"{be(len(lacking))} not: {with_closest(lacking, table)}"
+                f"{be(len(lacking))} not: {with_closest(lacking, table.columns)}"
             )
 
     def to_json(self) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,41 +55,53 @@ def entries(what: str, found: Any, keys: Sequence[str]) -> list[Any]:
     return [found[key] for key in keys]
 
 
-def refuse_unknown(table: Table, names: Iterable[str]) -> None:
+def refuse_unknown(columns: Collection[str], names: Iterable[str]) -> None:
     """Refuse names that no column has, and say which there are."""
-    unknown = [name for name in names if name not in table.columns]
+    unknown = [name for name in names if name not in columns]
     if not unknown:
         return
-    known = list(table.columns)
+    known = list(columns)
     more = f", … ({len(known)} in all)" if len(known) > MOST_NAMES else ""
     none = "is no column" if len(unknown) == 1 else "are no columns"
     raise DataError(
-        f"there {none} {with_closest(unknown, table)}; the columns are "
+        f"there {none} {with_closest(unknown, columns)}; the columns are "
         f"{quoted(known[:MOST_NAMES])}{more}"
     )
 
 
 def refuse_missing(table: Table, names: Iterable[str], remedy: str) -> None:
     """Refuse columns in which values are missing, and say what to do about them."""
-    gaps, total = gaps_of(table, names)
+    where = ((name, missing(table.columns[name])) for name in names)
+    gaps = {name: (int(found.sum()), int(found.argmax())) for name, found in where if found.any()}
+    refuse_gaps(gaps, table.place, remedy)
+
+
+def refuse_gaps(
+    gaps: Mapping[str, tuple[int, int]], place: Callable[[int], str], remedy: str
+) -> None:
+    """Refuse missing values, and say what to do about them.
+
+    Parameters
+    ----------
+    gaps : mapping of str to (int, int)
+        For each column with missing values, how many there are, and the row of the first.
+    place : callable
+        Where a row is; see `Table.place`.
+    remedy : str
+        What to do.
+    """
     if not gaps:
         return
+    total = sum(count for count, _ in gaps.values())
     listed = [
-        f"{name!r} ({len(rows)}, first in {table.place(int(rows[0]))})"
-        for name, rows in list(gaps.items())[:MOST_LISTED]
+        f"{name!r} ({count}, first in {place(row)})"
+        for name, (count, row) in list(gaps.items())[:MOST_LISTED]
     ]
     more = ", …" if len(gaps) > len(listed) else ""
     raise DataError(
         f"{counted(total, 'value')} {be(total)} missing, in {counted(len(gaps), 'column')}: "
         f"{', '.join(listed)}{more}; {remedy}"
     )
-
-
-def gaps_of(table: Table, names: Iterable[str]) -> tuple[dict[str, np.ndarray], int]:
-    """Rows in which values are missing, of columns that have such rows, and how many in all."""
-    where = ((name, missing(table.columns[name])) for name in names)
-    gaps = {name: np.flatnonzero(found) for name, found in where if found.any()}
-    return gaps, sum(map(len, gaps.values()))
 
 
 def kind_of(values: np.ndarray) -> str:
@@ -108,9 +120,9 @@ def first_other(name: str, kind: str, table: Table) -> str:
     return f"{values[first]!r:.60} in {table.place(int(first))}"
 
 
-def with_closest(names: Sequence[str], table: Table) -> str:
-    """List names that are not in a table, some with ones that are and look alike."""
-    known = {name.casefold(): name for name in table.columns}
+def with_closest(names: Sequence[str], columns: Collection[str]) -> str:
+    """List names that no column has, some with names that are alike."""
+    known = {name.casefold(): name for name in columns}
     listed = []
     for k, name in enumerate(names):
         # looking takes long in a table of thousands of columns

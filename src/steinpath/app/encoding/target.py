@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steinpath.app.encoding.column import counts
+from steinpath.app.encoding.facts import facts_of
 from steinpath.app.encoding.messages import counted, first_other, kind_of, short
 from steinpath.app.tables import DataError, Table, is_number, missing, texts
 
@@ -80,7 +80,7 @@ def _task(table: Table, name: str) -> str:
 
 def _classes(table: Table, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     labels = texts(table.columns[name])
-    found = counts(labels[~missing(labels)])
+    found = facts_of(labels).sorted_levels
     if len(found) > _MOST_CLASSES:
         as_number = "use --task regression and a loss for it, such as lad"
         if kind_of(table.columns[name]) != "number":

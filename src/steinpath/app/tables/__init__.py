@@ -4,7 +4,7 @@ Nothing in a file is ever run: arrays that would have to be unpickled are refuse
 """
 
 from steinpath.app.tables.arrays import as_table
-from steinpath.app.tables.reading import read_table
+from steinpath.app.tables.reading import open_folder_at, read_table
 from steinpath.app.tables.table import DataError, Table, missing, texts
 from steinpath.app.tables.text import is_date, is_number, parse_cells
 
@@ -15,6 +15,7 @@ __all__ = [
     "is_date",
     "is_number",
     "missing",
+    "open_folder_at",
     "parse_cells",
     "read_table",
     "texts",

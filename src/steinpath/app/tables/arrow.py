@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,6 @@ from steinpath.app.tables.table import (
 )
 from steinpath.app.tables.text import parse_cells
 
-# Where pandas keeps row labels that have no name.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 # Bytes of columns that a file may always hold, however small it is.
 _MOST_BYTES = 2**30
@@ -30,21 +30,28 @@ _MOST_BYTES = 2**30
 
 def read_parquet(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
     """Read a Parquet file."""
-    arrow = _pyarrow()
+    with open_parquet(path) as opened:
+        return from_arrow(opened.read(), as_text, keep)
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a Parquet file that is of a reasonable size, as a `pyarrow.parquet.ParquetFile`."""
+    arrow = import_arrow()
     # as a file and not by its name, which may be taken for that of a part of a larger table
     with open(path, "rb") as file:
-        opened = arrow.parquet.ParquetFile(file, page_checksum_verification=True)
+        opened = arrow.parquet.ParquetFile(file, page_checksum_verification=True, pre_buffer=False)
         about = opened.metadata
         groups = [about.row_group(k) for k in range(about.num_row_groups)]
         rows = max(about.num_rows, sum(group.num_rows for group in groups))
         stored = sum(group.total_byte_size for group in groups)
         _check_size(max(stored, 8 * rows * about.num_columns), file)
-        return from_arrow(opened.read(), as_text, keep)
+        yield opened
 
 
 def read_arrow(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
     """Read an Arrow file, or a stream of Arrow kept in a file."""
-    arrow = _pyarrow()
+    arrow = import_arrow()
     with open(path, "rb") as file:
         whole = file.read(6) == b"ARROW1"
         file.seek(0)
@@ -60,26 +67,43 @@ def _check_size(size: int, file: IO[bytes]) -> None:
     check_expansion(size, os.fstat(file.fileno()).st_size, _MOST_BYTES)
 
 
-def _pyarrow() -> Any:
+def import_arrow() -> Any:
+    """Return pyarrow, with its modules for files."""
     return import_pyarrow("such files", "files", DataError)
 
 
-def from_arrow(found: Any, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
-    """Return a table of Arrow's, or one of its batches, as a table."""
-    if isinstance(found, _pyarrow().RecordBatch):
-        found = _pyarrow().Table.from_batches([found])
+def from_arrow(
+    found: Any,
+    as_text: Collection[str] = (),
+    keep: Collection[str] = (),
+    categorical: Collection[str] | None = None,
+) -> Table:
+    """Return a table of Arrow's, or one of its batches, as a table.
+
+    Parameters
+    ----------
+    found : pyarrow.Table or pyarrow.RecordBatch
+        The columns.
+    as_text, keep
+        As for `read_table`.
+    categorical : collection of str, optional
+        Names of columns that are categories, whatever they hold; by default as the schema says.
+    """
+    if isinstance(found, import_arrow().RecordBatch):
+        found = import_arrow().Table.from_batches([found])
     found.validate(full=True)  # damaged files may otherwise end the interpreter
-    kept = [k for k, name in enumerate(found.column_names) if not _PANDAS_INDEX.fullmatch(name)]
+    kept = [k for k, name in enumerate(found.column_names) if not is_index(name)]
     names = check_names([found.column_names[k] for k in kept])
-    categorical = _categorical(found.schema)
+    if categorical is None:
+        categorical = categorical_columns(found.schema)
     table = Table({})
     for name, k in zip(names, kept, strict=True):
         column = found.column(k)
-        kind, types = column.type, _pyarrow().types
+        kind, types = column.type, import_arrow().types
         if name in as_text and types.is_integer(kind):
-            column = column.cast(_pyarrow().string())
+            column = column.cast(import_arrow().string())
         values = _from_arrow_column(name, column)
-        if found.column_names[k] in categorical or types.is_dictionary(kind):
+        if found.column_names[k] in categorical:
             values = texts(values)
         elif values.dtype == object:
             values = parse_cells(name, [cell or "" for cell in values], table, name in as_text)
@@ -91,22 +115,29 @@ def from_arrow(found: Any, as_text: Collection[str] = (), keep: Collection[str] 
 
 def _cells(column: Any, values: np.ndarray) -> np.ndarray:
     """Return the texts of a column, with all digits of numbers that a float may not have."""
-    kind, types = column.type, _pyarrow().types
+    kind, types = column.type, import_arrow().types
     if types.is_dictionary(kind):
         return _cells(column.cast(kind.value_type), values)
     if types.is_floating(kind) or types.is_date(kind) or types.is_timestamp(kind):
         return texts(values)
-    return objects(column.cast(_pyarrow().string()).to_pylist())
+    return objects(column.cast(import_arrow().string()).to_pylist())
 
 
-def _categorical(schema: Any) -> set[str]:
-    """Columns that pandas wrote as categories, also of numbers, which Parquet does not keep."""
+def is_index(name: str) -> bool:
+    """Whether a column is where pandas keeps row labels that have no name."""
+    return _PANDAS_INDEX.fullmatch(name) is not None
+
+
+def categorical_columns(schema: Any) -> set[str]:
+    """Columns of categories, also those of pandas of numbers, which Parquet does not keep."""
     columns = (schema.pandas_metadata or {}).get("columns", ())
-    return {one["field_name"] for one in columns if one["pandas_type"] == "categorical"}
+    written = {one["field_name"] for one in columns if one["pandas_type"] == "categorical"}
+    is_dictionary = import_arrow().types.is_dictionary
+    return written | {field.name for field in schema if is_dictionary(field.type)}
 
 
 def _from_arrow_column(name: str, column: Any) -> np.ndarray:
-    arrow = _pyarrow()
+    arrow = import_arrow()
     kind, types = column.type, arrow.types
     if types.is_dictionary(kind):
         return _from_arrow_column(name, column.cast(kind.value_type))

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
@@ -47,6 +48,9 @@ class Table:
         None where the file tells them from others.
     numbers : ndarray of int of shape (n,), optional
         Which rows of the file these are, counted from 0; None for all of them, in their order.
+    files : tuple of (str, int)
+        Names of the files that the rows are from, in their order, and the number of rows before
+        each; none if there is only one, which messages need not name.
     """
 
     columns: dict[str, np.ndarray]
@@ -54,6 +58,7 @@ class Table:
     codes: dict[str, tuple[str, int]] = field(default_factory=dict)
     cells: dict[str, np.ndarray] = field(default_factory=dict)
     numbers: np.ndarray | None = None
+    files: tuple[tuple[str, int], ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -64,7 +69,11 @@ class Table:
         """Where a row, counted from 0, is in the file: such as "line 17" or "row 17"."""
         if self.lines is not None:
             return f"line {self.lines[row]}"
-        return f"row {(row if self.numbers is None else self.numbers[row]) + 1}"
+        number = row if self.numbers is None else int(self.numbers[row])
+        if not self.files:
+            return f"row {number + 1}"
+        name, before = max((each for each in self.files if each[1] <= number), key=itemgetter(1))
+        return f"row {number - before + 1} of {name}"
 
 
 def missing(values: np.ndarray) -> np.ndarray:

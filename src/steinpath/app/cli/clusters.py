@@ -1,0 +1,88 @@
+"""Clusters that commands work on: processes of this machine, or a Dask cluster elsewhere."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from logging import CRITICAL, getLogger
+from pathlib import Path
+from typing import Any
+
+import click
+
+from steinpath.app.cli.entry import handling
+from steinpath.app.encoding import Encoded
+from steinpath.app.encoding.encoded import EncodingOptions
+from steinpath.app.tables.folder import ParquetFolder
+
+# Share of the memory of this machine that all workers have together.
+_SHARE_OF_MEMORY = 0.9
+
+
+def wants_cluster(path: Path, options: dict[str, Any]) -> bool:
+    """Whether to work on a cluster; refuse to, where that is not possible."""
+    given = [name for name in ("workers", "cluster") if options[name] is not None]
+    if not given:
+        return False
+    if len(given) > 1:
+        raise click.UsageError("--workers and --cluster cannot be used together; choose one")
+    if not path.is_dir():
+        raise click.UsageError(f"--{given[0]} is for folders of Parquet files, and {path} is none")
+    if options["time"] is not None:
+        raise click.UsageError(
+            f"--time cannot be used with --{given[0]}: rows are not sorted across files; use "
+            "--group"
+        )
+    return True
+
+
+@contextmanager
+def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
+    """Start workers, or connect to a cluster; yield a `distributed.Client`.
+
+    Parameters
+    ----------
+    workers : int or None
+        Processes of this machine, with one thread each.
+    address : str or None
+        Of the scheduler of a cluster, or the name of its file.
+    """
+    from steinpath.study import StudyError
+    from steinpath.study._parallel import connected
+
+    started = connected(
+        str(workers or address),
+        memory_limit=_SHARE_OF_MEMORY / (workers or 1),
+        silence_logs=CRITICAL,
+    )
+    with ExitStack() as stack:
+        stack.enter_context(_quiet_interruptions())
+        # Processes that are started meanwhile ignore Ctrl-C for ever: the command ends them. So
+        # does the command itself, for these few seconds.
+        ctrl_c = signal.SIG_IGN if workers else signal.getsignal(signal.SIGINT)
+        try:
+            with handling(signal.SIGINT, ctrl_c):
+                client = stack.enter_context(started)
+        except StudyError as error:
+            raise click.ClickException(str(error)) from error
+        yield client
+
+
+@contextmanager
+def _quiet_interruptions() -> Iterator[None]:
+    """Have nothing said of tasks that Ctrl-C leaves without anybody who waits for them."""
+    logger = getLogger("asyncio")
+    before = logger.level
+    logger.setLevel(CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def encode_on_cluster(folder: ParquetFolder, options: EncodingOptions, client: Any) -> Encoded:
+    """Do as `encode_folder`, which is imported with Dask."""
+    from steinpath.app.folder_data import encode_folder
+
+    return encode_folder(folder, options, client)

@@ -1,0 +1,181 @@
+"""CUDA graphs: iterations on a device whose kernels are not launched one by one.
+
+A small problem leaves a GPU waiting: an iteration is some twenty kernels of a few microseconds, and
+the host takes longer to launch each of them. A graph of one iteration is recorded once, by the
+very lines that would otherwise run, and launched as a whole from then on. What differs between
+iterations, such as the Jacobians of tangents, is copied into it first.
+
+It is used where the arrays are those of torch on a CUDA device and the updates of the algorithm
+are the same in every iteration (`Maps.steady`). ``STEINPATH_CUDA_GRAPHS=0`` in the environment
+turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import array_api_compat
+
+from steinpath._support.arrays import Array, on_cuda
+from steinpath.algorithms._base import History, Maps
+
+if TYPE_CHECKING:
+    from steinpath.engine._loop import Histories, Newest, Step
+
+# Iterations from which on a recording pays: it takes about as long as three of them.
+_FEWEST = 8
+
+
+def recording_of(maps: Maps, example: Array, n_iter: int) -> Recording | None:
+    """Return a recording for so many iterations, if there can be one and it pays."""
+    if not maps.steady or n_iter < _FEWEST or os.environ.get("STEINPATH_CUDA_GRAPHS") == "0":
+        return None
+    return Recording() if on_cuda(example) else None
+
+
+class Recording:
+    """A CUDA graph of one iteration, recorded when it is first needed."""
+
+    def __init__(self) -> None:
+        self._graph: Any = None
+        self._step: Step | None = None
+        #: Whether an iteration cannot be recorded: the step waits for the device.
+        self.failed = False
+
+    def replay(self, step: Step, past: Histories, times: Iterator[int]) -> Iterator[Newest]:
+        """Advance a recursion, as `steinpath.engine._loop.iterate`, from where histories are.
+
+        The arrays of each iteration are overwritten by the next one. If the step cannot be
+        recorded, nothing is done, and no time is taken from ``times``.
+        """
+        if self._graph is None or self._step is None or not step.resembles(self._step):
+            self._record(step, past)
+        if self.failed:
+            return
+        self._load(past)
+        try:
+            for t in times:
+                self._inputs.fill(step.now(t))
+                self._graph.replay()
+                yield self._newest
+        finally:
+            self._store(past)
+
+    def _record(self, step: Step, past: Histories) -> None:
+        from steinpath.engine._loop import Newest
+
+        self._step, self._inputs = step, _Inputs(step.example())
+        self._u, self._v = past.u[-1].clone(), past.v[-1].clone()
+        self._b = [each.clone() for each in past.b[-2:]]
+        self._reading = [each.clone() for each in step.reading(self._u, self._b[-1])]
+
+        def body() -> Newest:
+            now = self._inputs.now
+            u, v, b = History([self._u]), History([self._v]), History(self._b)
+            v.append(step.residual(now, b[-1], self._reading))
+            u.append(step.dual(now, u, v))
+            eta = History([step.eta(now, u[-1])])
+            b.append(step.primal(now, b, eta))
+            newest = Newest(b[-1], u[-1], eta[-1], step.reading(u[-1], b[-1]))
+            self._b[0].copy_(self._b[-1])
+            self._keep(u, v, b, newest.reading)
+            return newest
+
+        self._on_device(body)
+
+    def _on_device(self, body: Callable[[], Newest]) -> None:
+        """Record the lines of an iteration, unless that fails."""
+        import torch
+
+        device = self._u.device
+        self._graph, stream = torch.cuda.CUDAGraph(), _side_stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            body()  # which sets up what cannot be recorded, such as the libraries' workspaces
+            try:
+                self._graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    self._newest = body()
+                finally:
+                    self._graph.capture_end()
+            except RuntimeError:
+                self.failed = True
+        torch.cuda.current_stream(device).wait_stream(stream)
+
+    def _keep(self, u: History, v: History, b: History, reading: list[Array]) -> None:
+        """Copy the newest of each history to where the next iteration looks for it."""
+        for buffer, history in ((self._u, u), (self._v, v), (self._b[-1], b)):
+            buffer.copy_(history[-1])
+        for buffer, value in zip(self._reading, reading, strict=True):
+            buffer.copy_(value)
+
+    def _load(self, past: Histories) -> None:
+        assert self._step is not None
+        self._b[0].copy_(past.b[-2:][0])
+        self._keep(past.u, past.v, past.b, self._step.reading(past.u[-1], past.b[-1]))
+
+    def _store(self, past: Histories) -> None:
+        """Leave the histories as if the iterations had been done one by one."""
+        kept = ([self._u], [self._v], self._b, [self._newest.eta])
+        for history, buffers in zip(past, kept, strict=True):
+            history[:] = [each.clone() for each in buffers]
+
+
+class _Inputs:
+    """What differs between iterations, in arrays that stay where they are."""
+
+    def __init__(self, now: Any):
+        self._sources: list[Array] = []
+        self._buffers: list[Array] = []
+        self.now = _mapped(now, self._hold)
+
+    def _hold(self, array: Array) -> Array:
+        self._sources.append(array)
+        self._buffers.append(array.clone())
+        return self._buffers[-1]
+
+    def fill(self, now: Any) -> None:
+        """Copy the arrays of an iteration, if they are not those of the last one."""
+        found: list[Array] = []
+
+        def note(array: Array) -> Array:
+            found.append(array)
+            return array
+
+        _mapped(now, note)
+        for k, (array, buffer) in enumerate(zip(found, self._buffers, strict=True)):
+            if array is not self._sources[k]:
+                buffer.copy_(array)
+                self._sources[k] = array
+
+
+def _mapped(tree: Any, change: Callable[[Array], Array]) -> Any:
+    """Return nested tuples and dataclasses with other arrays in place of theirs."""
+    if array_api_compat.is_torch_array(tree):
+        return change(tree)
+    if isinstance(tree, tuple):
+        parts = [_mapped(each, change) for each in tree]
+        return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
+    if is_dataclass(tree) and not isinstance(tree, type):
+        own = {each.name: getattr(tree, each.name) for each in fields(tree) if each.init}
+        changed = {name: _mapped(value, change) for name, value in own.items()}
+        some = any(changed[name] is not own[name] for name in own)
+        return replace(tree, **changed) if some else tree
+    return tree
+
+
+def _side_stream(device: Any) -> Any:
+    """Return the stream that graphs of a device are recorded on, by this thread."""
+    import torch
+
+    name = str(device)
+    if not hasattr(_own, name):
+        setattr(_own, name, torch.cuda.Stream(device))  # type: ignore[no-untyped-call]
+    return getattr(_own, name)
+
+
+_own = threading.local()

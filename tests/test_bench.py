@@ -1,0 +1,161 @@
+"""The benchmark of peers: adapters solve what they say, and the arithmetic is right."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+
+import steinpath as sp
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def benchmarks_on_the_path():
+    sys.path.insert(0, str(BENCHMARKS))
+    yield
+    sys.path.remove(str(BENCHMARKS))
+
+
+def test_the_page_is_made_of_the_results():
+    import bench
+    from pages import BLOCK, filled
+
+    text = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    results = ROOT / "benchmarks/results/bench-peers.json"
+    assert [match[2] for match in BLOCK.finditer(text)] == list(bench.IN_PAGES)
+    assert filled(text, bench.IN_PAGES, json.loads(results.read_text("utf-8"))) == text
+
+
+@pytest.fixture(scope="module")
+def solvers():
+    import solvers
+
+    return solvers
+
+
+LOOSE = ("1e-4", "300 iterations", "adelie, 1e-7")  # in the names of those that stop early
+
+
+@pytest.mark.parametrize("problem", ["LAD–lasso", "LAD–ridge", "lasso path", "group lasso path"])
+def test_solvers_minimise_the_same_objective(solvers, problem):
+    """Other packages at their tight tolerances, and steinpath after many iterations, agree."""
+    task = solvers.Task.draw(problem, 60, 20, seed=1)
+    objectives = {}
+    for name, peer in solvers.SOLVERS[problem].items():
+        if peer.missing or "skglm" in name:  # skglm compiles for ten seconds
+            continue
+        coefs = peer.call(task)
+        assert coefs.shape == (len(task.lams), 20)
+        objectives[name] = task.objectives(coefs)
+    gaps = solvers.relative_gaps(objectives)
+    assert min(gaps.values()) <= 1e-9
+    for name, gap in gaps.items():
+        assert gap < (3e-3 if any(word in name for word in LOOSE) else 1e-5), name
+
+
+def test_objectives_by_hand(solvers):
+    X, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 1.0])
+    coefs = np.array([[1.0, 1.0]])
+    task = solvers.Task(X, y, sp.LAD(), sp.Lasso, np.array([0.5]))
+    assert task.objectives(coefs) == pytest.approx([(2 + 1) / np.sqrt(2) + 1])
+    task = solvers.Task(X, y, sp.Squared(), sp.Ridge, np.array([0.5, 2.0]))
+    both = task.objectives(np.repeat(coefs, 2, axis=0))
+    assert both == pytest.approx([5 / 2 / np.sqrt(2) + 0.5, 5 / 2 / np.sqrt(2) + 2])
+
+
+def test_gaps_are_to_the_lowest_of_any_at_the_worst_penalty(solvers):
+    gaps = solvers.relative_gaps({"a": np.array([1.0, 2.2]), "b": np.array([1.05, 2.0])})
+    assert gaps == pytest.approx({"a": 0.1, "b": 0.05})
+
+
+def test_what_is_not_installed_is_left_out_and_said(capsys):
+    from measuring import Peer, available
+
+    found = available(
+        {"here": Peer(len, ("json",)), "gone": Peer(len, ("json", "no_such_package"))}
+    )
+    assert found == {"here": len}
+    assert "gone: left out, since no_such_package is not installed" in capsys.readouterr().out
+
+
+def test_the_shortest_of_several_times():
+    from measuring import steady_seconds
+
+    calls = []
+    took, result = steady_seconds(lambda: calls.append(1) or len(calls), enough=10.0)
+    assert len(calls) == result == 10
+    assert 0 <= took < 1
+    assert steady_seconds(lambda: "once", enough=0.0)[1] == "once"
+
+
+# ------------------------------------------------------------------------------------------------
+# At convergence
+# ------------------------------------------------------------------------------------------------
+
+
+def left_out_approximately(X, y, model):
+    """Approximate leave-one-out of the lasso: least squares on the active columns."""
+    active = X[:, model.coef_ != 0]
+    leverage = np.einsum("ij,ji->i", active, np.linalg.pinv(active))
+    return float(np.mean(((y - X @ model.coef_) / (1 - leverage)) ** 2))
+
+
+def test_randalo_is_approximate_leave_one_out():
+    pytest.importorskip("randalo")
+    import converged
+
+    X, y = sp.simulate.paper_model(20, "normal").sample(100, rng=0)
+    model = Lasso(alpha=converged.ALPHA, fit_intercept=False, tol=1e-10).fit(X, y)
+    exact = left_out_approximately(X, y, model)
+    assert converged.randalo(True, X, y, 0).estimate() == pytest.approx(exact, rel=1e-4)
+    assert converged.randalo(False, X, y, 0).estimate() == pytest.approx(exact, rel=0.05)
+
+
+def test_estimates_at_convergence(capsys):
+    """All methods are near the truth once the noise of the sample is taken off."""
+    import converged
+
+    records = converged.converged(200, 20, 2, plain_seconds=0.1)
+    assert {"steinpath R̂", "5-fold", "10-fold"} <= {r["method"] for r in records}
+    for record in records:
+        assert abs(record["error"]) < 0.1, record
+    same = {r["method"]: r["truth"] for r in records if r["seed"] == 0}
+    assert same["steinpath R̂"] == pytest.approx(same["5-fold"], rel=1e-4)  # the same minimum
+    table = converged.converged_table(records).splitlines()
+    assert len(table) == 2 + len(same)
+    assert len({row.count("|") for row in table}) == 1
+
+
+# ------------------------------------------------------------------------------------------------
+# Tuned models
+# ------------------------------------------------------------------------------------------------
+
+
+def test_tune_beside_one_fit():
+    import tuned
+
+    records = tuned.tuned_beside_fit(80, 10, 1, plain_seconds=0.1)
+    ours, fit = records
+    assert ours["of_fit"] == pytest.approx(ours["seconds"] / fit["seconds"])
+    assert ours["ratio"] == pytest.approx(10 * ours["seconds"])
+    assert abs(ours["error"]) < 0.3
+    table = tuned.tuned_table(records).splitlines()
+    assert table[2].endswith(f"| {100 * ours['error']:+.1f}% |")
+    assert table[3].endswith("| – |")
+
+
+def test_intervals_beside_others():
+    """MAPIE's own are run in the tests of ``choice.py``."""
+    import tuned
+
+    assert tuned.WITH_INTERVALS[2:] == ("MAPIE, CV+", "MAPIE, jackknife+")
+    (record,) = tuned.intervals([("square_root", 60, 5, 2)], ("estimator",))
+    assert record["method"] == "SqrtLasso"
+    assert 0.8 < record["interval_covers"] <= 1
+    assert 3 < record["width"] < 6  # 3.3 for normal noise, if all else were known
+    assert len(tuned.intervals_table([record]).splitlines()) == 3

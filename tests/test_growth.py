@@ -1,0 +1,92 @@
+"""How cost grows: the arithmetic of limits and exponents, a tiny run, and the page."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE, RESULTS = ROOT / "docs/cost.md", ROOT / "benchmarks/results/growth.json"
+
+
+@pytest.fixture(scope="module")
+def growth():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import growth
+
+    yield growth
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def test_exponents_are_of_the_largest_decade(growth):
+    sizes = np.array([10.0, 30, 100, 300, 1000])
+    assert growth.exponent(sizes, 5 * sizes**1.5) == pytest.approx(1.5)
+    flat_before = np.maximum(sizes, 100) ** 2
+    assert growth.exponent(sizes, flat_before) == pytest.approx(2)
+
+
+def test_limits_by_hand(growth):
+    """1000 × 125 doubles are a MB, read twice in each of ten iterations; 5 Mflop per column."""
+    rates = object.__new__(growth.Rates)
+    rates.flops = {"float64": 1e9, "float32": 2e9}
+    rates._reading = {20: 1e9, 19: 2e9}
+    setting = growth.Setting(n=1000, p=125, n_iter=10)
+    assert rates.limit(setting, 1, "float64") == pytest.approx(20e6 / 1e9)  # reading
+    assert rates.limit(setting, 100, "float64") == pytest.approx(0.5)  # computing
+    assert rates.limit(setting, 1, "float32") == pytest.approx(10e6 / 2e9)
+    assert rates.limit(setting, 100, "float32") == pytest.approx(0.25)
+
+
+def test_labels_are_moved_apart_in_their_order(growth):
+    moved = growth.spread(np.array([1.0, 0.0, 1.05, 0.02]), 0.1)
+    np.testing.assert_allclose(moved, [1.0, 0.0, 1.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(10.0, "10 s"), (1.0, "1 s"), (0.1, "100 ms"), (1e-4, "100 µs")]
+)
+def test_times_in_words(growth, seconds, words):
+    assert growth.in_words(seconds) == words
+
+
+def test_a_tiny_run(growth, tmp_path):
+    found = json.loads(json.dumps(growth.run(quick=True, workers=False)))
+    for sweep in growth.QUICK:
+        all_curves = growth.curves(found["records"], sweep.name)
+        assert tuple(all_curves) == sweep.operations
+        for sizes, took, limit in all_curves.values():
+            assert tuple(sizes) == sweep.sizes
+            assert (took > 0).all()
+            assert (limit >= 0).all()
+    for part in ("exponents", "seconds"):
+        rows = growth.PARTS[part](found).splitlines()
+        assert len({row.count("|") for row in rows}) == 1
+        assert len(rows) == 2 + len(growth.QUICK) * (1 if part == "exponents" else 2)
+    figures = growth.draw(found, tmp_path)
+    assert [path.name for path in figures] == [
+        f"growth-{name}.png" for name in ("rows", "columns", "iterations", "penalties")
+    ]
+    assert all(path.stat().st_size > 5000 for path in figures)
+
+
+@pytest.mark.slow
+def test_workers(growth):
+    found = growth.run(quick=True, workers=True)
+    workers = [r for r in found["records"] if r["quantity"] == growth.WORKERS]
+    assert [(r["size"], r["operation"]) for r in workers] == [
+        (count, name) for count in (1, 2) for name in ("path", "risk")
+    ]
+    assert len(growth.workers_table(found).splitlines()) == 4
+
+
+def test_the_page_is_made_of_the_results(growth):
+    from pages import BLOCK, filled
+
+    text = PAGE.read_text(encoding="utf-8")
+    assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(growth.PARTS)
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert filled(text, growth.PARTS, found) == text
+    for quantity in dict.fromkeys(r["quantity"] for r in found["records"]):
+        assert f"growth-{quantity.split()[0].lower()}.png" in text
