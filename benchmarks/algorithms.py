@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -24,7 +23,8 @@ from time import process_time
 from typing import NamedTuple
 
 import numpy as np
-from bench import Record, machine
+from measuring import Record, machine
+from pages import filled
 from sklearn.linear_model import QuantileRegressor
 from threadpoolctl import threadpool_limits
 
@@ -284,12 +284,6 @@ PARTS: dict[str, Callable[[Record], str]] = {
     "square_root": partial(iterations_table, loss="square root"),
     "ratios": ratios_table,
 }
-BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def page(text: str, found: Record) -> str:
-    """Return a page with its tables filled in."""
-    return BLOCK.sub(lambda match: f"{match[1]}\n{PARTS[match[2]](found)}\n{match[3]}", text)
 
 
 def main() -> None:
@@ -303,7 +297,7 @@ def main() -> None:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if options.page:
         text = options.page.read_text(encoding="utf-8")
-        options.page.write_text(page(text, found), encoding="utf-8")
+        options.page.write_text(filled(text, PARTS, found), encoding="utf-8")
 
 
 def run() -> Record:

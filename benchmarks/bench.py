@@ -1,64 +1,50 @@
 """What it costs to know the risk of every iterate, and how close one gets: peers in one run.
 
     python benchmarks/bench.py             # small problems, two minutes
-    python benchmarks/bench.py --full      # the paper's sizes, forty minutes
+    python benchmarks/bench.py --full      # the paper's sizes, an hour
     python benchmarks/bench.py --full --json benchmarks/results/bench.json
+    python benchmarks/bench.py --from benchmarks/results/bench-peers.json --page docs/benchmarks.md
 
-Four tables:
+Eight tables, accuracy beside time. Times are multiples of a plain NumPy run of the same size,
+300 iterations where nothing else is said:
 
 - **peers**: for LAD and square root with lasso and ridge on the paper's model, each method's time
   as a multiple of a plain NumPy run of the same path (the path itself not counted), the root mean
   square error over the path against the true risk, the regret of the iterate it chooses, and its
   peak memory beyond the path as a multiple of X. LAD on the scale centred at the zero prediction,
   because the mean of absolute Student-t₂ noise is the same for all and would drown the rest.
+- **solvers** of the same objectives: time and distance to the lowest objective (``solvers.py``).
+- **converged**: the risk of a lasso at its minimum, beside RandALO and folds (``converged.py``).
+- **tune** with the error of its choice, beside one exact fit (``tuned.py``).
+- **intervals** for predictions, beside MAPIE's: coverage and width (``tuned.py``).
 - **probe noise** of the default: root mean square over the path of its distance to an estimate with
   very many probes. (For square-root–ridge, which needs no probes, what is seen is the small bias of
   leaving out rank-one terms.)
 - **stopping** online: iterations used, regret, and time beside that of the full run and its risk.
 - **scaling** with the number of iterations and with the size of X.
+
+Packages that are not installed are left out, with a line that says so.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import os
-import platform
-import time
-import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from competitors import CHEAP, DEAR, Problem, plain, rms
+from competitors import CHEAP, DEAR, PAIRS, Problem, plain, rms
+from converged import converged, converged_table
+from measuring import Record, machine, peak_memory, seconds, versions
+from pages import filled
+from solvers import SOLVERS, solve_all, solvers_table
+from tuned import intervals, intervals_table, tuned_beside_fit, tuned_table
 
 import steinpath as sp
-
-PAIRS = [("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge")]
-Record = dict[str, Any]
-
-
-def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """Median time of some calls, and the last result."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times)), result
-
-
-def peak_memory(function: Callable[[], Any]) -> int:
-    """Most bytes that are held beyond those held before."""
-    tracemalloc.start()
-    function()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def peers(n: int, p: int, n_iter: int, n_sets: int, dear: bool) -> list[Record]:
@@ -265,82 +251,138 @@ def scaling_table(records: list[Record]) -> str:
     return "\n".join(lines)
 
 
-PARTS = ["peers", "noise", "stopping", "scaling"]
-QUICK = {
+# ------------------------------------------------------------------------------------------------
+# Parts
+# ------------------------------------------------------------------------------------------------
+
+
+@cache
+def plain_seconds(n: int, p: int) -> float:
+    """Time of the yardstick: 300 iterations of LAD–lasso in plain NumPy."""
+    problem = Problem.draw("lad", "lasso", n, p, 300, seed=0)
+    return seconds(partial(plain, problem), repeats=5)[0]
+
+
+def solvers_at(sizes: list[tuple[int, int]]) -> list[Record]:
+    return [
+        record
+        for n, p in sizes
+        for problem in SOLVERS
+        for record in solve_all(problem, n, p, 0, plain_seconds(n, p))
+    ]
+
+
+def converged_at(sizes: list[tuple[int, int, int]]) -> list[Record]:
+    return [record for n, p, sets in sizes for record in converged(n, p, sets, plain_seconds(n, p))]
+
+
+def tune_at(n: int, p: int, n_sets: int) -> list[Record]:
+    return tuned_beside_fit(n, p, n_sets, plain_seconds(n, p))
+
+
+#: How each part is measured and shown; its arguments are in the sizes below.
+PARTS: dict[str, tuple[Callable[..., list[Record]], Callable[[list[Record]], str]]] = {
+    "solvers": (solvers_at, solvers_table),
+    "converged": (converged_at, converged_table),
+    "tune": (tune_at, tuned_table),
+    "intervals": (intervals, intervals_table),
+    "noise": (probe_noise, noise_table),
+    "stopping": (stopping, stopping_table),
+    "scaling": (scaling, scaling_table),
+}
+QUICK: dict[str, Any] = {
     "peers": [(600, 300, 100, 2), (600, 720, 100, 2)],
+    "solvers": ([(400, 200)],),
+    "converged": ([(600, 300, 8), (600, 720, 8)],),
+    "tune": (1000, 500, 1),
+    "intervals": ([("lad", 100, 50, 2), ("square_root", 100, 50, 4)],),
     "noise": (600, 300, 100, 4, 200),
     "stopping": (600, 300, 200, 2),
-    "scaling": [(600, 300, 50), (600, 300, 200), (1200, 600, 100)],
+    "scaling": ([(600, 300, 50), (600, 300, 200), (1200, 600, 100)],),
 }
-FULL = {
+FULL: dict[str, Any] = {
     "peers": [(2000, 1000, 299, 8), (2000, 2400, 299, 8)],
+    "solvers": ([(400, 200), (1000, 500)],),
+    "converged": ([(2000, 1000, 20), (2000, 2400, 20)],),
+    "tune": (1000, 500, 5),
+    "intervals": ([("lad", 120, 60, 4), ("square_root", 400, 200, 8)],),
     "noise": (2000, 1000, 299, 12, 1200),
     "stopping": (2000, 1000, 299, 8),
-    "scaling": [
-        *((2000, 1000, n_iter) for n_iter in (100, 200, 400, 800, 1600)),
-        *((n, n // 2, 299) for n in (500, 1000, 5000)),
-    ],
+    "scaling": (
+        [
+            *((2000, 1000, n_iter) for n_iter in (100, 200, 400, 800, 1600)),
+            *((n, n // 2, 299) for n in (500, 1000, 5000)),
+        ],
+    ),
 }
+#: The tables of docs/benchmarks.md that are made of results.
+IN_PAGES: dict[str, Callable[[Record], str]] = {
+    "solvers": lambda found: solvers_table(found["solvers"]),
+    "converged": lambda found: converged_table(found["converged"]),
+    "tune": lambda found: tuned_table(found["tune"]),
+    "intervals": lambda found: intervals_table(found["intervals"]),
+}
+PACKAGES = (
+    "steinpath",
+    "scikit-learn",
+    "scipy",
+    "skglm",
+    "rehline",
+    "ortools",
+    "clarabel",
+    "adelie",
+    "randalo",
+    "mapie",
+)
+
+
+def show(found: Record, page: Path | None) -> None:
+    """Print the tables of earlier results, or put them into a page."""
+    if page is None:
+        print(
+            "\n\n".join(table(found[name]) for name, (_, table) in PARTS.items() if name in found)
+        )
+    else:
+        page.write_text(filled(page.read_text("utf-8"), IN_PAGES, found), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="the paper's sizes")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="some tables only")
+    names = ["peers", *PARTS]
+    parser.add_argument("--parts", nargs="+", choices=names, default=names, help="some tables only")
     parser.add_argument("--p", type=int, help="of the peers, only those with so many columns")
     parser.add_argument("--json", type=Path, help="also write all records to this file")
+    parser.add_argument("--from", type=Path, dest="source", help="results to show; nothing is run")
+    parser.add_argument("--page", type=Path, help="with --from: the page whose tables to make anew")
     args = parser.parse_args()
+    if args.page and not args.source:
+        parser.error("--page needs --from")
+    if args.source:
+        show(json.loads(args.source.read_text(encoding="utf-8")), args.page)
+        return
     if args.json:
         args.json.parent.mkdir(parents=True, exist_ok=True)
-    sizes: dict[str, Any] = FULL if args.full else QUICK
-    found: dict[str, Any] = {"machine": machine(), "sizes": sizes}
+    sizes = FULL if args.full else QUICK
+    found: Record = {"machine": machine(), "versions": versions(PACKAGES), "sizes": sizes}
     print(found["machine"])
 
-    def save() -> None:
+    def keep(name: str, records: list[Record]) -> None:
+        found[name] = found.get(name, []) + records
         if args.json:
-            args.json.write_text(json.dumps(found, indent=1) + "\n")
+            args.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
     chosen = [size for size in sizes["peers"] if args.p in (None, size[1])]
-    chosen = chosen if "peers" in args.parts else []
-    found["peers"] = []
-    for n, p, n_iter, n_sets in chosen:
+    for n, p, n_iter, n_sets in chosen if "peers" in args.parts else []:
         records = peers(n, p, n_iter, n_sets, dear=p < n)
-        print(f"\n## Peers, n={n}, p={p}, {n_iter} iterations\n\n{peers_table(records)}")
+        print(f"\n## peers, n={n}, p={p}, {n_iter} iterations\n\n{peers_table(records)}")
         print(f"\n{pairs_table(records)}\n", flush=True)
-        found["peers"] += records
-        save()
-    if "noise" in args.parts:
-        found["noise"] = probe_noise(*sizes["noise"])
-        print(
-            f"\n## Probe noise, {sizes['noise'][:3]}\n\n{noise_table(found['noise'])}", flush=True
-        )
-        save()
-    if "stopping" in args.parts:
-        found["stopping"] = stopping(*sizes["stopping"])
-        print(f"\n## Stopping, {sizes['stopping'][:3]}\n\n{stopping_table(found['stopping'])}")
-        save()
-    if "scaling" in args.parts:
-        found["scaling"] = scaling(sizes["scaling"])
-        print(f"\n## Scaling\n\n{scaling_table(found['scaling'])}")
-        save()
-
-
-def machine() -> Record:
-    """Say when and on what the figures were measured."""
-    return {
-        "date": datetime.date.today().isoformat(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "numpy": np.__version__,
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        keep("peers", records)
+    for name, (measure, table) in PARTS.items():
+        if name in args.parts:
+            records = measure(*sizes[name])
+            print(f"\n## {name}\n\n{table(records)}\n", flush=True)
+            keep(name, records)
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from bench import Record, machine
 from datasets import encoded, expanded, without_constants
+from measuring import Record, machine
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, StratifiedShuffleSplit

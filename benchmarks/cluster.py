@@ -7,6 +7,9 @@ this process with all its threads, and on two worker processes of one thread eac
 of the rows. The norm of X, which is computed once for a design, is timed apart. Then a worker is
 killed half-way, and the seconds that this costs are counted. X is 2 GB by default; blocks are drawn
 where they stay.
+
+With ``--tune`` a penalty is chosen as well, with the risk of the choice: all of `sp.tune` and
+`Tuning.best_risk`. ``--rounds`` times rounds by themselves: sums of p numbers, and of p times 100.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from bench import machine
-from bench import seconds as timed
+from measuring import machine
+from measuring import seconds as timed
 
 import steinpath as sp
+from steinpath.design._dense import DenseDesign
 
 
 def draw_block(seed: int, n: int, p: int) -> np.ndarray:
@@ -89,6 +93,51 @@ def killed(contest: Contest, client: Any, design: Any) -> dict[str, float]:
     return {"undisturbed": undisturbed, "killed": disturbed}
 
 
+def tuned(sides: dict[str, Any], y: np.ndarray, lams: int, n_iter: int) -> dict[str, Any]:
+    """Time the choice of a penalty, and the risk of that choice, here and there."""
+    seconds: dict[str, Any] = {}
+    found = {}
+    for side, design in sides.items():
+        how: dict[str, Any] = {"lams": lams, "n_iter": n_iter, "fit_intercept": True, "rng": 0}
+        choosing, tuning = timed(partial(sp.tune, design, y, sp.LAD(), sp.Lasso, **how))
+        counting, value = timed(partial(getattr, tuning, "best_risk"))
+        seconds[side] = {"tune": choosing, "best_risk": counting}
+        found[side] = tuning.best, tuning.coef, value
+        print(
+            f"{side:>8}: {lams} penalties of {n_iter} iterations in {choosing:.1f} s, the risk of "
+            f"the choice ({tuning.chosen.method}) in {counting:.1f} s; best {tuning.best}",
+            flush=True,
+        )
+    (first, coef, value), (second, other, same) = found.values()
+    assert first == second
+    print(f"          coef differ by {np.abs(coef - other).max():.1e}, risk by {value - same:.1e}")
+    here, there = (sum(each.values()) for each in seconds.values())
+    print(f"tune: {there / here:.2f} times memory's")
+    return seconds | {"ratio": there / here}
+
+
+def add_up(share: Any, size: int, count: int) -> None:
+    """Take sums over all rows, one after the other."""
+    for _ in range(count):
+        share.design.over_rows(np.zeros(size))
+
+
+def rounds(design: Any, sizes: list[int], count: int = 100) -> dict[int, float]:
+    """Return milliseconds of a round, by how many numbers it adds up."""
+    from steinpath.cluster._conversation import Conversation
+    from steinpath.cluster._sessions import Call
+
+    found = {}
+    for size in sizes:
+        talk = Conversation(design.carrier())
+        calls = [[Call(add_up, (size, times))] * len(design.blocks) for times in (5, count)]
+        talk.ask(calls[0])
+        took, _ = timed(partial(talk.ask, calls[1]))
+        found[size] = 1e3 * took / count
+        print(f"a round with {size} numbers takes {found[size]:.1f} ms", flush=True)
+    return found
+
+
 def main() -> None:
     from dask import config
     from distributed import Client, LocalCluster
@@ -99,6 +148,10 @@ def main() -> None:
     parser.add_argument("--iters", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tune", action="store_true", help="choose a penalty as well")
+    parser.add_argument("--lams", type=int, default=20, help="penalties of --tune")
+    parser.add_argument("--tune-iters", type=int, default=50, help="iterations of --tune")
+    parser.add_argument("--rounds", action="store_true", help="time rounds by themselves")
     parser.add_argument("--json", type=Path, help="where to write the result")
     options = parser.parse_args()
     n, p, workers = options.n, options.p, options.workers
@@ -113,11 +166,13 @@ def main() -> None:
         for first, size, loader in zip(np.cumsum(sizes) - sizes, sizes, loaders, strict=True):
             X[first : first + size] = loader()
         noise = np.random.default_rng(workers).standard_t(2, size=n)
-        contest = Contest(
-            {"memory": sp.designs.DenseDesign(X), "cluster": design},
-            X[:, :10].sum(axis=1) + noise,
-            options.iters,
-        )
+        sides, y = {"memory": X, "cluster": design}, X[:, :10].sum(axis=1) + noise
+        more: dict[str, Any] = {}
+        if options.rounds:
+            more["rounds"] = rounds(design, [p, 100 * p])
+        if options.tune:
+            more["tune"] = tuned(sides, y, options.lams, options.tune_iters)
+        contest = Contest(sides | {"memory": DenseDesign(X)}, y, options.iters)
         for _ in range(options.repeats):
             contest.round()
         ratios = {what: contest.ratio(what) for what in ("norm", "path", "risk")}
@@ -126,6 +181,7 @@ def main() -> None:
     if options.json:
         result = {"machine": machine(), "n": n, "p": p, "iters": options.iters, "workers": workers}
         result |= {"seconds": contest.seconds, "ratios": ratios, "loading": loading, "kill": lost}
+        result |= more
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from bench import machine, seconds
+from measuring import machine, seconds
 
 import steinpath as sp
 

@@ -21,6 +21,8 @@ from steinpath.risk._leave_out import leave_one_out
 from steinpath.risk._splits import random_folds
 from steinpath.study._settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 
+#: Losses and penalties of the paper's model that all methods are tried with.
+PAIRS = [("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge")]
 SIGMA, TAU, THETA = 0.1, 0.1, 0.5  # the paper's, as in `ALGORITHM`
 
 

@@ -1,11 +1,14 @@
-"""Time on a device: large problems, and batches of small ones.
+"""Time on a device: large problems, batches of small ones, tuning, and estimators.
 
     python benchmarks/device.py --device cuda --json benchmarks/results/device.json
 
 *Large*: one problem that fills the device (100,000 × 20,000 by default): seconds of a path and of
 its risk, their ratio, and how far the estimate is from the true risk. *Batches*: the paper's model
 at n = 2000, p = 1000, as batches of 1, 10 and 100 replications: milliseconds per replication of the
-path and of each estimator. Each first runs once with few iterations, to load what has to be loaded.
+path and of each estimator. *Tune*: the choice of a penalty, and the error of the choice, on the
+paper's model and on the large problem. *Estimators*: fits of `LADLasso` and `LogisticLasso` to
+tensors, and to the same arrays of NumPy on the processor. Each first runs once, to load what has to
+be loaded. ``--parts`` runs some of these.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn
 import torch
-from bench import machine
+from measuring import machine
 
 import steinpath as sp
 from steinpath.study._batch import draw_batch
@@ -123,6 +129,78 @@ def batches(n: int, p: int, iters: int, sizes: list[int], device: torch.device) 
     return rows
 
 
+def tunings(small: tuple[int, int], large: tuple[int, int], device: torch.device) -> list[Any]:
+    """Time the choice of a penalty, and the error of the choice, on a small and a large problem."""
+    rows = []
+    for (n, p), lams, dtype in ((small, 20, torch.float64), (large, 10, torch.float32)):
+        if (n, p) == small:  # the paper's model
+            drawn = sp.simulate.paper_model(p, noise="t2").sample(n, rng=0)
+            X, y = (torch.asarray(each, dtype=dtype, device=device) for each in drawn)
+        else:
+            generator = torch.Generator(device).manual_seed(0)
+            X = torch.randn((n, p), dtype=dtype, device=device, generator=generator)
+            noise = torch.randn(n, dtype=dtype, device=device, generator=generator)
+            y = X[:, : p // 10].sum(dim=1) * math.sqrt(2 / (p // 10)) + noise
+
+        def tune(X: Any = X, y: Any = y, lams: int = lams, **options: Any) -> sp.Tuning:
+            return sp.tune(X, y, sp.LAD(), sp.Lasso, lams, fit_intercept=True, rng=0, **options)
+
+        _ = tune().best_risk  # to load what has to be loaded
+        seconds, tuning = timed(device, tune)
+        more, error = timed(device, lambda tuning=tuning: tuning.best_risk)
+        row = {
+            "part": "tune",
+            "n": n,
+            "p": p,
+            "dtype": str(dtype).removeprefix("torch."),
+            "penalties": lams,
+            "iters": tuning.path.n_iter,
+            "seconds": seconds,
+            "seconds of the error": more,
+            "error": error,
+        }
+        rows.append(row)
+        print(row, flush=True)
+        del X, y, tuning, tune
+    return rows
+
+
+def estimators(sizes: list[tuple[int, int]], device: torch.device) -> list[Any]:
+    """Time fits of estimators, with all that is tuned and estimated, here and on the device."""
+    os.environ["SCIPY_ARRAY_API"] = "1"  # which scikit-learn asks for
+    rows = []
+    for n, p in sizes:
+        X, y = sp.simulate.paper_model(p, noise="t2").sample(n, rng=0)
+        for kind in (sp.LADLasso, sp.LogisticLasso):
+            response = y if kind is sp.LADLasso else (y > 0).astype(int)
+            there = [torch.asarray(a, device=device) for a in (X, response)]
+
+            def fit(arrays: Any, kind: Any = kind, **options: Any) -> Any:
+                with sklearn.config_context(array_api_dispatch=True), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    return kind(random_state=0, **options).fit(*arrays)
+
+            fit(there, n_iter=5)
+            seconds, found = timed(device, fit, there)
+            beside, expected = timed(device, fit, (X, response))
+            coef = found.coef_.cpu().numpy()
+            row = {
+                "part": "estimators",
+                "estimator": kind.__name__,
+                "n": n,
+                "p": p,
+                "iters": found.n_iter_,
+                "seconds": seconds,
+                "seconds with NumPy": beside,
+                "error": found.best_risk_,
+                "error with NumPy": expected.best_risk_,
+                "difference": float(np.abs(coef - expected.coef_).max() / np.abs(coef).max()),
+            }
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
@@ -133,12 +211,22 @@ def main() -> None:
     )
     parser.add_argument("--members", type=int, nargs="+", default=[1, 10, 100])
     parser.add_argument("--iters", type=int, default=300)
+    parts = ("batches", "large", "tune", "estimators")
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--json", type=Path, help="where to write the result")
     options = parser.parse_args()
     device = torch.device(options.device)
     n, p = options.small
-    rows = batches(n, p, options.iters, options.members, device)
-    for dtype in (torch.float32, torch.float64):
+    rows = []
+    if "batches" in options.parts:
+        rows += batches(n, p, options.iters, options.members, device)
+    if "tune" in options.parts:
+        rows += tunings((n, p), (options.n, options.p), device)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    if "estimators" in options.parts:
+        rows += estimators([(n, p), (10 * n, 2 * p)], device)
+    for dtype in (torch.float32, torch.float64) if "large" in options.parts else ():
         rows += large(options.n, options.p, options.iters, dtype, device)
         if device.type == "cuda":
             torch.cuda.empty_cache()

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import machine, seconds
 from datasets import TABLES
+from measuring import machine, seconds
 from sklearn.linear_model import LassoCV, QuantileRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import machine
 from challenges import CHALLENGES
 from datasets import TABLES
+from measuring import machine
 from threadpoolctl import threadpool_limits
 from trust import replicate
 

@@ -16,8 +16,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-from bench import Record, machine
 from joblib import Parallel, delayed
+from measuring import Record, machine
 
 import steinpath as sp
 

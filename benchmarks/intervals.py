@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import PAIRS, Record, machine, seconds
-from competitors import Problem, plain
+from competitors import PAIRS, Problem, plain
+from measuring import Record, machine, seconds
 from scipy.stats import false_discovery_control
 from trust import in_parallel
 

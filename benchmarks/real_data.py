@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import statsmodels.api as sm
-from bench import Record, machine, seconds
+from measuring import Record, machine, seconds
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import QuantileRegressor

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench import machine, seconds
+from measuring import machine, seconds
 from rich.console import Console
 from rich.table import Table
 from scipy import sparse
@@ -118,9 +118,9 @@ class Counted(BlockDesign):
 
     passes = 0
 
-    def _blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
+    def blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
         self.passes += 1
-        return super()._blocks(backward)
+        return super().blocks(backward)
 
 
 def write(folder: Path, n: int, p: int) -> None:
@@ -151,13 +151,13 @@ def measure_memmap(folder: Path, n: int, p: int, n_iter: int) -> Record:
         return result
 
     def read() -> None:
-        for _ in design._blocks():
+        for _ in design.blocks():
             pass
 
     design = Counted(X)
     lam = SHARE * sp.lam_max(design, y, sp.LAD(), sp.Lasso(1.0))
     stage("reading before", read)
-    stage("norm", design.norm)
+    stage("norm", design.norm_bounds)
     path = stage("path", lambda: sp.run(design, y, sp.LAD(), sp.Lasso(lam), n_iter=n_iter))
     risk = stage("risk", lambda: sp.estimate_risk(path, row_scale="norm", rng=0))
     stage("reading after", read)

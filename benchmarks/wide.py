@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from bench import machine
+from measuring import machine
 
 ESTIMATOR = """
 import sys, warnings

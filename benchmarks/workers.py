@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from bench import machine
+from measuring import machine
 
 from steinpath.study import STUDIES, Sizes, run_study
 from steinpath.study._base import Results

@@ -1,0 +1,100 @@
+"""What all benchmarks need: seconds, memory, the machine, and packages that may not be there."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+Record = dict[str, Any]
+
+
+def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Median time of some calls, and the last result."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times)), result
+
+
+def steady_seconds(function: Callable[[], Any], enough: float = 0.3) -> tuple[float, Any]:
+    """Shortest time of as many calls as go into ``enough`` seconds, ten at most; and a result.
+
+    Other processes only ever add to a time, so that the shortest is the most reproducible.
+    """
+    times: list[float] = []
+    while not times or (sum(times) < enough and len(times) < 10):
+        took, result = seconds(function)
+        times.append(took)
+    return min(times), result
+
+
+def peak_memory(function: Callable[[], Any]) -> int:
+    """Most bytes that are held beyond those held before."""
+    tracemalloc.start()
+    function()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+class Peer(NamedTuple):
+    """An adapter: a function that calls a package, and the modules that it imports."""
+
+    call: Callable[..., Any]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> str | None:
+        """The first module that is not installed, if any."""
+        return next((module for module in self.needs if find_spec(module) is None), None)
+
+
+def available(peers: dict[str, Peer]) -> dict[str, Callable[..., Any]]:
+    """Return those whose packages are installed; say which are left out."""
+    for name, peer in peers.items():
+        if peer.missing:
+            print(f"  {name}: left out, since {peer.missing} is not installed", flush=True)
+    return {name: peer.call for name, peer in peers.items() if not peer.missing}
+
+
+def machine() -> Record:
+    """Say when and on what the figures were measured."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
+        "numpy": np.__version__,
+    }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Return the versions of packages, None for those that are not installed."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
