@@ -6,7 +6,7 @@ THREADS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PARALLEL := -q -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: install demo test check lint types unit slow bench bench-full studies docs docs-quick \
-    coverage properties fuzz kills mutants oldest newest clean
+    dist links coverage properties fuzz kills mutants oldest newest clean
 
 # The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
@@ -14,7 +14,10 @@ install: .venv/installed
 demo: .venv/installed
 	$(BIN)/steinpath demo --plot demo.png
 
-test: lint types docs-quick unit
+# What each of the first four does takes one core; the tests take all of them.
+test: .venv/ready
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types docs-quick dist
+	$(MAKE) --no-print-directory unit
 
 # The inner loop, in less than two minutes on two cores: the numerical core and the estimators, with a
 # few cases of each test, on NumPy alone.
@@ -30,7 +33,7 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# At most 8 cases of each test; all of them with `make slow`.
+# At most 6 cases of each test, without the longest; all of them with `make slow`.
 unit: .venv/ready
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --thin
 
@@ -108,6 +111,17 @@ docs docs-quick: .venv/ready
 	    $(if $(filter docs-quick,$@),-D plot_gallery=0) docs docs/_build/html
 	@echo docs/_build/html/index.html
 
+# Follow all external links of the pages, which needs a network.
+links: .venv/ready
+	$(BIN)/python -m sphinx -q -b linkcheck -D plot_gallery=0 docs docs/_build/links
+
+# Wheel and source archive in dist/; the wheel is installed in a clean environment and used there.
+dist: .venv/ready
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation >/dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tools/check_dist.py
+
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -120,4 +134,4 @@ docs docs-quick: .venv/ready
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants \
-	    demo.png docs/_build docs/api docs/gallery
+	    demo.png dist docs/_build docs/api docs/gallery

@@ -44,12 +44,48 @@ LONGEST = (
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="a few cases of each test, on NumPy")
-    parser.addoption("--thin", action="store_true", help="at most 8 cases of each test")
+    parser.addoption(
+        "--thin", action="store_true", help="at most 6 cases of each test, without the longest"
+    )
 
 
 # Cases of a test on each of the other libraries, where the lines are the same; with --quick there
 # are none, and so many of any test; with --thin, so many on each library.
-OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 8, 1
+OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 6, 1
+
+# Tests of several seconds each that --thin leaves to `make slow`: processes that are killed, disks
+# that fill up, whole terminals, random inputs, and comparisons that others make on a smaller scale.
+LONG_TESTS = {
+    "test_a_block_that_is_another_when_it_is_loaded_again",
+    "test_a_comparison_cut_short_has_what_is_finished",
+    "test_a_file_that_is_no_schedulers_is_refused",
+    "test_a_full_disk_costs_nothing_that_was_finished",
+    "test_a_process_that_dies_is_replaced",
+    "test_a_read_only_folder",
+    "test_a_study_keeps_what_there_was_memory_for_and_goes_on_from_there",
+    "test_a_study_on_a_full_disk_goes_on_where_it_was",
+    "test_a_worker_that_is_killed_while_a_penalty_is_chosen",
+    "test_a_worker_that_is_killed_with_blocks_in_its_files",
+    "test_any_backend",
+    "test_any_edit_of_a_manifest_leaves_one_that_can_be_written",
+    "test_blocks_that_are_no_good",
+    "test_converged_fits_are_those_of_scikit_learn",
+    "test_duals_of_every_algorithm_give_bounds",
+    "test_eight_fits_in_processes_are_those_one_after_the_other",
+    "test_killed_at_random_a_study_comes_to_the_same_end",
+    "test_memory_stays_far_below_the_data",
+    "test_no_failure_without_a_warning",
+    "test_no_findings",
+    "test_nothing_is_run_or_fetched_while_the_command_works",
+    "test_other_processes_find_the_same_bits_and_other_threads_the_same_numbers",
+    "test_quantiles_are_those_of_statsmodels",
+    "test_small_files_of_gigabytes_are_refused",
+    "test_standard_errors_are_on_the_safe_side",
+    "test_stopped_it_says_that_what_is_finished_is_kept",
+    "test_studies_do_not_share_replications_by_other_code",
+    "test_what_is_no_file_is_named_and_not_waited_for",
+    "test_wrong_estimates_are_found_out",
+}
 
 
 def pytest_collection_modifyitems(config, items):
@@ -63,7 +99,7 @@ def pytest_collection_modifyitems(config, items):
         library = item.callspec.params["backend"] if mark else NUMPY
         every = mark.args[0] if mark else 1
         cases[getattr(item, "originalname", ""), str(item.path), library, every].append(item)
-    left_out = set()
+    left_out = {item for item in items if thin and getattr(item, "originalname", "") in LONG_TESTS}
     for (name, _, library, every), found in cases.items():
         if library != NUMPY:
             most = 0 if quick else min(others, -(-len(found) // every))

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 import steinpath as sp
+from steinpath.app.cli.entry import COMMANDS
 
 TOOLS = Path(__file__).parents[1] / "tools"
 
@@ -47,6 +49,25 @@ def test_the_command_does_not_draw_before_it_must():
     assert not loaded & {"matplotlib", "torch", "dask", "distributed"}
     # scikit-learn imports pandas where it is installed, and that imports pyarrow
     assert not (loaded - loaded_by("import sklearn.linear_model")) & {"pyarrow", "pandas"}
+
+
+def test_the_list_of_commands_needs_none_of_them():
+    code = (
+        "import atexit, sys; atexit.register(lambda: print(*sys.modules)); "
+        "from steinpath.app.cli import main; main(['--help'])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "bench " in printed.stdout
+    loaded = {name.split(".")[0] for name in printed.stdout.splitlines()[-1].split()}
+    assert "click" in loaded
+    assert not loaded & {"numpy", "scipy", "sklearn"}
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_the_list_of_commands_describes_them_as_they_do_themselves(name):
+    module, text = COMMANDS[name]
+    command = getattr(import_module(f"steinpath.app.cli.{module}"), name)
+    assert " ".join(command.help.split("\n\n")[0].split()).replace("`", "") == text
 
 
 def test_completion_shows_the_public_names_alone():

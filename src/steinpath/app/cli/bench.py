@@ -26,7 +26,7 @@ from steinpath.simulate import paper_model
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bench(n: int, p: int, iters: int, seed: int, as_json: bool) -> None:
-    """Time the risk of every iterate on this machine, beside cross-validation.
+    """Time risk estimates and cross-validation on this machine.
 
     LAD–lasso on simulated data whose true risk is known. `make bench` in a checkout compares many
     more.

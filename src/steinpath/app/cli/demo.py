@@ -31,7 +31,7 @@ def _with_ending(ctx: click.Context, param: click.Parameter, file: str | None) -
     help="Save a plot here.",
 )
 def demo(n: int, p: int, iters: int, seed: int, plot: str | None) -> None:
-    """LAD–lasso on simulated heavy-tailed data, estimated risk beside the truth."""
+    """Compare estimated and true risk on simulated data."""
     from steinpath.app.demo import iterates_to_show, lad_lasso_demo
 
     console = make_console()

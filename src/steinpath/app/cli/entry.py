@@ -9,15 +9,13 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
 import click
 
 from steinpath._support.printing import printable
-from steinpath.app.tables import DataError
-from steinpath.cluster._conversation import OutOfStep, WorkerLost
-from steinpath.engine._loop import DivergenceError
 
 #: Something went wrong underway: a file could not be written, the algorithm diverged.
 FAILED = 1
@@ -28,15 +26,35 @@ UNUSABLE = 3
 #: Stopped by Ctrl-C; what was finished is there.
 INTERRUPTED = 130
 
-# What may happen underway to any data.
-_FAILURES = (
-    *(DivergenceError, FloatingPointError, MemoryError, ImportError, OSError),
-    *(OutOfStep, WorkerLost),
-)
+#: Commands, with the modules that define them and the first sentence of their help. Modules are
+#: imported when their command is used, so that `steinpath --help` takes no time.
+COMMANDS = {
+    "fit": ("fit", "Fit a model to FILE and estimate its error on new data."),
+    "tune": ("fit", "Fit several losses and penalties to FILE and keep the best model."),
+    "compare": ("fit", "Rank losses and penalties on FILE by estimated risk."),
+    "predict": ("predict", "Predict the rows of FILE with a model that fit or tune wrote."),
+    "demo": ("demo", "Compare estimated and true risk on simulated data."),
+    "study": ("study", "Run a Monte Carlo study."),
+    "bench": ("bench", "Time risk estimates and cross-validation on this machine."),
+}
 
 
 class _Main(click.Group):
-    """A group whose errors are single lines, and whose commands know what was typed."""
+    """A group that imports commands on use, and prints each error on one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"steinpath.app.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **options: Any
@@ -57,16 +75,17 @@ class _Main(click.Group):
             code = _say(f"{error.format_message()}{help_at}", MISUSED)
         except click.ClickException as error:
             code = _say(error.format_message(), error.exit_code)
-        except DataError as error:
-            code = _say(str(error), UNUSABLE)
         except (click.Abort, KeyboardInterrupt):
             code = _say("stopped", INTERRUPTED)
         except BrokenPipeError:
             # whoever read the output has gone; there is nobody left to tell, nor to flush for
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
-        except _FAILURES as error:
-            code = _say(_reason(error), FAILED)
+        except Exception as error:
+            found = _expected(error)
+            if found is None:
+                raise
+            code = _say(*found)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -125,6 +144,21 @@ def _make_printable() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _expected(error: Exception) -> tuple[str, int] | None:
+    """Return the message and the exit code of an error that users may meet; None for a bug."""
+    if isinstance(error, FloatingPointError | MemoryError | ImportError | OSError):
+        return _reason(error), FAILED
+    # with lazy commands, these modules are not imported before there is an error
+    from steinpath.app.tables import DataError
+    from steinpath.cluster._conversation import OutOfStep, WorkerLost
+
+    if isinstance(error, DataError):
+        return str(error), UNUSABLE
+    if isinstance(error, OutOfStep | WorkerLost):
+        return str(error), FAILED
+    return None
 
 
 def _reason(error: BaseException) -> str:

@@ -39,7 +39,7 @@ from steinpath.tuning._grid_end import end_of_grid
 @with_intervals
 @click.pass_context
 def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
-    """Fit a model to FILE, and say what error to expect of it.
+    """Fit a model to FILE and estimate its error on new data.
 
     FILE is CSV, TSV, Parquet, Feather or npz, or a folder of Parquet files. The regularisation
     strength alpha and the iterate are chosen by their estimated risk, under the loss's own scoring
@@ -59,7 +59,7 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
 def tune(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
-    """Fit several losses and penalties to FILE, and keep the best model.
+    """Fit several losses and penalties to FILE and keep the best model.
 
     LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
     absolute error, or the pinball loss if --quantile is given. For classes, logistic and hinge,
@@ -76,7 +76,7 @@ def tune(
 def compare(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
-    """Rank losses and penalties on FILE by their estimated risk, with standard errors.
+    """Rank losses and penalties on FILE by estimated risk.
 
     LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
     absolute error, or the pinball loss if --quantile is given. For classes, logistic and hinge,

@@ -45,7 +45,7 @@ def predict(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Predict the rows of FILE with a MODEL that `fit` or `tune` wrote.
+    """Predict the rows of FILE with a model that `fit` or `tune` wrote.
 
     One prediction for each row, in their order. Where FILE has the target as well, the error is
     compared with the expected one, and with --interval, the share of rows inside is counted. Of

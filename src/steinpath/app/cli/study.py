@@ -76,7 +76,9 @@ def study(
     iters: int | None,
     **options: Any,
 ) -> None:
-    """Run a Monte Carlo study (`steinpath study list` says which there are).
+    """Run a Monte Carlo study.
+
+    `steinpath study list` lists the studies.
 
     Interrupted, by whatever it may be, it goes on where it was when the same command is given
     again.
