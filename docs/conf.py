@@ -1,4 +1,8 @@
-"""How Sphinx builds these pages: `make docs`. Nothing is fetched from a network."""
+"""Sphinx configuration: `make docs`. The build needs no network.
+
+The build checks internal links (`nitpicky`, `-W`). To check external links, with a network:
+`python -m sphinx -b linkcheck -D plot_gallery=0 docs docs/_build/links`.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,11 @@ exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "gallery/*.py", "
 templates_path = ["_templates"]
 nitpicky = True
 suppress_warnings = ["config.cache"]  # functions below cannot be pickled
-# names of other packages, whose documentation would have to be fetched
+# names in other packages: resolving them would need their inventories from the network
 nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|matplotlib|sklearn|torch|dask)\..*")]
+linkcheck_anchors = False
+linkcheck_timeout = 20
+linkcheck_allowed_redirects = {r"https://doi\.org/.*": r"https://.*"}
 
 # ------------------------------------------------------------------------------------------------
 # Text
@@ -68,7 +75,7 @@ def named(name: str) -> Any:
 
 
 def own_methods(name: str) -> list[str]:
-    """Return the public methods of a class that this package defines and describes."""
+    """Return the documented public methods of a class that are defined in this package."""
     members: dict[str, Any] = {}
     for base in named(name).__mro__:
         if base.__module__.startswith("steinpath"):
@@ -88,7 +95,7 @@ autosummary_context = {"own_methods": own_methods}
 def without_dead_links(
     app: Sphinx, what: str, name: str, found: Any, options: Any, lines: list[str]
 ) -> None:
-    """Show attributes and parameters, which have no entries of their own, as code."""
+    """Format attributes and parameters as code: they have no pages to link to."""
     own = named(name.rpartition(".")[0]) if what == "method" else found
 
     def shown(match: re.Match[str]) -> str:
@@ -102,7 +109,7 @@ def without_dead_links(
 
 
 def described(self: Any, param: str, desc: Any, fake_autosummary: bool) -> Any:
-    """Describe an attribute by what its class says of it, also where it is a property."""
+    """Use the description in the class docstring, also for properties."""
     return process_param(self, param, desc, False)
 
 
@@ -111,12 +118,12 @@ SphinxDocString._process_param = described
 
 
 def into_gallery(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Have links to examples, which on other sites show their code, show their pages."""
+    """Link examples to their gallery pages instead of their source files."""
     source[0] = re.sub(r"\]\(\.\./examples/(plot_\w+)\.py\)", r"](gallery/\1.rst)", source[0])
 
 
 def setup(app: Sphinx) -> None:
-    """Connect these to what calls them, the first after numpydoc."""
+    """Connect the handlers; priority 900 runs after numpydoc."""
     app.connect("autodoc-process-docstring", without_dead_links, priority=900)
     app.connect("source-read", into_gallery)
 
@@ -133,7 +140,7 @@ sphinx_gallery_conf = {
     "doc_module": ("steinpath",),
     "download_all_examples": False,
     "show_signature": False,
-    "write_computation_times": False,  # its pages fetch scripts
+    "write_computation_times": False,  # these pages load scripts from the network
     "remove_config_comments": True,
     "abort_on_example_error": True,
 }

@@ -1,4 +1,4 @@
-"""The documentation's own code is right, its reference complete, its links lead somewhere."""
+"""Code in the documentation runs, the reference is complete, and links resolve."""
 
 import ast
 import functools
@@ -21,11 +21,11 @@ from steinpath.risk._leave_out import leave_one_out
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", *sorted(DOCS.glob("*.rst"))]
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*.rst")), *sorted(ROOT.glob("*.md"))]
 
 
 def snippet(name, member):
-    """A class that a guide shows."""
+    """Return a class shown in a guide."""
     spec = importlib.util.spec_from_file_location(name, DOCS / "snippets" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -110,7 +110,7 @@ def test_algorithms_converge_to_the_minimum(loss, algorithm):
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
 def test_corrections_of_algorithms_are_finite_differences(loss, algorithm):
-    """W by its definition: the trace of the responses of iterates to impulses in gradients."""
+    """Compare W with its definition: traces of responses of iterates to impulses in gradients."""
     n, p, N, h = 30, 5, 4, 1e-6
     X, y, model = draw(n, p)
     path = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=N)
@@ -163,12 +163,13 @@ def test_the_reference_has_every_public_name():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_relative_links_lead_to_files(page):
-    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
-    made = {DOCS / "gallery"}  # by the build
+    text = re.sub(r"(?ms)^```\w+$.*?^```$", "", page.read_text("utf-8"))
+    text = re.sub(r"`[^`\n]*`", "", text)  # code may look like a link
+    built = {DOCS / "gallery"}  # by sphinx-gallery
     links = re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", text)
     for link in links:
         target = (page.parent / link).resolve()
-        if not made & {target, *target.parents}:
+        if not built & {target, *target.parents}:
             assert target.exists(), link
     if page.name == "README.md":
         assert len(links) > 10
@@ -183,11 +184,27 @@ def test_anchors_lead_to_headings(page):
         assert anchor in slugs, (link, anchor)
 
 
+def test_every_page_is_in_one_table_of_contents():
+    text = (DOCS / "index.md").read_text("utf-8")
+    trees = re.findall(r"```\{toctree\}\n(?::[^\n]*\n)*\n(.*?)```", text, re.DOTALL)
+    listed = [name for tree in trees for name in tree.split()]
+    pages = {page.stem for page in PAGES if page.parent == DOCS} - {"index"}
+    assert sorted(listed) == sorted(pages | {"gallery/index"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_identifiers_are_linked_to_their_own_addresses(page):
+    text = page.read_text("utf-8")
+    for kind, site in (("doi", "https://doi.org"), ("arXiv", "https://arxiv.org/abs")):
+        for identifier, target in re.findall(rf"\[{kind}:([^\]\s]+)\]\(([^)\s]+)\)", text):
+            assert target == f"{site}/{identifier}"
+
+
 SHOWN = r"<!-- from (\S+?)(?:: (\S+))? -->\n\n```python\n(.*?)```"
 
 
 def source(path, name):
-    """The lines of an object, with its decorators; of a snippet all but the docstring."""
+    """Return the lines of an object with its decorators, or a snippet without its docstring."""
     text = (ROOT / path).read_text("utf-8")
     node, lines = ast.parse(text), text.splitlines(keepends=True)
     if not name:
@@ -227,14 +244,24 @@ def test_the_tutorial_prints_what_it_says(capsys):
         assert capsys.readouterr().out == said
 
 
+@pytest.mark.parametrize(("page", "count", "printing"), [("installation", 2, 1), ("faq", 3, 2)])
+def test_code_of_introductory_pages_prints_what_they_say(page, count, printing, capsys):
+    text, names = (DOCS / f"{page}.md").read_text("utf-8"), {}
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
+    assert (len(blocks), sum(bool(said) for _, said in blocks)) == (count, printing)
+    for code, said in blocks:
+        exec(code, names)
+        assert capsys.readouterr().out == said
+
+
 def blocks_of(page):
-    """The code of a guide that is to be run: not what it shows from elsewhere."""
+    """Return the code blocks of a guide that are run: not those included from elsewhere."""
     text = re.sub(SHOWN, "", (DOCS / f"{page}.md").read_text("utf-8"), flags=re.DOTALL)
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 def names_of_guides():
-    """What the code of the guides takes for granted."""
+    """Return the names that the code of the guides uses."""
     X, y, _ = draw(100, 10)
     return {
         "sp": sp,

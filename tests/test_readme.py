@@ -1,4 +1,4 @@
-"""The README's examples print what the README says."""
+"""The examples in the README print the output shown there."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Mathematics as MathML, which browsers draw by themselves: no scripts, no fonts to fetch."""
+"""Render mathematics as MathML, which browsers display without scripts or web fonts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sphinx.writers.html5 import HTML5Translator
 
 
 def inline(self: HTML5Translator, node: nodes.math) -> None:
-    """Write a formula within a line."""
+    """Write an inline formula."""
     self.body.append(convert(node.astext()))
     raise nodes.SkipNode
 
 
 def display(self: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula on lines of its own."""
+    """Write a display formula."""
     self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>\n')
     raise nodes.SkipNode
 

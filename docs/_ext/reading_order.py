@@ -1,4 +1,4 @@
-"""The order of the gallery: what most readers want first."""
+"""The order of the gallery: introductory examples first."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ORDER = (
 
 
 class ReadingOrder:
-    """A key to sort examples by; those without a place come last."""
+    """Sort key for examples; those not listed come last."""
 
     def __init__(self, folder: str):
         self.folder = folder
 
     def __call__(self, file: str) -> tuple[int, str]:
-        """Return the place of a file."""
+        """Return the position of a file."""
         name = file.removeprefix("plot_").removesuffix(".py")
         return ORDER.index(name) if name in ORDER else len(ORDER), name
 
