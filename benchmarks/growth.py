@@ -255,7 +255,7 @@ def quantities(found: Record) -> list[str]:
 
 def exponents_table(found: Record) -> str:
     lines = [
-        "| with | from, to | path | risk | audit | tune |",
+        "| quantity | range | path | risk | audit | tune |",
         "|---|---|---|---|---|---|",
     ]
     for quantity in quantities(found):
@@ -267,13 +267,13 @@ def exponents_table(found: Record) -> str:
             else "–"
             for name in OPERATIONS
         ]
-        lines.append(f"| {quantity} | {sizes[0]:.0f}, {sizes[-1]:.0f} | {' | '.join(cells)} |")
+        lines.append(f"| {quantity} | {sizes[0]:.0f} to {sizes[-1]:.0f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def seconds_table(found: Record) -> str:
     lines = [
-        "| at | path | risk | audit | tune |",
+        "| setting | path | risk | audit | tune |",
         "|---|---|---|---|---|",
     ]
     for quantity in quantities(found):

@@ -399,13 +399,13 @@ def sets_table(tables: Record) -> str:
         [name, f"{t['n']:,}", f"{t['p']:,}", TABLES[name].about, ", ".join(t["kinds"])]
         for name, t in tables.items()
     ]
-    return table_of(["data set", "n", "p", "what it is", "kind"], rows)
+    return table_of(["data set", "n", "p", "description", "properties"], rows)
 
 
 def errors_table(tables: Record) -> str:
     """Return held-out errors as multiples of the best minimiser's."""
     others = [m for m in RIVALS if any("failed" not in t["methods"][m] for t in tables.values())]
-    heads = ["data set", *STEINPATH, "best, MAE", "best, RMSE", *others]
+    heads = ["data set", *STEINPATH, "best by MAE", "best by RMSE", *others]
     rows = []
     for name, table in tables.items():
         methods = table["methods"]
@@ -432,7 +432,7 @@ def _plain(record: Record, method: str) -> str:
 
 def times_table(tables: Record) -> str:
     """Return seconds for a fit."""
-    heads = ["data set", "rows in training", "p", *METHODS]
+    heads = ["data set", "training rows", "p", *METHODS]
     rows = []
     for name, table in tables.items():
         methods = table["methods"]
@@ -455,7 +455,7 @@ def estimates_table(tables: Record) -> str:
             difference = f"{record['estimate_over_held_out'] - 1:+.1%}"
             cells += [difference + (f" ({far})" if far else ""), f"{record['warned']}"]
         rows.append(cells)
-    heads = [head for method in STEINPATH for head in (method, "warned")]
+    heads = [head for method in STEINPATH for head in (method, "warnings")]
     return table_of(["data set", *heads], rows)
 
 
@@ -475,19 +475,19 @@ def overall(found: Record) -> str:
         cells += [f"{np.mean(np.abs(z) <= 2):.0%}", f"{warned:.0%}"]
         cells += [_times_of(tables, method, rival) for rival in ("LAD", "LassoCV")]
         rows.append([method, *cells])
-    heads = ["", "error, of the best minimiser's", "largest", "behind", "of the same loss's"]
-    heads += ["estimate within 2 s.e.", "fits that warn"]
-    heads += ["time, of LAD's (largest)", "of LassoCV's (largest)"]
+    heads = ["estimator", "error / best minimiser", "largest", "behind", "error / same loss"]
+    heads += ["estimate within 2 s.e.", "fits with warnings"]
+    heads += ["time / LAD (largest)", "time / LassoCV (largest)"]
     lines = [table_of(heads, rows), ""]
     for name, method, comparison in sorted(lost, key=lambda each: -each[2].ratio):
         if math.isinf(comparison.ratio):
             lines.append(f"- {method} on {name}: failed")
             continue
         best_one, methods = tables[name]["best"][matching(method)], tables[name]["methods"]
-        line = f"- {method} on {name}: {comparison.ratio:.3f} ± {comparison.stderr:.3f} of"
+        line = f"- {method} on {name}: {comparison.ratio:.3f} ± {comparison.stderr:.3f} times"
         line += f" {best_one}"
         if best_one != SAME_LOSS[method]:
-            line += f", {_of_same_loss(methods, method):.3f} of {SAME_LOSS[method]}"
+            line += f", {_of_same_loss(methods, method):.3f} times {SAME_LOSS[method]}"
         lines.append(line)
     return "\n".join(lines)
 
@@ -520,7 +520,7 @@ def measured_on(found: Record) -> str:
     return (
         f"`{found['command']}` ([results](../benchmarks/results/tables.json)), {on['date']}, one "
         f"thread of an {on['processor']}, {found['splits']} splits, at most {found['limit']} "
-        f"seconds for each fit of a rival; {used}."
+        f"seconds per fit of the other methods; {used}."
     )
 
 

@@ -100,5 +100,5 @@ def test_means(algorithms):
     assert algorithms.first(np.array([False, True, False, True])) == 1
     assert algorithms.first(np.array([False, False])) is None
     assert algorithms._mean([10, 1000], 1500) == "100"
-    assert algorithms._mean([10, None], 1000) == "> 100 (1 not)"
-    assert algorithms._mean([10, 40, None], None) == "20 (1 not)"
+    assert algorithms._mean([10, None], 1000) == "> 100 (1 not reached)"
+    assert algorithms._mean([10, 40, None], None) == "20 (1 not reached)"

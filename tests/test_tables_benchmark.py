@@ -220,7 +220,7 @@ def results(tables):
 def test_the_page_shows_wins_and_losses(tables):
     found = results(tables)
     text = tables.filled(PAGE.read_text(encoding="utf-8"), tables.PARTS, found)
-    assert "- LADLasso on engel: 1.100 ± 0.000 of Huber, 0.880 of LAD" in text
+    assert "- LADLasso on engel: 1.100 ± 0.000 times Huber, 0.880 times LAD" in text
     assert "| engel | **1.100 ± 0.000** | 1.000 ± 0.000 | 0.950 ± 0.000 | Huber | Huber |" in text
     assert "| LADLasso | 1.100 | 1.100 | 1 of 1 | 0.880 | 100% | 100% | 1 (1) | 1 (1) |" in text
     assert tables.filled(text, tables.PARTS, found) == text

@@ -1,8 +1,8 @@
-"""Draw the pictures of the pages: `python docs/pictures/make.py`, half a minute.
+"""Draw the figures of the documentation: `python docs/pictures/make.py`, half a minute.
 
-Those of the method are of one problem: the paper's model with Laplace noise, n=600, p=300, and
-100 iterations of LAD–lasso at the paper's step sizes. That of the report is a photograph, for which
-Chromium has to be there.
+The figures of the method use one problem: the paper's model with Laplace noise, n=600, p=300, and
+100 iterations of LAD–lasso with the paper's step sizes. The picture of the report is a screenshot
+and requires Chromium.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ mpl.rcParams.update({"svg.hashsalt": "steinpath", "svg.fonttype": "path"})
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    """Write a picture that is the same each time, on white, so that it shows on any page."""
+    """Write a reproducible figure with a white background."""
     figure.savefig(HERE / f"{name}.png", dpi=130, metadata={"Software": None})
     plt.close(figure)
 
 
 def errors(risk: sp.Risk, truth: np.ndarray) -> None:
-    """Training error, estimate and truth along the path."""
+    """Draw training error, estimated risk and true risk along the path."""
     figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     plot_risk(risk, ax, true_risk=truth)
     ax.set_ylabel("mean absolute error")
@@ -44,14 +44,14 @@ def errors(risk: sp.Risk, truth: np.ndarray) -> None:
 
 
 def rows(path: sp.Path, risk: sp.Risk, t: int) -> tuple[float, float, float]:
-    """Residuals of one iterate, as they are and corrected, against those of rows left out."""
+    """Draw training and corrected residuals of one iterate against leave-one-out residuals."""
     left_out = leave_one_out(path)[t]
     figure, axes = plt.subplots(
         1, 2, figsize=(7.6, 3.7), sharex=True, sharey=True, layout="constrained"
     )
     shown = np.abs(path.y - left_out) < 6
     pairs = (
-        ("as they are", path.fitted[t], ORANGE),
+        ("training", path.fitted[t], ORANGE),
         ("corrected", risk.corrected[t], BLUE),
     )
     distances = []
@@ -65,9 +65,7 @@ def rows(path: sp.Path, risk: sp.Risk, t: int) -> tuple[float, float, float]:
             ms=3.5,
             alpha=0.7,
         )
-        ax.set(
-            title=name, xlabel="residual, the row left out", xlim=(-6, 6), ylim=(-6, 6), aspect=1
-        )
+        ax.set(title=name, xlabel="leave-one-out residual", xlim=(-6, 6), ylim=(-6, 6), aspect=1)
         distances.append(float(np.sqrt(np.mean((fitted - left_out) ** 2))))
     axes[0].set_ylabel("residual")
     save(figure, "rows")
@@ -75,23 +73,25 @@ def rows(path: sp.Path, risk: sp.Risk, t: int) -> tuple[float, float, float]:
 
 
 def directions(path: sp.Path) -> int:
-    """How the duals move, and in how few directions; return how many are not small."""
+    """Draw dual variables over time and their singular values; return how many are not small."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.2), layout="constrained")
     t = np.arange(1, path.n_iter + 1)
     some = np.random.default_rng(1).choice(path.n_samples, 40, replace=False)
     left.plot(t, np.sqrt(path.n_samples) * path.dual[:, some], color=BLUE, lw=0.7, alpha=0.6)
-    left.set(xlabel="iteration", ylabel="√n · dual", title="duals of 40 observations")
-    # as the estimate has it: in logarithmic time
+    left.set(
+        xlabel="iteration", ylabel="√n · dual variable", title="dual variables of 40 observations"
+    )
+    # in logarithmic time, as in the estimate
     sizes = np.linalg.svd(path.dual / t[:, None], compute_uv=False)
     right.semilogy(np.arange(1, 31), sizes[:30] / sizes[0], "o-", color=GREEN, ms=4)
     right.axhline(0.05, color=GREY, lw=0.8, ls="--")
-    right.set(xlabel="direction", ylabel="size, relative to the first", title="all duals together")
+    right.set(xlabel="direction", ylabel="singular value / largest", title="all dual variables")
     save(figure, "directions")
     return int((sizes > 0.05 * sizes[0]).sum())
 
 
 def tutorial() -> None:
-    """Draw what the tutorial's estimator was chosen by."""
+    """Draw the risk path of the tutorial's estimator."""
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     model = make_pipeline(PolynomialFeatures(2, include_bias=False), sp.LADLasso(random_state=1))
     figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -108,11 +108,11 @@ def tuning() -> None:
 
 
 def classification() -> None:
-    """Draw margin losses, and the error rates along the path of a support vector machine."""
+    """Draw margin losses, and the error rate along the path of a support vector machine."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.9), layout="constrained")
     margin = np.linspace(-2, 3, 501)
     losses = (
-        ("error", np.where(margin < 0, 1.0, 0.0), GREY, "-"),
+        ("zero-one", np.where(margin < 0, 1.0, 0.0), GREY, "-"),
         ("hinge", sp.Hinge().rho(1 - margin), BLUE, "-"),
         ("squared hinge", sp.SquaredHinge().rho(1 - margin), GREEN, "-."),
         ("logistic", sp.Logistic().rho(1 - margin), ORANGE, "--"),
@@ -126,23 +126,25 @@ def classification() -> None:
     path = sp.run(X, y, sp.Hinge(), sp.Ridge(0.05), n_iter=100)
     risk = sp.estimate_risk(path, test_loss="zero_one", rng=0)
     plot_risk(risk, right, true_risk=model.risk(path.coef, "zero_one"))
-    right.set_ylabel("error rate")
+    right.set_ylabel("misclassification rate")
     save(figure, "classification")
 
 
 def report() -> None:
-    """Take a picture of the report on the houses, as `docs/command.md` makes it."""
+    """Take a screenshot of the report on the house prices in `docs/command.md`."""
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     if browser is None:
-        print("no Chromium, no picture of the report")
+        print("Chromium not found: report.png was not updated")
         return
     houses = HERE.parents[1] / "examples" / "data" / "houses.csv"
     with tempfile.TemporaryDirectory() as folder:
         fit = [sys.executable, "-m", "steinpath", "fit", str(houses), "--target", "price"]
         subprocess.run([*fit, "--no-plots", "--out", folder], check=True, capture_output=True)
-        look = [browser, "--headless=new", "--no-sandbox", "--hide-scrollbars"]
-        look += ["--window-size=1180,1250", f"--screenshot={HERE / 'report.png'}"]
-        subprocess.run([*look, f"file://{folder}/report.html"], check=True, capture_output=True)
+        screenshot = [browser, "--headless=new", "--no-sandbox", "--hide-scrollbars"]
+        screenshot += ["--window-size=1180,1250", f"--screenshot={HERE / 'report.png'}"]
+        subprocess.run(
+            [*screenshot, f"file://{folder}/report.html"], check=True, capture_output=True
+        )
 
 
 if __name__ == "__main__":
@@ -153,7 +155,7 @@ if __name__ == "__main__":
     model = sp.simulate.paper_model(p=300, noise="laplace")
     X, y = model.sample(600, rng=0)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)
-    risk = sp.estimate_risk(path, audit=32, rng=0)
+    risk = sp.estimate_risk(path, audit=32, audit_until=path.n_iter, rng=0)
     truth = model.risk(path.coef, "absolute")
     errors(risk, truth)
     for t in (risk.best_iter, 100):
@@ -163,7 +165,7 @@ if __name__ == "__main__":
         )
     before, after, shown = rows(path, risk, t=100)
     print(
-        f"distance to left-out fitted values: {before:.3f}, corrected {after:.3f}; "
+        f"distance to leave-one-out fitted values: {before:.3f}, corrected {after:.3f}; "
         f"{shown:.0%} of the observations are shown"
     )
     print(f"directions above a twentieth of the first: {directions(path)}")
