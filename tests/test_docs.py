@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import math
 import re
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,10 @@ from steinpath.risk._leave_out import leave_one_out
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", *sorted(DOCS.glob("*.rst"))]
+COMMUNITY = [
+    ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+]
+PAGES = [*sorted(DOCS.glob("*.md")), *COMMUNITY, *sorted(DOCS.glob("*.rst"))]
 
 
 def snippet(name, member):
@@ -36,6 +38,7 @@ BoundedLasso = snippet("bounded_lasso", "BoundedLasso")
 PositiveLasso = snippet("positive_lasso", "PositiveLasso")
 HeavyBall = snippet("heavy_ball", "HeavyBall")
 DampedArrowHurwicz = snippet("damped", "DampedArrowHurwicz")
+Expectile = snippet("expectile", "Expectile")
 
 PENALTIES = [BoundedLasso(0.3, bound=0.4), PositiveLasso(0.3)]
 ALGORITHMS = [
@@ -97,6 +100,28 @@ def test_guides_penalties_do_what_they_say():
     positive = sp.run(X, y, sp.LAD(), PositiveLasso(0.1), n_iter=300).coef
     assert positive.min() == 0
     assert positive.max() > 0.1
+
+
+@pytest.mark.parametrize("q", [0.5, 0.8])
+def test_the_loss_converges_to_reweighted_least_squares(q):
+    """An independent truth: the stationary point of least squares with weights by sign."""
+    X, y, _ = draw(80, 12)
+    b = np.zeros(12)
+    for _ in range(200):
+        w = np.where(y > X @ b, q, 1 - q)
+        b = np.linalg.solve(X.T @ (w[:, None] * X), X.T @ (w * y))
+    for algorithm in (sp.FISTA(), sp.ChambollePock()):
+        path = sp.run(X, y, Expectile(q), sp.NoPenalty(), algorithm, n_iter=3000)
+        np.testing.assert_allclose(path.coef[-1], b, atol=1e-6)
+    half = sp.run(X, y, Expectile(0.5), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
+    np.testing.assert_allclose(
+        half, sp.run(X, y, sp.Squared(), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
+    )
+
+
+def test_the_loss_refuses_quantiles_out_of_range():
+    with pytest.raises(ValueError, match="q must be"):
+        Expectile(1.0)
 
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
@@ -183,28 +208,24 @@ def test_anchors_lead_to_headings(page):
         assert anchor in slugs, (link, anchor)
 
 
-SHOWN = r"<!-- from (\S+?)(?:: (\S+))? -->\n\n```python\n(.*?)```"
+INCLUDED = r"```\{literalinclude\} (\S+)\n(.*?)```"
 
 
-def source(path, name):
-    """The lines of an object, with its decorators; of a snippet all but the docstring."""
-    text = (ROOT / path).read_text("utf-8")
-    node, lines = ast.parse(text), text.splitlines(keepends=True)
-    if not name:
-        return "".join(lines[node.body[1].lineno - 1 :])
-    for part in name.split("."):
-        node = next(each for each in node.body if getattr(each, "name", None) == part)
-    first = min([node, *node.decorator_list], key=lambda each: each.lineno)
-    return textwrap.dedent("".join(lines[first.lineno - 1 : node.end_lineno]))
-
-
-@pytest.mark.parametrize(("page", "count"), [("add_penalty", 4), ("add_algorithm", 5)])
-def test_code_that_the_guides_show_is_the_code_itself(page, count):
-    text = (DOCS / f"{page}.md").read_text("utf-8")
-    shown = re.findall(SHOWN, text, re.DOTALL)
-    assert len(shown) == text.count("<!-- from ") == count
-    for path, name, code in shown:
-        assert code == source(path, name), (path, name)
+@pytest.mark.parametrize(
+    ("page", "count"), [("add_penalty", 4), ("add_algorithm", 5), ("add_loss", 3)]
+)
+def test_guides_include_code_that_there_is(page, count):
+    included = re.findall(INCLUDED, (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL)
+    assert len(included) == count
+    for path, options in included:
+        text = (DOCS / path).read_text("utf-8")
+        (option, value) = re.search(r":(pyobject|start-at): (.+)", options).groups()
+        if option == "start-at":
+            assert value in text, (path, value)
+            continue
+        node = ast.parse(text)
+        for part in value.split("."):
+            node = next(each for each in node.body if getattr(each, "name", None) == part)
 
 
 def test_every_check_is_explained():
@@ -228,9 +249,8 @@ def test_the_tutorial_prints_what_it_says(capsys):
 
 
 def blocks_of(page):
-    """The code of a guide that is to be run: not what it shows from elsewhere."""
-    text = re.sub(SHOWN, "", (DOCS / f"{page}.md").read_text("utf-8"), flags=re.DOTALL)
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    """The code of a guide that is to be run: not what it includes from elsewhere."""
+    return re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL)
 
 
 def names_of_guides():
@@ -243,12 +263,12 @@ def names_of_guides():
         "X": X,
         "y": y,
         "path": sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=20),
-        **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall)},
+        **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall, Expectile)},
     }
 
 
 @pytest.mark.parametrize(
-    ("page", "count"), [("choosing", 3), ("add_penalty", 3), ("add_algorithm", 3)]
+    ("page", "count"), [("choosing", 3), ("add_penalty", 3), ("add_algorithm", 3), ("add_loss", 3)]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
 def test_code_of_the_guides_runs(page, count):
@@ -291,12 +311,26 @@ class ClippedDual(HeavyBall):
         return prox(-np.clip(v[-1], -0.1, 0.1))
 
 
+@dataclass(frozen=True)
+class Unsmoothed(Expectile):
+    def score(self, r, s):
+        return super().score(r, 0.0)
+
+
+@dataclass(frozen=True)
+class Symmetric(Expectile):
+    def slope(self, r, s):
+        return np.ones_like(r) / (1 + s)
+
+
 @pytest.mark.parametrize(
     ("page", "name", "wrong"),
     [
         ("add_penalty", "PositiveLasso", Shifted),
         ("add_penalty", "PositiveLasso", Jumping),
         ("add_penalty", "PositiveLasso", Stiff),
+        ("add_loss", "Expectile", Unsmoothed),
+        ("add_loss", "Expectile", Symmetric),
         ("add_algorithm", "HeavyBall", SignedPrimal),
         ("add_algorithm", "HeavyBall", ClippedDual),
     ],
