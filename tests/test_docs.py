@@ -20,10 +20,7 @@ from steinpath.risk._leave_out import leave_one_out
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-COMMUNITY = [
-    ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
-]
-PAGES = [*sorted(DOCS.glob("*.md")), *COMMUNITY, *sorted(DOCS.glob("*.rst"))]
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*.rst")), *sorted(ROOT.glob("*.md"))]
 
 
 def snippet(name, member):
@@ -249,7 +246,7 @@ def test_the_tutorial_prints_what_it_says(capsys):
 
 
 def blocks_of(page):
-    """The code of a guide that is to be run: not what it includes from elsewhere."""
+    """Return the code blocks of a guide that are run: not those included from elsewhere."""
     return re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text("utf-8"), re.DOTALL)
 
 
