@@ -67,7 +67,8 @@ def tuned_beside_fit(n: int, p: int, n_sets: int, plain_seconds: float) -> list[
 
 def tuned_table(records: list[Record]) -> str:
     lines = [
-        "| n × p | method | seconds | plain runs | of a fit | true risk | error of its estimate |",
+        "| n × p | method | seconds | plain runs | relative to one fit | true risk | "
+        "error of the estimate |",
         "|---|---|---|---|---|---|---|",
     ]
     for n, p, method in dict.fromkeys((r["n"], r["p"], r["method"]) for r in records):
