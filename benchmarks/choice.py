@@ -9,7 +9,8 @@ Independent rows of the paper's model (Toeplitz 0.5), all methods on the same da
 thread. Seconds are those of the processor, so that others on the machine do not count:
 
 - **tune, smallest estimate**: `steinpath.tune` alone; the error is the smallest of all estimates.
-- **tune, the choice counted**: `tune` with `best_risk` and `predict_interval`.
+- **tune, adjusted for selection**: `tune` with `best_risk` (adjusted for selection) and
+  `predict_interval`.
 - **LADLasso**, **SqrtLasso**: `fit` with `best_risk_` and `predict_interval`.
 - **nested GridSearchCV**: scikit-learn's `cross_val_score`, ten folds, of a `GridSearchCV`, five
   folds and ten penalties, over `QuantileRegressor(solver="highs")` or `Lasso` of standardised
@@ -171,7 +172,7 @@ def _conformal(estimator: Any, splits: Any, X: np.ndarray, y: np.ndarray) -> Fou
 
 METHODS: dict[str, Callable[[Case, np.ndarray, np.ndarray, int], Found]] = {
     "tune, smallest estimate": smallest_estimate,
-    "tune, the choice counted": choice_counted,
+    "tune, adjusted for selection": choice_counted,
     "estimator": estimator,
     "nested GridSearchCV": nested,
     "MAPIE, CV+": mapie,

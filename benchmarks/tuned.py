@@ -45,7 +45,7 @@ def tuned_beside_fit(n: int, p: int, n_sets: int, plain_seconds: float) -> list[
         records += [
             common
             | {
-                "method": "tune, 20 penalties, with the error of the choice",
+                "method": "tune, 20 penalties, with adjusted error",
                 "seconds": of_tune["seconds"],
                 "ratio": of_tune["seconds"] / plain_seconds,
                 "of_fit": of_tune["seconds"] / of_fit["seconds"],
@@ -67,7 +67,7 @@ def tuned_beside_fit(n: int, p: int, n_sets: int, plain_seconds: float) -> list[
 
 def tuned_table(records: list[Record]) -> str:
     lines = [
-        "| n × p | method | seconds | plain runs | of a fit | true risk | error of its estimate |",
+        "| n × p | method | seconds | plain runs | / one fit | true risk | error of the estimate |",
         "|---|---|---|---|---|---|---|",
     ]
     for n, p, method in dict.fromkeys((r["n"], r["p"], r["method"]) for r in records):
@@ -110,7 +110,7 @@ def intervals(cases: list[tuple[str, int, int, int]], names: Any = WITH_INTERVAL
 
 def intervals_table(records: list[Record]) -> str:
     lines = [
-        "| data | sets | method | seconds | true error | 90% intervals cover | width |",
+        "| data | sets | method | seconds | true error | coverage of 90% intervals | width |",
         "|---|---|---|---|---|---|---|",
     ]
     for r in records:

@@ -1,10 +1,10 @@
 """
-When not to trust it
-====================
+When not to trust the estimate
+==============================
 
-The estimate takes the rows to be independent of each other. Rows that were measured several times
-are not: whatever is left out is still there in a copy, and every estimate from the same rows is too
-small. The estimate cannot repair that, but it says so.
+The risk estimate assumes independent rows. Repeated measurements violate this assumption: a
+held-out row still has near-duplicates in the training data, so that every estimate that holds out
+single rows is too small. The estimate detects this and warns.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,7 @@ import steinpath as sp
 from steinpath.plots import plot_risk
 
 # %%
-# 100 patients, each measured four times: the features nearly the same, the errors alike.
+# 100 patients, each measured four times, with nearly equal features and the same error.
 
 rng = np.random.default_rng(0)
 model = sp.simulate.paper_model(p=200, noise="laplace")
@@ -25,7 +25,7 @@ noise = (y - X @ model.coef)[patient]
 y_four = X_four @ model.coef + noise
 
 # %%
-# The same number of rows, all of different patients, for comparison.
+# For comparison, the same number of rows, each from a different patient.
 
 X_all, y_all = model.sample(400, rng)
 
@@ -38,19 +38,19 @@ for name, data, ax in (
     risk = sp.estimate_risk(path, method="compressed", audit=32, rng=0)
     truth = model.risk(path.coef, "absolute")
     t = risk.best_iter
-    print(f"{name}: iterate {t}, estimated {risk.values[t]:.3f}, true {truth[t]:.3f}")
+    print(f"{name}: iteration {t}, estimated {risk.values[t]:.3f}, true {truth[t]:.3f}")
     for warning in risk.warnings or ["no warnings"]:
         print("  -", warning)
     plot_risk(risk, ax, true_risk=truth).set_title(name, fontsize="medium")
 plt.show()
 
 # %%
-# Leave-one-out errs in the same way. What is right is to leave out whole patients, which ``groups``
-# asks for, here and in all estimators.
+# Leave-one-out has the same bias. The remedy is to hold out whole patients with ``groups``, which
+# ``tune`` and all estimators accept as well.
 
 left_out = sp.leave_one_out_path(path)
 by_patient = sp.estimate_risk(path, groups=patient, rng=0)
-print("100 patients, last iterate:")
-print(f"  rows left out     {left_out.values[-1]:.3f}")
-print(f"  patients left out {by_patient.values[-1]:.3f}")
+print("100 patients, last iteration:")
+print(f"  rows held out     {left_out.values[-1]:.3f}")
+print(f"  patients held out {by_patient.values[-1]:.3f}")
 print(f"  truth             {truth[-1]:.3f}")

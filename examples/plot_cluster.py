@@ -1,10 +1,10 @@
 """
-Rows on a cluster
-=================
+Distributed data with Dask
+==========================
 
-When X does not fit into one machine, its rows stay in blocks on the workers of a Dask cluster.
-``sp.run`` and ``sp.estimate_risk`` are called as ever. Here the cluster is two workers in this
-process; in earnest, pass the address of a scheduler to ``Client``.
+If X does not fit into the memory of one machine, distribute its rows over the workers of a Dask
+cluster. The calls of ``sp.run`` and ``sp.estimate_risk`` do not change. This example uses two
+workers in the same process; in practice, pass the address of a scheduler to ``Client``.
 """
 
 import tempfile
@@ -16,7 +16,7 @@ from distributed import Client, LocalCluster
 import steinpath as sp
 
 # %%
-# Four files of 500 rows each stand for data too large to load. The responses are here.
+# Four files of 500 rows each represent data that is too large to load. The responses are local.
 
 folder = tempfile.TemporaryDirectory()
 X, y = sp.simulate.paper_model(p=100, noise="t2").sample(2000, rng=0)
@@ -27,10 +27,10 @@ for k in range(4):
     np.save(files[-1], X[rows])
 
 # %%
-# Workers load the files where they are to stay, and check them there. An iteration sends sums of p
-# numbers; residuals never travel.
+# Each worker loads and validates its own files. An iteration communicates only sums of p numbers;
+# residuals stay on the workers.
 
-local = {"host": "tcp://127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # for this machine alone
+local = {"host": "tcp://127.0.0.1", "dashboard_address": "127.0.0.1:0"}  # this machine only
 with (
     LocalCluster(n_workers=2, threads_per_worker=1, processes=False, **local) as cluster,
     Client(cluster),
@@ -44,11 +44,11 @@ with (
     ax = risk.plot()
 
 # %%
-# In memory, the same seed gives the same: up to the order of sums, and to tangents in single
-# precision.
+# In memory, the same seed gives the same results, up to rounding and the single precision of the
+# tangents.
 
-here = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=30)
-same = sp.estimate_risk(here, rng=0, method="compressed")
-print(f"coefficients differ by {np.abs(coef - here.coef).max():.0e} at most")
-print(f"risks differ by {np.abs(values - same.values).max():.0e} at most")
+local_path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=30)
+same = sp.estimate_risk(local_path, rng=0, method="compressed")
+print(f"largest difference of coefficients: {np.abs(coef - local_path.coef).max():.0e}")
+print(f"largest difference of risks: {np.abs(values - same.values).max():.0e}")
 folder.cleanup()

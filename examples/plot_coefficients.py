@@ -1,10 +1,10 @@
 """
-Confidence intervals: which coefficients are not zero?
-======================================================
+Confidence intervals: which coefficients are nonzero?
+=====================================================
 
-The coefficients of a penalised fit are biased towards zero, and have no standard errors. Here are
-confidence intervals without that bias, for the progression of diabetes in 442 patients, and for
-simulated data with more columns than rows, where the truth is known.
+The coefficients of a penalised fit are biased towards zero and have no standard errors. This
+example computes debiased confidence intervals for the progression of diabetes in 442 patients, and
+for simulated data with more columns than rows, where the truth is known.
 """
 
 import matplotlib.pyplot as plt
@@ -19,15 +19,15 @@ intervals = model.coef_intervals(level=0.95)
 print(intervals.to_frame().round(3).to_string(index=False))
 
 # %%
-# The forest plot has the coefficients in units of the columns. Those in colour are declared nonzero
-# by the Benjamini–Hochberg procedure, at a false discovery rate of 10%.
+# The forest plot shows the coefficients in the units of the columns. Coloured coefficients are
+# significant by the Benjamini–Hochberg procedure at a false discovery rate of 10%.
 
 intervals.plot()
 plt.show()
 
 # %%
-# With 150 rows and 300 columns, least squares has no answer. The first 30 coefficients are not
-# zero. Intervals are asked for 40 columns, since each takes a regression on all others.
+# With 150 rows and 300 columns, least squares is not applicable. The first 30 coefficients are
+# nonzero. We compute intervals for 40 columns only, since each needs a regression on all others.
 
 simulated = sp.simulate.paper_model(p=300, noise="t2")
 X, y = simulated.sample(150, rng=0)
@@ -35,15 +35,15 @@ path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=200, fit_intercept=True)
 wide = sp.coefficient_intervals(path, features=np.arange(10, 50), rng=0)
 truth = simulated.coef[wide.features]
 covered = (wide.lower <= truth) & (truth <= wide.upper)
-print(f"{np.mean(covered):.0%} of the coefficients are covered, from iterate {wide.t}")
+print(f"{np.mean(covered):.0%} of the coefficients are covered, at iteration {wide.t}")
 
 # %%
-# Any iterate will do, but not all give short intervals. The default is an early one.
+# The intervals are valid at any iterate, but their width varies. The default minimises the width.
 
 known = np.flatnonzero(np.isfinite(wide.relative_width))
 fig, ax = plt.subplots(figsize=(5, 3), layout="constrained")
 ax.plot(known, wide.relative_width[known], color="#0072B2")
 ax.plot(wide.t, 1, "o", color="#D55E00", label="default")
-ax.set(xlabel="iteration", ylabel="width of the intervals", ylim=(0, None))
+ax.set(xlabel="iteration", ylabel="relative width of the intervals", ylim=(0, None))
 ax.legend(frameon=False)
 plt.show()

@@ -1,10 +1,10 @@
 """
-Diabetes: one fit knows its own test error
-==========================================
+Diabetes: a fit with an estimate of its test error
+==================================================
 
-442 patients, ten measurements, and all their squares and products: 65 features. Twenty penalties
-run side by side; the penalty and the iterate are chosen by their estimated risk. A quarter of the
-patients is held out, only to see whether the estimate was right.
+442 patients, ten measurements, and their squares and products: 65 features. The estimators fit a
+grid of penalties and select the penalty and the iteration by estimated risk. A quarter of the
+patients is held out only to verify the estimate.
 """
 
 from sklearn.datasets import load_diabetes
@@ -27,17 +27,17 @@ for regressor in (sp.LADLasso(), sp.LADRidge(), sp.SqrtLasso(test_loss="absolute
     model.fit(X_train, y_train)
     held_out = mean_absolute_error(y_test, model.predict(X_test))
     print(
-        f"{type(regressor).__name__:10s} iterate {regressor.best_iter_:3d}, "
+        f"{type(regressor).__name__:10s} iteration {regressor.best_iter_:3d}, "
         f"{(regressor.coef_ != 0).sum():2d} features: estimated "
         f"{regressor.best_risk_:.1f} ± {regressor.best_risk_stderr_:.1f}, held out {held_out:.1f}"
     )
 
 # %%
-# The risk of every iterate, for the penalty that was chosen for the last of them.
+# The risk of every iterate of the last model, at the selected penalty.
 
 display = sp.RiskPathDisplay.from_estimator(regressor)
 
 # %%
-# And for all penalties.
+# The risk for all penalties.
 
 display = sp.RiskPathDisplay.from_estimator(regressor, kind="surface")

@@ -1,9 +1,9 @@
 """
-Engel's households: quantile regression
-=======================================
+Quantile regression of Engel's food expenditure data
+====================================================
 
-How much of its income does a household spend on food? 235 Belgian households of 1857 (Koenker and
-Bassett, 1982). The richer, the more they differ: the lines fan out.
+How much of its income does a household spend on food? The data are 235 Belgian households from 1857
+(Koenker and Bassett, 1982). The dispersion increases with income, so the fitted lines diverge.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ households = sm.datasets.engel.load_pandas().data
 X, y = households[["income"]], households["foodexp"]
 
 # %%
-# One feature needs neither a penalty nor early stopping: ``alpha=0``, and the last of so many
-# iterations that the fit has converged. ``method=None`` estimates no risk.
+# One feature needs neither a penalty nor early stopping: set ``alpha=0`` and use the last of 5000
+# iterations, when the fit has converged. ``method=None`` disables risk estimation.
 
 models = {}
 for q in (0.1, 0.5, 0.9):
@@ -30,13 +30,13 @@ for q in (0.1, 0.5, 0.9):
     )
 
 # %%
-# Half of the households lie below the middle line, a tenth below the lowest.
+# Half of the households are below the median line, a tenth below the lowest line.
 
 fig, ax = plt.subplots(layout="constrained")
 ax.plot(X["income"], y, ".", color="#777777", ms=4)
 ends = X.iloc[[X["income"].argmin(), X["income"].argmax()]]
 for q, model in models.items():
     ax.plot(ends["income"], model.predict(ends), label=f"q = {q}")
-ax.set(xlabel="income, Belgian francs a year", ylabel="spent on food")
+ax.set(xlabel="income (Belgian francs per year)", ylabel="food expenditure")
 ax.legend(frameon=False)
 plt.show()

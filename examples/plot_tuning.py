@@ -1,9 +1,9 @@
 """
-Choose the penalty and the iterate together
-===========================================
+Joint selection of penalty and iteration
+========================================
 
-Twenty penalties run side by side, and the risk of every iterate of every one is estimated. The
-truth is known here, and printed beside the choice.
+``tune`` runs a grid of twenty penalties and estimates the risk of every iterate for each of them.
+The data are simulated, so that the selection can be compared with the truth.
 """
 
 import numpy as np
@@ -16,25 +16,25 @@ tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, fit_intercept=True, rng=0)
 print(tuning)
 
 # %%
-# The risk of 20 × 301 models: from the smallest penalty with all coefficients zero (above) down.
+# The estimated risk of all models. The largest penalty (top) sets all coefficients to zero.
 
 ax = tuning.plot()
 
 # %%
-# How good is the choice? With a small penalty and few iterations, or a larger one and more, one
-# gets to much the same risk.
+# How good is the selected model? A small penalty with few iterations and a larger penalty with more
+# iterations reach nearly the same risk.
 
 paths = [risk.path for risk in tuning.risks]
 truth = np.array([model.risk(path.coef, "absolute", path.intercept) for path in paths])
-print(f"true risk of the choice: {truth[tuning.best]:.3f}")
-print(f"the best of {truth.size} there is: {truth.min():.3f}")
-print(f"the best of the {len(paths)} last iterates: {truth[:, -1].min():.3f}")
+print(f"true risk of the selected model: {truth[tuning.best]:.3f}")
+print(f"smallest true risk of {truth.size} models: {truth.min():.3f}")
+print(f"smallest true risk of the {len(paths)} last iterates: {truth[:, -1].min():.3f}")
 
 # %%
-# Is the choice better than running to the end with the same penalty, or is that chance? The
-# difference between two models is known better than either risk.
+# Is the selected model significantly better than the last iterate with the same penalty? The
+# difference between two models has a smaller standard error than either risk.
 
 k, t = tuning.best
 difference, stderr = tuning.compare((k, tuning.path.n_iter), tuning.best)
-print(f"last iterate less the chosen one: estimated {difference:.3f} ± {stderr:.3f}")
-print(f"in truth: {truth[k, -1] - truth[k, t]:.3f}")
+print(f"last minus selected iterate: estimated {difference:.3f} ± {stderr:.3f}")
+print(f"true difference: {truth[k, -1] - truth[k, t]:.3f}")

@@ -1,10 +1,10 @@
 """
-Which loss?
-===========
+Comparing losses
+================
 
-Five losses with a lasso, on noise of three laws, each tuned by its own estimated risk. The tables
-have the true mean absolute error of the chosen model, less that of the true coefficients: smaller
-is better, and 0 is perfect.
+Five losses with a lasso penalty and three noise distributions. Each model is tuned by its own
+estimated risk. The tables show the excess risk: the true mean absolute error of the selected model
+minus that of the true coefficients. Smaller is better; 0 is optimal.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ options = {"lams": 8, "n_iter": 60, "fit_intercept": True, "test_loss": "absolut
 
 
 def excess(model, loss):
-    """Mean absolute error of the choice, less that of the true coefficients; mean and s.e."""
+    """Return the mean excess risk of the selected models and its standard error."""
     least = model.risk(model.coef, "absolute")
     found = []
     for seed in range(samples):
@@ -28,7 +28,7 @@ def excess(model, loss):
 
 
 def table(losses, models, unit=1.0):
-    """Print the excess of each loss in each model, and return its mean."""
+    """Print the excess risk of each loss under each model, and return the means."""
     print(" " * 20 + "".join(f"{name:>16s}" for name in models))
     means = {}
     for name, loss in losses.items():
@@ -39,9 +39,10 @@ def table(losses, models, unit=1.0):
 
 
 # %%
-# The loss should suit the noise
-# ------------------------------
-# Student's t with two degrees of freedom has no variance: a few errors are very large.
+# The loss should match the noise
+# -------------------------------
+# Student's t distribution with two degrees of freedom has infinite variance: a few errors are very
+# large.
 
 losses = {
     "LAD": sp.LAD(),
@@ -56,16 +57,16 @@ means = table(losses, models)
 fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 for name, values in means.items():
     ax.plot(list(models), values, "o-", label=name)
-ax.set(ylabel="excess of the mean absolute error", ylim=(0, None))
+ax.set(xlabel="noise", ylabel="excess mean absolute error", ylim=(0, None))
 ax.legend(frameon=False)
 plt.show()
 
 # %%
-# What is in units has to be chosen in units
-# ------------------------------------------
-# The same heavy-tailed data, with y in units of fifty: all errors are a fiftieth, and the table is
-# in these units. Huber's ``delta`` is then beyond nearly all errors, and Huber is the squared loss.
-# LAD and the square root have no such parameter, and give the same as above.
+# Scale parameters depend on the units of y
+# -----------------------------------------
+# The same heavy-tailed data with y divided by 50; the table is in the new units. Huber's ``delta``
+# now exceeds nearly all errors, so the Huber loss is effectively the squared loss. LAD and the
+# square root have no scale parameter and give the same results as above.
 
 paper = models["t2"]
 small = sp.simulate.LinearModel(
@@ -75,5 +76,5 @@ again = {name: losses[name] for name in ("LAD", "Huber(1.35)", "SquareRoot")}
 means = table(again | {"Huber(1.35 / 50)": sp.Huber(1.35 / 50)}, {"t2 / 50": small}, unit=1 / 50)
 
 # %%
-# A simulation knows the truth. On data of your own, compare what each model says of itself:
-# ``tuning.risk.min()``, for the same ``test_loss``.
+# For real data the truth is unknown. Compare the estimates ``tuning.best_risk`` for the same
+# ``test_loss``.

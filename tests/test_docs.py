@@ -36,6 +36,7 @@ BoundedLasso = snippet("bounded_lasso", "BoundedLasso")
 PositiveLasso = snippet("positive_lasso", "PositiveLasso")
 HeavyBall = snippet("heavy_ball", "HeavyBall")
 DampedArrowHurwicz = snippet("damped", "DampedArrowHurwicz")
+Expectile = snippet("expectile", "Expectile")
 
 PENALTIES = [BoundedLasso(0.3, bound=0.4), PositiveLasso(0.3)]
 ALGORITHMS = [
@@ -97,6 +98,28 @@ def test_guides_penalties_do_what_they_say():
     positive = sp.run(X, y, sp.LAD(), PositiveLasso(0.1), n_iter=300).coef
     assert positive.min() == 0
     assert positive.max() > 0.1
+
+
+@pytest.mark.parametrize("q", [0.5, 0.8])
+def test_the_loss_converges_to_reweighted_least_squares(q):
+    """An independent truth: the stationary point of least squares with weights by sign."""
+    X, y, _ = draw(80, 12)
+    b = np.zeros(12)
+    for _ in range(200):
+        w = np.where(y > X @ b, q, 1 - q)
+        b = np.linalg.solve(X.T @ (w[:, None] * X), X.T @ (w * y))
+    for algorithm in (sp.FISTA(), sp.ChambollePock()):
+        path = sp.run(X, y, Expectile(q), sp.NoPenalty(), algorithm, n_iter=3000)
+        np.testing.assert_allclose(path.coef[-1], b, atol=1e-6)
+    half = sp.run(X, y, Expectile(0.5), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
+    np.testing.assert_allclose(
+        half, sp.run(X, y, sp.Squared(), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
+    )
+
+
+def test_the_loss_refuses_quantiles_out_of_range():
+    with pytest.raises(ValueError, match="q must be"):
+        Expectile(1.0)
 
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
@@ -200,7 +223,7 @@ def test_identifiers_are_linked_to_their_own_addresses(page):
             assert target == f"{site}/{identifier}"
 
 
-SHOWN = r"<!-- from (\S+?)(?:: (\S+))? -->\n\n```python\n(.*?)```"
+SHOWN = r"```\{literalinclude\} (\S+)\n.*?:(pyobject|start-at): (.*?)\n.*?```"
 
 
 def source(path, name):
@@ -215,13 +238,16 @@ def source(path, name):
     return textwrap.dedent("".join(lines[first.lineno - 1 : node.end_lineno]))
 
 
-@pytest.mark.parametrize(("page", "count"), [("add_penalty", 4), ("add_algorithm", 5)])
-def test_code_that_the_guides_show_is_the_code_itself(page, count):
+@pytest.mark.parametrize(
+    ("page", "count"), [("add_penalty", 4), ("add_algorithm", 5), ("add_loss", 3)]
+)
+def test_code_that_the_guides_include_is_there(page, count):
     text = (DOCS / f"{page}.md").read_text("utf-8")
     shown = re.findall(SHOWN, text, re.DOTALL)
-    assert len(shown) == text.count("<!-- from ") == count
-    for path, name, code in shown:
-        assert code == source(path, name), (path, name)
+    assert len(shown) == text.count("{literalinclude}") == count
+    for path, option, value in shown:
+        code = source(f"docs/{path}", value if option == "pyobject" else None)
+        assert option == "pyobject" or code.startswith(value), path
 
 
 def test_every_check_is_explained():
@@ -270,12 +296,12 @@ def names_of_guides():
         "X": X,
         "y": y,
         "path": sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=20),
-        **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall)},
+        **{kind.__name__: kind for kind in (BoundedLasso, PositiveLasso, HeavyBall, Expectile)},
     }
 
 
 @pytest.mark.parametrize(
-    ("page", "count"), [("choosing", 3), ("add_penalty", 3), ("add_algorithm", 3)]
+    ("page", "count"), [("choosing", 3), ("add_penalty", 3), ("add_algorithm", 3), ("add_loss", 3)]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of small data
 def test_code_of_the_guides_runs(page, count):
@@ -318,12 +344,26 @@ class ClippedDual(HeavyBall):
         return prox(-np.clip(v[-1], -0.1, 0.1))
 
 
+@dataclass(frozen=True)
+class Unsmoothed(Expectile):
+    def score(self, r, s):
+        return super().score(r, 0.0)
+
+
+@dataclass(frozen=True)
+class Symmetric(Expectile):
+    def slope(self, r, s):
+        return np.ones_like(r) / (1 + s)
+
+
 @pytest.mark.parametrize(
     ("page", "name", "wrong"),
     [
         ("add_penalty", "PositiveLasso", Shifted),
         ("add_penalty", "PositiveLasso", Jumping),
         ("add_penalty", "PositiveLasso", Stiff),
+        ("add_loss", "Expectile", Unsmoothed),
+        ("add_loss", "Expectile", Symmetric),
         ("add_algorithm", "HeavyBall", SignedPrimal),
         ("add_algorithm", "HeavyBall", ClippedDual),
     ],

@@ -1,4 +1,4 @@
-"""The page of promises names tests that there are."""
+"""The guarantees name existing tests."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ def functions_of(file):
 
 def test_each_promise_has_its_test():
     promised = PAGE.partition("## Measured")[0]
-    promises = re.findall(r"^\| (?!promise|-)(.+) \| (.+) \|$", promised, flags=re.M)
+    promises = re.findall(r"^\| (?!guarantee|-)(.+) \| (.+) \|$", promised, flags=re.M)
     assert len(promises) > 20
     for promise, shown in promises:
         assert re.search(r"`tests/", shown), promise

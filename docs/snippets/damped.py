@@ -1,4 +1,4 @@
-"""The algorithm of Arrow and Hurwicz with damped steps: a primal–dual algorithm in ten lines."""
+"""The Arrow–Hurwicz algorithm with damped steps: a primal–dual algorithm in ten lines."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Proximal gradient with constant momentum: an algorithm from the lines that differ."""
+"""Proximal gradient with constant momentum: a variant of an existing algorithm."""
 
 from dataclasses import dataclass, replace
 

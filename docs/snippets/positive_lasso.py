@@ -1,4 +1,4 @@
-"""A lasso of nonnegative coefficients: a penalty that is not symmetric, from the base class."""
+"""A lasso with nonnegative coefficients: an asymmetric penalty, derived from the base class."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from steinpath.problem import Diagonal, Penalty
 
 @dataclass(frozen=True, eq=False)
 class PositiveLasso(Penalty):
-    """``lam * Σ b_j`` where all ``b_j >= 0``, infinite elsewhere."""
+    """``lam * Σ b_j`` if all ``b_j >= 0``, otherwise infinite."""
 
     lam: float
 
