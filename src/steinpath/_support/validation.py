@@ -232,12 +232,14 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 #: Where warnings go in place of the user's screen, if this is set.
-heard: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("heard", default=None)
+captured_warnings: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar(
+    "captured_warnings", default=None
+)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside of this package that called into it."""
-    kept = heard.get()
+    kept = captured_warnings.get()
     if kept is not None:
         kept.append((message, category))
         return
