@@ -76,7 +76,7 @@ class Problem:
             design = InterceptDesign(design)
         if self.norm is not None:
             design._norm = self.norm
-        y = design.here(self.y)[:, None]
+        y = design.local(self.y)[:, None]
         return RunData(y, self.loss, design, np.array([self.level]))
 
 

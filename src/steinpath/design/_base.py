@@ -105,7 +105,7 @@ class Design(ABC):
         """Return the largest number of all shares, or those of an array entry by entry."""
         return value
 
-    def here(self, values: Array) -> Array:
+    def local(self, values: Array) -> Array:
         """Return the rows that are here of an array that has them all."""
         return values
 
@@ -136,12 +136,12 @@ class Design(ABC):
         if self.is_whole:
             return values
         everything = np.zeros((self.n_rows, *values.shape[1:]), values.dtype)
-        self.here(everything)[...] = values
+        self.local(everything)[...] = values
         return self.over_rows(everything)
 
     def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which of some of all rows are here, and where."""
-        numbers = self.here(np.arange(self.n_rows))
+        numbers = self.local(np.arange(self.n_rows))
         which = np.flatnonzero((rows >= numbers[0]) & (rows <= numbers[-1]))
         return which, rows[which] - numbers[0]
 
@@ -262,8 +262,8 @@ class TransformedDesign(Design):
     def largest(self, value: Any) -> Any:
         return self.inner.largest(value)
 
-    def here(self, values: Array) -> Array:
-        return self.inner.here(values)
+    def local(self, values: Array) -> Array:
+        return self.inner.local(values)
 
     def once(self, compute: Callable[[], Array]) -> Array:
         return self.inner.once(compute)

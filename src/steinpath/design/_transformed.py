@@ -99,7 +99,7 @@ class InterceptDesign(TransformedDesign):
             How often there are all of these members, one set after the other.
         """
         features = WeightedDesign.without(self.features, left_out, count, copies)
-        removed = self.array(self.here(left_out))[:, :, None]
+        removed = self.array(self.local(left_out))[:, :, None]
         kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
         # the sum of centred rows that are kept is that of the others, turned round
         shift = -self._head(removed) / kept
@@ -217,7 +217,7 @@ class WeightedDesign(TransformedDesign):
         cls, unweighted: Design, left_out: np.ndarray, count: Any = None, copies: int = 1
     ) -> WeightedDesign:
         """Return a design of members that leave rows out; see `InterceptDesign.without`."""
-        kept = unweighted.array(unweighted.here(~left_out))[:, :, None]
+        kept = unweighted.array(unweighted.local(~left_out))[:, :, None]
         weights = _copied(kept, copies, axis=1)
         if isinstance(count, np.ndarray):
             count = _copied(unweighted.array(count)[:, None], copies, axis=0)

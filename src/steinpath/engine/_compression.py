@@ -259,7 +259,7 @@ class Compression:
             ]
         )
         if on_rows:
-            probes = design.here(probes)
+            probes = design.local(probes)
         coordinates = _side_by_side(
             [self.estimates[k].coordinates(new) for k, new in zip(members, labels, strict=True)]
         )

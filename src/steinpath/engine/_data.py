@@ -163,4 +163,4 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     if fit_intercept:
         design, level = InterceptDesign(design), loss.start(copied(y), counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
-    return RunData(design.here(y)[:, None], loss, design, np.array([level]))
+    return RunData(design.local(y)[:, None], loss, design, np.array([level]))

@@ -88,7 +88,7 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.n_rows))
     # At convergence the dual is minus the gradient, and right also where the loss has kinks.
     dual = run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
-    return -design.here(dual)
+    return -design.local(dual)
 
 
 def _balanced(y: Array, data: RunData) -> Array:

@@ -337,7 +337,7 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
         largest = float(xp.max(sizes))
         if not largest:
             raise ValueError("row_scale cannot be used: all sizes are zero")
-        squares = (path.design.here(sizes) / largest) ** 2
+        squares = (path.design.local(sizes) / largest) ** 2
     return squares / (path.design.total(squares) / path.n_samples)
 
 

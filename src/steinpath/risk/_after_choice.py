@@ -218,7 +218,7 @@ def risk_after_choice(
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
     design, rows = batch.data.design, np.flatnonzero(splits.tests)
     own = design.places(rows)[1]  # those that are here
-    shares = design.here(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
+    shares = design.local(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
     predictions = np.sum(shares * models.predictions[own], axis=1)
     losses = np.sum(shares * _all_losses(naive, models.predictions)[own], axis=1)
     if method == "nested":

@@ -42,7 +42,7 @@ def bootstrap_choice(
     losses, sizes, which = _losses(risks, iterates)
     units, design = len(sizes), risks[0].path.design
 
-    def here(values: np.ndarray) -> np.ndarray:
+    def local(values: np.ndarray) -> np.ndarray:
         """Return the units that are here, along the last axis, of all of them."""
         return values if which is None else values[..., which]
 
@@ -54,7 +54,7 @@ def bootstrap_choice(
     label = np.empty(units, dtype=int)
     for k, part in enumerate(parts):
         label[part] = k
-    own = here(label)
+    own = local(label)
     sums = complete(np.stack([losses[..., own == k].sum(axis=-1) for k in range(len(parts))]))
     counts = np.array([sizes[part].sum() for part in parts])
     means = sums / counts[:, None, None]
@@ -63,11 +63,11 @@ def bootstrap_choice(
     for start in range(0, _DRAWS, _TOGETHER):
         some = min(_TOGETHER, _DRAWS - start)
         draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
-        drawn_here = here(draws)
-        found = complete(flat @ drawn_here.T) / (draws @ sizes)
+        drawn_local = local(draws)
+        found = complete(flat @ drawn_local.T) / (draws @ sizes)
         for k, mean_losses in enumerate(found.T):
             choice = choosing(mean_losses.reshape(losses.shape[:2]), means)
-            total += float(losses[choice][drawn_here[k] == 0].sum())
+            total += float(losses[choice][drawn_local[k] == 0].sum())
             count += float(sizes[draws[k] == 0].sum())
     total = float(complete(np.asarray(total)))
     if not count:  # a single row or group, which is always drawn

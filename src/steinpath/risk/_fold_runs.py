@@ -127,7 +127,7 @@ class FoldRuns:
         """Run so many steps; see `_Steps`."""
         data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
         y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
-        own = splits.of_rows(data.design.here)
+        own = splits.of_rows(data.design.local)
         average = _averaging(own, y)
         shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
         counts = like(own.test.T, y)[None, ...]
@@ -240,7 +240,7 @@ def _mean_and_error_of_all(
         spread = unit * np.sqrt(design.over_rows(((gaps / unit[:, None]) ** 2).sum(axis=1)))
         return means, _relative_to(spread, int(units)) / total
     tested = np.concatenate([gaps, (counts > 0)[None, :]])
-    sums = design.over_rows(scattered_sums(tested, design.here(groups), int(groups.max()) + 1))
+    sums = design.over_rows(scattered_sums(tested, design.local(groups), int(groups.max()) + 1))
     spread = root_sum_of_squares(sums[:-1], axis=1)
     return means, _relative_to(spread, int(np.count_nonzero(sums[-1]))) / total
 

@@ -179,7 +179,7 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
     """Score the predictions of every iterate, for all rows or for those that were tested."""
     path, criterion, groups = problem.path, problem.criterion, problem.options.groups
     y, n, xp, design = path.response, path.n_samples, namespace(path.y), path.design
-    codes = None if groups is None else design.here(groups)
+    codes = None if groups is None else design.local(groups)
     own = None  # tested rows that are here
     if tested is not None:
         own, n = design.places(tested)[1], len(tested)
@@ -476,7 +476,7 @@ def _loo(problem: Problem) -> Estimate:
     order = np.random.default_rng(0).permutation(path.n_samples)
     predictions, pairs = leave_out_rows(problem, order, path.design)
     predictions = take(predictions, np.argsort(order), axis=1)
-    predictions = StoredPredictions(path, path.design.here(predictions.T).T)
+    predictions = StoredPredictions(path, path.design.local(predictions.T).T)
     return Estimate(predictions, score(problem, predictions), interactions=pairs)
 
 
@@ -550,14 +550,14 @@ def by_folds(
         tests, values = runs.splits.tests, crossed.predictions
         tested = None if tests.all() else np.flatnonzero(tests)
         if tested is not None:
-            some = like(problem.path.design.here(tests), values) > 0
+            some = like(problem.path.design.local(tests), values) > 0
             values = namespace(values).where(some, values, problem.path.products_at(slice(None)))
         predictions = StoredPredictions(problem.path, values)
         if crossed.losses is None:
             found = score(problem, predictions, tested)
         else:
             design = problem.path.design
-            counts = design.array(design.here(tests))
+            counts = design.array(design.local(tests))
             losses = crossed.losses - counts * _baseline(problem)
             values, stderr = mean_and_error(losses, counts, problem.options.groups, design)
             found = Score(values, stderr, 0 * values)

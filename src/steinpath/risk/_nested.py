@@ -294,7 +294,7 @@ def _loss_sums(
     threads = batch.threads(R) if own else 1
     portions = shared_out(batch, at_a_time(batch, R * BLOCKS), threads)
     y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
-    indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.here(cells.of_row)
+    indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.local(cells.of_row)
 
     def sums(members: list[int]) -> np.ndarray:
         part = batch.part(members)

@@ -40,9 +40,9 @@ class Splits(NamedTuple):
         """Return some of the splits."""
         return Splits(self.train[:, which], self.test[:, which])
 
-    def of_rows(self, here: Callable[[np.ndarray], np.ndarray]) -> Splits:
+    def of_rows(self, local: Callable[[np.ndarray], np.ndarray]) -> Splits:
         """Return the splits of some of the rows, by a function that returns these."""
-        return Splits(here(self.train), here(self.test))
+        return Splits(local(self.train), local(self.test))
 
     @property
     def n_splits(self) -> int:
