@@ -935,5 +935,5 @@ def test_own_test_losses_are_told_y_itself():
 
 def test_responses_that_cannot_be_squared_are_refused():
     X, y, _ = draw(60, 8)
-    with pytest.raises(ValueError, match="y has entries up to"):
+    with pytest.raises(ValueError, match="y has entries of magnitude up to"):
         sp.run(LocalDesign(X, CUTS), 1e200 * y, sp.LAD(), sp.Lasso(0.3), n_iter=2)

@@ -247,7 +247,7 @@ def test_callables():
         ({"test_loss": lambda y, z: 1.0}, "one number per observation"),
         ({"test_loss": lambda y, z: (y - z)[:-1]}, "one number per observation"),
         ({"test_loss": lambda y, z: y * np.nan}, "NaN or infinite"),
-        ({"test_loss": "hinge"}, "test_loss='hinge' needs labels y of -1 and 1"),
+        ({"test_loss": "hinge"}, "test_loss='hinge' requires labels y of -1 and 1"),
         ({"test_loss": "quadratic"}, "test_loss must be one of 'absolute'"),
         ({"test_loss": 3}, "test_loss must be a name"),
         ({"test_loss": sp.Huber}, "test_loss is the class Huber"),

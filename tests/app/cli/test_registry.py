@@ -190,7 +190,7 @@ def test_registries_are_read_only():
 
 
 def test_a_name_is_taken_once(defined):
-    with pytest.raises(ValueError, match=r"is called 'lasso', as is .*Lasso: the name of a"):
+    with pytest.raises(ValueError, match=r"name 'lasso' of .* is already used by .*Lasso"):
 
         class Other(sp.Lasso):
             name = "lasso"
