@@ -259,7 +259,7 @@ def test_test_losses_are_equal_by_value_and_can_be_pickled(name):
     assert hash(one) == hash(resolve_test_loss(name))
     assert one not in [resolve_test_loss(other) for other in CRITERIA if other != name]
     if kind.parameter_spec is None:
-        with pytest.raises(ValueError, match=f"{name!r} has no parameter"):
+        with pytest.raises(ValueError, match=f"{name!r} takes no parameter"):
             kind(0.5)
     else:
         assert one != kind(one.parameter / 2)
