@@ -494,7 +494,7 @@ def test_comparing_what_is_not_there():
             TypeError,
             "algorithm must be a ProximalAlgorithm",
         ),
-        ({"algorithm": sp.FISTA()}, ValueError, "FISTA needs a loss with a Lipschitz gradient"),
+        ({"algorithm": sp.FISTA()}, ValueError, "FISTA requires a loss with a Lipschitz gradient"),
         ({"n_iter": 0}, ValueError, "n_iter must be at least 1"),
         ({"loss": sp.LAD}, TypeError, "loss is the class LAD"),
         ({"method": "cv"}, ValueError, "method must be one of"),

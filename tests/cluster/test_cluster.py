@@ -755,7 +755,7 @@ def broken():
         (partial(str, "x"), TypeError, "block 3: X must hold real numbers"),
         (partial(np.ones, (3, P), "m8[D]"), TypeError, "block 3: X must hold real numbers"),
         (partial(np.ma.ones, (3, P)), TypeError, "block 3: X is a masked array"),
-        (broken, ValueError, "block 3: X is a broken sparse matrix: indices must be < 20"),
+        (broken, ValueError, "block 3: X is an invalid sparse matrix: indices must be < 20"),
         (
             partial(csr_array, np.ones((3, P))),
             ValueError,
@@ -770,9 +770,9 @@ def test_blocks_that_are_no_good(client, loader, error, message):
 
 def test_files_of_broken_matrices(client, tmp_path):
     save_npz(tmp_path / "block.npz", broken())
-    with pytest.raises(RuntimeError, match=r"block 0 .*X is a broken sparse matrix"):
+    with pytest.raises(RuntimeError, match=r"block 0 .*X is an invalid sparse matrix"):
         sp.distributed.from_files([tmp_path / "block.npz"])
-    with pytest.raises(RuntimeError, match=r"block 0 .*X is a broken sparse matrix"):
+    with pytest.raises(RuntimeError, match=r"block 0 .*X is an invalid sparse matrix"):
         sp.distributed.from_files([tmp_path / "block.npz"], response=1)
 
 

@@ -123,7 +123,7 @@ def test_sparse_columns_too_large_or_small_are_named_too(size):
 def test_sparse_matrices_with_entries_outside(what, where, value):
     bad = sparse.csr_array(X)
     getattr(bad, what)[where] = value
-    with pytest.raises(ValueError, match="X is a broken sparse matrix"):
+    with pytest.raises(ValueError, match="X is an invalid sparse matrix"):
         sp.run(bad, Y, sp.LAD(), sp.Lasso(0.1))
 
 
