@@ -448,8 +448,8 @@ def test_what_is_not_available_is_refused():
         ({"method": "exact"}, "method 'exact' is not available"),
         ({"method": "hutchinson"}, "method 'hutchinson' is not available"),
         ({"method": "compressed", "row_scale": "length"}, "row_scale must be None, 'norm'"),
-        ({"method": "compressed", "row_scale": np.ones(5)}, "one nonnegative size for each of the"),
-        ({"groups": np.arange(5)}, "groups has 5 labels, and there are 60 rows"),
+        ({"method": "compressed", "row_scale": np.ones(5)}, "one nonnegative entry for each of"),
+        ({"groups": np.arange(5)}, "groups has 5 labels, but there are 60 rows"),
     ):
         with pytest.raises(ValueError, match=message):
             sp.estimate_risk(path, **options)

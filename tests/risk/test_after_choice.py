@@ -759,7 +759,9 @@ def test_splits_of_rows_that_do_not_count_are_not_there():
     expected = estimator(cv=KFold(3)).fit(X[9:], y[9:])
     assert found.best_risk_ == pytest.approx(expected.best_risk_, rel=1e-9)
     np.testing.assert_allclose(found.predict_interval(X), expected.predict_interval(X), atol=1e-9)
-    with pytest.raises(ValueError, match="no split with rows of a weight to train and to test on"):
+    with pytest.raises(
+        ValueError, match="no split with positively weighted rows to train and to test on"
+    ):
         estimator(cv=[(np.arange(9, N), np.arange(9))]).fit(X, y, sample_weight=weights)
     with pytest.raises(ValueError, match="one group only"):
         estimator().fit(X, y, sample_weight=weights, groups=np.arange(N) < 9)

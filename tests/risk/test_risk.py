@@ -254,8 +254,8 @@ def test_callables():
         ({"centered": "no"}, "centered must be True or False"),
         ({"rng": "seed"}, "rng must be None"),
         ({"method": "guess"}, "method must be one of 'auto', 'compressed'"),
-        ({"method": "spectral"}, "needs the square-root or squared loss"),
-        ({"method": "loo", "covariance": np.eye(30)}, "no use for a covariance"),
+        ({"method": "spectral"}, "requires the square-root or squared loss"),
+        ({"method": "loo", "covariance": np.eye(30)}, "does not use a covariance"),
         ({"precision": "half"}, "precision must be one of 'float32'"),
         ({"probe_tol": 0}, "probe_tol must be a finite number"),
         ({"method": "hutchinson", "n_probes": 0}, "n_probes must be at least 1"),
@@ -266,9 +266,9 @@ def test_callables():
         ({"covariance": -np.eye(30)}, "not positive semidefinite"),
         ({"covariance": np.full((30, 30), np.nan)}, "NaN"),
         ({"row_scale": "leverage"}, "row_scale must be None, 'norm', 'auto' or an array"),
-        ({"row_scale": np.ones(59)}, "one nonnegative size for each of the 60 rows"),
+        ({"row_scale": np.ones(59)}, "one nonnegative entry for each of the 60 rows"),
         ({"row_scale": -np.ones(60)}, "nonnegative"),
-        ({"row_scale": np.zeros(60)}, "all sizes are zero"),
+        ({"row_scale": np.zeros(60)}, "must not be zero for all rows"),
     ],
 )
 def test_bad_options_are_refused(options, message):

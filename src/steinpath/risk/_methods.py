@@ -1,4 +1,4 @@
-"""The ways to predict each observation as if it had been left out, and what they score."""
+"""Methods to predict each observation as if it had been left out, and their scores."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ from steinpath.risk._leave_out import BLOCKS, WIDTH, leave_out
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import Splits, check_classes, make_splits
 
-# Probes are not added beyond this many times the first ones.
+# Maximum number of probes, relative to the initial number.
 _MOST_PROBES = 16
-# Random vectors of Hutchinson's method, and folds of cross-validation.
+# Number of random vectors of Hutchinson's method, and of folds of cross-validation.
 _HUTCHINSON, _FOLDS = 5, 10
-# Folds of a rough estimate, for at least so many rows per column: the more rows there are, the less
-# a path depends on those that a fold leaves out, and Burman's correction does the rest.
+# Number of folds of a rough estimate, by the minimum number of rows per column: the more rows there
+# are, the less a path depends on those held out, and Burman's correction removes most of the bias.
 _ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
-# Seconds that leaving out all rows may take where the correction is a large extrapolation.
+# Maximum seconds of leave-one-out where the correction is a large extrapolation.
 _PATIENCE = 2.0
-#: Entries of X up to which rough estimates are in double precision, too: it takes no longer.
+#: Size of X up to which rough estimates are also in double precision, which takes no longer.
 SMALL = 2**16
 #: Rows per column from which on paths hardly depend on a tenth of the rows.
 TALL = 10
-# Groups up to which each is left out by itself.
+# Maximum number of groups that are left out one at a time.
 _FEW_GROUPS = 30
-# Entries of a block that fit into caches.
+# Size of a block that fits into caches.
 _CACHED = 2**19
-# Tangent columns of several paths that advance together on a processor.
+# Tangent columns of several paths that advance together on a CPU.
 _STREAM = 128
-# Predictions that are scored at a time: what fits into caches, and on a device what fills it.
+# Number of predictions scored at a time: to fit into caches, or to fill a device.
 _SCORED, _SCORED_ON_DEVICE = 2**15, 2**24
 
 
 class Problem(NamedTuple):
-    """What is to be estimated, and how: the options, made ready for a path."""
+    """A path with its risk options resolved."""
 
     path: Path
     options: RiskOptions
@@ -83,19 +83,19 @@ class Problem(NamedTuple):
 
 
 def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]) -> list[Problem]:
-    """Make the options ready for each path of a batch."""
+    """Resolve the options for each path of a batch."""
     options = options.for_rows(to_numpy(batch.data.all_y))
     scale = None if options.scale_by_audit else options.row_scale
     test_loss = options.criterion(batch.data.loss)
     problems: list[Problem] = []
     for path, rng in zip(batch, rngs, strict=True):
         known = problems[0] if problems and path.design is problems[0].path.design else None
-        if known is not None:  # of the same design
+        if known is not None:  # for the same design
             moments, squares = known.moments, known.row_squares
         else:
             moments = None
             if options.covariance is not None:
-                # without an intercept, those of all members are the same
+                # without an intercept, they are the same for all members
                 same = problems and not path.fit_intercept
                 moments = problems[0].moments if same else second_moments(path, options.covariance)
             squares = row_squares_of(path, scale)
@@ -111,23 +111,23 @@ def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Fitted values as they are: predictions whose score is the training error.
+    """Uncorrected fitted values, whose score is the training error.
 
-    All predictions are of ``path.response``, from which the level of y has been subtracted.
+    All predictions are for ``path.response``, from which the level of y has been subtracted.
     """
 
     path: Path
 
     def of(self, t: slice) -> Array:
-        """Predictions of some iterates, of shape (iterates, n), for the rows that are here."""
+        """Return predictions of some iterations, of shape (iterations, n), for the local rows."""
         return self.path.products_at(t)
 
     def at(self, rows: np.ndarray) -> Array:
-        """Predictions of some rows by all iterates, of shape (n_iter + 1, rows)."""
+        """Return predictions of some rows at all iterations, of shape (n_iter + 1, rows)."""
         return self.path.design.picked(self.own(slice(None)), rows)
 
     def own(self, rows: Any) -> Array:
-        """Return the same for rows that are here, by their places here."""
+        """Return the same for local rows, by their local indices."""
         return _columns(self.path.products, rows)
 
 
@@ -146,7 +146,7 @@ class StoredPredictions(Fitted):
 
 @dataclass(frozen=True, eq=False)
 class Compressed(Fitted):
-    """Fitted values corrected in few directions."""
+    """Fitted values with corrections in a low-rank basis."""
 
     corrections: CompressedCorrections
 
@@ -168,7 +168,7 @@ class Compressed(Fitted):
 
 
 class Score(NamedTuple):
-    """Mean test loss of each iterate's predictions, its sampling error and its probe noise."""
+    """Mean scoring loss of each iterate, its sampling error and its Monte Carlo error."""
 
     values: Array
     stderr: Array
@@ -180,7 +180,7 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
     path, criterion, groups = problem.path, problem.criterion, problem.options.groups
     y, n, xp, design = path.response, path.n_samples, namespace(path.y), path.design
     codes = None if groups is None else design.local(groups)
-    own = None  # tested rows that are here
+    own = None  # local tested rows
     if tested is not None:
         own, n = design.places(tested)[1], len(tested)
         groups, codes = (
@@ -203,7 +203,7 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
         pieces.append((*_moments(losses, codes, groups, design), slopes))
     moments = _Moments(*(xp.concat(parts) for parts in list(zip(*pieces, strict=True))[:-1]))
     slopes = xp.concat([piece[-1] for piece in pieces])
-    # of all rows: the first sums, then what depends on them
+    # over all rows: first the sums, then what depends on them
     both = design.over_rows(xp.stack([moments.sums, moments.sizes])) / n
     means, unit = both[0, :], units_of(both[1, :])
     count = y.shape[0] if own is None else len(own)
@@ -212,7 +212,7 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
         spread = ((moments.spread * (moments.unit / unit)[:, None]) ** 2)[:, 0]
         deviations = (spread + count * (shift / unit) ** 2)[:, None]
         units = n
-    else:  # rows of a group are not independent, their sums are
+    else:  # rows of a group are dependent, their sums are independent
         counts = like(_group_counts(codes, groups, design), shift)
         deviations = moments.spread * moments.unit[:, None] + shift[:, None] * counts
         deviations, units = deviations / unit[:, None], len(np.unique(groups))
@@ -228,7 +228,7 @@ def score(problem: Problem, predictions: Fitted, tested: np.ndarray | None = Non
 
 
 class _Moments(NamedTuple):
-    """Of losses of rows that are here, for each iterate."""
+    """Moments of the losses of the local rows, for each iteration."""
 
     sums: Array  # (T,): of the losses
     sizes: Array  # (T,): of their sizes
@@ -253,7 +253,7 @@ def _moments(
 
 
 def _group_counts(codes: np.ndarray | None, groups: np.ndarray, design: Design) -> np.ndarray:
-    """Return how many of the rows that are here each group has."""
+    """Return the number of local rows of each group."""
     assert codes is not None
     counts = np.bincount(codes, minlength=int(groups.max()) + 1)
     return counts[counts > 0] if design.is_whole else counts
@@ -264,7 +264,7 @@ def _columns(values: Array, which: Any) -> Array:
 
 
 def _baseline(problem: Problem) -> Array:
-    """Return the losses of the prediction 0, if they are to be subtracted; otherwise 0."""
+    """Return the losses of the prediction 0 if they are to be subtracted, otherwise 0."""
     if not problem.options.centered:
         return 0.0
     path, y = problem.path, problem.path.response
@@ -279,10 +279,10 @@ def _slopes(
     corrections: CompressedCorrections,
     block: slice,
 ) -> Array:
-    """Return how total losses change along each direction, whose errors are independent."""
+    """Return the change of total losses along each direction; their errors are independent."""
     xp = namespace(y)
     error = corrections.noise(block)
-    # differences over the errors themselves, so that kinks and jumps of the loss are seen
+    # finite differences over the size of the errors, to account for kinks and jumps of the loss
     change = observation_losses(criterion, y, predictions + error)
     change = change - observation_losses(criterion, y, predictions - error)
     slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
@@ -295,31 +295,31 @@ def _slopes(
 
 
 def noise_near(best: int, probe_stderr: Array) -> float:
-    """Root mean square noise of the probes over the iterates from half to twice the best one."""
+    """Return the root mean square Monte Carlo error from half to twice the best iteration."""
     near = probe_stderr[best // 2 : min(2 * best + 1, probe_stderr.shape[0])]
     return root_mean_square(near)
 
 
 def noise_allowed(stderr: Array) -> float:
-    """How large the noise of the probes may be beside the sampling error at the minimum."""
+    """Return the acceptable Monte Carlo error, relative to the sampling error at the minimum."""
     return float(stderr) / 4
 
 
 class Estimate(NamedTuple):
-    """What a method found.
+    """Result of a method.
 
     Attributes
     ----------
     predictions : Fitted
-        Of each observation, as if it had been left out.
+        Prediction of each observation as if it had been left out.
     score : Score
         Their mean losses, plus `optimism`.
     n_probes : int
         Number of random probes.
     optimism : Array of shape (n_iter + 1,) or float
-        What is added to the mean losses, besides.
+        Added to the mean losses.
     interactions : Interactions or None
-        How the losses depend on each other, where rows were left out one at a time.
+        Dependence between the losses, if rows were left out one at a time.
     """
 
     predictions: Fitted
@@ -327,7 +327,7 @@ class Estimate(NamedTuple):
     n_probes: int = 0
     optimism: Array = 0.0
     interactions: Interactions | None = None
-    #: Training error of each iterate, if it was needed.
+    #: Training error of each iterate, if it was computed.
     train: Array | None = None
     #: Rows that were tested, if not all were.
     tested: np.ndarray | None = None
@@ -339,7 +339,7 @@ def _compressed(problem: Problem) -> Estimate:
 
 
 def compressed(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
-    """Correct all paths of a batch, their tangents being one stream of columns."""
+    """Correct all paths of a batch, with their tangents as one stream of columns."""
     found: list[Estimate] = []
     for members in _streams(batch, problems[0].options.n_probes):
         found += _compressed_together([problems[k] for k in members], batch.part(members))
@@ -373,13 +373,13 @@ def _compressed_together(problems: Sequence[Problem], batch: Batch) -> list[Esti
 
 
 def _streams(batch: Batch, n_probes: int | None) -> list[list[int]]:
-    """Return which members' tangents advance together.
+    """Return the members whose tangents advance together.
 
-    On a device all do, which fills it. Elsewhere neighbours, whose active sets are alike, up to
-    what fits into caches.
+    On a device all members advance together to fill it. Otherwise adjacent members, which have
+    similar active sets, are combined as far as they fit into caches.
     """
     width = len(batch)
-    if isinstance(batch, DeferredBatch):  # with room for what their tangents take
+    if isinstance(batch, DeferredBatch):  # with room for their tangents
         width = max(1, members_at_a_time(batch, batch.n_iter) // 2)
     if batch.on_processor and batch.data.design.members == 1:
         width = min(width, max(1, _STREAM // (n_probes or usual_probes(batch))))
@@ -391,22 +391,22 @@ def _in_portions(count: int, width: int) -> list[list[int]]:
 
 
 def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Estimate:
-    """Score the corrections by so many probes."""
+    """Score corrections from the given number of probes."""
     predictions = Compressed(problem.path, corrections)
     return Estimate(predictions, score(problem, predictions), n_probes)
 
 
 def probes_wanted(problem: Problem, found: Estimate, first: int) -> int | None:
-    """Return how many probes there should be, or None if there are enough.
+    """Return the number of probes required, or None if there are enough.
 
     Parameters
     ----------
     problem : Problem
-        What is to be estimated.
+        Problem.
     found : Estimate
-        With the probes that there are.
+        Estimate from the present probes.
     first : int
-        Number of probes at first.
+        Initial number of probes.
     """
     score, n_probes, most = found.score, found.n_probes, _MOST_PROBES * first
     near = problem.options.near
@@ -420,10 +420,10 @@ def probes_wanted(problem: Problem, found: Estimate, first: int) -> int | None:
         return min(math.ceil(1.2 * n_probes * missing**2), most)
     if (
         problem.options.probe_tol and noise > tol
-    ):  # its own aim it may miss; `diagnostics` says by how much
+    ):  # the default tolerance may be missed; `diagnostics` reports by how much
         warn(
-            f"the noise of {n_probes} random probes is {noise:.2g} near the minimum, "
-            f"above probe_tol = {tol:.2g}; start with more n_probes, or accept a larger probe_tol"
+            f"the Monte Carlo error of {n_probes} random probes is {noise:.2g} near the minimum, "
+            f"above probe_tol = {tol:.2g}; increase n_probes or probe_tol"
         )
     return None
 
@@ -432,9 +432,9 @@ def _spectral(problem: Problem) -> Estimate:
     path = problem.path
     if not has_spectrum(path):
         raise ValueError(
-            "method 'spectral' needs the square-root or squared loss, a penalty that treats all "
-            f"coefficients alike, such as Ridge, and a dense X in memory; this is {path.loss!r} + "
-            f"{path.penalty!r} by {path.algorithm!r}; use 'compressed'"
+            "method 'spectral' requires the square-root or squared loss, a penalty that treats all "
+            f"coefficients alike, such as Ridge, and a dense X in memory; got {path.loss!r} and "
+            f"{path.penalty!r} with {path.algorithm!r}; use method='compressed'"
         )
     corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
     predictions = Compressed(path, corrections)
@@ -458,7 +458,7 @@ def _hutchinson(problem: Problem) -> Estimate:
     found = score(problem, predictions)
     if m == 1:
         noise = 0 * found.values + math.inf
-    else:  # the jackknife: how much the estimate moves when a probe is left out
+    else:  # jackknife over the probes
         without = [StoredPredictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
         moved = [score(problem, predictions).values for predictions in without]
         noise = deviation(xp.stack(moved), axis=0) * (m - 1) / math.sqrt(m)
@@ -472,7 +472,7 @@ def _loo(problem: Problem) -> Estimate:
         everyone = np.arange(problem.options.units(path.n_samples))
         predictions = StoredPredictions(path, leave_groups_out(problem, everyone, path.design))
         return Estimate(predictions, score(problem, predictions))
-    # the pairs are those of the first rows: a fixed sample, for a method without randomness
+    # pairs of the first rows: a fixed sample, since the method is not random
     order = np.random.default_rng(0).permutation(path.n_samples)
     predictions, pairs = leave_out_rows(problem, order, path.design)
     predictions = take(predictions, np.argsort(order), axis=1)
@@ -483,10 +483,10 @@ def _loo(problem: Problem) -> Estimate:
 def leave_out_rows(
     problem: Problem, rows: np.ndarray, design: Design
 ) -> tuple[Array, Interactions]:
-    """Predictions of rows that are left out one at a time, and how pairs of them interact."""
+    """Return predictions of rows left out one at a time, and the interactions of pairs of them."""
     path, m = problem.path, len(rows)
     pairs = disjoint_pairs(rows)
-    # a row alone is a pair with itself
+    # a single row is a pair with itself
     groups = np.concatenate([np.stack([rows, rows], axis=1), pairs])
     found = check_finite(leave_out(path, groups, design))
     predictions, together = found[:, :m, 0], found[:, m:, :]
@@ -495,18 +495,18 @@ def leave_out_rows(
 
 
 def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Array:
-    """Predictions of rows whose whole groups are left out, one group at a time; 0 for others.
+    """Return predictions of rows whose groups are left out one at a time; 0 for others.
 
-    They are of the rows that are here.
+    Predictions are those of the local rows.
 
     Parameters
     ----------
     problem : Problem
-        The path.
+        Path.
     groups : ndarray of int of shape (m,)
         Groups to leave out.
     design : Design
-        The path's design, which may be in another precision.
+        The path's design, possibly in another precision.
     """
     path, batch = problem.path, Batch.of(problem.path)
     predictions = path.design.zeros(path.n_iter + 1, path.design.shape[0])
@@ -522,7 +522,7 @@ def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Ar
 
 
 def n_folds(batch: Batch, options: RiskOptions) -> int:
-    """Return how many folds to make: fewer if the estimate may be rough."""
+    """Return the number of folds: fewer for a rough estimate."""
     cv, (n, p) = options.cv, batch.data.design.whole_shape
     if cv is not None:
         return cv.n_splits if isinstance(cv, Splits) else int(cv)
@@ -541,7 +541,7 @@ def _folds(problem: Problem) -> Estimate:
 def by_folds(
     problems: Sequence[Problem], batch: Batch, runs: FoldRuns | None = None
 ) -> list[Estimate]:
-    """Cross-validate paths that differ in their penalties alone, all of them together."""
+    """Cross-validate paths that differ only in their penalties, all together."""
     _refuse_covariance("folds", problems[0])
     results = []
     if runs is None:
@@ -571,14 +571,14 @@ def by_folds(
 
 
 def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> FoldRuns:
-    """Return runs of paths in ten folds (fewer if that is enough), or in a user's own splits.
+    """Return runs of paths in ten folds (fewer if sufficient), or in user-defined splits.
 
-    With Burman's correction, if the splits are folds of all rows.
+    Burman's correction is included if the splits are folds of all rows.
     """
     if batch.n_samples < 2:
-        raise ValueError("folds need two observations at least")
+        raise ValueError("method 'folds' requires at least two observations")
     if not batch.maps.structured:
-        raise ValueError("folds are not available for a Recursion; leave one out instead")
+        raise ValueError("method 'folds' does not support a Recursion; use method='loo'")
     options = problem.options
     count = n_folds(batch, options)
     splits = make_splits(batch, options.cv, options.groups, count, problem.rng)
@@ -591,7 +591,7 @@ def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> F
 
 def _refuse_covariance(method: str, problem: Problem) -> None:
     if problem.moments is not None:
-        raise ValueError(f"method {method!r} has no use for a covariance; leave it out")
+        raise ValueError(f"method {method!r} does not use a covariance; omit it")
 
 
 #: Methods of `steinpath.estimate_risk` by name.
@@ -606,7 +606,7 @@ METHODS: dict[str, Callable[[Problem], Estimate]] = {
 
 
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
-    """Return which members to estimate at a time: by folds as many as there is room for."""
+    """Return the members to estimate at a time; for folds, as many as fit into memory."""
     if options.method == "folds":
         count = n_folds(batch, options)
         room = at_a_time(batch, count * BLOCKS)
@@ -617,7 +617,7 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
 
 
 def shared_out(batch: Batch, room: int, threads: int) -> list[list[int]]:
-    """Return which members to run at a time, with room for so many of them in all threads."""
+    """Return the members to run at a time, with room for ``room`` of them over all threads."""
     width = max(1, min(room // threads, -(-len(batch) // threads)))
     return _in_portions(len(batch), width)
 
@@ -625,9 +625,9 @@ def shared_out(batch: Batch, room: int, threads: int) -> list[list[int]]:
 def folds_pay(batch: Batch, options: RiskOptions) -> bool:
     """Whether rough folds of all paths together are cheaper than correcting them one by one.
 
-    They are where the time goes into calls rather than products, where there are many more rows
-    than columns, and where tangents have no zeros to be left out. At rates measured on a core. And
-    they are the only way where rows are to be left out together.
+    They are if calls take more time than products, if there are many more rows than columns, and if
+    tangents are not sparse. The rates were measured on one core. Folds are the only option if rows
+    must be left out together.
     """
     (n, p), n_paths = batch.data.design.whole_shape, len(batch)
     if options.has_splits or n < 2:
@@ -639,12 +639,12 @@ def folds_pay(batch: Batch, options: RiskOptions) -> bool:
 
 
 def left_out_by(batch: Batch, options: RiskOptions) -> str | None:
-    """Return the method that leaves rows out by which a choice is better made, if there is one.
+    """Return the leave-out method that is better for selection than the correction, if any.
 
-    With many more rows than columns that is folds: what they leave out hardly matters, and unlike
-    the correction they do not mind rows of unequal size. They also leave out together what belongs
-    together. With fewer rows than columns, where the correction is a large extrapolation, it is
-    leave-one-out, if that is a matter of seconds.
+    With many more rows than columns this is "folds": the held-out rows hardly matter, and unlike
+    the correction folds are robust to row norms that vary. They also respect groups and splits.
+    With fewer rows than columns, where the correction is a large extrapolation, it is "loo" if that
+    takes only seconds.
     """
     n, p = batch.data.design.whole_shape
     if n < 2 or not batch.maps.structured:
@@ -656,18 +656,18 @@ def left_out_by(batch: Batch, options: RiskOptions) -> str | None:
 
 
 def _seconds_without(n: int, p: int, left_out: int) -> float:
-    """Seconds of a step that leaves out so many rows, one at a time."""
+    """Return the seconds of a step that leaves out the given number of rows, one at a time."""
     columns = n_columns(left_out)
     entries = columns * (n + p)
-    # what does not fit into caches takes longer to go through than to multiply, if rows are few
+    # beyond the caches, reading takes longer than multiplying if there are few rows
     return 2e-4 + 6e-11 * n * p * columns + 12e-9 * entries * (entries > _CACHED)
 
 
 def _rests_at_kinks(path: Path) -> bool:
-    """Whether the loss is the hinge, and the penalty sets coefficients to zero.
+    """Whether the loss is the hinge and the penalty sets coefficients to zero.
 
-    Both have kinks at which iterates rest, and tangents there do not contract: the corrected error
-    rate is off by twice as much as that of ten folds (`steinpath study margins`).
+    Iterates rest at the kinks of both, where tangents do not contract: the error of the corrected
+    error rate is twice that of ten folds (`steinpath study margins`).
     """
     kinked = path.loss.margin and path.loss.smoothness is None
     if not kinked or not is_own(path.penalty):
@@ -676,17 +676,17 @@ def _rests_at_kinks(path: Path) -> bool:
 
 
 def cheapest(problem: Problem, audited: int = 0) -> str:
-    """Choose a method by its expected seconds, at rates measured on two cores.
+    """Select a method by its expected run time, at rates measured on two cores.
 
-    Of the hinge loss with a penalty that selects columns it is folds, unless leave-one-out is
+    For the hinge loss with a penalty that selects columns it is "folds", unless leave-one-out is
     cheaper still.
 
     Parameters
     ----------
     problem : Problem
-        What is to be estimated.
+        Problem.
     audited : int
-        Rows that will be left out besides, unless all are.
+        Number of rows that an audit will leave out in addition.
     """
     path, options = problem.path, problem.options
     n, p, N = path.n_samples, path.n_features, path.n_iter
@@ -707,7 +707,7 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
             return "folds"
     if has_spectrum(path):
         # eigenvalues alone are several times cheaper than with their vectors; at small p the
-        # rank-one part that is left out would matter
+        # dropped rank-one part would matter
         if problem.moments is None and problem.row_squares is None:
             spectral = 6e-11 * small**3 + 2e-11 * n * p * small
         else:
