@@ -26,7 +26,9 @@ leave_one_out, cross_validate = map(
     on_backend, (baselines.leave_one_out, _fold_runs.cross_validate)
 )
 batch_of, random_folds = map(on_backend, (Batch.of, _splits.random_folds))
-pose, assemble, options_of = map(on_backend, (estimating.pose, estimating.assemble, RiskOptions))
+make_problems, assemble, options_of = map(
+    on_backend, (estimating.make_problems, estimating.assemble, RiskOptions)
+)
 
 
 def absolute(y, prediction):
@@ -68,7 +70,7 @@ def estimate_sensitively(path, method="exact", rng=0, **options):
     """The same, with an audit that takes less for noise."""
     options = {"method": method, "precision": "float64", **options}
     risk = sp.estimate_risk(path, rng=rng, **options)
-    (problem,) = pose(batch_of(path), options_of(**options), [np.random.default_rng(0)])
+    (problem,) = make_problems(batch_of(path), options_of(**options), [np.random.default_rng(0)])
     found, left_out = risk.found, risk.left_out
     audit = compare(problem, found, left_out, SENSITIVE)
     return assemble(problem, risk.method, found, risk.row_scale, audit, risk.interactions, left_out)

@@ -19,7 +19,7 @@ def pin_threads() -> None:
     threadpool_limits(1)
 
 
-def leave_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Exit soon after the parent process does, even if it was killed.
 
     Ctrl-C in a terminal reaches both processes; the parent decides what to do.
@@ -34,14 +34,14 @@ def leave_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def begin_with(parent: int) -> None:
+def start_worker(parent: int) -> None:
     """Initialise a worker for small tasks: it exits with its parent and uses one thread."""
-    leave_with(parent)
+    exit_with_parent(parent)
     pin_threads()
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
+def children_ignoring_interrupts() -> Iterator[None]:
     """Start child processes that ignore Ctrl-C, even while they import modules."""
     if not hasattr(signal, "pthread_sigmask"):  # not POSIX
         yield

@@ -150,7 +150,7 @@ def check_map(name: str, array: np.ndarray) -> None:
     """Refuse a memory map that extends beyond its file: accessing it would crash the process."""
     root = map_of(array)
     if root is not None and pages_of(root).size() < root.offset + root.nbytes:
-        raise cut_short(name, root.filename)
+        raise truncated_error(name, root.filename)
 
 
 def in_memory(array: Array) -> Array:
@@ -158,7 +158,7 @@ def in_memory(array: Array) -> Array:
     return array if map_of(array) is None else np.array(array)
 
 
-def cut_short(name: str, file: Any) -> EOFError:
+def truncated_error(name: str, file: Any) -> EOFError:
     """Return the error for a file that was truncated after it was mapped."""
     return EOFError(
         f"the file of {name} was truncated after it was mapped: "

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array
-from steinpath._support.reading import check_map, cut_short, map_of, pages_of
+from steinpath._support.reading import check_map, map_of, pages_of, truncated_error
 from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
 from steinpath.design._base import ScalableDesign
 from steinpath.design._dense import DenseDesign
@@ -315,7 +315,7 @@ class _Stored(ABC):
         """Refuse a file that has changed."""
         number, size, _ = self._version
         if file.st_ino == number and file.st_size < size:
-            raise cut_short("X", self.name)
+            raise truncated_error("X", self.name)
         if self._version_of(file) != self._version:
             raise OSError(errno.ESTALE, "it was replaced or modified after it was mapped")
 
@@ -349,7 +349,7 @@ class _File(_Stored):
                 while rest and (count := file.readinto(rest)):
                     rest = rest[count:]
                 if rest:
-                    raise cut_short("X", self.name)
+                    raise truncated_error("X", self.name)
 
             self._check(os.fstat(file.fileno()))
             yield read

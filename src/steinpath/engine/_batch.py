@@ -277,23 +277,23 @@ class Batch(Sequence[Path]):
         """Return a batch of some members."""
         if list(members) == list(range(len(self))):
             return self
-        chosen, data = np.asarray(members), self.data
+        selected, data = np.asarray(members), self.data
         y, level, design = data.y, data.level, data.design
         if y.shape[1] > 1:
-            y, level = take(y, chosen, axis=1), level[chosen]
+            y, level = take(y, selected, axis=1), level[selected]
         if design.members > 1:
-            design = design.some(chosen) if len(members) > 1 else design.member(members[0])
+            design = design.some(selected) if len(members) > 1 else design.member(members[0])
         first, *others = (self.penalty.member(k) for k in members)
         penalty = first.beside(others)
         data = RunData(y, data.loss, design, level)
         algorithm = self.algorithm
         if isinstance(algorithm, ProximalAlgorithm):
-            algorithm = algorithm.some(chosen)
+            algorithm = algorithm.some(selected)
             maps: Maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
         else:
             maps = self.maps
-        states = States(*(_some(array, chosen) for array in self.states))
-        past = None if self._past is None else self._past.some(chosen)
+        states = States(*(_some(array, selected) for array in self.states))
+        past = None if self._past is None else self._past.some(selected)
         return Batch(data, penalty, algorithm, maps, states, past)
 
     def _path(self, k: int) -> Path:

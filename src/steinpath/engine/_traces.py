@@ -173,8 +173,8 @@ class _Stream:
     probes: Array  # (p, m) into eta, (n, m) into v
     readers: list[Array]  # each (p, m)
 
-    def part(self, chosen: slice) -> _Stream:
-        return _Stream(self.probes[:, chosen], [reader[:, chosen] for reader in self.readers])
+    def part(self, selected: slice) -> _Stream:
+        return _Stream(self.probes[:, selected], [reader[:, selected] for reader in self.readers])
 
 
 #: One stream into "eta", read for W (if the covariance is known) and A; one into "v", for K.

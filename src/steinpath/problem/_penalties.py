@@ -280,10 +280,10 @@ class SeparablePenalty(Penalty):
         # its derivative is the inverse of the penalty's derivative: integrate it piece by piece
         xp, zero = namespace(z), namespace(z).zeros_like(z)
         pieces = self._derivative_pieces(z)
-        ends = [height for _, height, _ in pieces[1:]] + [math.inf]
+        ends = [value for _, value, _ in pieces[1:]] + [math.inf]
         total = zero
-        for (knot, height, curvature), end in zip(pieces, ends, strict=True):
-            run = xp.minimum(xp.maximum(xp.abs(z) - height, zero), zero + (end - height))
+        for (knot, value, curvature), end in zip(pieces, ends, strict=True):
+            run = xp.minimum(xp.maximum(xp.abs(z) - value, zero), zero + (end - value))
             curved = curvature > 0  # elsewhere the piece has length zero
             total = (
                 total
@@ -322,8 +322,8 @@ class SeparablePenalty(Penalty):
     def _bound(self, z: Array) -> Array:
         """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
         xp = namespace(z)
-        *_, (_, height, curvature) = self._derivative_pieces(z)
-        return xp.where(curvature > 0, xp.zeros_like(height) + math.inf, height)
+        *_, (_, value, curvature) = self._derivative_pieces(z)
+        return xp.where(curvature > 0, xp.zeros_like(value) + math.inf, value)
 
     def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
         """Return the start, value and slope of each linear piece of the penalty's derivative.

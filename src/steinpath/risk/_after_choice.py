@@ -21,13 +21,13 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._deferred import DeferredBatch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import observation_losses
-from steinpath.risk._bootstrap import bootstrap_choice
+from steinpath.risk._bootstrap import bootstrap_selection
 from steinpath.risk._estimate import Risk
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._methods import SMALL, TALL, n_folds
-from steinpath.risk._nested import Cells, Choosing, InnerRuns, NestedChoice
+from steinpath.risk._nested import Cells, InnerRuns, NestedSelection, SelectionRule
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import Splits, make_splits
 from steinpath.risk._stopping import work_of_a_step
@@ -165,7 +165,7 @@ def risk_after_choice(
     batch: Batch,
     risks: Sequence[Risk],
     best: tuple[int, int],
-    choosing: Choosing,
+    selection_rule: SelectionRule,
     options: RiskOptions,
     seed: int,
     nested: bool = True,
@@ -180,7 +180,7 @@ def risk_after_choice(
         Risks of these paths.
     best : tuple of int
         Selected penalty and iteration.
-    choosing : Choosing
+    selection_rule : SelectionRule
         Selection rule.
     options : RiskOptions
         Risk options with the groups and splits of these rows.
@@ -195,9 +195,9 @@ def risk_after_choice(
         If some rows are not local, with predictions and losses of the local rows.
     """
     rng = np.random.default_rng([seed, 1])
-    fixed = len(risks) == 1 and choosing.iterate is not None
-    plan = _plan(batch, risks, best, choosing, options, rng)
-    splits, members, choosing = plan.splits, plan.members, choosing.among(plan.members)
+    fixed = len(risks) == 1 and selection_rule.iterate is not None
+    plan = _plan(batch, risks, best, selection_rule, options, rng)
+    splits, members, selection_rule = plan.splits, plan.members, selection_rule.among(plan.members)
     naive = risks[best[0]]
     value, stderr = float(naive.values[best[1]]), float(naive.stderr[best[1]])
     start = batch.unmoved()
@@ -205,14 +205,14 @@ def risk_after_choice(
     method, optimism, changes = "fixed" if fixed else "bootstrap", 0.0, None
     if plan.runs is not None and nested and not fixed:
         method, part = "nested", start.part(members.tolist())
-        inner = NestedChoice(
-            part, naive.criterion, splits, plan.runs, choosing, plan.length, _rounded(batch)
+        inner = NestedSelection(
+            part, naive.criterion, splits, plan.runs, selection_rule, plan.length, _rounded(batch)
         )
         train = np.stack([to_numpy(risks[k].train)[: plan.length] for k in members])
         optimism, changes = inner.optimism(train), inner.changes()
         choices = [each and (int(members[each[0]]), each[1]) for each in inner.choices]
     elif not fixed:
-        value = bootstrap_choice([risks[k] for k in members], choosing, plan.length, rng)
+        value = bootstrap_selection([risks[k] for k in members], selection_rule, plan.length, rng)
     splits, made = _with_choices(splits, choices)
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
     design, rows = batch.data.design, np.flatnonzero(splits.tests)
@@ -305,14 +305,14 @@ def _plan(
     batch: Batch,
     risks: Sequence[Risk],
     best: tuple[int, int],
-    choosing: Choosing,
+    selection_rule: SelectionRule,
     options: RiskOptions,
     rng: np.random.Generator,
 ) -> _Plan:
     n, p = batch.data.design.whole_shape
     most = options.units(n)
-    order = _candidates(risks, best, choosing)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
-    last = max(_iterate(risks[k], choosing) for k in order)
+    order = _candidates(risks, best, selection_rule)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
+    last = max(_iterate(risks[k], selection_rule) for k in order)
     length = min(2 * last, risks[0].path.n_iter) + 1
     room = _room(batch, risks, options) // length
     fewest = min(_FEWEST, len(risks))
@@ -330,14 +330,18 @@ def _plan(
     return plans[0]
 
 
-def _candidates(risks: Sequence[Risk], best: tuple[int, int], choosing: Choosing) -> np.ndarray:
+def _candidates(
+    risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule
+) -> np.ndarray:
     """Return the penalties, most likely to be selected on a subset of the rows first."""
-    lowest = np.array([float(risk.values[_iterate(risk, choosing)]) for risk in risks])
+    lowest = np.array([float(risk.values[_iterate(risk, selection_rule)]) for risk in risks])
     lowest[best[0]] = -math.inf  # always included, whatever the rule
     order = np.argsort(lowest, kind="stable")
-    if choosing.rule == "one_se":  # neighbours of the selection as well as those of the minimum
+    if (
+        selection_rule.rule == "one_se"
+    ):  # neighbours of the selection as well as those of the minimum
         with np.errstate(divide="ignore", invalid="ignore"):  # for a penalty of zero
-            scale = np.log(choosing.lams)
+            scale = np.log(selection_rule.lams)
             distance = np.abs(np.nan_to_num(scale - scale[best[0]]))
         nearest = np.argsort(distance, kind="stable")
         both = np.stack([nearest, order], axis=1).ravel()
@@ -358,5 +362,5 @@ def _is_simple(splits: Splits) -> bool:
     return splits.n_splits <= _MOST_SPLITS and len(Cells.of(splits).sizes) <= _MOST_CELLS
 
 
-def _iterate(risk: Risk, choosing: Choosing) -> int:
-    return risk.best_iter if choosing.iterate is None else choosing.iterate
+def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:
+    return risk.best_iter if selection_rule.iterate is None else selection_rule.iterate

@@ -14,14 +14,14 @@ import numpy as np
 from steinpath._support.arrays import scattered_sums, to_numpy
 from steinpath.problem._scoring import observation_losses
 from steinpath.risk._estimate import Risk
-from steinpath.risk._nested import Choosing
+from steinpath.risk._nested import SelectionRule
 
 # Number of draws, batch size of the draws, and maximum number of iterations of each path.
 _DRAWS, _TOGETHER, _ITERATES = 200, 20, 40
 
 
-def bootstrap_choice(
-    risks: Sequence[Risk], choosing: Choosing, length: int, rng: np.random.Generator
+def bootstrap_selection(
+    risks: Sequence[Risk], selection_rule: SelectionRule, length: int, rng: np.random.Generator
 ) -> float:
     """Return the mean loss of the rows that were not drawn, at the model selected by the others.
 
@@ -29,7 +29,7 @@ def bootstrap_choice(
     ----------
     risks : sequence of Risk
         Risks of the candidate paths.
-    choosing : Choosing
+    selection_rule : SelectionRule
         Selection rule.
     length : int
         Number of iterations to select from, starting at 0.
@@ -37,8 +37,11 @@ def bootstrap_choice(
         Generator of the draws.
     """
     iterates = np.unique(np.geomspace(1, length, _ITERATES).round().astype(int)) - 1
-    if choosing.iterate is not None:
-        iterates, choosing = np.array([choosing.iterate]), choosing._replace(iterate=0)
+    if selection_rule.iterate is not None:
+        iterates, selection_rule = (
+            np.array([selection_rule.iterate]),
+            selection_rule._replace(iterate=0),
+        )
     losses, sizes, which = _losses(risks, iterates)
     units, design = len(sizes), risks[0].path.design
 
@@ -66,13 +69,13 @@ def bootstrap_choice(
         drawn_local = local(draws)
         found = complete(flat @ drawn_local.T) / (draws @ sizes)
         for k, mean_losses in enumerate(found.T):
-            choice = choosing(mean_losses.reshape(losses.shape[:2]), means)
+            choice = selection_rule(mean_losses.reshape(losses.shape[:2]), means)
             total += float(losses[choice][drawn_local[k] == 0].sum())
             count += float(sizes[draws[k] == 0].sum())
     total = float(complete(np.asarray(total)))
     if not count:  # a single row or group, which is always drawn
         everyone = complete(losses.sum(axis=-1)) / sizes.sum()
-        return float(everyone[choosing(everyone, means)])
+        return float(everyone[selection_rule(everyone, means)])
     return total / count
 
 

@@ -40,7 +40,7 @@ from steinpath.risk._methods import (
     by_folds,
     cheapest,
     compressed,
-    pose,
+    make_problems,
     score,
 )
 from steinpath.risk._options import LEAVE_OUT, RiskOptions
@@ -392,7 +392,7 @@ def estimate(
     if isinstance(path, RemotePath):
         remote: Risk = path.estimate_risk(options, rng)
         return remote
-    (problem,) = pose(Batch.of(path), options, [check_rng(rng)])
+    (problem,) = make_problems(Batch.of(path), options, [check_rng(rng)])
     options, method, audit = problem.options, options.method, options.audit
     if method == "auto":
         method = cheapest(problem, options.audited_rows)
@@ -552,7 +552,7 @@ def estimate_together(
     alone) as members of the same runs, which may be known as far as they went before. By "auto",
     each path has the cheapest method, and those for which that is "compressed" are one stream.
     """
-    problems = pose(batch, options.but(audit=0), rngs)
+    problems = make_problems(batch, options.but(audit=0), rngs)
     methods = [options.method] * len(batch)
     if options.method == "auto":
         methods = [cheapest(problem) for problem in problems]

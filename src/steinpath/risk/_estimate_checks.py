@@ -130,10 +130,10 @@ def _projected_norms(path: Path, maps: ProximalMaps, times: range) -> np.ndarray
 
 def correction_size(evidence: Evidence) -> Diagnostic | None:
     """Check whether nearly all of the estimate is correction, as for a nearly perfect fit."""
-    risk, chosen = evidence.risk, evidence.chosen
+    risk, selected = evidence.risk, evidence.selected
     if not evidence.corrected or risk.centered:
         return None
-    value, train = float(risk.values[chosen]), float(risk.train[chosen])
+    value, train = float(risk.values[selected]), float(risk.train[selected])
     share = (value - train) / value if value > 0 else 0.0
     return Diagnostic(
         "correction size",
@@ -152,7 +152,7 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     and correspondingly under others. A larger change, between the selected iteration and those from
     half to twice as many, is Monte Carlo error or noise of the correction.
     """
-    risk, path, chosen = evidence.risk, evidence.path, evidence.chosen
+    risk, path, selected = evidence.risk, evidence.path, evidence.selected
     if not evidence.corrected or not isinstance(risk.criterion, Criterion):
         return None
     if not np.isfinite(risk.criterion.lipschitz(np.ones(1))).all():
@@ -160,12 +160,12 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     if risk.centered and math.isinf(risk.criterion.slope):
         return None  # the bound for squares depends on the part that was subtracted
     first, last = max(evidence.near.start, 1), max(evidence.near.stop - 1, 1)
-    times = np.unique(np.append(chosen, np.geomspace(first, last, _TIMES).round().astype(int)))
+    times = np.unique(np.append(selected, np.geomspace(first, last, _TIMES).round().astype(int)))
     values, iterates = (to_numpy(take(x, times)).astype(float) for x in (risk.values, path.coef))
     # one by one: others may be in other processes, or not be stored
     some = [path.products_at(slice(t, t + 1))[0, :] for t in times.tolist()]
     products = np.stack([to_numpy(each) for each in some]).astype(float)
-    own = int(np.searchsorted(times, chosen))
+    own = int(np.searchsorted(times, selected))
     # iterates move slightly more out of sample than in sample; for independent columns, by the
     # distance of their coefficients times the size of the columns
     size = math.sqrt(evidence.row_squares.mean() / path.n_features)
@@ -175,12 +175,12 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     )
     allowed = risk.criterion.lipschitz(values)[own] * moved
     excess = np.abs(values - values[own]) - allowed
-    other, scale = int(np.argmax(excess)), float(risk.stderr[chosen])
+    other, scale = int(np.argmax(excess)), float(risk.stderr[selected])
     return Diagnostic(
         "movement",
         float(excess[other]) / scale if scale > 0 else 0.0,
         1.0,
-        f"between iteration {times[other]} and the selected iteration {chosen}, the estimate "
+        f"between iteration {times[other]} and the selected iteration {selected}, the estimate "
         f"changes by {abs(values[other] - values[own]):.2g}, but the iterates are so close that "
         f"their risks differ by at most {allowed[other]:.2g}: the correction is noisy there, and "
         f"the selected minimum may be an artefact; {evidence.advice}",
@@ -189,11 +189,11 @@ def movement(evidence: Evidence) -> Diagnostic | None:
 
 def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
     """Check whether the Monte Carlo error is small compared with the sampling error."""
-    risk, chosen = evidence.risk, evidence.chosen
-    stderr = float(risk.stderr[chosen])
+    risk, selected = evidence.risk, evidence.selected
+    stderr = float(risk.stderr[selected])
     if not risk.n_probes or not 0 < stderr < math.inf:
         return None
-    noise = noise_near(chosen, risk.probe_stderr)
+    noise = noise_near(selected, risk.probe_stderr)
     size = f"{noise:.2g}, not small" if math.isfinite(noise) else "unknown"
     return Diagnostic(
         "Monte Carlo error",
@@ -211,19 +211,19 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
     is significant beyond three and a half of its standard errors, and relevant beyond two standard
     errors of the estimate.
     """
-    audit, chosen = evidence.risk.audit, evidence.chosen
+    audit, selected = evidence.risk.audit, evidence.selected
     if audit is None:
         return None
     difference = to_numpy(audit.difference).astype(float)
-    size = float(audit.significance[chosen]) if evidence.disagreement > 2 else 0.0
+    size = float(audit.significance[selected]) if evidence.disagreement > 2 else 0.0
     by = f"{size:.1f} standard errors" if math.isfinite(size) else "without sampling error"
     return Diagnostic(
         "audit",
         size,
         3.5,
-        f"the leave-one-out loss of the audited rows at the selected iteration {chosen} differs "
-        f"from the estimate by {difference[chosen]:+.2g} ({by}); the estimate was corrected by "
-        f"{float(audit.repair[chosen]):+.2g} and its standard error covers the rest, but other "
+        f"the leave-one-out loss of the audited rows at the selected iteration {selected} differs "
+        f"from the estimate by {difference[selected]:+.2g} ({by}); the estimate was corrected by "
+        f"{float(audit.repair[selected]):+.2g} and its standard error covers the rest, but other "
         "penalties may have been compared without this correction; use method='loo' or "
         "method='folds'",
     )

@@ -69,9 +69,9 @@ class Evidence:
     def __init__(self, risk: Risk, at: int | None = None):
         self.risk, self.path = risk, risk.path
         #: Selected iteration.
-        self.chosen = risk.best_iter if at is None else at
+        self.selected = risk.best_iter if at is None else at
         #: Other plausible selections: the iterations from half to twice the selected one.
-        self.near = slice(self.chosen // 2, min(2 * self.chosen, self.path.n_iter) + 1)
+        self.near = slice(self.selected // 2, min(2 * self.selected, self.path.n_iter) + 1)
         #: Whether the estimate relies on the theory, unlike methods that leave rows out.
         self.corrected = risk.method not in ("loo", "folds")
         #: Remedy for a correction that may be wrong.
@@ -131,11 +131,11 @@ class Evidence:
         """Cosines of `rows` with all centred rows; 0 with themselves and with zero rows."""
         design, rows = self.path.design, self.rows
         n = self.path.n_samples
-        chosen = np.zeros((n, len(rows) + 1))
-        chosen[rows, np.arange(len(rows))] = 1.0
-        chosen[:, -1] = 1 / n
+        selected = np.zeros((n, len(rows) + 1))
+        selected[rows, np.arange(len(rows))] = 1.0
+        selected[:, -1] = 1 / n
         # the rows, their mean, and the products of both with all rows, using the available products
-        block = design.adjoint(design.array(chosen))
+        block = design.adjoint(design.array(selected))
         products = to_numpy(design.forward(block)).astype(float).T
         products, with_mean = products[:-1], products[-1]
         products = products - with_mean - with_mean[rows, None] + with_mean.mean()
@@ -198,7 +198,7 @@ class Evidence:
     @cached_property
     def residuals(self) -> np.ndarray:
         """Corrected residuals at the selected iteration."""
-        return to_numpy(self.risk.residuals(self.chosen)).astype(float)
+        return to_numpy(self.risk.residuals(self.selected)).astype(float)
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -213,8 +213,8 @@ class Evidence:
 
         This is the correction. A duplicate of the row would reduce it by about as much.
         """
-        risk, chosen = self.risk, self.chosen
-        value, train = float(risk.values[chosen]), float(risk.train[chosen])
+        risk, selected = self.risk, self.selected
+        value, train = float(risk.values[selected]), float(risk.train[selected])
         if risk.centered:  # the values are differences and give no scale
             return math.inf
         return max(value - train, 0.0) / value if value > 0 else 0.0
@@ -222,7 +222,7 @@ class Evidence:
     @property
     def disagreement(self) -> float:
         """Difference between audit and estimate near the selection, in standard errors."""
-        audit, stderr = self.risk.audit, float(self.risk.stderr[self.chosen])
+        audit, stderr = self.risk.audit, float(self.risk.stderr[self.selected])
         if audit is None:
             return 0.0
         size = root_mean_square(to_numpy(audit.difference).astype(float)[self.near])

@@ -82,7 +82,9 @@ class Problem(NamedTuple):
     row_squares: Array | None = None
 
 
-def pose(batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]) -> list[Problem]:
+def make_problems(
+    batch: Batch, options: RiskOptions, rngs: Sequence[np.random.Generator]
+) -> list[Problem]:
     """Resolve the options for each path of a batch."""
     options = options.for_rows(to_numpy(batch.data.all_y))
     scale = None if options.scale_by_audit else options.row_scale
@@ -612,11 +614,11 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
         room = at_a_time(batch, count * BLOCKS)
         if isinstance(batch, DeferredBatch):
             room = min(room, members_at_a_time(batch, batch.n_iter))
-        return shared_out(batch, room, batch.threads(count))
+        return split_members(batch, room, batch.threads(count))
     return _streams(batch, options.n_probes)
 
 
-def shared_out(batch: Batch, room: int, threads: int) -> list[list[int]]:
+def split_members(batch: Batch, room: int, threads: int) -> list[list[int]]:
     """Return the members to run at a time, with room for ``room`` of them over all threads."""
     width = max(1, min(room // threads, -(-len(batch) // threads)))
     return _in_portions(len(batch), width)
@@ -638,7 +640,7 @@ def folds_pay(batch: Batch, options: RiskOptions) -> bool:
     return 1.5 * together < n_paths * corrected
 
 
-def left_out_by(batch: Batch, options: RiskOptions) -> str | None:
+def leave_out_method(batch: Batch, options: RiskOptions) -> str | None:
     """Return the leave-out method that is better for selection than the correction, if any.
 
     With many more rows than columns this is "folds": the held-out rows hardly matter, and unlike

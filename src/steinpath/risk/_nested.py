@@ -32,11 +32,11 @@ from steinpath.engine._deferred import at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import BLOCKS, predictions_without
-from steinpath.risk._methods import shared_out
+from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
 
 
-class Choosing(NamedTuple):
+class SelectionRule(NamedTuple):
     """Rule for selecting a penalty and an iteration; see `steinpath.tune`.
 
     Attributes
@@ -53,7 +53,7 @@ class Choosing(NamedTuple):
     rule: str
     iterate: int | None
 
-    def among(self, members: np.ndarray) -> Choosing:
+    def among(self, members: np.ndarray) -> SelectionRule:
         """Return the same rule for some of the penalties."""
         return self._replace(lams=self.lams[members])
 
@@ -171,7 +171,7 @@ class _Tests(NamedTuple):
     errors: Any
 
 
-class NestedChoice:
+class NestedSelection:
     """Selections made without the rows on which they are tested.
 
     Parameters
@@ -184,7 +184,7 @@ class NestedChoice:
         Splits.
     runs : InnerRuns
         Runs of the same splits.
-    choosing : Choosing
+    selection_rule : SelectionRule
         Selection rule.
     length : int
         Number of iterations to select from, starting at 0.
@@ -204,11 +204,11 @@ class NestedChoice:
         criterion: PerObservation,
         splits: Splits,
         runs: InnerRuns,
-        choosing: Choosing,
+        selection_rule: SelectionRule,
         length: int,
         design: Design | None = None,
     ):
-        self._splits, self._runs, self._choosing = splits, runs, choosing
+        self._splits, self._runs, self._choosing = splits, runs, selection_rule
         self._cells = Cells.of(splits)
         self._sums = _loss_sums(batch, criterion, self._cells, runs, length, design)
         self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
@@ -293,7 +293,7 @@ def _loss_sums(
     R = runs.n_runs
     own = is_own(criterion)  # a user-defined one may not be thread-safe
     threads = batch.threads(R) if own else 1
-    portions = shared_out(batch, at_a_time(batch, R * BLOCKS), threads)
+    portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
     y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
     indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.local(cells.of_row)
 

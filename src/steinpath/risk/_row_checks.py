@@ -46,7 +46,7 @@ _FEW_GROUPS = 10
 
 
 def near_duplicates(evidence: Evidence) -> Diagnostic | None:
-    """Check for near-duplicate rows, which make a left-out row known to the model.
+    """Check for near-duplicate rows, through which held-out rows are known to the model.
 
     Independent rows in many dimensions point in different directions. A row is close to another one
     if their cosine is above one half, and above the largest value expected by chance. Few columns,
@@ -71,8 +71,8 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
         agree = _agreement_of_the_nearest(evidence, limit) > _AGREE_IN_PAIRS
-        told = agree or evidence.own_effect > _INFLUENTIAL
-        kinds = [_is_apart, _is_near] if told else [_is_apart]
+        informative = agree or evidence.own_effect > _INFLUENTIAL
+        kinds = [_is_apart, _is_near] if informative else [_is_apart]
         excess, weight = max(_excess(kind, cosines, expected, limit) for kind in kinds)
         effect = evidence.own_effect * weight if weight > 0 else 0.0
         found = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
@@ -101,11 +101,11 @@ def _excess(
     """
     shares, weights = [], []
     for each in (cosines, expected):
-        chosen = kind(each, limit)
+        selected = kind(each, limit)
         nearest = -np.sort(-each, axis=1)[:, :_MOST_DUPLICATES]
         near = np.where(nearest > limit, nearest**2, 0).sum(axis=1)
-        shares.append(float(chosen.mean()))
-        weights.append(float((chosen * near).mean()))
+        shares.append(float(selected.mean()))
+        weights.append(float((selected * near).mean()))
     return shares[0] - shares[1], weights[0] - weights[1]
 
 

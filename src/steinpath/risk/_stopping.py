@@ -50,7 +50,7 @@ def work_of_a_step(batch: Batch) -> int:
     return n * p + _NUMBER * (n + p)
 
 
-def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
+def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
     """Whether more iterations are likely to lower the smallest risk noticeably.
 
     The last doubling of the iterations lowered the smallest risk of each path by some amount; the
