@@ -18,6 +18,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._compression import allocate
 from steinpath.risk import _methods as methods
 from steinpath.risk._options import RiskOptions as _RiskOptions
+from steinpath.risk._problem import make_problems as _make_problems
 
 Compression, ProbeColumns, Linearization, GramLinearization, batch_of = map(
     on_backend,
@@ -37,9 +38,7 @@ Stream, impulse_responses = map(on_backend, (corrections._Stream, corrections._r
 second_moments, row_squares_of = map(
     on_backend, (corrections.second_moments, corrections.row_squares_of)
 )
-RiskOptions, make_problems, scored = map(
-    on_backend, (_RiskOptions, methods.make_problems, methods.scored)
-)
+RiskOptions, make_problems, scored = map(on_backend, (_RiskOptions, _make_problems, methods.scored))
 
 #: Several windows in a short run, each with its own active rows and columns.
 SHORT = {"window": 3, "worth_copying": 2.0}

@@ -16,8 +16,9 @@ from steinpath.risk import _estimate as estimating
 from steinpath.risk import _fold_runs, _splits
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk._audit import LeftOut
-from steinpath.risk._methods import METHODS, Problem
+from steinpath.risk._methods import METHODS
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._problem import Problem
 
 Audit, compare, leave_rows_out = map(
     on_backend, (auditing.Audit, auditing.compare, auditing.leave_rows_out)

@@ -15,8 +15,9 @@ from steinpath.risk import _interactions as pairing
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _methods as methods
 from steinpath.risk._interactions import disjoint_pairs, n_columns
-from steinpath.risk._methods import METHODS, Problem
+from steinpath.risk._methods import METHODS
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._problem import Problem
 
 leave_one_out, leave_out = map(on_backend, (baselines.leave_one_out, baselines.leave_out))
 Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.interactions))

@@ -26,7 +26,8 @@ from steinpath.risk._estimate import Risk
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import LeftOutModels, models_without
-from steinpath.risk._methods import SMALL, TALL, n_folds
+from steinpath.risk._method_costs import TALL
+from steinpath.risk._methods import SMALL, n_folds
 from steinpath.risk._nested import Cells, InnerRuns, NestedSelection, SelectionRule
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import Splits, make_splits

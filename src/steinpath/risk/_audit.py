@@ -46,13 +46,8 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import check_finite, for_differences
 from steinpath.risk._interactions import Interactions, held, losses_of
-from steinpath.risk._methods import (
-    Estimate,
-    Problem,
-    fold_runs,
-    leave_groups_out,
-    leave_out_rows,
-)
+from steinpath.risk._methods import Estimate, fold_runs, leave_groups_out, leave_out_rows
+from steinpath.risk._problem import Problem
 from steinpath.risk._row_statistics import RowStatistics
 
 # Additional iterations that are audited beyond twice the best one.

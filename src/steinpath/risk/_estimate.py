@@ -32,18 +32,11 @@ from steinpath.risk._audit import NOISE, Audit, LeftOut, compare, leave_rows_out
 from steinpath.risk._diagnostics import Diagnostic, diagnose
 from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._methods import (
-    METHODS,
-    Estimate,
-    Fitted,
-    Problem,
-    by_folds,
-    cheapest,
-    compressed,
-    make_problems,
-    score,
-)
+from steinpath.risk._method_costs import cheapest
+from steinpath.risk._methods import METHODS, Estimate, by_folds, compressed
 from steinpath.risk._options import LEAVE_OUT, RiskOptions
+from steinpath.risk._problem import Problem, make_problems
+from steinpath.risk._scores import Fitted, score
 from steinpath.risk._splits import Splits
 
 if TYPE_CHECKING:

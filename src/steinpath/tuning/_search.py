@@ -18,17 +18,10 @@ from steinpath.engine._deferred import DeferredBatch, run_all
 from steinpath.engine._loop import Watch
 from steinpath.risk._estimate import Risk, compare_risks, estimate, estimate_together
 from steinpath.risk._fold_runs import FoldRuns
-from steinpath.risk._methods import (
-    fold_runs,
-    folds_pay,
-    leave_out_method,
-    make_problems,
-    n_folds,
-    noise_allowed,
-    noise_near,
-    portions,
-)
+from steinpath.risk._method_costs import folds_pay, leave_out_method
+from steinpath.risk._methods import fold_runs, n_folds, noise_allowed, noise_near, portions
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._problem import make_problems
 from steinpath.risk._stopping import growing_horizons, may_still_improve
 from steinpath.tuning._tuning import ChoiceContext, Tuning
 
