@@ -45,7 +45,7 @@ PHRASES = {
     "residuals of neighbouring rows": "serial residuals",
     "row norms of X vary widely": "row norms",
     "times as many columns as rows": "columns per row",
-    "observations the standard errors": "few rows",
+    "observations, standard errors": "few rows",
     "may diverge": "step sizes",
     "boundary of its projection": "projection boundary",
     "at the selected iteration is correction": "correction size",

@@ -140,8 +140,8 @@ def correction_size(evidence: Evidence) -> Diagnostic | None:
         share,
         0.8,
         f"{share:.0%} of the estimate at the selected iteration is correction (the training "
-        f"error is {train:.3g}), so a relative error of the correction carries over to the "
-        f"estimate almost in full; {evidence.advice}",
+        f"error is {train:.3g}), so errors of the correction carry over to the estimate almost "
+        f"in full; {evidence.advice}",
     )
 
 

@@ -330,8 +330,9 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
         "row norms",
         found,
         threshold,
-        f"row norms of X vary widely (the largest is {largest:.1f} times the average; the squares "
-        f"vary by {spread:.2g}, those of Gaussian rows by {natural:.2g}): {advice}",
+        f"row norms of X vary widely (the largest is {largest:.1f} times the average; the relative "
+        f"variance of the squared norms is {spread:.2g}, against {natural:.2g} for Gaussian rows): "
+        f"{advice}",
     )
 
 
@@ -366,6 +367,6 @@ def few_rows(evidence: Evidence) -> Diagnostic | None:
         "few rows",
         1 / n,
         1 / enough,
-        f"with {n} {what} the standard errors are unreliable: differences between models are "
-        f"only rough; collect more {what}",
+        f"with only {n} {what}, standard errors are unreliable and differences between models "
+        f"are rough; collect more {what}",
     )

@@ -281,7 +281,7 @@ def read_splits(
         train[:, k], test[:, k] = trained > 0, _counts(pair[1], n)
     if not pairs or not train.any(axis=0).all() or not test.any(axis=0).all():
         raise ValueError(
-            "cv must have splits with at least one row to train and one to test on each"
+            "cv must have splits, each with at least one row to train on and one to test on"
         )
     if (train & (test > 0)).any():
         raise ValueError("cv has a split that tests rows on which it trains")
