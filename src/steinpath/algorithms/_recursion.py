@@ -22,9 +22,9 @@ Vectors = Sequence[Array]
 class Recursion(Algorithm):
     """Algorithm defined by user-supplied maps and their Jacobian–vector products.
 
-    With ``v^t = (y - X b^t) / √n`` and ``eta^t = Xᵀ u^t / √n``, the recursion starts from ``u^0 =
-    0`` and ``b^0 = 0``. Use it with the penalty ``sp.NoPenalty()`` and without ``fit_intercept``;
-    the loss only sets the default scoring loss.
+    With ``v^t = (y - X b^t) / √n`` and ``eta^t = Xᵀ u^t / √n``, the recursion starts from
+    ``u^0 = 0`` and ``b^0 = 0``. Use it with the penalty ``sp.NoPenalty()`` and without
+    ``fit_intercept``; the loss only sets the default scoring loss.
 
     Parameters
     ----------

@@ -2,8 +2,9 @@
 
 A Jacobian is applied to a vector or to a block of columns: of shape (size, columns) if the map was
 evaluated at a vector, (size, members, columns) if it was evaluated at a block of several members.
-All Jacobians of proximal maps are symmetric, and each class is closed under ``shift * I + factor *
-J``, which turns the Jacobian of a gradient into that of its proximal map and back (Moreau).
+All Jacobians of proximal maps are symmetric, and each class is closed under
+``shift * I + factor * J``, which turns the Jacobian of a gradient into that of its proximal map and
+back (Moreau).
 
 The structure also makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`), tangents
 are zero and are not computed; where it is a multiple of the identity (`Jacobian.isotropic`), they

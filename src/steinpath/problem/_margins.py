@@ -39,8 +39,8 @@ _NEWTON_STEPS = 4
 class MarginLoss(SeparableLoss):
     """Margin loss ``n^{-1/2} Σ rho(1 - y_i z_i)`` of labels y and fitted values z.
 
-    A subclass implements `rho`, `score`, `slope` and `rho_conjugate` as functions of ``1 - y_i
-    z_i``, and `constant`. Rows without labels are treated as class 1.
+    A subclass implements `rho`, `score`, `slope` and `rho_conjugate` as functions of
+    ``1 - y_i z_i``, and `constant`. Rows without labels are treated as class 1.
 
     Parameters
     ----------

@@ -10,8 +10,9 @@ the control variate,
 
 is unbiased for the leave-one-out risk for any distribution of the rows. Its error is that of
 :math:`d_t`, which is small if the correction is accurate. If :math:`d_t` is mostly noise, adding it
-would increase the error. It is therefore shrunk (positive-part shrinkage) by the factor ``max(0, 1
-- (c·se / d)²)``, with both squares averaged over the iterations from half to twice ``t``.
+would increase the error. It is therefore shrunk (positive-part shrinkage) by the factor
+``max(0, 1 - (c·se / d)²)``, with both squares averaged over the iterations from half to twice
+``t``.
 
 Ten folds with Burman's correction can replace the sample: they use all rows and have different
 sources of error.
@@ -159,8 +160,9 @@ class Audit:
     stderr : Array of shape (n_iter + 1,)
         Standard error of `difference`; zero if all rows were left out one by one.
     slope, correlation : Array of shape (n_iter + 1,)
-        Slope and correlation of the leave-one-out predictions against the corrected ones: ideally
-        1. They are 1 if all predictions are equal, and 0 if only those of one kind are.
+        Slope and correlation of the leave-one-out predictions against the corrected ones; both are
+        1 for perfect agreement. They are 1 if all predictions are equal, and 0 if only those of one
+        kind are.
     share : Array of shape (n_iter + 1,)
         Share of `difference` that was added to the estimate, from 0 to 1.
     significance : ndarray of shape (n_iter + 1,)

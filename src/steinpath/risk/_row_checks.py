@@ -154,11 +154,11 @@ def _agreement(products: np.ndarray) -> tuple[float, int]:
 def serial_rows(evidence: Evidence) -> Diagnostic | None:
     """Check whether rows are similar to the preceding ones, as in a time series.
 
-    For independent rows the mean cosine of neighbours equals that of any two rows, up to ``1 / √(m
-    k)`` for m of them in k dimensions; four of these are significant. Below 0.2 the effect is
-    small. Rows sorted by a column are also similar to their neighbours, but, apart from that
-    column, no more than to rows slightly further away. Finally the effect must be relevant: leaving
-    the neighbours out as well could raise the estimate by a tenth.
+    For independent rows the mean cosine of neighbours equals that of any two rows, up to
+    ``1 / √(m k)`` for m of them in k dimensions; four of these are significant. Below 0.2 the
+    effect is small. Rows sorted by a column are also similar to their neighbours, but, apart from
+    that column, no more than to rows slightly further away. Finally the effect must be relevant:
+    leaving the neighbours out as well could raise the estimate by a tenth.
     """
     if evidence.has_splits:
         return None
