@@ -441,8 +441,8 @@ class ElasticNet(SeparablePenalty):
 class MCP(SeparablePenalty):
     """Minimax concave penalty (Zhang, 2010).
 
-    ``lam |b| - b² / (2 gamma)`` up to ``|b| = gamma lam``, constant beyond, where ``lam`` is
-    ``lam * w_j``.
+    ``lam |b| - b² / (2 gamma)`` up to ``|b| = gamma lam``, constant beyond, with ``lam * w_j`` in
+    place of ``lam`` for coefficient j.
 
     Parameters
     ----------
@@ -481,8 +481,8 @@ class MCP(SeparablePenalty):
 class SCAD(SeparablePenalty):
     """Smoothly clipped absolute deviation (Fan and Li, 2001).
 
-    ``lam |b|`` up to ``lam``, quadratic up to ``a lam``, constant beyond, where ``lam`` is
-    ``lam * w_j``.
+    ``lam |b|`` up to ``lam``, quadratic up to ``a lam``, constant beyond, with ``lam * w_j`` in place
+    of ``lam`` for coefficient j.
 
     Parameters
     ----------
