@@ -481,8 +481,8 @@ class MCP(SeparablePenalty):
 class SCAD(SeparablePenalty):
     """Smoothly clipped absolute deviation (Fan and Li, 2001).
 
-    ``lam |b|`` up to ``lam``, quadratic up to ``a lam``, constant beyond, with ``lam * w_j`` in place
-    of ``lam`` for coefficient j.
+    ``lam |b|`` up to ``lam``, quadratic up to ``a lam``, constant beyond, with ``lam * w_j`` in
+    place of ``lam`` for coefficient j.
 
     Parameters
     ----------
