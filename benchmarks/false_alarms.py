@@ -38,17 +38,17 @@ Record = dict[str, Any]
 PHRASES = {
     "all coefficients are zero": "zero coefficients",
     "deviations of y from the median": "dominant row",
-    "the audited rows, when left out": "audit",
-    "the iterates move so little": "movement",
+    "loss of the audited rows": "audit",
+    "the iterates are so close": "movement",
     "have a near-duplicate": "near-duplicate rows",
-    "rows of X are like their neighbours": "serial rows",
+    "consecutive rows of X are similar": "serial rows",
     "residuals of neighbouring rows": "serial residuals",
     "row norms of X vary widely": "row norms",
     "times as many columns as rows": "columns per row",
-    "observations the standard errors": "few rows",
+    "observations, standard errors": "few rows",
     "may diverge": "step sizes",
     "boundary of its projection": "projection boundary",
-    "at the chosen iterate is correction": "correction size",
+    "at the selected iteration is correction": "correction size",
     "the Monte Carlo error of": "Monte Carlo error",
 }
 

@@ -39,8 +39,8 @@ from steinpath.problem._scoring import resolve_test_loss
 from steinpath.risk._audit import LeftOut, compare
 from steinpath.risk._leave_out import leave_one_out
 from steinpath.risk._methods import Estimate
-from steinpath.risk._methods import Problem as Estimation
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._problem import Problem as Estimation
 from steinpath.study._settings import ALGORITHM as PAPERS
 from steinpath.study._settings import PAIRS as EIGHT
 

@@ -143,9 +143,9 @@ broken("too many lists", "index pointer size", lil=every_list_twice)
 
 broken("offset not an integer", INTEGERS, dia=replace("offsets", lambda a: a + 0.5))
 broken("offset twice", "duplicate", dia=replace("offsets", lambda a: np.r_[a[:1], a[:-1]]))
-broken("too few offsets", "do not go with data", dia=replace("offsets", lambda a: a[:2]))
-broken("too few diagonals", "do not go with data", dia=replace("data", lambda a: a[:2]))
-broken("diagonals in one axis", "do not go with data", dia=replace("data", np.ravel))
+broken("too few offsets", "do not match data", dia=replace("offsets", lambda a: a[:2]))
+broken("too few diagonals", "do not match data", dia=replace("data", lambda a: a[:2]))
+broken("diagonals in one axis", "do not match data", dia=replace("data", np.ravel))
 
 broken("dates", "got dtype datetime64", **with_data(replace("data", lambda a: a.astype("M8[D]"))))
 broken("texts", "got dtype <U", **with_data(replace("data", lambda a: a.astype(str))))

@@ -381,14 +381,14 @@ def test_libraries_are_not_mixed(library):
     """But everything besides X may be in NumPy."""
     X, y, _ = draw(20, 9)
     own = library.asarray(y)
-    with pytest.raises(TypeError, match="give both in the same array library, or in NumPy"):
+    with pytest.raises(TypeError, match="pass both in the same array library, or in NumPy"):
         sp.run(X, own, sp.LAD(), sp.Lasso(0.1))
-    with pytest.raises(TypeError, match="give both in the same array library, or in NumPy"):
+    with pytest.raises(TypeError, match="pass both in the same array library, or in NumPy"):
         sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sample_weight=abs(own))
     path = sp.run(library.asarray(X), y, sp.LAD(), sp.Lasso(0.1), n_iter=2, sample_weight=abs(y))
     assert isinstance(path.y, type(own))
     plain = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=2)
-    with pytest.raises(TypeError, match="give both in the same array library, or in NumPy"):
+    with pytest.raises(TypeError, match="pass both in the same array library, or in NumPy"):
         sp.estimate_risk(plain, row_scale=abs(own))
 
 

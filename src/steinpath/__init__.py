@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    # All that takes time to import comes with the first name that is used: the command, which is in
-    # this package, has to be able to end in one line by Ctrl-C before that.
+    # Slow imports are deferred to the first use of a name, so that Ctrl-C ends the command (part of
+    # this package) with a one-line message even while it starts.
     if not name.startswith("__") or name in ("__all__", "__version__"):
         import steinpath._public as public
 
         if name in (*public.__all__, "__all__", "__version__"):
             globals()[name] = getattr(public, name)
-        if name in globals():  # also a folder of the package, which by now is imported
+        if name in globals():  # also a subpackage, which is imported by now
             return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,4 +1,4 @@
-"""The public names: what `steinpath` gives out, once the first of them is asked for."""
+"""Public names of `steinpath`, imported when the first of them is used."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 try:
     __version__ = version("steinpath")
-except PackageNotFoundError:  # run from its sources, not installed
+except PackageNotFoundError:  # run from a source tree, not installed
     __version__ = "0+unknown"
 
 __all__ = [
@@ -134,7 +134,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # plots and the application are above everything else, and are imported when they are used
+    # plots and the application depend on everything else, and are imported on first use
     if name == "RiskPathDisplay":
         from steinpath.plots import RiskPathDisplay
 

@@ -230,7 +230,9 @@ def test_unsafe_steps_of_one_member_are_named():
         with pytest.warns(UserWarning, match="may diverge") as caught:
             start(prepare(X, y, loss, False), sp.Lasso(0.1), algorithm, 2)
         assert str(caught[0].message).startswith(f"{formula} = {value} is {value / limit:g} times")
-        assert f"= {value}, at most {limit}" in algorithm.why_diverged(_dense.DenseDesign(X), loss)
+        assert f"= {value}; the limit is {limit}" in algorithm.why_diverged(
+            _dense.DenseDesign(X), loss
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             start(prepare(X, y, loss, False), sp.Lasso(0.1), algorithm.member(0))
@@ -239,7 +241,7 @@ def test_unsafe_steps_of_one_member_are_named():
 def test_the_largest_step_of_all_members_is_checked():
     X, y, _ = draw(16, 5)
     tau = np.array([[1.0], [6.0]])
-    with pytest.raises(ValueError, match=r"(?s)only for steps below 1\.5.* step 1\.5;"):
+    with pytest.raises(ValueError, match=r"(?s)only for steps below 1\.5.* step 1\.5 at n = "):
         start(
             prepare(X, y, sp.LAD(), False), sp.MCP(0.1, gamma=1.5), sp.ChambollePock(1e-6, tau), 2
         )
@@ -339,13 +341,14 @@ def test_unsafe_steps_are_named(loss, algorithm, formula, value, limit):
         sp.run(X, y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
     assert str(caught[0].message) == (
         f"{formula} = {value} is {value / limit:g} times the limit {limit}: "
-        f"{type(algorithm).__name__} may diverge; leave the step sizes at None for safe ones"
+        f"{type(algorithm).__name__} may diverge; reduce the step sizes, or leave them at None for "
+        "safe ones"
     )
     design = _dense.DenseDesign(X)
     assert algorithm.why_diverged(design, loss) == (
-        f"the step sizes are too large ({formula} = {value}, at most {limit})"
+        f"the step sizes are too large ({formula} = {value}; the limit is {limit})"
     )
-    innocent = "X or y have entries too large to square; rescale them"
+    innocent = "the entries of X or y are too large to square; rescale them"
     for tiny, said in ((1.0, True), (1 - 1e-9, True), (1 + 1e-5, False)):
         scaled = _dense.DenseDesign(X * np.sqrt(tiny * limit / value))
         assert (algorithm.why_diverged(scaled, loss) == innocent) == said
@@ -413,11 +416,12 @@ def test_safe_steps_do_not_warn():
 )
 def test_smooth_losses_are_asked_for(algorithm, loss):
     X, y, _ = draw(20, 5)
-    with pytest.raises(ValueError, match="needs a loss with a Lipschitz gradient") as caught:
+    with pytest.raises(ValueError, match="requires a loss with a Lipschitz gradient") as caught:
         sp.run(X, y, loss, sp.Lasso(0.1), algorithm)
     assert str(caught.value) == (
-        f"{type(algorithm).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has none "
-        "(smoothness is None); use ChambollePock or HalpernPDHG, or the loss Huber or Squared"
+        f"{type(algorithm).__name__} requires a loss with a Lipschitz gradient, which {loss!r} "
+        "does not have (smoothness is None); use ChambollePock or HalpernPDHG, or the loss Huber "
+        "or Squared"
     )
 
 
@@ -428,9 +432,9 @@ def test_multivalued_proximal_maps_are_refused():
         with pytest.raises(ValueError, match=r"single-valued only for steps below 1\.5") as caught:
             sp.run(X, y, sp.LAD(), penalty, sp.ChambollePock(1e-6, 4 * limit), n_iter=1)
         assert str(caught.value) == (
-            f"the proximal map of {penalty!r} is single-valued only for steps below 1.5, and "
-            f"{sp.ChambollePock(1e-6, 4 * limit)!r} at n = 16 takes the step 1.5; "
-            "choose a smaller step size, or leave it at None"
+            f"the proximal map of {penalty!r} is single-valued only for steps below 1.5, but "
+            f"{sp.ChambollePock(1e-6, 4 * limit)!r} takes the step 1.5 at n = 16; "
+            "use a smaller step size, or leave it at None"
         )
         # the default stays within the limit, however small X is
         tiny = sp.run(1e-6 * X, y, sp.LAD(), penalty, n_iter=3)
@@ -476,7 +480,10 @@ def test_jvps_of_the_wrong_shape_are_refused():
         (lambda: sp.ChambollePock(theta=-0.1), "theta must be"),
         (lambda: sp.ChambollePock(relaxation=2), "relaxation must be"),
         (lambda: sp.ChambollePock(relaxation=0), "relaxation must be"),
-        (lambda: sp.ChambollePock(relaxation=1.5, theta=0.5), "^relaxation other than 1 needs th"),
+        (
+            lambda: sp.ChambollePock(relaxation=1.5, theta=0.5),
+            "^relaxation other than 1 requires th",
+        ),
         (lambda: sp.LinearizedADMM(rho=float("inf")), "rho must be"),
         (lambda: sp.LinearizedADMM(alpha="1"), "alpha must be a real number"),
         (lambda: sp.ProximalGradient(step=0), "step must be"),

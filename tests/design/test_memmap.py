@@ -277,8 +277,8 @@ def test_large_parts_are_not_copied(mapped):
     [
         ({3: np.nan}, "X has 1 value that is NaN or infinite; remove"),
         ({3: np.nan, 20: -np.inf, 39: np.inf}, "X has 3 values that are NaN or infinite"),
-        ({20: 1e200}, "X has entries up to 1e"),
-        ({20: -1e160}, "X has entries up to 1e"),
+        ({20: 1e200}, "X has entries of magnitude up to 1e"),
+        ({20: -1e160}, "X has entries of magnitude up to 1e"),
     ],
 )
 def test_bad_entries(in_blocks, change, error):
@@ -322,7 +322,7 @@ def test_files_cut_short(tmp_path, view, when):
     for size in (3 * X.nbytes // 4, 10):
         with open(tmp_path / "X.npy", "r+b") as file:
             file.truncate(size)
-        with pytest.raises(EOFError, match=r"file of X is shorter than it was.*X\.npy; write it"):
+        with pytest.raises(EOFError, match=r"file of X was truncated after.*X\.npy; write it"):
             (design or BlockDesign(data, sizes=SMALL)).rmatmat(np.ones(4000))
 
 
@@ -369,7 +369,7 @@ def test_files_that_changed_since(in_blocks, tmp_path, change, order):
         "risk": lambda: sp.estimate_risk(path, method="compressed"),
     }
     for name, call in calls.items():
-        with pytest.raises(OSError, match=r"X can no longer be read \(it was replaced or written"):
+        with pytest.raises(OSError, match=r"X can no longer be read \(it was replaced or modified"):
             pytest.fail(f"{name} gave {call()}")
 
 
@@ -378,7 +378,7 @@ def test_files_that_change_while_they_are_read(in_blocks, tmp_path):
     blocks = in_blocks(X).blocks()
     next(blocks)
     written_to(tmp_path / "X.npy", X + 1)
-    with pytest.raises(OSError, match="written to since it was mapped"):
+    with pytest.raises(OSError, match="modified after it was mapped"):
         list(blocks)
 
 
@@ -390,7 +390,7 @@ def test_maps_whose_file_changed_since(tmp_path, mode):
     data = np.load(tmp_path / "X.npy", mmap_mode=mode)
     design = BlockDesign(data[:, 1:], sizes=SMALL)
     written_to(tmp_path / "X.npy", X + 1)
-    with pytest.raises(OSError, match="written to since it was mapped"):
+    with pytest.raises(OSError, match="modified after it was mapped"):
         design.matmat(np.ones(11))
     np.save(tmp_path / "X.npy", X)
     design = BlockDesign(np.load(tmp_path / "X.npy", mmap_mode=mode)[:, 1:], sizes=SMALL)
@@ -453,7 +453,7 @@ def test_small_maps_cut_short(tmp_path, name):
     lines = done.stdout.splitlines()
     assert len(lines) == 3
     for line in lines:
-        assert f"the file of {name} is shorter than it was when it was mapped" in line
+        assert f"the file of {name} was truncated after it was mapped" in line
 
 
 # ------------------------------------------------------------------------------------------------

@@ -166,13 +166,13 @@ def test_no_entries_at_all():
         (sparse.csr_array((2, 0)), ValueError, "X is empty"),
         (sparse.coo_array([1.0, 0.0]), ValueError, "X must have 2 dimensions"),
         (sparse.csr_array([[1.0], [0], [1]]), ValueError, "X has 3 rows, but y has 2"),
-        (sparse.csr_array([[1e200], [1.0]]), ValueError, "X has entries up to 1e"),
+        (sparse.csr_array([[1e200], [1.0]]), ValueError, "X has entries of magnitude up to 1e"),
     ],
 )
 def test_bad_matrices(X, error, message):
     with pytest.raises(error, match=message):
         sp.run(X, [1.0, 2.0], sp.LAD(), sp.Lasso(0.1))
-    with pytest.raises(TypeError, match="y is sparse, and must be dense"):
+    with pytest.raises(TypeError, match="y must be dense, got a sparse matrix"):
         sp.run([[1.0], [2.0]], sparse.csr_array([[1.0], [2.0]]), sp.LAD(), sp.Lasso(0.1))
 
 

@@ -379,7 +379,7 @@ def test_divergence_of_a_recursion():
         dual_jvp=lambda t, u, v, du, dv: -dv[-1],
         primal_jvp=lambda t, b, eta, db, deta: db[-1] - 1e60 * deta[-1],
     )
-    with pytest.raises(sp.DivergenceError, match="maps given to Recursion"):
+    with pytest.raises(sp.DivergenceError, match="maps passed to Recursion"):
         sp.run(X, y, sp.Squared(), sp.NoPenalty(), explode)
 
 

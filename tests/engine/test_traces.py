@@ -387,9 +387,9 @@ def test_row_scales_are_squared_and_have_mean_one():
     assert corrections.row_squares_of(constant, "norm") is None
     for scale, message in (
         ("size", "row_scale must be None, 'norm', 'auto' or an array; got 'size'"),
-        (rho[:3], f"row_scale must hold one nonnegative size for each of the {N} rows"),
-        (-rho, f"row_scale must hold one nonnegative size for each of the {N} rows"),
-        (0 * rho, "row_scale cannot be used: all sizes are zero"),
+        (rho[:3], f"row_scale must have one nonnegative entry for each of the {N} rows"),
+        (-rho, f"row_scale must have one nonnegative entry for each of the {N} rows"),
+        (0 * rho, "row_scale must not be zero for all rows"),
     ):
         with pytest.raises(ValueError, match=f"^{message}$"):
             corrections.row_squares_of(path, scale)

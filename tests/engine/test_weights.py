@@ -370,6 +370,6 @@ def test_bad_weights(weights, error, message):
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()], ids=repr)
 def test_messages_name_the_users_loss(loss):
     X, y, counts = problem(15, 7)
-    message = re.escape(f"Lipschitz gradient, and {loss!r} has none")
+    message = re.escape(f"Lipschitz gradient, which {loss!r} does not have")
     with pytest.raises(ValueError, match=message):
         sp.run(X, y, loss, sp.Lasso(0.3), sp.FISTA(), sample_weight=counts)

@@ -203,7 +203,7 @@ def test_groups_and_folds_are_taken():
         ({"loss": sp.Logistic({1: 2.0})}, None, "give them to PathClassifier"),
         ({"test_loss": "huber"}, None, "is for regression; use one of 'zero_one'"),
         ({"class_weight": "heavy"}, None, "class_weight must be None, 'balanced' or a dict"),
-        ({"class_weight": {"maybe": 2.0}}, None, "class_weight has the class 'maybe'"),
+        ({"class_weight": {"maybe": 2.0}}, None, "class_weight has an unknown class 'maybe'"),
         ({"class_weight": {"yes": -1.0}}, None, "finite number in"),
     ],
 )

@@ -463,7 +463,7 @@ def test_random_state(data):
         ({"rule": "1se"}, ValueError, "rule must be one of 'min', 'one_se'"),
         ({"method": "cv"}, ValueError, "method must be one of 'auto'"),
         ({"algorithm": sp.FISTA}, TypeError, "pass an instance"),
-        ({"algorithm": sp.FISTA()}, ValueError, "FISTA needs a loss with a Lipschitz gradient"),
+        ({"algorithm": sp.FISTA()}, ValueError, "FISTA requires a loss with a Lipschitz gradient"),
         ({"loss": "l1"}, ValueError, "loss must be one of 'lad'"),
         ({"loss": sp.LAD}, TypeError, "pass an instance"),
         ({"penalty": "l1"}, ValueError, "penalty must be one of 'lasso'"),

@@ -9,7 +9,7 @@ import numpy as np
 import steinpath as sp
 from problems import draw
 from steinpath._support.progress import listener
-from steinpath._support.validation import heard
+from steinpath._support.validation import captured_warnings
 from steinpath.app.cli import main
 
 
@@ -39,14 +39,14 @@ def fit(k):
     X, y, _ = draw(60 + 5 * k, 15, seed=k)
     rng = np.random.default_rng(k)
     listening, said = Listening(), []
-    tokens = listener.set(listening), heard.set(said)
+    tokens = listener.set(listening), captured_warnings.set(said)
     try:
         steps = sp.ChambollePock(1.0 + k, 1.0)  # too long by an amount of its own
         path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), steps, 5)
         tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, 4, 20 + k, method="compressed", rng=rng)
     finally:
         listener.reset(tokens[0])
-        heard.reset(tokens[1])
+        captured_warnings.reset(tokens[1])
     arrays = [path.coef, tuning.risk, tuning.stderr, tuning.coef, rng.integers(2**62, size=2)]
     bits = [np.asarray(array).tobytes() for array in arrays]
     return bits, tuning.best, listening.told, said, listening.settings

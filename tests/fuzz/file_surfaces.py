@@ -504,7 +504,7 @@ def _call(case, words):
     entry = sys.modules["steinpath.app.cli.entry"]
     said = entry._say
     with (
-        warnings.catch_warnings(record=True) as heard,
+        warnings.catch_warnings(record=True) as caught,
         mock.patch.object(entry, "_say", say),
     ):
         warnings.simplefilter("always")
@@ -512,7 +512,7 @@ def _call(case, words):
     error = result.exception
     if error is not None and not isinstance(error, SystemExit):
         raise Finding("".join(traceback.format_exception(error)[-8:]))
-    for warning in heard:
+    for warning in caught:
         raise Finding(f"a warning leaks: {warning.message} ({warning.filename}:{warning.lineno})")
     left = [str(path) for path in case.folder.rglob("*.steinpath-*")]
     check(not left, f"left behind: {left}")

@@ -41,7 +41,7 @@ class Refusal:
 
 def judged(call):
     """Call something; return its result or a `Refusal`, or raise a `Finding`."""
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             result = call()
@@ -53,7 +53,7 @@ def judged(call):
             raise Finding(_told(error)) from error
         except Exception as error:
             raise Finding(_told(error)) from error
-    for warning in heard:
+    for warning in caught:
         # the package's own warnings are of the line that called it
         known = Path(warning.filename).is_relative_to(HERE) or (
             SKLEARN.search(warning.filename) and issubclass(warning.category, UserWarning)

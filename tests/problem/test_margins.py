@@ -349,14 +349,17 @@ def changed(**entries):
 BAD_LABELS = {
     "0 and 1": ((GOOD + 1) / 2, r"labels y of -1 and 1, got 0, 1: use numpy.where\(y == positive"),
     "three": (np.arange(N) % 3 - 1.0, "labels y of -1 and 1, got -1, 0, 1: sp.PathClassifier"),
-    "many": (np.arange(N) - 0.5, "labels y of -1 and 1, got -0.5, 0.5, 1.5, 2.5, …: sp.PathClass"),
+    "many": (
+        np.arange(N) - 0.5,
+        "labels y of -1 and 1, got -0.5, 0.5, 1.5, 2.5, …: use sp.PathClass",
+    ),
     "NaN": (changed(_3=np.nan), "y has 1 value that is NaN or infinite"),
     "infinite": (changed(_3=np.inf), "y has 1 value that is NaN or infinite"),
-    "one class": (np.ones(N), "needs rows of two classes, and all labels y are of one class, 1"),
-    "other class": (-np.ones(N), "rows of two classes, and all labels y are of one class, -1"),
+    "one class": (np.ones(N), "requires two classes, but all labels y are 1"),
+    "other class": (-np.ones(N), "two classes, but all labels y are -1"),
     "one member": (
         np.where(np.arange(N) == 4, 1.0, -1.0),
-        "needs 2 rows of each class, and the class 1 has 1: leaving it out would leave one class",
+        "requires at least 2 rows of each class, but class 1 has 1: leaving it out",
     ),
 }
 
@@ -388,9 +391,9 @@ def test_labels_may_be_integers(loss):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("heavy", "class_weight must be None, 'balanced' or a dict of the weight of each class"),
+        ("heavy", "class_weight must be None, 'balanced' or a dict with the weight of each class"),
         ([1.0, 2.0], "class_weight must be None, 'balanced' or a dict"),
-        ({0: 1.0, 1: 2.0}, r"class_weight has the class 0, and the classes are \[-1, 1\]"),
+        ({0: 1.0, 1: 2.0}, r"class_weight has an unknown class 0; the classes are \[-1, 1\]"),
         ({1: 0.0}, r"class_weight\[1\] must be"),
         ({-1: -2.0}, r"class_weight\[-1\] must be"),
         ({1: math.nan}, r"class_weight\[1\] must be"),
@@ -405,7 +408,7 @@ def test_bad_class_weights_are_refused(loss, weights, message):
 
 
 def test_balanced_weights_need_labels():
-    with pytest.raises(ValueError, match="class_weight='balanced' is known once there are labels"):
+    with pytest.raises(ValueError, match="class_weight='balanced' requires labels"):
         sp.Logistic("balanced").value(np.zeros(3))
 
 
@@ -414,7 +417,7 @@ def test_test_losses_of_labels_need_labels(name):
     X, y, _ = draw(20, 3)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=3)
     for refuses in (sp.estimate_risk, sp.leave_one_out_path):
-        with pytest.raises(ValueError, match=f"test_loss='{name}' needs labels y of -1 and 1"):
+        with pytest.raises(ValueError, match=f"test_loss='{name}' requires labels y of -1 and 1"):
             refuses(path, test_loss=name)
     # a regression of labels has an error rate
     y = np.where(y > 0, 1.0, -1.0)

@@ -152,7 +152,7 @@ def test_on_every_array_library(careless):
         (lambda r: abs(r).mean(), r"it returned float64 of shape \(\)"),
         (lambda r: None, "it returned NoneType of shape None"),
         (lambda r: abs(r).tolist(), "it returned list of shape None"),
-        (lambda r: np.where(r > 0, r, np.nan), "NaN or infinite; a test loss must be finite"),
+        (lambda r: np.where(r > 0, r, np.nan), "NaN or infinite; a scoring loss must be finite"),
         (lambda r: torch.from_numpy(abs(r)), "is torch.Tensor but X is numpy.ndarray"),
         (lambda r: pd.Series(pd.to_datetime(1e9 * abs(r))), "must hold real numbers"),
     ],

@@ -16,8 +16,9 @@ from steinpath.risk import _estimate as estimating
 from steinpath.risk import _fold_runs, _splits
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk._audit import LeftOut
-from steinpath.risk._methods import METHODS, Problem
+from steinpath.risk._methods import METHODS
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._problem import Problem
 
 Audit, compare, leave_rows_out = map(
     on_backend, (auditing.Audit, auditing.compare, auditing.leave_rows_out)
@@ -26,7 +27,9 @@ leave_one_out, cross_validate = map(
     on_backend, (baselines.leave_one_out, _fold_runs.cross_validate)
 )
 batch_of, random_folds = map(on_backend, (Batch.of, _splits.random_folds))
-pose, assemble, options_of = map(on_backend, (estimating.pose, estimating.assemble, RiskOptions))
+make_problems, assemble, options_of = map(
+    on_backend, (estimating.make_problems, estimating.assemble, RiskOptions)
+)
 
 
 def absolute(y, prediction):
@@ -68,7 +71,7 @@ def estimate_sensitively(path, method="exact", rng=0, **options):
     """The same, with an audit that takes less for noise."""
     options = {"method": method, "precision": "float64", **options}
     risk = sp.estimate_risk(path, rng=rng, **options)
-    (problem,) = pose(batch_of(path), options_of(**options), [np.random.default_rng(0)])
+    (problem,) = make_problems(batch_of(path), options_of(**options), [np.random.default_rng(0)])
     found, left_out = risk.found, risk.left_out
     audit = compare(problem, found, left_out, SENSITIVE)
     return assemble(problem, risk.method, found, risk.row_scale, audit, risk.interactions, left_out)
@@ -581,13 +584,13 @@ def test_folds_do_not_audit_leave_one_out():
 def test_folds_do_not_audit_recursions(method):
     X, y, _ = draw(12, 7)
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=5)
-    with pytest.raises(ValueError, match="not available for a Recursion; leave one out"):
+    with pytest.raises(ValueError, match="does not support a Recursion; use method='loo'"):
         sp.estimate_risk(path, method=method, audit="folds")
 
 
 def test_folds_do_not_audit_a_single_row():
     path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
-    with pytest.raises(ValueError, match="folds need two observations"):
+    with pytest.raises(ValueError, match="at least two observations"):
         sp.estimate_risk(path, method="exact", audit="folds")
 
 
@@ -646,7 +649,7 @@ def test_row_scales_have_names():
 
 
 def test_only_an_audit_can_choose():
-    with pytest.raises(ValueError, match="lets the audit choose; ask for one, as audit=32"):
+    with pytest.raises(ValueError, match="is selected by the audit; set audit"):
         sp.estimate_risk(ridge_path(), row_scale="auto")
 
 
@@ -704,12 +707,12 @@ def test_probe_noise_counts_in_comparisons():
 @pytest.mark.parametrize(
     ("audit", "error", "message"),
     [
-        (1, ValueError, "audit must be two rows at least, for a standard error, or 0 for none"),
+        (1, ValueError, "audit must be at least 2, for a standard error, or 0 for no audit"),
         (-1, ValueError, "audit must be at least 0, got -1"),
         (2.5, TypeError, "audit must be an integer, got 2.5"),
         (True, TypeError, "audit must be an integer, got True"),
         (None, TypeError, "audit must be an integer, got None"),
-        ("all", ValueError, "audit must be a number of rows, or 'folds'; got 'all'"),
+        ("all", ValueError, "audit must be a number of rows or 'folds'; got 'all'"),
         ([4, 5], TypeError, "audit must be an integer"),
     ],
 )

@@ -336,7 +336,7 @@ def test_runs_stop_by_risks_of_groups(options):
 
 def test_stopping_refuses_groups_of_other_rows():
     X, y, _ = problem()
-    with pytest.raises(ValueError, match="groups has 23 labels, and there are 24 rows"):
+    with pytest.raises(ValueError, match="groups has 23 labels, but there are 24 rows"):
         sp.run(X, y, sp.LAD(), PENALTY, n_iter=20, stop=sp.StopOnRisk(groups=SITES[:-1]))
     with pytest.raises(ValueError, match="one group only"):
         sp.StopOnRisk(groups=np.ones(N))

@@ -16,7 +16,7 @@ from steinpath.risk._fold_runs import FoldRuns, cross_validate
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import random_folds
-from steinpath.risk._stopping import growing_horizons, promises_less
+from steinpath.risk._stopping import growing_horizons, may_still_improve
 from steinpath.tuning._tune import start_all
 
 
@@ -51,22 +51,22 @@ def test_horizons_double_up_to_a_limit_in_work(monkeypatch):
 
 def test_a_risk_that_falls_promises_less():
     t = np.arange(101)
-    assert promises_less(curves(1 + np.exp(-t / 100)))
-    assert not promises_less(curves(1 + np.exp(-t / 5)))  # it has converged
-    assert not promises_less(curves(1 + (t - 30) ** 2 / 1000))  # the minimum is behind
-    assert not promises_less(curves(np.ones(101)))
+    assert may_still_improve(curves(1 + np.exp(-t / 100)))
+    assert not may_still_improve(curves(1 + np.exp(-t / 5)))  # it has converged
+    assert not may_still_improve(curves(1 + (t - 30) ** 2 / 1000))  # the minimum is behind
+    assert not may_still_improve(curves(np.ones(101)))
     # the best has converged; another one, still behind, may overtake it, or not
     flat = 1 + 0 * t
-    assert promises_less(curves(flat, 1.1 - t / 1000))
-    assert not promises_less(curves(flat, 1.5 - t / 1000))
+    assert may_still_improve(curves(flat, 1.1 - t / 1000))
+    assert not may_still_improve(curves(flat, 1.5 - t / 1000))
 
 
 def test_only_the_change_of_an_iterate_counts_that_will_be_taken():
     t = np.arange(101)
     falling, rising = 1 + np.exp(-t / 100), 1 + t / 100
-    assert promises_less(curves(falling), at=100)
-    assert promises_less(curves(rising), at=100)
-    assert not promises_less(curves(1 + (t < 40)), at=100)
+    assert may_still_improve(curves(falling), at=100)
+    assert may_still_improve(curves(rising), at=100)
+    assert not may_still_improve(curves(1 + (t < 40)), at=100)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from steinpath.risk import _interactions as pairing
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _methods as methods
 from steinpath.risk._interactions import disjoint_pairs, n_columns
-from steinpath.risk._methods import METHODS, Problem
+from steinpath.risk._methods import METHODS
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._problem import Problem
 
 leave_one_out, leave_out = map(on_backend, (baselines.leave_one_out, baselines.leave_out))
 Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.interactions))
@@ -734,7 +735,7 @@ def test_runs_that_diverge_without_a_row(test_loss):
     )
     X, y = np.ones((3, 1)), np.array([1.0, -1.0, 0.0])
     path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), unstable, n_iter=80)
-    with pytest.raises(FloatingPointError, match="or with fewer rows"):
+    with pytest.raises(FloatingPointError, match="or on fewer rows"):
         estimate(path, test_loss=test_loss)
 
 
@@ -754,7 +755,7 @@ def fragile():
 def test_runs_that_diverge_without_a_pair(options, test_loss):
     path = sp.run(np.ones((4, 1)), np.ones(4), sp.Squared(), sp.NoPenalty(), fragile(), n_iter=3)
     assert np.isfinite(leave_one_out(path)).all()
-    with pytest.raises(FloatingPointError, match="or with fewer rows"):
+    with pytest.raises(FloatingPointError, match="or on fewer rows"):
         estimate(path, test_loss=test_loss, **options)
 
 

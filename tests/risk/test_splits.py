@@ -229,7 +229,7 @@ def test_the_error_of_an_audit_is_that_of_a_mean_over_the_tested_rows():
 
 def test_an_audit_by_splits_that_test_rows_again_is_refused():
     path = problem()[-1]
-    with pytest.raises(ValueError, match="cv has splits that test rows again"):
+    with pytest.raises(ValueError, match="cv has splits that test rows repeatedly"):
         sp.estimate_risk(path, method="exact", audit="folds", cv=SPLITTERS["RepeatedKFold"])
 
 
@@ -255,8 +255,8 @@ def test_centering_subtracts_the_loss_of_the_prediction_zero(name):
 
 OBJECTS = np.array(["a", 1] * (N // 2), dtype=object)
 BAD_GROUPS = {
-    "another length": (SITES[:-1], ValueError, "groups has 23 labels, and there are 24 rows"),
-    "one group": (np.zeros(N), ValueError, "one group only: leaving it out leaves no rows"),
+    "another length": (SITES[:-1], ValueError, "groups has 23 labels, but there are 24 rows"),
+    "one group": (np.zeros(N), ValueError, "a single group, and leaving it out leaves no rows"),
     "NaN": (np.where(np.arange(N) == 5, np.nan, SITES), ValueError, "no label for row 5"),
     "None": ([*["a", "b"] * 11, "a", None], ValueError, "no label for row 23"),
     "NA": (pd.Series([*["a", "b"] * 11, pd.NA, "a"]), ValueError, "no label for row 22"),
@@ -266,7 +266,7 @@ BAD_GROUPS = {
         "no label for row 2",
     ),
     "missing times": (pd.to_datetime(["2020-01-01", None] * 12), ValueError, "no label for row 1"),
-    "several kinds": (OBJECTS, TypeError, "labels of one kind, such as numbers or texts"),
+    "several kinds": (OBJECTS, TypeError, "labels of one type, such as numbers or strings"),
     "two columns": (np.zeros((N, 2)), ValueError, r"one label for each row, .* shape \(24, 2\)"),
     "a text": ("site", ValueError, "one label for each row"),
 }
@@ -291,35 +291,35 @@ def test_a_missing_label_in_a_list_of_texts_is_refused():
 
 BAD_CV = {
     "one fold": (1, {}, ValueError, "cv must be at least 2, got 1"),
-    "more folds than rows": (25, {}, ValueError, "cv = 25 folds are more than the 24 rows"),
-    "more folds than groups": (7, {"groups": SITES}, ValueError, "more than the 6 groups there"),
+    "more folds than rows": (25, {}, ValueError, "cv = 25 folds exceed the number of rows, 24"),
+    "more folds than groups": (7, {"groups": SITES}, ValueError, "exceed the number of groups, 6"),
     "separates groups": (
         [(np.arange(12), np.arange(12, 24))],
         {"groups": SITES},
         ValueError,
-        "split 0 of cv trains on rows of a group and tests others of it",
+        "split 0 of cv trains and tests on rows of the same group",
     ),
     "a class": (KFold, {}, TypeError, "cv is the class KFold; pass an instance"),
-    "a text": ("five", {}, TypeError, "cv must be a number of folds, a splitter of scikit-learn"),
+    "a text": ("five", {}, TypeError, "cv must be a number of folds, a scikit-learn splitter"),
     "a float": (5.0, {}, TypeError, "cv must be a number of folds"),
     "a flag": (True, {}, TypeError, "cv must be an integer"),
-    "with loo": (KFold(3), {"method": "loo"}, ValueError, "'loo' makes no use of cv: use method="),
+    "with loo": (KFold(3), {"method": "loo"}, ValueError, "'loo' does not use cv: use method="),
     "compressed": (
         KFold(3),
         {"method": "compressed"},
         ValueError,
-        "'compressed' takes rows to be independent .* no use of cv: use method='folds', or check",
+        "'compressed' assumes independent rows .* it ignores cv: use method='folds', or check",
     ),
     "audited rows": (
         *(KFold(3), {"method": "compressed", "audit": 8}),
-        *(ValueError, "an audit of single rows leaves out other rows than cv does"),
+        *(ValueError, "an audit of single rows does not leave out the rows that cv does"),
     ),
     "folds by folds": (
         *(KFold(3), {"method": "folds", "audit": "folds"}),
         *(ValueError, "an audit by folds has nothing to say of method 'folds'"),
     ),
-    "trains and tests": ([([0, 1, 2], [2, 3])], {}, ValueError, "tests rows which it trains on"),
-    "nothing to train on": ([([], [2, 3])], {}, ValueError, "each with a row to train on"),
+    "trains and tests": ([([0, 1, 2], [2, 3])], {}, ValueError, "tests rows on which it trains"),
+    "nothing to train on": ([([], [2, 3])], {}, ValueError, "at least one row to train"),
     "no splits": ([], {}, ValueError, "cv must have splits"),
     "rows that are not there": ([([0, 1], [24])], {}, ValueError, "indices from 0 to 23"),
     "a bootstrap": ([([0, 1, 1], [2])], {}, ValueError, "trains on row 1 more than once"),
@@ -343,12 +343,12 @@ def test_methods_that_leave_nothing_out_need_an_audit_for_groups(audit):
             risk = sp.estimate_risk(path, method=method, audit=audit, groups=SITES, rng=0)
             assert risk.method == method
         else:
-            with pytest.raises(ValueError, match=f"'{method}' .* no use of groups"):
+            with pytest.raises(ValueError, match=f"'{method}' .* it ignores groups"):
                 sp.estimate_risk(path, method=method, groups=SITES)
 
 
 def test_splits_of_other_rows_are_refused():
     _, y, _, _, path = problem()
     splits = read_splits(KFold(3), y[:20])
-    with pytest.raises(ValueError, match="cv splits 20 rows, and there are 24"):
+    with pytest.raises(ValueError, match="cv splits 20 rows, but there are 24"):
         sp.estimate_risk(path, cv=splits)

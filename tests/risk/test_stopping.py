@@ -246,8 +246,8 @@ def test_exact_estimates_do_not_depend_on_what_comes_later(known):
         ({"growth": 1}, r"growth must be a finite number in \(1, "),
         ({"growth": "2"}, "growth must be a real number"),
         ({"method": "guess"}, "method must be one of 'auto', 'compressed'"),
-        ({"audit": 1}, "audit must be two rows at least"),
-        ({"audit": "all"}, "audit must be a number of rows, or 'folds'"),
+        ({"audit": 1}, "audit must be at least 2"),
+        ({"audit": "all"}, "audit must be a number of rows or 'folds'"),
     ],
 )
 def test_bad_rules_are_refused(options, message):
@@ -257,7 +257,9 @@ def test_bad_rules_are_refused(options, message):
 
 def test_other_things_are_no_rules():
     X, y = overfitting()
-    with pytest.raises(TypeError, match=r"stop must be a rule such as sp.StopOnRisk\(\); got 5"):
+    with pytest.raises(
+        TypeError, match=r"stop must be a rule such as sp.StopOnRisk\(\), .*; got 5"
+    ):
         sp.run(X, y, sp.LAD(), LASSO, stop=5)
 
 
@@ -265,7 +267,7 @@ def test_bad_options_of_the_estimate_are_refused():
     X, y = overfitting()
     for how, message in (
         ({"test_loss": "quadratic"}, "test_loss must be one of"),
-        ({"method": "spectral"}, "needs the square-root or squared loss"),
+        ({"method": "spectral"}, "requires the square-root or squared loss"),
         ({"covariance": np.eye(3)}, "X has 40 columns"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -390,8 +392,8 @@ def run_with(horizons=None, judge=None, n_iter=6):
         (lambda n: (), "must be n_iter = 6; there was none"),
         (lambda n: iter(()), "must be n_iter = 6; there was none"),
         (lambda n: (1, 4), "must be n_iter = 6; it was 4"),
-        (lambda n: None, "must give numbers of iterations, got None"),
-        (lambda n: 6, "must give numbers of iterations, got 6"),
+        (lambda n: None, "must return numbers of iterations, got None"),
+        (lambda n: 6, "must return numbers of iterations, got 6"),
         (lambda n: (2, 2, n), "must be at least 3, got 2"),
         (lambda n: (4, 2, n), "must be at least 5, got 2"),
         (lambda n: (0, n), "must be at least 1, got 0"),
@@ -423,7 +425,7 @@ def test_horizons_that_are_refused(horizons, message):
     ],
 )
 def test_verdicts_that_are_no_pairs_are_refused(judge):
-    with pytest.raises(TypeError, match=r"stop.judge\(path\) must return a pair, the path and"):
+    with pytest.raises(TypeError, match=r"stop.judge\(path\) must return a pair"):
         run_with(judge=judge)
 
 
@@ -445,7 +447,7 @@ def test_rules_without_one_of_their_methods_are_refused(missing):
     X, y = overfitting()
     rule = Rule()
     setattr(rule, missing, None)
-    with pytest.raises(TypeError, match="is an object with the methods horizons and judge"):
+    with pytest.raises(TypeError, match="an object with the methods horizons and judge"):
         sp.run(X, y, sp.LAD(), LASSO, n_iter=3, stop=rule)
 
 

@@ -50,11 +50,11 @@ def test_nobody_listens():
 
 
 def test_every_step_is_told(listening):
-    heard = listening("nothing", 0)
+    record = listening("nothing", 0)
     tuning = tune()
-    assert heard.counts["running 5 penalties"] == heard.totals["running 5 penalties"] == 30
-    assert heard.counts["estimating their risks"] == 5
-    assert heard.counts["auditing the best"] >= 1
+    assert record.counts["running 5 penalties"] == record.totals["running 5 penalties"] == 30
+    assert record.counts["estimating their risks"] == 5
+    assert record.counts["auditing the best"] >= 1
     listener.set(None)
     np.testing.assert_array_equal(tune().risk, tuning.risk)  # listening changes nothing
 

@@ -469,7 +469,7 @@ REFUSED = {
     ),
     "torch with gradients": (
         as_tensor(torch.Tensor.requires_grad_),
-        r"{} requires gradients, and none are taken here; pass {}.detach\(\)",
+        r"{} requires gradients, which are not supported; pass {}.detach\(\)",
     ),
     "torch parameter": (as_tensor(torch.nn.Parameter), "{} requires gradients"),
     "torch float8": (as_tensor(lambda x: x.to(torch.float8_e4m3fn)), "{} has dtype torch.float8_e"),
@@ -552,7 +552,7 @@ def test_complex_numbers(made, argument):
 @pytest.mark.parametrize("argument", ["y", "sample_weight"])
 def test_sparse_vectors(argument):
     for use in USES[argument]:
-        with pytest.raises(TypeError, match=f"{argument} is sparse, and must be dense"):
+        with pytest.raises(TypeError, match=f"{argument} must be dense, got a sparse matrix"):
             use(**{argument: sparse.csr_array(Y[:, None])})
 
 

@@ -28,7 +28,7 @@ HOLE = np.where(np.eye(6, 2) > 0, np.nan, X)
         ({"y": ["1"] * 6}, "y must hold real numbers"),
         ({"X": [[1.0, 2.0], [3.0]]}, "X cannot be read as an array"),
         ({"X": X.astype(np.float16)}, "use float32 or float64"),
-        ({"y": sparse.csr_array(X)}, "sparse, and must be dense"),
+        ({"y": sparse.csr_array(X)}, "must be dense, got a sparse matrix"),
         ({"X": None}, "X must hold real numbers|X must have 2 dimensions|NaN"),
         ({"loss": "lad"}, r"loss must be a Loss such as sp.LAD\(\)"),
         ({"loss": sp.LAD}, r"loss is the class LAD; pass an instance: sp.LAD\(\)"),
@@ -43,11 +43,11 @@ HOLE = np.where(np.eye(6, 2) > 0, np.nan, X)
         ({"penalty": sp.GroupLasso(1, [0, 1, 1])}, "labels for 3 coefficients, but X has 2"),
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
         ({"y": np.ma.array(Y, mask=Y > 3)}, "masked"),
-        ({"y": 1e300 * Y}, "y has entries up to 5e.300 in size"),
+        ({"y": 1e300 * Y}, "y has entries of magnitude up to 5e.300"),
         ({"X": 1e160 * X}, "rescale X"),
         ({"X": 1e-170 * X}, "rescale X"),
         ({"X": (1e-25 * X).astype(np.float32)}, "rescale X, or use float64"),
-        ({"X": X.astype(np.float32), "y": 1e300 * Y}, "y has entries up to"),
+        ({"X": X.astype(np.float32), "y": 1e300 * Y}, "y has entries of magnitude up to"),
     ],
 )
 def test_bad_input_is_refused(changes, message):

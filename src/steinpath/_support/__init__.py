@@ -1,1 +1,1 @@
-"""What every layer uses: array helpers, checks of arguments, progress, files."""
+"""Helpers used by every layer: arrays, argument checks, progress, files."""

@@ -1,4 +1,4 @@
-"""The few array helpers that the standard array API leaves to its users."""
+"""Array helpers that the array API standard does not provide."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Array = Any
 
 
 def namespace(*arrays: Array) -> Any:
-    """Array namespace shared by ``arrays`` (numbers and None do not count)."""
-    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # often, and worth not looking further
+    """Return the array namespace shared by ``arrays``; numbers and None are ignored."""
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # the common case, decided fast
         return array_api_compat.numpy
     return array_api_compat.array_namespace(*arrays)
 
 
 def like(values: Any, reference: Array) -> Array:
-    """``values`` as an array of the namespace, dtype and device of ``reference``."""
+    """Convert ``values`` to an array of the namespace, dtype and device of ``reference``."""
     if isinstance(values, np.ndarray):
-        # other libraries warn of what they cannot write to, and take neither steps backwards nor
-        # more than double precision
+        # other libraries warn about read-only arrays and support neither negative strides nor
+        # extended precision
         if not values.flags.writeable or min(values.strides, default=0) < 0:
             values = values.copy()
         if values.dtype == np.longdouble:
@@ -38,9 +38,9 @@ def like(values: Any, reference: Array) -> Array:
 
 
 def in_own_precision(values: Any, example: Array) -> Array:
-    """Return what values of the rows are to be like: X, but double unless they are in single.
+    """Return an array with the dtype for row values: that of X, or double unless given in single.
 
-    What is subtracted from them, or divided by, comes before they are rounded.
+    Values are centred and scaled in this precision before they are rounded to that of X.
     """
     xp = namespace(example)
     if str(getattr(values, "dtype", "")).endswith("float32") or example.dtype == xp.float64:
@@ -49,13 +49,13 @@ def in_own_precision(values: Any, example: Array) -> Array:
 
 
 def cast(array: Array, dtype: Any) -> Array:
-    """Return an array in another precision; the array itself if it has it already."""
+    """Convert an array to another precision, without a copy if it already has it."""
     return array if array.dtype == dtype else namespace(array).astype(array, dtype, copy=False)
 
 
 def copied(array: Array) -> Array:
-    """Return a copy, which others may change."""
-    if type(array) is np.ndarray:  # often, and several times faster than the standard's function
+    """Return a copy that callers may modify."""
+    if type(array) is np.ndarray:  # the common case, several times faster
         return array.copy()
     return namespace(array).asarray(array, copy=True)
 
@@ -66,21 +66,21 @@ def to_numpy(array: Array) -> np.ndarray:
         array = array_api_compat.to_device(array, "cpu")
     try:
         return np.asarray(array)
-    except RuntimeError:  # on another device, of a library that has a way of its own
+    except RuntimeError:  # a device array of a library with its own transfer
         return np.from_dlpack(array, device="cpu")
 
 
 def is_foreign(values: Any) -> bool:
-    """Whether an object is an array of another library than NumPy."""
+    """Whether an object is an array of a library other than NumPy."""
     return array_api_compat.is_array_api_obj(values) and not isinstance(
         values, np.ndarray | np.generic
     )
 
 
 def beside(values: Any, reference: Array) -> Array:
-    """``values`` as an array of the namespace and device of ``reference``, with a dtype of its own.
+    """Move ``values`` to the namespace and device of ``reference``, keeping their own dtype.
 
-    Values of other libraries go through the host.
+    Arrays of other libraries are transferred through the host.
     """
     xp, device = namespace(reference), array_api_compat.device(reference)
     if isinstance(reference, np.ndarray):
@@ -91,24 +91,24 @@ def beside(values: Any, reference: Array) -> Array:
 
 
 def on_cuda(array: Array) -> bool:
-    """Whether an array is torch's, on a CUDA device."""
+    """Whether an array is a torch tensor on a CUDA device."""
     if type(array) is np.ndarray or not array_api_compat.is_torch_array(array):
         return False
     return bool(array.device.type == "cuda")
 
 
 def coarse_products(array: Array) -> AbstractContextManager[None]:
-    """Let matrix products in single precision use tensor cores, where arrays are on such a device.
+    """Allow tensor cores for single-precision matrix products of arrays on a CUDA device.
 
-    The entries are then rounded to eleven bits before they are multiplied (TF32), and sums are in
-    single precision: enough for the tangents of random probes, whose noise is larger, at two to
-    three times the speed.
+    Entries are rounded to eleven bits before they are multiplied (TF32) and summed in single
+    precision. This is accurate enough for tangents of random probes, whose Monte Carlo error is
+    larger, and two to three times faster.
     """
     return _tensor_cores() if on_cuda(array) else nullcontext()
 
 
 class _TensorCores:
-    """The setting of torch, while any thread wants another one."""
+    """Torch's TF32 setting, shared by the threads that change it."""
 
     lock = threading.Lock()
     users = 0
@@ -134,38 +134,38 @@ def _tensor_cores() -> Iterator[None]:
 
 
 def indices(values: Any, reference: Array) -> Array:
-    """Integers on the host as an array of the namespace and device of ``reference``."""
+    """Return host integers as an index array on the device of ``reference``."""
     device = array_api_compat.device(reference)
     return namespace(reference).asarray(np.asarray(values, dtype=np.int64), device=device)
 
 
 def take(block: Array, where: np.ndarray, axis: int = 0) -> Array:
-    """Rows (or columns) of an array, by indices on the host."""
+    """Select rows (or columns) of an array by indices on the host."""
     return namespace(block).take(block, indices(where, block), axis=axis)
 
 
-# Blocks of the engine have the shape (size, members, columns): members are runs that advance
-# together, iterates have one column, tangents have many. Vectors and matrices will do where
-# nothing is said of members.
+# Blocks of the engine have the shape (size, members, columns). Members are runs that advance
+# together; iterates have one column, tangents many. Vectors and matrices are accepted where members
+# do not matter.
 
 
 def along_rows(values: Array, block: Array) -> Array:
-    """Shape ``values``, of which each row has one, so that they multiply the rows of a block."""
+    """Reshape ``values``, one per row, so that they broadcast over the rows of a block."""
     missing = block.ndim - getattr(values, "ndim", 0)
     return values[(..., *(None,) * missing)] if 0 < missing < block.ndim else values
 
 
 def along_members(values: Array, block: Array) -> Array:
-    """Shape ``values``, of which each member has one, so that they multiply a block."""
+    """Reshape ``values``, one per member, so that they broadcast over a block."""
     missing = block.ndim - getattr(values, "ndim", 0)
     return values[(*(None,) * missing, ...)] if 0 < missing < block.ndim else values
 
 
 def rows_product(first: Array, second: Array) -> Array:
-    """``firstᵀ second`` over their first axis, which is lost.
+    """Compute ``firstᵀ second`` over the first axis, which is removed.
 
-    The product of a vector with each column of a block; of a block (size, members, 1) with the
-    columns of each member.
+    A vector is multiplied with each column of a block; a block (size, members, 1) with the columns
+    of each member.
     """
     if first.ndim == 1:
         if second.ndim <= 2:
@@ -188,11 +188,11 @@ def members_product(matrices: Array, block: Array) -> Array:
 
 
 def folded(product: Callable[[Array], Array], block: Array) -> Array:
-    """Call a function of matrices with a block of more axes, all but the first being columns."""
+    """Apply a function of matrices to a block, treating all axes but the first as columns."""
     if block.ndim <= 2:
         return product(block)
     size, *columns = block.shape
-    if type(block) is np.ndarray:  # often, and several times faster than the standard's function
+    if type(block) is np.ndarray:  # the common case, several times faster
         found = product(block.reshape(size, math.prod(columns)))
         return found.reshape(found.shape[0], *columns)
     xp = namespace(block)
@@ -201,10 +201,10 @@ def folded(product: Callable[[Array], Array], block: Array) -> Array:
 
 
 def unit_of(size: float) -> float:
-    """Return a power of two of about this size, or 1 for zero: what to divide by before squaring.
+    """Return a power of two of about the given size (1 for zero), to divide by before squaring.
 
-    The squares of losses would overflow or vanish long before the losses do; those of losses in
-    units of the largest do not, and the division is exact.
+    Squares overflow or underflow long before the values do. Squares of values divided by this unit
+    do not, and the division is exact.
     """
     return math.ldexp(1.0, math.frexp(size)[1] - 1) if size and math.isfinite(size) else 1.0
 
@@ -216,25 +216,25 @@ def largest(values: Array) -> float:
 
 
 def units_of(sizes: Array) -> Array:
-    """Return what to divide by before squaring: sizes of values, and 1 in place of zeros."""
+    """Return divisors that make squaring safe: the sizes, with 1 in place of zeros."""
     xp = namespace(sizes)
     return xp.where(sizes > 0, sizes, xp.ones_like(sizes))
 
 
 def largest_along(values: Array, axis: int) -> Array:
-    """Return the largest absolute values along an axis, which stays."""
+    """Return the largest absolute values along an axis, keeping that axis."""
     xp = namespace(values)
     return xp.max(xp.abs(values), axis=axis, keepdims=True)
 
 
 def deviation(values: Array, axis: int = 0) -> Array:
-    """Return sample standard deviations along an axis, whatever the units of the values."""
+    """Return sample standard deviations along an axis without overflow or underflow."""
     xp, unit = namespace(values), units_of(largest_along(values, axis))
     return xp.squeeze(unit, axis=axis) * xp.std(values / unit, axis=axis, correction=1.0)
 
 
 def scattered_sums(values: Array, groups: np.ndarray, count: int) -> Array:
-    """Sum the entries of each of so many groups along the last axis; 0 for one without entries."""
+    """Sum the entries of each of ``count`` groups along the last axis; empty groups sum to 0."""
     sums = np.zeros((*values.shape[:-1], count), values.dtype)
     if len(groups):
         sums[..., np.unique(groups)] = group_sums(values, groups)
@@ -242,13 +242,13 @@ def scattered_sums(values: Array, groups: np.ndarray, count: int) -> Array:
 
 
 def root_sum_of_squares(values: Array, axis: int) -> Array:
-    """Return Euclidean norms along an axis, whatever the units of the values."""
+    """Return Euclidean norms along an axis without overflow or underflow."""
     xp, unit = namespace(values), units_of(largest_along(values, axis))
     return xp.squeeze(unit, axis=axis) * xp.sqrt(xp.sum((values / unit) ** 2, axis=axis))
 
 
 def group_sums(values: Array, groups: np.ndarray) -> Array:
-    """Sum the entries of each group along the last axis; groups are numbers from 0 on."""
+    """Sum the entries of each group along the last axis; groups are numbered from 0."""
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups)
     starts = (np.cumsum(sizes) - sizes)[sizes > 0]
@@ -256,16 +256,16 @@ def group_sums(values: Array, groups: np.ndarray) -> Array:
 
 
 def root_mean_square(values: Array) -> float:
-    """Return the root mean square, whatever the unit of the values."""
+    """Return the root mean square without overflow or underflow."""
     unit = unit_of(largest(values))
     return unit * math.sqrt(float(namespace(values).mean((values / unit) ** 2)))
 
 
 def clip(array: Array, low: Any, high: Any) -> Array:
-    """``array`` clipped to ``[low, high]``: the standard's function, without its cost for NumPy."""
+    """Clip ``array`` to ``[low, high]``, without the standard function's overhead for NumPy."""
     if type(array) is not np.ndarray:
         return namespace(array).clip(array, low, high)
     if array.dtype == np.float64:
         return array.clip(low, high)
-    with np.errstate(over="ignore"):  # bounds that single precision does not reach are none
+    with np.errstate(over="ignore"):  # bounds beyond the range of single precision are infinite
         return array.clip(low, high)

@@ -1,8 +1,8 @@
-"""Whether two losses, penalties or algorithms are the same: by all that they keep.
+"""Equality of losses, penalties and algorithms, based on their full state.
 
-Classes of the user's own may keep anything, in fields, attributes or slots. What cannot be compared
-by its value is compared by its identity: two objects that are taken for different are only run
-apart, but two that are wrongly taken for the same would give wrong results.
+User-defined classes may store anything in fields, attributes or slots. Values that cannot be
+compared are compared by identity: treating equal objects as different only costs a separate run,
+while treating different objects as equal would give wrong results.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from steinpath._support.arrays import to_numpy
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two objects are of one class, and keep the same."""
+    """Whether two objects have the same class and the same state."""
     return first is second or (type(first) is type(second) and key(first) == key(second))
 
 
 def key(instance: Any) -> tuple[Any, ...]:
-    """All that an object keeps, as it is now; cached properties follow from the rest."""
+    """Return the current state of an object, without cached properties."""
     kind, state = type(instance), object.__getstate__(instance)
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     kept = {**(attributes or {}), **(slots or {})}
@@ -37,15 +37,15 @@ def key(instance: Any) -> tuple[Any, ...]:
 
 
 def snapshot(instance: Any) -> Any:
-    """Return a copy to compare later objects with; of what cannot be copied, one like no other."""
+    """Return a copy for later comparison; if copying fails, an object that equals nothing."""
     try:
         return deepcopy(instance)
-    except Exception:  # an object of the user's own, with a lock or a file
+    except Exception:  # a user-defined object holding a lock or a file
         return object()
 
 
 def _comparable(value: Any) -> Any:
-    """Return something that is equal for equal values, and does not change with the value."""
+    """Return an immutable value that is equal for equal inputs."""
     if isinstance(value, list | tuple):
         return type(value), *map(_comparable, value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Files that are there as a whole, or not at all, and what reads those of other makers."""
+"""Atomic file writes, CSV export and the optional import of pyarrow."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-# What spreadsheets take for the beginning of a formula, also as wide characters.
+# Characters that start a formula in spreadsheets, including their full-width forms.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
-#: How the names of files end that are being written.
+#: Suffix of temporary files.
 PARTIAL = ".steinpath-partial"
 
 
 @contextmanager
 def written(file: Path) -> Iterator[Path]:
-    """Name a file to write to; it takes its final name once it is complete, on disk.
+    """Yield a temporary path; the file is renamed to its final name once it is complete on disk.
 
-    Links are followed. What is there and is no file (a pipe, a device, a folder) stays as it is.
+    Symbolic links are followed. Existing objects that are not regular files (a pipe, a device, a
+    folder) are left as they are.
     """
     named, file = file, Path(os.path.realpath(file))
     if file.exists() and not file.is_file():
-        raise OSError(errno.EINVAL, "it is there, and is not a file", os.fspath(named))
-    # nobody else's: another thread, or a machine that shares the folder, may write the same file
+        raise OSError(errno.EINVAL, "exists and is not a regular file", os.fspath(named))
+    # unique: another thread, or a machine sharing the folder, may be writing the same file
     partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}{PARTIAL}")
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -37,7 +38,7 @@ def written(file: Path) -> Iterator[Path]:
             os.fsync(complete.fileno())
         os.replace(partial, file)
     except OSError as error:
-        # a full disk does not say what it was full for, and some writers give no error number
+        # a full disk does not name the file, and some writers give no error number
         raise OSError(
             error.errno or errno.EIO, error.strerror or str(error), os.fspath(named)
         ) from error
@@ -47,26 +48,26 @@ def written(file: Path) -> Iterator[Path]:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text file as a whole, or not at all."""
+    """Write a text file atomically."""
     with written(file) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write any file as a whole, or not at all."""
+    """Write a binary file atomically."""
     with written(file) as partial:
         partial.write_bytes(content)
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
-    """Return rows as CSV with a header: numbers as they are, and texts that no spreadsheet runs.
+    """Return rows as CSV with a header; texts are escaped so that spreadsheets run no formulas.
 
     Parameters
     ----------
     rows : iterable of mapping
-        One at least, and all with the same keys.
+        At least one row; all rows have the same keys.
     digits : str
-        How floats are written, such as ".8g"; "" for all of their digits.
+        Format of floats, such as ".8g"; "" writes all digits.
     """
 
     def cell(value: Any) -> Any:
@@ -74,8 +75,8 @@ def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
             return format(value, digits)
         if not isinstance(value, str):
             return value
-        # an apostrophe before it makes a cell a text, in every spreadsheet; a bare carriage return
-        # is not quoted, and would begin another row
+        # a leading apostrophe makes a cell text in every spreadsheet; a bare carriage return is not
+        # quoted by the csv module and would start a new row
         text = value.replace("\r\n", "\n").replace("\r", "\n")
         return f"'{text}" if value.startswith(_FORMULA) else text
 
@@ -87,16 +88,16 @@ def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
 
 
 def import_pyarrow(what: str, extra: str, error: type[Exception] = ImportError) -> Any:
-    """Return pyarrow, with its modules for Parquet and Arrow files.
+    """Import pyarrow together with its Parquet and Arrow modules.
 
     Parameters
     ----------
     what : str
-        What needs it, in the plural, for the message where it is not installed.
+        Feature that needs it, in the plural, for the error message.
     extra : str
-        Extra of this package that installs it.
+        Extra of this package that installs pyarrow.
     error : type of exception, default=ImportError
-        What to raise then.
+        Exception raised if pyarrow is not installed.
     """
     try:
         import pyarrow.ipc

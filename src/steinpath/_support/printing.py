@@ -1,4 +1,4 @@
-"""Text that a terminal shows, and does not obey; numbers with their standard errors."""
+"""Safe text for terminals, and numbers with their standard errors."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import math
 
 
 def printable(text: str) -> str:
-    """Return text with a sign in place of every character that would be obeyed or not be seen.
+    """Replace every control, bidirectional or invisible character of a text.
 
-    Those are escapes and other controls, marks that turn the direction of what follows, and halves
-    of characters; line ends are left alone.
+    These are escape sequences and other control characters, marks that change the text direction,
+    and lone surrogates; line ends are kept.
     """
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def printable_json(text: str) -> str:
-    """Return the same JSON, with escapes for what would not be seen; line ends are left alone."""
+    """Return equivalent JSON with escapes for invisible characters; line ends are kept."""
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def with_error(
     value: float, stderr: float, *, signed: bool = False, exponent_from: float = 1e8
 ) -> str:
-    """Return a number with its standard error, to two digits of the latter: "44.0 ± 1.6".
+    """Format a number with its standard error to two significant digits: "44.0 ± 1.6".
 
     Parameters
     ----------
     value, stderr : float
-        Both; a standard error that is not finite is left out.
+        Number and standard error; a standard error that is not finite is omitted.
     signed : bool, default=False
-        Whether to write the sign of a positive number, too.
+        Whether to write the sign of a positive number.
     exponent_from : float, default=1e8
-        From which standard error on to write powers of ten.
+        Standard error from which on scientific notation is used.
     """
     sign = "+" if signed else ""
     number = to_digits_of(value, stderr, sign=sign, exponent_from=exponent_from)
@@ -42,16 +42,16 @@ def with_error(
 
 
 def to_digits_of(value: float, stderr: float, *, sign: str = "", exponent_from: float = 1e8) -> str:
-    """Return a number with the digits that its standard error leaves it, or four.
+    """Format a number to the precision of its standard error, or to four digits without one.
 
     Parameters
     ----------
     value, stderr : float
-        The number, and a standard error: its own, or of one that it is compared with.
+        The number, and its standard error or that of a number it is compared with.
     sign : str, default=""
-        Of a format, such as "+".
+        Sign option of the format, such as "+".
     exponent_from : float, default=1e8
-        From which standard error on to write powers of ten.
+        Standard error from which on scientific notation is used.
     """
     if not 1e-7 <= stderr < exponent_from:
         return f"{value:{sign}.4g}"
@@ -60,5 +60,5 @@ def to_digits_of(value: float, stderr: float, *, sign: str = "", exponent_from: 
 
 
 def places_of(stderr: float) -> int:
-    """Return the decimal place of the second digit of a standard error."""
+    """Return the decimal place of the second significant digit of a standard error."""
     return 1 - math.floor(math.log10(stderr))

@@ -1,4 +1,4 @@
-"""What processes that work for another one have in common: they end with it, on one thread each."""
+"""Worker processes: they exit with their parent and use one thread each."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from threadpoolctl import threadpool_limits
 
 @lru_cache(maxsize=1)
 def pin_threads() -> None:
-    """Limit this process, a worker, to one thread for good: its threads may share the setting."""
+    """Limit this worker process to one thread for its lifetime."""
     threadpool_limits(1)
 
 
-def leave_with(parent: int) -> None:
-    """End this process soon after the one that started it, which may have been killed.
+def exit_with_parent(parent: int) -> None:
+    """Exit soon after the parent process does, even if it was killed.
 
-    Ctrl-C on a terminal reaches both; what is to be done then, the other one knows.
+    Ctrl-C in a terminal reaches both processes; the parent decides what to do.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -34,15 +34,15 @@ def leave_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def begin_with(parent: int) -> None:
-    """Begin a worker of small tasks: it ends with the process that started it, and has a thread."""
-    leave_with(parent)
+def start_worker(parent: int) -> None:
+    """Initialise a worker for small tasks: it exits with its parent and uses one thread."""
+    exit_with_parent(parent)
     pin_threads()
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
-    """Start processes that Ctrl-C does not reach, even while they are importing modules."""
+def children_ignoring_interrupts() -> Iterator[None]:
+    """Start child processes that ignore Ctrl-C, even while they import modules."""
     if not hasattr(signal, "pthread_sigmask"):  # not POSIX
         yield
         return

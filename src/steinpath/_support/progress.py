@@ -1,7 +1,7 @@
-"""Long work tells whoever listens how far it is, and may be told that this is enough.
+"""Progress reports of long computations, and requests to stop them early.
 
-Every iterate of a path, and every path of several, is a result of its own: work that is cut short
-is shorter, not lost.
+Every iterate of a path, and every path of several, is a result of its own, so work that is stopped
+early still returns what was computed.
 """
 
 from __future__ import annotations
@@ -15,37 +15,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-#: Told that one more step is done; True says that it is enough.
+#: Called after each step; returning True requests a stop.
 Step = Callable[[], bool]
-#: Told what begins and of how many steps it is (0 where nobody knows).
+#: Called with a description of the work and its number of steps (0 if unknown).
 Listener = Callable[[str, int], Step]
 
 listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def begin(what: str, steps: int) -> Step:
-    """Announce some work; what is returned is to be called after each step of it.
+    """Announce a task and return the function to call after each of its steps.
 
     Parameters
     ----------
     what : str
-        What begins.
+        Description of the task.
     steps : int
-        Number of its steps, 0 where nobody knows.
+        Number of steps, 0 if unknown.
     """
     listens = listener.get()
     return _on if listens is None else listens(what, steps)
 
 
 class Clock:
-    """Tells the seconds since it was made, never fewer than before.
+    """Monotonic clock: seconds since it was created.
 
-    The machine's clock may go back, where a virtual one is moved or has slept: that time does not
-    count.
+    The system clock may go back, for example when a virtual machine is moved or suspended; that
+    time is ignored.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a handler of Ctrl-C may ask while it is being asked
+        self._lock = (
+            threading.RLock()
+        )  # re-entrant: a Ctrl-C handler may read the clock during a reading
         self._seconds, self._before = 0.0, time.monotonic()
 
     def __call__(self) -> float:
@@ -57,12 +59,12 @@ class Clock:
 
 
 def make_bars(**options: Any) -> Progress:
-    """Return bars for a terminal: what is going on, how much of it is done, the time left.
+    """Return progress bars for a terminal, with a description, the share done and the time left.
 
     Parameters
     ----------
     **options
-        Of `rich.progress.Progress`, which is imported when there is something to show.
+        Passed to `rich.progress.Progress`, which is imported only when needed.
     """
     from rich.progress import (
         BarColumn,

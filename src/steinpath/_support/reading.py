@@ -1,7 +1,7 @@
-"""Arrays from what users hand in, whatever its container: the numbers that it holds, or an error.
+"""Conversion of user input (lists, arrays, data frames, tensors) to numeric arrays.
 
-Conversions to arrays ignore masks, and take dates and texts for numbers. So everything that is to
-be an array of numbers comes through `read_array`, in functions and estimators alike.
+Plain conversions ignore masks and turn dates and texts into numbers. All functions and estimators
+therefore convert their numeric input with `read_array`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import numpy as np
 
 from steinpath._support.arrays import Array, is_foreign
 
-# How frames name the types of columns that hold points in time, or spans of it.
+# Type names of date, time and duration columns in data frames.
 _TIMES = ("date", "time", "duration", "period")
-# What `float` takes, and is not a real number.
+# Types that `float` accepts but that are not real numbers.
 _NOT_REAL = (str, bytes, np.datetime64, np.timedelta64, np.complexfloating)
-# Arrays have no more axes than this, and lists are not nested more deeply.
+# Arrays have at most this many axes, and lists are nested at most this deeply.
 _MOST_AXES = 3
 
 
 def read_array(name: str, values: Any) -> Array:
-    """Return numbers as an array of its own library, and as one of NumPy if it has none.
+    """Return numbers as an array of their own library, or of NumPy if they have none.
 
-    They may be complex, of any precision, and not finite; see `check_array` for the rest.
+    The result may be complex, of any precision and non-finite; `check_array` checks the rest.
     """
     if values is None:
         raise TypeError(f"{name} must hold real numbers, got None")
     if hasattr(type(values), "toarray"):
-        raise TypeError(f"{name} is sparse, and must be dense; pass {name}.toarray()")
+        raise TypeError(f"{name} must be dense, got a sparse matrix; pass {name}.toarray()")
     if type(values).__name__ == "LazyFrame":  # of polars
         raise TypeError(f"{name} is a lazy frame; pass {name}.collect()")
     if _has_mask(values, _MOST_AXES):
@@ -49,13 +49,13 @@ def read_array(name: str, values: Any) -> Array:
         array = _real(name, array)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    if not array.dtype.isnative:  # of another machine
+    if not array.dtype.isnative:  # byte order of another machine
         array = array.astype(array.dtype.newbyteorder("="))
     return array
 
 
 def _has_mask(values: Any, depth: int) -> bool:
-    """Whether it is a masked array, or a list of such."""
+    """Whether an object is a masked array or a list of masked arrays."""
     if isinstance(values, list | tuple) and depth:
         return any(_has_mask(each, depth - 1) for each in values)
     return isinstance(values, np.ma.MaskedArray) or type(values).__name__ == "MaskedTensor"
@@ -66,7 +66,7 @@ def _masked(name: str) -> TypeError:
 
 
 def _checked_tensor(name: str, tensor: Any) -> Any:
-    """Return a tensor of PyTorch that holds its numbers as an array does."""
+    """Return a PyTorch tensor if it stores its values as a plain array."""
     layout = str(tensor.layout)
     if tensor.is_nested:
         raise TypeError(f"{name} is a nested tensor; pass one whose rows all have the same length")
@@ -82,14 +82,14 @@ def _checked_tensor(name: str, tensor: Any) -> Any:
     if tensor.is_quantized:
         raise TypeError(f"{name} is a quantized tensor; pass {name}.dequantize()")
     if tensor.requires_grad:
-        raise TypeError(f"{name} requires gradients, and none are taken here; pass {name}.detach()")
-    if tensor.is_floating_point() and tensor.itemsize == 1:  # these have hardly any functions
+        raise TypeError(f"{name} requires gradients, which are not supported; pass {name}.detach()")
+    if tensor.is_floating_point() and tensor.itemsize == 1:  # few operations support these
         raise TypeError(f"{name} has dtype {tensor.dtype}; use float32 or float64")
     return tensor.resolve_neg()
 
 
 def _refuse_times(name: str, values: Any) -> None:
-    """Refuse data frames with columns of times, which some libraries convert to numbers."""
+    """Refuse data frames with date or time columns, which some libraries convert to numbers."""
     if isinstance(values, list | tuple):
         for each in values:
             if hasattr(each, "__array__"):
@@ -109,7 +109,7 @@ def _refuse_times(name: str, values: Any) -> None:
 
 
 def _real(name: str, objects: np.ndarray) -> np.ndarray:
-    """Return Python's numbers in an array; those that are missing are NaN."""
+    """Convert an object array of Python numbers; missing values become NaN."""
     kinds = {type(value) for value in objects.flat}
     if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
         raise _masked(name)
@@ -128,12 +128,12 @@ def _real(name: str, objects: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------
-# Mapped files
+# Memory-mapped files
 # ------------------------------------------------------------------------------------------------
 
 
 def map_of(array: Any) -> np.memmap[Any, Any] | None:
-    """Return the `numpy.memmap` that an array is, or is a view of; None if there is none."""
+    """Return the `numpy.memmap` that an array is or is a view of; None otherwise."""
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap) and isinstance(pages_of(array), mmap.mmap):
             return array
@@ -142,25 +142,25 @@ def map_of(array: Any) -> np.memmap[Any, Any] | None:
 
 
 def pages_of(root: np.memmap[Any, Any]) -> Any:
-    """Return the `mmap.mmap` of a map."""
+    """Return the `mmap.mmap` of a memory-mapped array."""
     return root.base
 
 
 def check_map(name: str, array: np.ndarray) -> None:
-    """Refuse a map of which a part is no longer in its file: to touch that is a fatal signal."""
+    """Refuse a memory map that extends beyond its file: accessing it would crash the process."""
     root = map_of(array)
     if root is not None and pages_of(root).size() < root.offset + root.nbytes:
-        raise cut_short(name, root.filename)
+        raise truncated_error(name, root.filename)
 
 
 def in_memory(array: Array) -> Array:
-    """Return an array that nobody else can change: a map is copied."""
+    """Return an array that no other process can change: a memory map is copied."""
     return array if map_of(array) is None else np.array(array)
 
 
-def cut_short(name: str, file: Any) -> EOFError:
-    """Return the error for a file that has lost its end."""
+def truncated_error(name: str, file: Any) -> EOFError:
+    """Return the error for a file that was truncated after it was mapped."""
     return EOFError(
-        f"the file of {name} is shorter than it was when it was mapped: "
-        f"{file or 'without a name'}; write it again, map it again, and leave it as it is"
+        f"the file of {name} was truncated after it was mapped: "
+        f"{file or 'unnamed file'}; write it again, map it again, and do not modify it meanwhile"
     )

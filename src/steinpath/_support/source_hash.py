@@ -1,6 +1,6 @@
-"""Which code this is: a hash of the source that numbers depend on.
+"""Hash of the source code on which numerical results depend.
 
-Versions do not tell: they stay the same while the code is worked on.
+Version numbers are not enough: they stay the same during development.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources.abc import Traversable
 
-#: What computes paths, their risks, choices, and simulated data: folders of this package.
+#: Folders of this package that compute paths, risks, selections and simulated data.
 NUMERICAL = (
     *("_support", "algorithms", "design", "engine", "inference"),
     *("problem", "risk", "simulate", "tuning"),
@@ -21,15 +21,15 @@ NUMERICAL = (
 
 @cache
 def source_hash(*names: str) -> str:
-    """Hash the source of folders and modules of this package, such as "engine", "risk/_audit.py".
+    """Hash the source of folders and modules of this package, such as "engine" or "risk/_audit.py".
 
-    It is that of the version where there is no source. The files are read once per process.
+    Without source files, the version is hashed instead. Files are read once per process.
     """
     return hash_of(resources.files("steinpath"), names)
 
 
 def hash_of(package: Traversable, names: tuple[str, ...]) -> str:
-    """Hash the names and contents of modules, wherever they are: a folder, an archive."""
+    """Hash the names and contents of modules in a folder or an archive."""
     found: dict[str, bytes] = {}
     try:
         for name in names:
@@ -51,7 +51,7 @@ def _modules(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
         for each in place.iterdir():
             yield from _modules(each, f"{name}/{each.name}")
     elif name.endswith(".py") and place.is_file():
-        # git may have changed the ends of lines
+        # git may have changed the line endings
         yield name, place.read_bytes().replace(b"\r\n", b"\n")
 
 

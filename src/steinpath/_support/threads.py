@@ -1,7 +1,7 @@
-"""Threads: how many the BLAS may use, and runs side by side where each has one.
+"""Threads: limits for the BLAS, and independent tasks side by side on one thread each.
 
-Two threads that share a small product wait for each other longer than they work, and much longer
-beside another busy process. Large work is better cut into parts that know nothing of each other.
+Two threads that share a small product wait for each other longer than they compute, in particular
+beside another busy process. It is faster to split large work into independent parts.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-# Multiplications of a product from which on a second thread pays: some ten milliseconds.
+# Number of multiplications from which on a second thread pays off: some ten milliseconds.
 _LARGE_PRODUCT = 2e8
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-# Threads for parts that run side by side, where the BLAS itself was told to use one.
+# Threads for parts that run side by side while the BLAS itself is limited to one.
 _parts: ContextVar[int | None] = ContextVar("parts", default=None)
 
 
@@ -33,11 +33,11 @@ def _controller() -> ThreadpoolController:
 
 
 def threads_allowed() -> int:
-    """Return how many threads there may be here: as many as the BLAS may use, by who called."""
+    """Return the number of threads available to the caller: as many as the BLAS may use."""
     known = _parts.get()
     if known is not None:
         return known
-    if not _is_main():  # who started this thread has others
+    if not _is_main():  # the thread that started this one uses the others
         return 1
     pools = _controller().select(user_api="blas").info()
     return max([int(pool["num_threads"]) for pool in pools], default=1)
@@ -45,12 +45,12 @@ def threads_allowed() -> int:
 
 @contextmanager
 def one_thread_unless(multiplications: float) -> Iterator[None]:
-    """Let the BLAS use one thread, unless its products have so many multiplications that more pay.
+    """Limit the BLAS to one thread unless its products are large enough for more to pay off.
 
     Parameters
     ----------
     multiplications : float
-        Of each product, about.
+        Approximate number of multiplications of each product.
     """
     if multiplications >= _LARGE_PRODUCT or not _is_main():
         yield
@@ -64,9 +64,9 @@ def one_thread_unless(multiplications: float) -> Iterator[None]:
 
 
 def _is_main() -> bool:
-    """Whether this is the main thread, which alone may set limits: they are the whole process's.
+    """Whether this is the main thread, the only one that may set limits for the process.
 
-    Two threads that set them side by side would not restore what was there before.
+    Two threads that set limits concurrently would not restore the original ones.
     """
     return threading.current_thread() is threading.main_thread()
 
@@ -77,31 +77,31 @@ def in_threads(
     threads: int,
     give_up: Callable[[], None] | None = None,
 ) -> list[Result]:
-    """Call a function with each item, in so many threads, in each of which the BLAS uses one.
+    """Call a function with each item in up to ``threads`` threads, with one BLAS thread in each.
 
     Parameters
     ----------
     function : callable
-        It spends its time in NumPy, which lets other threads work meanwhile.
+        Function that spends its time in NumPy, which releases the global interpreter lock.
     items : sequence
         Its arguments.
     threads : int
-        How many calls there may be at a time.
+        Maximum number of concurrent calls.
     give_up : callable, optional
-        Called if one of them fails, or is interrupted: the others are waited for.
+        Called if a call fails or is interrupted; running calls are waited for.
     """
     if threads <= 1 or len(items) <= 1:
         return [function(item) for item in items]
 
     def alone(item: Item) -> Result:
-        _parts.set(1)  # in a context of its own
+        _parts.set(1)  # in this call's own context
         return function(item)
 
     with (
         _controller().limit(limits=1, user_api="blas"),
         ThreadPoolExecutor(min(threads, len(items))) as pool,
     ):
-        # who listens to progress or warnings is known to the context
+        # the context carries the listeners of progress and warnings
         tasks = [pool.submit(copy_context().run, alone, item) for item in items]
         try:
             return [task.result() for task in tasks]

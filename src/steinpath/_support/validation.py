@@ -1,4 +1,4 @@
-"""Checks of what users hand in: each error says what was wrong and what would be right."""
+"""Argument checks; each error states what was wrong and what would be right."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ import numpy as np
 from steinpath._support.arrays import Array, cast, copied, like, namespace
 from steinpath._support.reading import read_array
 
-#: Numbers that are measured in units of y may be as large as this: their squares are numbers, too.
+#: Upper bound of parameters in units of y, so that their squares do not overflow.
 LARGEST = 1e150
 
 
 def shown(value: Any) -> str:
-    """Return what to call a value in an error: never long, and never an error itself."""
+    """Return a short representation of a value for error messages; it never fails."""
     try:
         return f"{' '.join(repr(value).split()):.60}"
-    except Exception:  # integers of thousands of digits, objects that cannot be printed
+    except Exception:  # integers of thousands of digits, objects without a working repr
         return f"an object of type {type(value).__name__}"
 
 
@@ -55,15 +55,15 @@ def check_number(
 
 
 def store_number(instance: Any, name: str, **bounds: Any) -> None:
-    """Check a number that a frozen dataclass was given, and keep it as a plain float.
+    """Check a number in a field of a frozen dataclass, and store it as a plain float.
 
-    A NumPy scalar would raise the precision of every array that it multiplies.
+    A NumPy scalar would raise the precision of every array it multiplies.
     """
     object.__setattr__(instance, name, check_number(name, getattr(instance, name), **bounds))
 
 
 def check_count(name: str, value: Any, *, low: int = 1, high: int = 10**9) -> int:
-    """Return ``value`` as an integer between ``low`` and ``high``: more is a mistake."""
+    """Return ``value`` as an integer between ``low`` and ``high``."""
     try:
         if isinstance(value, bool | np.bool_):
             raise TypeError
@@ -97,12 +97,12 @@ def check_array(
 
     Arrays of a known namespace stay in it; everything else (lists, data frames) becomes a NumPy
     array. Integers become float64. With ``reference`` the result has its namespace, dtype and
-    device. The ``remedy`` is what to do about values that are not finite.
+    device. ``remedy`` completes the message about non-finite values.
     """
     values = read_array(name, values)
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
-        raise TypeError(f"{name} must be real, got {values.dtype}; take .real if that is meant")
+        raise TypeError(f"{name} must be real, got {values.dtype}; pass {name}.real if intended")
     if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
     _check_finite(name, values, remedy)
@@ -113,7 +113,7 @@ def check_array(
         elif xp is not namespace(reference):
             raise TypeError(
                 f"{name} is {_kind(values)} but X is {_kind(reference)}: "
-                "give both in the same array library, or in NumPy"
+                "pass both in the same array library, or in NumPy"
             )
         xp = namespace(reference)
         values = xp.asarray(
@@ -131,7 +131,7 @@ def check_array(
 
 
 def check_shape(name: str, shape: tuple[int, ...], ndim: int) -> None:
-    """Refuse arrays of another number of dimensions than ``ndim``, and empty ones."""
+    """Refuse arrays with a number of dimensions other than ``ndim``, and empty arrays."""
     if len(shape) != ndim:
         hint = f"; use {name}.ravel()" if name == "y" and len(shape) == 2 else ""
         raise ValueError(
@@ -151,7 +151,7 @@ def _check_finite(name: str, values: Array, remedy: str) -> None:
 
 
 def refuse_nonfinite(name: str, bad: int, remedy: str = "remove or impute them first") -> None:
-    """Refuse an array with so many ``bad`` values; none are fine."""
+    """Refuse an array with ``bad`` non-finite values, unless that number is 0."""
     if bad:
         raise ValueError(
             f"{name} has {bad} value{'s' * (bad > 1)} that "
@@ -160,20 +160,20 @@ def refuse_nonfinite(name: str, bad: int, remedy: str = "remove or impute them f
 
 
 def check_magnitude(name: str, values: Array) -> None:
-    """Refuse numbers so large or so small that their squares leave the floating range."""
+    """Refuse numbers so large or so small that their squares overflow or underflow."""
     xp = namespace(values)
     check_size(name, float(xp.max(xp.abs(values))), values.dtype, values.shape, xp)
 
 
 def check_size(name: str, size: float, dtype: Any, shape: tuple[int, ...], xp: Any = np) -> None:
-    """Refuse an array for the ``size`` of its largest entry; see `check_magnitude`."""
+    """Refuse an array by the ``size`` of its largest entry; see `check_magnitude`."""
     info = xp.finfo(dtype)
     low = 1e3 * math.sqrt(float(info.smallest_normal))
     high = 1e-3 * math.sqrt(float(info.max) / math.prod(shape))
     if size and not low <= size <= high:
         raise ValueError(
-            f"{name} has entries up to {size:.3g} in size, and {dtype} can square "
-            f"only sizes between {low:.1g} and {high:.1g}; rescale {name}, or use float64"
+            f"{name} has entries of magnitude up to {size:.3g}, and squares in {dtype} require "
+            f"magnitudes between {low:.1g} and {high:.1g}; rescale {name}, or use float64"
         )
 
 
@@ -188,20 +188,20 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
         )
 
 
-# How the names of the package's modules begin.
+# Prefix of the package's module names.
 _OWN = f"{__name__.partition('.')[0]}."
 
 
 def is_own(instance: Any) -> bool:
-    """Whether an object's class is the package's: its methods change no arrays but their own."""
+    """Whether an object's class is this package's, whose methods never modify their arguments."""
     return type(instance).__module__.startswith(_OWN)
 
 
 def check_returned(name: str, value: Any, like: Array, what: str = "an array") -> Array:
-    """Return a copy of what a user's own function returned, if it is an array like another one.
+    """Check and copy the array returned by a user-defined function.
 
-    It may be an argument of the function, or the same array each time; products with a user's own
-    numbers may have another precision.
+    The function may return one of its arguments, or the same array each time, and user-defined
+    constants may change the precision.
     """
     fits = (
         array_api_compat.is_array_api_obj(value)
@@ -225,24 +225,26 @@ def check_returned(name: str, value: Any, like: Array, what: str = "an array") -
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return ``value`` if it is a truth value."""
+    """Return ``value`` as a bool if it is one."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
 
 
-#: Where warnings go in place of the user's screen, if this is set.
-heard: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("heard", default=None)
+#: List that collects warnings instead of showing them, if set.
+captured_warnings: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar(
+    "captured_warnings", default=None
+)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of this package that called into it."""
-    kept = heard.get()
+    """Issue a warning attributed to the line outside this package that called into it."""
+    kept = captured_warnings.get()
     if kept is not None:
         kept.append((message, category))
         return
     frame, level = sys._getframe(1), 2
-    # scikit-learn wraps `fit`, where it has callbacks
+    # scikit-learn wraps `fit` if it supports callbacks
     inside = "steinpath.", "sklearn.callback."
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
         frame, level = frame.f_back, level + 1
@@ -262,10 +264,10 @@ def check_rng(rng: Any) -> np.random.Generator:
 
 
 def spawned(rng: np.random.Generator) -> np.random.Generator:
-    """Return another generator, without drawing from this one where that can be avoided."""
+    """Return a new generator, without drawing from the given one where possible."""
     try:
         return rng.spawn(1)[0]
-    except TypeError:  # not seeded in a way that allows it
+    except TypeError:  # its seeding does not support spawning
         return np.random.default_rng(rng.integers(2**63))
 
 
@@ -280,17 +282,17 @@ def check_covariance(covariance: Any, p: int, reference: Array, name: str = "cov
     if tuple(covariance.shape) != (p, p):
         raise ValueError(
             f"{name} has shape {tuple(covariance.shape)}, but X has {p} columns: "
-            f"({p}, {p}) is needed"
+            f"it must have shape ({p}, {p})"
         )
     size = float(xp.max(xp.abs(covariance)))
-    # rounding of the caller's own arithmetic is allowed, in its precision
+    # allow for rounding errors of the caller, in the caller's precision
     slack = 1e3 * float(xp.finfo(covariance.dtype).eps) * max(p, 10) * size
     gap = float(xp.max(xp.abs(covariance - covariance.T)))
     if gap > slack:
         raise ValueError(
             f"{name} is not symmetric: entries differ from their transposes by up to {gap:.3g}"
         )
-    try:  # several times cheaper than eigenvalues, which only an error message needs
+    try:  # several times cheaper than eigenvalues, which only the error message needs
         xp.linalg.cholesky(covariance + slack * like(np.eye(p), covariance))
     except (np.linalg.LinAlgError, RuntimeError):  # torch's is a RuntimeError
         smallest = float(xp.linalg.eigvalsh(covariance)[0])

@@ -1,4 +1,4 @@
-r"""What an algorithm is to the engine, and the base of those that use proximal maps.
+r"""Interface between algorithms and the engine, and the base class of proximal algorithms.
 
 With :math:`v^t = (y - X b^t)/\sqrt n` and :math:`\eta^t = X^\top u^t/\sqrt n`, an algorithm is a
 pair of maps that never see X:
@@ -6,9 +6,9 @@ pair of maps that never see X:
 .. math:: u^t = \phi^t(u^0, …, u^{t-1}, v^0, …, v^{t-1}), \qquad
           b^t = \psi^t(b^0, …, b^{t-1}, \eta^0, …, \eta^t).
 
-A proximal algorithm writes each of the two as a few lines that are linear in the histories, apart
-from one call of the proximal map they are handed. Handed the map, the lines advance the iterate;
-handed the map's Jacobian, the same lines advance a block of tangents.
+A proximal algorithm implements each map as a few lines that are linear in the histories, apart from
+one call of the proximal map passed to them. Called with the proximal map, they advance the iterate;
+called with its Jacobian, the same lines advance a block of tangents.
 """
 
 from __future__ import annotations
@@ -38,96 +38,96 @@ class History(list[Array]):
     Attributes
     ----------
     carried : object
-        A linear state of an update's own, such as an anchor or an average: a block, or a tuple of
-        blocks. It is None before the first update, which may set it; tangents carry theirs by the
-        same lines. An algorithm that uses it says so: ``carries = True``.
+        Linear state of an update, such as an anchor or an average: a block or a tuple of blocks. It
+        is None before the first update, which may set it; tangents carry theirs by the same lines.
+        An algorithm that uses it sets ``carries = True``.
     """
 
     carried: Any = None
 
 
 class Tangent(ABC):
-    """The derivative of a map at one time, as a map of the histories of tangents."""
+    """Derivative of a map at one iteration, as a map of the histories of tangents."""
 
     @abstractmethod
     def __call__(self, first: History, second: History) -> Array:
-        """Tangents of the map's value, from those of its two arguments' histories."""
+        """Return the tangents of the map's value, given those of its arguments."""
 
     def support(self) -> Array | None:
-        """Mask of the coordinates that can be nonzero; None for all of them."""
+        """Return a mask of the coordinates that can be nonzero; None for all."""
         return None
 
     def columns(self, times: Sequence[int]) -> list[Tangent]:
-        """Return the derivatives at each of several times, which are the columns of a block."""
-        raise NotImplementedError(f"{type(self).__name__} is of one time alone")
+        """Return the derivatives at several iterations, which are the columns of a block."""
+        raise NotImplementedError(f"{type(self).__name__} is defined at one iteration only")
 
     def part(self, coordinates: Any, dtype: Any) -> Tangent:
-        """Return the same on tangents of some coordinates (None: of all), in another precision.
+        """Restrict the derivative to some coordinates (None: all), in another precision.
 
-        The coordinates are indices in increasing order, and contain the `support`.
+        The coordinates are indices in increasing order that include the `support`.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no parts")
+        raise NotImplementedError(f"{type(self).__name__} does not implement part")
 
 
 class Maps(ABC):
-    """The two maps of one run and their derivatives: all that the engine knows of an algorithm."""
+    """The two maps of a run and their derivatives: the engine's view of an algorithm."""
 
-    #: How many past states the maps look at; None for all.
+    #: Number of past states that the maps use; None for all.
     memory: ClassVar[int | None]
-    #: Whether tangents have parts and supports: then the dual map looks at past ``u`` and ``v``,
-    #: the primal map at past ``b`` and at the newest ``eta`` alone, each row by itself but for
-    #: one structured Jacobian. There may then be several members.
+    #: Whether tangents have parts and supports. The dual map then uses past ``u`` and ``v``, and
+    #: the primal map past ``b`` and only the newest ``eta``, row by row apart from one structured
+    #: Jacobian. Several members are possible only in this case.
     structured: ClassVar[bool]
-    #: Whether updates carry a state of their own, which only a pass from the start can tell.
+    #: Whether updates carry a linear state, which requires a pass from the start.
     carries: bool = False
-    #: Whether updates are the same in every iteration but the first, and look at the last ``u`` and
-    #: ``b``, the last two ``v`` and the newest ``eta`` alone.
+    #: Whether updates are the same in every iteration but the first, and use only the last ``u``
+    #: and ``b``, the last two ``v`` and the newest ``eta``.
     steady: bool = False
 
     @abstractmethod
     def dual(self, t: int, u: History, v: History) -> Array:
-        """``u^t`` from ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
+        """Return ``u^t`` given ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
 
     @abstractmethod
     def primal(self, t: int, b: History, eta: History) -> Array:
-        """``b^t`` from ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
+        """Return ``b^t`` given ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
 
     @abstractmethod
     def on(self, rows: Rows, members: int) -> Maps:
-        """Return the same maps for other rows, and so many members for each of the present ones.
+        """Return the same maps for other rows, with each present member repeated ``members`` times.
 
-        Those of the first member come first.
+        The copies of the first member come first.
         """
 
     @abstractmethod
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        """Return the derivative of `dual` at these histories: a map of tangents' histories."""
+        """Return the derivative of `dual` at these histories."""
 
     @abstractmethod
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        """Return the derivative of `primal` at these histories: a map of tangents' histories."""
+        """Return the derivative of `primal` at these histories."""
 
 
 class Algorithm(ABC):
-    """Something that can be bound to a problem, and then is a pair of maps."""
+    """Algorithm that is bound to a problem to obtain a pair of maps."""
 
     @abstractmethod
     def bind(
         self, design: Design, y: Array, loss: Loss, penalty: Penalty
     ) -> tuple[Algorithm, Maps]:
-        """Check that the problem can be handled; fix all step sizes.
+        """Check that the algorithm supports the problem, and fix all step sizes.
 
         Returns
         -------
         algorithm : Algorithm
-            The same algorithm with the step sizes that it will use.
+            The same algorithm with its final step sizes.
         maps : Maps
-            Its maps for this problem.
+            Maps for this problem.
         """
 
     @abstractmethod
     def why_diverged(self, design: Design, loss: Loss) -> str:
-        """Say, once the step sizes are fixed, why an iterate may have become infinite."""
+        """Return why an iterate may have become infinite, once the step sizes are fixed."""
 
 
 # ------------------------------------------------------------------------------------------------
@@ -136,13 +136,13 @@ class Algorithm(ABC):
 
 
 class ProximalMap(Protocol):
-    """A map with a structured Jacobian."""
+    """Map with a structured Jacobian."""
 
     def __call__(self, point: Array) -> Array:
-        """Value at ``point``."""
+        """Evaluate the map at ``point``."""
 
     def jacobian(self, point: Array) -> Jacobian:
-        """Jacobian at ``point``."""
+        """Return the Jacobian at ``point``."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class DualMap:
 
 @dataclass(frozen=True)
 class PrimalMap:
-    """The proximal map of ``step * penalty``."""
+    """Proximal map of ``step * penalty``."""
 
     penalty: Penalty
     step: Any
@@ -185,7 +185,7 @@ Prox = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class ProximalMaps(Maps):
-    """The maps of a proximal algorithm bound to a problem."""
+    """Maps of a proximal algorithm bound to a problem."""
 
     algorithm: ProximalAlgorithm
     dual_map: DualMap
@@ -196,7 +196,7 @@ class ProximalMaps(Maps):
 
     @property
     def carries(self) -> bool:  # type: ignore[override]
-        """Whether the algorithm's updates carry a state of their own."""
+        """Whether the algorithm's updates carry a linear state."""
         return self.algorithm.carries
 
     @property
@@ -227,31 +227,31 @@ class ProximalMaps(Maps):
 
     @cached_property
     def dual_update(self) -> Update:
-        """The algorithm's update of the dual; see `_guarded`."""
+        """Dual update of the algorithm; see `_guarded`."""
         return _guarded(self.algorithm, self.algorithm.dual)
 
     @cached_property
     def primal_update(self) -> Update:
-        """The algorithm's update of the coefficients; see `_guarded`."""
+        """Primal update of the algorithm; see `_guarded`."""
         return _guarded(self.algorithm, self.algorithm.primal)
 
     def _tangent(
         self, update: Update, prox: ProximalMap, t: int, first: History, second: History
     ) -> Tangent:
-        """Differentiate an update: find the Jacobian of the map at the point that it is handed."""
+        """Differentiate an update, by the Jacobian at the point where it calls the map."""
         found = []
 
-        def look(point: Array) -> Array:
+        def record(point: Array) -> Array:
             found.append(prox.jacobian(point))
-            return prox(point) if self.carries else point  # what is carried depends on it
+            return prox(point) if self.carries else point  # the carried state depends on it
 
-        update(look, t, first, second)
+        update(record, t, first, second)
         (jacobian,) = found
         return ProximalTangent(update, jacobian, t, self._vanish[update.__name__], self.carries)
 
     @cached_property
     def _vanish(self) -> dict[str, bool]:
-        """Whether an update is zero where its proximal map is; over-relaxation adds its own."""
+        """Whether each update is zero where its map is; over-relaxation adds another term."""
         alone = self.algorithm.member(0)
         ones = [np.ones((1, 1, 1)), np.ones((1, 1, 1))]
         return {
@@ -265,7 +265,7 @@ Update = Callable[[Prox, int, History, History], Array]
 
 
 def _copy(history: Sequence[Array]) -> History:
-    """Return a history with arrays of its own, those that it carries included."""
+    """Return a history with copied arrays, including the carried state."""
     own, carried = History(map(copied, history)), getattr(history, "carried", None)
     blocks = carried if isinstance(carried, tuple) else (carried,)
     blocks = tuple(copied(each) if hasattr(each, "ndim") else each for each in blocks)
@@ -274,7 +274,7 @@ def _copy(history: Sequence[Array]) -> History:
 
 
 def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
-    """Return an update that may work in place, if it is of the user's own: on copies."""
+    """Wrap a user-defined update, which may work in place, so that it receives copies."""
     if is_own(algorithm):
         return update
 
@@ -292,19 +292,20 @@ def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
 
 @dataclass(frozen=True, eq=False)
 class ProximalTangent(Tangent):
-    """An algorithm's update, handed a Jacobian in place of the proximal map."""
+    """An algorithm's update, called with a Jacobian in place of the proximal map."""
 
     update: Update
     jacobian: Jacobian
     t: int
     #: Whether it is zero where the Jacobian is.
     vanishes: bool
-    #: Whether the update carries a state of its own.
+    #: Whether the update carries a linear state.
     carries: bool
 
     def __call__(self, first: History, second: History) -> Array:
         if self.carries and self.t > 1 and first.carried is None:
-            # tangents that begin at this time were zero before: the first update sets their state
+            # tangents that start at this iteration were zero before: the first update sets their
+            # state
             rest = History([0 * first[-1]])
             self.update(self.jacobian, 1, rest, History([0 * second[-1]]))
             first.carried = rest.carried
@@ -322,17 +323,17 @@ class ProximalTangent(Tangent):
         return self.by(self.jacobian.part(coordinates, dtype))
 
     def by(self, jacobian: Jacobian) -> ProximalTangent:
-        """Return the same update, handed another Jacobian."""
+        """Return the same update with another Jacobian."""
         return ProximalTangent(self.update, jacobian, self.t, self.vanishes, self.carries)
 
 
 class ProximalAlgorithm(Algorithm):
-    """An algorithm whose two updates each call one proximal map."""
+    """Algorithm whose two updates each call one proximal map."""
 
-    #: Names of its step sizes: numbers, or None until they are chosen from the data. Members may
-    #: have steps of their own, as arrays of shape (members, 1).
+    #: Names of its step sizes: numbers, or None until they are determined from the data. Members
+    #: may have their own steps, as arrays of shape (members, 1).
     steps: ClassVar[tuple[str, ...]]
-    #: Whether its updates carry a linear state of their own; see `History`.
+    #: Whether its updates carry a linear state; see `History`.
     carries: ClassVar[bool] = False
     #: Whether its updates are the same in every iteration; see `Maps`.
     steady: ClassVar[bool] = False
@@ -341,7 +342,7 @@ class ProximalAlgorithm(Algorithm):
         for name in self.steps:
             value = getattr(self, name)
             if value is not None and getattr(value, "ndim", 0) == 0:
-                # one over it is a number, too
+                # its inverse is finite, too
                 store_number(self, name, low=sys.float_info.min)
 
     @abstractmethod
@@ -354,49 +355,49 @@ class ProximalAlgorithm(Algorithm):
 
     @abstractmethod
     def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalAlgorithm:
-        """Return the same algorithm with a number for each step size that was None."""
+        """Return the same algorithm with step sizes determined wherever they were None."""
 
     @abstractmethod
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
-        """Map that `dual` calls."""
+        """Return the map that `dual` calls."""
 
     @abstractmethod
     def prox_step(self, rows: Rows) -> Any:
-        """Step of the penalty's proximal map that `primal` calls."""
+        """Return the step of the penalty's proximal map that `primal` calls."""
 
     @abstractmethod
     def stability(self, design: Design, loss: Loss) -> tuple[str, float, float]:
-        """Return a formula of the step sizes, its value, and the most that it may be."""
+        """Return a formula of the step sizes, its value, and its upper limit."""
 
     def bind(
         self, design: Design, y: Array, loss: Loss, penalty: Penalty
     ) -> tuple[Algorithm, Maps]:
         bound = self.resolve(design, y, loss, penalty)
-        if bound is self:  # the user's own step sizes: not safe by construction
+        if bound is self:  # user-defined step sizes are not safe by construction
             excess = self.excess(design, loss)
             if excess is not None:
                 formula, value, limit = excess
                 warn(
                     f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
-                    f"{type(self).__name__} may diverge; leave the step sizes at None for safe "
-                    "ones"
+                    f"{type(self).__name__} may diverge; reduce the step sizes, or leave them at "
+                    "None for safe ones"
                 )
         return bound, bound.maps(loss, penalty, design.rows)
 
     def maps(self, loss: Loss, penalty: Penalty, rows: Rows) -> ProximalMaps:
-        """Return the maps of a problem, all step sizes being fixed."""
+        """Return the maps of a problem, for fixed step sizes."""
         step = self.prox_step(rows)
         largest = largest_of(step)
         if largest >= penalty.max_step:
             raise ValueError(
                 f"the proximal map of {penalty!r} is single-valued only for steps below "
-                f"{penalty.max_step:g}, and {self!r} at n = {rows.count} takes the step "
-                f"{largest:.4g}; choose a smaller step size, or leave it at None"
+                f"{penalty.max_step:g}, but {self!r} takes the step {largest:.4g} at "
+                f"n = {rows.count}; use a smaller step size, or leave it at None"
             )
         return ProximalMaps(self, self.dual_map(loss, rows), PrimalMap(penalty, step))
 
     def excess(self, design: Design, loss: Loss) -> tuple[str, float, float] | None:
-        """Return what `stability` does if the step sizes are too large; None if they are safe."""
+        """Return `stability` if the step sizes are too large; None if they are safe."""
         formula, value, limit = self.stability(design, loss)
         return (formula, value, limit) if value > limit * (1 + 1e-6) else None
 
@@ -404,19 +405,19 @@ class ProximalAlgorithm(Algorithm):
         excess = self.excess(design, loss)
         if excess is not None:
             formula, value, limit = excess
-            return f"the step sizes are too large ({formula} = {value:.4g}, at most {limit:g})"
-        return "X or y have entries too large to square; rescale them"
+            return f"the step sizes are too large ({formula} = {value:.4g}; the limit is {limit:g})"
+        return "the entries of X or y are too large to square; rescale them"
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
-        """Return the algorithm with steps that are safe on any such share of the rows.
+        """Return the algorithm with steps that are safe on any subset with this share of the rows.
 
-        A part of the rows may have the norm of all of them, while its n is smaller: what is safe
-        for all rows may be beyond the limit by that share.
+        A subset of the rows may have the same norm as all of them while its n is smaller, so steps
+        that are safe for all rows may exceed the limit by that factor.
         """
         return self
 
     def member(self, k: int) -> ProximalAlgorithm:
-        """Return the algorithm of one member, if members have step sizes of their own."""
+        """Return the algorithm of one member, if members have their own step sizes."""
         own = {name: float(x[k, 0]) for name, x in self._own_steps().items()}
         return replace(self, **own) if own else self  # type: ignore[type-var]
 
@@ -426,7 +427,7 @@ class ProximalAlgorithm(Algorithm):
         return replace(self, **own) if own else self  # type: ignore[type-var]
 
     def repeated(self, members: int) -> ProximalAlgorithm:
-        """Return the algorithm of so many members for each of the present ones."""
+        """Return the algorithm with each present member repeated ``members`` times."""
         own = {
             name: namespace(x).repeat(x, members, axis=0) for name, x in self._own_steps().items()
         }
@@ -438,15 +439,15 @@ class ProximalAlgorithm(Algorithm):
 
 
 class PrimalDual(ProximalAlgorithm):
-    """An algorithm with a dual and a primal step, which are safe while their product is small.
+    """Algorithm with a dual and a primal step size whose product is bounded.
 
-    It owns the choice of the steps, their safety and the proximal maps that go with them. A
-    subclass has its two updates, and fields for its two step sizes.
+    The class determines the step sizes, checks their stability and provides the proximal maps. A
+    subclass implements its two updates and has fields for its two step sizes.
     """
 
     steps = ("sigma", "tau")
-    #: Factor of the dual step, and divisor of the primal one, where both are chosen from the data;
-    #: "auto" for the best of a few, which `steinpath.engine._start` finds.
+    #: Factor of the dual step and divisor of the primal step, if both are determined from the data;
+    #: "auto" selects the best of a few values, see `steinpath.engine._start`.
     ratio: Any = 1.0
 
     def __post_init__(self) -> None:
@@ -458,12 +459,12 @@ class PrimalDual(ProximalAlgorithm):
 
     @property
     def searches(self) -> bool:
-        """Whether the ratio of its steps is yet to be found."""
+        """Whether the ratio of its steps is still to be determined."""
         given = (getattr(self, name) is not None for name in self.steps)
         return isinstance(self.ratio, str) and not any(given)
 
     def dual_unit(self, rows: Rows) -> Any:
-        """How many times as large its duals are as those of Chambolle–Pock."""
+        """Scale of its duals relative to those of Chambolle–Pock."""
         return 1.0
 
     def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalAlgorithm:
@@ -472,7 +473,7 @@ class PrimalDual(ProximalAlgorithm):
             return self
         if self.searches:
             raise ValueError(
-                "ratio='auto' needs the rows of X in this process; use a number, such as 1.0"
+                "ratio='auto' requires the rows of X in this process; use a number such as 1.0"
             )
         ratio = 1.0 if isinstance(self.ratio, str) else self.ratio
         unit = self.dual_unit(design.rows)
@@ -484,7 +485,7 @@ class PrimalDual(ProximalAlgorithm):
         found = zip(self.steps, (sigma * unit, tau / unit), strict=True)
         return replace(self, **dict(found))  # type: ignore[type-var]
 
-    #: How many times its limit `stability` may be before the algorithm diverges.
+    #: Factor by which `stability` may exceed its limit before the algorithm diverges.
     slack: float = 1.0
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
@@ -507,17 +508,17 @@ class PrimalDual(ProximalAlgorithm):
 
 
 def at_most_one(value: Any) -> Any:
-    """Return a number, or each of an array's, cut off at 1."""
+    """Return a number, or each entry of an array, capped at 1."""
     return clip(value, 0.0, 1.0) if hasattr(value, "ndim") else min(value, 1.0)
 
 
 def largest_of(step: Any) -> float:
-    """Return a step size, or the largest of those of members."""
+    """Return a step size, or the largest of those of the members."""
     return float(namespace(step).max(step)) if hasattr(step, "ndim") else step
 
 
 def curvature(design: Design) -> float:
-    """``‖X‖² / n``, or a little less: step sizes that are too large for it are too large."""
+    """Lower bound of ``‖X‖² / n``: step sizes too large for it are certainly too large."""
     return design.norm_bounds().low ** 2 / design.n_rows
 
 
@@ -530,11 +531,11 @@ def _balanced_steps(
     tau: Any,
     ratio: float,
 ) -> tuple[Any, Any]:
-    """Fill in the missing one of two steps, or both, so that ``sigma tau ‖X‖² / n`` is just safe.
+    """Fill in missing step sizes so that ``sigma tau ‖X‖² / n`` is just below its limit.
 
-    The duals are as large as the loss's gradient and the residuals as large as y; moving the one
-    by the other's size in a step makes the path indifferent to the units of X and y. If both are
-    missing, ``sigma`` is ``ratio`` times that.
+    The duals have the size of the loss gradient and the residuals that of y. Steps that move each
+    by its own size make the path invariant to the units of X and y. If both steps are missing,
+    ``sigma`` is ``ratio`` times the resulting value.
     """
     n = design.n_rows
     norm = design.norm_bounds().high
@@ -544,9 +545,11 @@ def _balanced_steps(
         xp, rows = namespace(y), design.rows
         size = float(rows.total(xp.abs(y)))
         force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(copied(y), 0.0, rows))))
-        # not quite 1: the square root's first dual would lie on the very edge of its ball
+        # not quite 1: the first dual of the square-root loss would lie on the boundary of its ball
         sigma = ratio * (0.9 * force / size if force and size else 1.0)
-        sigma = min(max(sigma, 1e-200), 1e200)  # a quantile of 1e-320 has no force to speak of
+        sigma = min(
+            max(sigma, 1e-200), 1e200
+        )  # e.g. a quantile level of 1e-320 has a vanishing gradient
     if sigma is None:
         return product / tau, tau
     if tau is None:
@@ -556,5 +559,5 @@ def _balanced_steps(
 
 
 def before(history: History) -> Array:
-    """Return the last but one entry; at the start, when there is none, the past repeats."""
+    """Return the second-to-last entry; at the start, when there is none, the last one."""
     return history[-2:][0]

@@ -1,4 +1,4 @@
-"""The family of algorithms: each is its two updates."""
+"""The algorithms, each defined by its two updates."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from steinpath.problem._rows import Rows
 
 
 def _relaxed(new: Array, old: Array, relaxation: float) -> Array:
-    """``old + relaxation * (new - old)``, exactly ``new`` without over-relaxation."""
+    """``old + relaxation * (new - old)``, and exactly ``new`` without over-relaxation."""
     return new if relaxation == 1 else old + relaxation * (new - old)
 
 
 @dataclass(frozen=True)
 class ChambollePock(PrimalDual):
-    r"""Chambolle–Pock, with Condat's over-relaxation.
+    r"""Chambolle–Pock algorithm with Condat's over-relaxation.
 
     .. math:: u^t = \phi(u^{t-1} - \sigma ((1 + \theta) v^{t-1} - \theta v^{t-2})), \qquad
               b^t = \psi(b^{t-1} - \tau \eta^t),
@@ -43,16 +43,16 @@ class ChambollePock(PrimalDual):
     Parameters
     ----------
     sigma, tau : float, optional
-        Step sizes; safe while ``sigma * tau * ‖X‖² / n <= 1``. None chooses safe ones from the
-        norm of X and the sizes of y and of the loss.
+        Step sizes, stable while ``sigma * tau * ‖X‖² / n <= 1``. None determines stable values from
+        the norm of X and the sizes of y and of the loss gradient.
     theta : float, default=1.0
-        Extrapolation, between 0 and 1.
+        Extrapolation parameter, between 0 and 1.
     relaxation : float, default=1.0
-        Over-relaxation, between 0 and 2 (exclusive); values other than 1 need ``theta=1``.
+        Over-relaxation, between 0 and 2 (exclusive); values other than 1 require ``theta=1``.
     ratio : float or "auto", default=1.0
-        Where both step sizes are None, ``sigma`` is multiplied and ``tau`` divided by this. "auto"
-        runs a few ratios side by side for some dozen iterations, and takes the one with the lowest
-        objective: on collinear or one-hot columns that saves most of the iterations.
+        If both step sizes are None, ``sigma`` is multiplied and ``tau`` divided by this ratio.
+        "auto" tries a few ratios side by side for some dozen iterations and uses the one with the
+        lowest objective. With collinear or one-hot columns this saves most of the iterations.
     """
 
     sigma: Any = None
@@ -68,7 +68,7 @@ class ChambollePock(PrimalDual):
         store_number(self, "theta", low=0, high=1)
         store_number(self, "relaxation", low=0, high=2, open_low=True, open_high=True)
         if self.relaxation != 1 and self.theta != 1:
-            raise ValueError("relaxation other than 1 needs theta = 1")
+            raise ValueError("relaxation other than 1 requires theta=1")
 
     @property
     def slack(self) -> float:  # type: ignore[override]
@@ -87,7 +87,7 @@ class ChambollePock(PrimalDual):
 
 @dataclass(frozen=True)
 class HalpernPDHG(PrimalDual):
-    r"""Chambolle–Pock, each step reflected and averaged with an anchor (reflected Halpern).
+    r"""Chambolle–Pock with steps reflected and averaged with an anchor (reflected Halpern PDHG).
 
     With ``T(z)`` one step of Chambolle–Pock (at ``theta = 1``, the coefficients first) from
     ``z = (b, u)``,
@@ -95,21 +95,21 @@ class HalpernPDHG(PrimalDual):
     .. math:: z^t = \tfrac{t}{t+1} (2 T(z^{t-1}) - z^{t-1}) + \tfrac{1}{t+1} z^0,
               \qquad (b^t, u^{t+1}) = T(z^t) .
 
-    The iterates of the path are the ``T(z^t)``, whose coefficients are sparse under a lasso. This
-    is the iteration of current first-order solvers of linear programs (HPR-LP, cuPDLPx).
+    The iterates of the path are the ``T(z^t)``, whose coefficients are sparse under a lasso
+    penalty. Current first-order solvers of linear programs (HPR-LP, cuPDLPx) use this iteration.
 
     Parameters
     ----------
     sigma, tau : float, optional
         Step sizes, as for `ChambollePock`.
     restart : int or None, default=100
-        Iterations after which the last ``T(z)`` becomes the anchor ``z^0``, again and again; None
-        to keep the first anchor. With 1 this is Chambolle–Pock.
+        Number of iterations after which the last ``T(z)`` becomes the new anchor ``z^0``,
+        repeatedly; None keeps the first anchor. With 1 this is Chambolle–Pock.
     ratio : float or "auto", default=1.0
         As for `ChambollePock`.
     warmup : int, default=0
-        Iterations at the start that are Chambolle–Pock's. What they end with is the first anchor: a
-        better one than zero, and early iterates predict better without the reflections.
+        Number of initial Chambolle–Pock iterations. Their result is the first anchor, a better one
+        than zero, and early iterates predict better without reflections.
 
     References
     ----------
@@ -131,7 +131,7 @@ class HalpernPDHG(PrimalDual):
         object.__setattr__(self, "warmup", check_count("warmup", self.warmup, low=0))
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
-        # z is the averaged dual, r the residual of the averaged coefficients; z0 and r0 those of
+        # z is the averaged dual, r the residual of the averaged coefficients; z0 and r0 belong to
         # the anchor
         since = max(t - self.warmup - 1, 0)
         step = 1 + (since if self.restart is None else since % self.restart)
@@ -143,7 +143,7 @@ class HalpernPDHG(PrimalDual):
 
     def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
         # z are the averaged coefficients, g the gradient of the averaged dual. The coefficients of
-        # a step come before its dual, so that a new anchor is first seen here.
+        # a step precede its dual, so a new anchor takes effect here first.
         since = max(t - self.warmup, 0)
         step = since if self.restart is None else since % self.restart
         if step == 0:
@@ -161,20 +161,20 @@ def _averaged(reflected: Array, anchor: Array, step: int) -> Array:
 
 @dataclass(frozen=True)
 class LinearizedADMM(PrimalDual):
-    r"""Linearized ADMM on the split ``r = (y - X b) / √n``, its multiplier eliminated.
+    r"""Linearized ADMM for the splitting ``r = (y - X b) / √n``, with the multiplier eliminated.
 
     .. math:: u^t = w + \rho\, \mathrm{prox}_{H/\rho}(-w/\rho), \quad
               w = u^{t-1} - \rho (2 v^{t-1} - v^{t-2}), \qquad
               b^t = \mathrm{prox}_{\alpha g}(b^{t-1} - \alpha \eta^t),
 
-    with :math:`H(r) = h(\sqrt n\, r)`: Chambolle–Pock at ``theta = 1`` with duals ``√n`` times as
-    large.
+    with :math:`H(r) = h(\sqrt n\, r)`. This is Chambolle–Pock at ``theta = 1`` with duals ``√n``
+    times as large.
 
     Parameters
     ----------
     rho, alpha : float, optional
-        Penalty parameter and step size; safe while ``rho * alpha * ‖X‖² / n <= 1``. None chooses
-        safe ones.
+        Penalty parameter and step size, stable while ``rho * alpha * ‖X‖² / n <= 1``. None
+        determines stable values.
     ratio : float or "auto", default=1.0
         As for `ChambollePock`.
     """
@@ -199,7 +199,7 @@ class LinearizedADMM(PrimalDual):
 
 @dataclass(frozen=True)
 class ProximalGradient(ProximalAlgorithm):
-    r"""Proximal gradient (ISTA), for losses with a Lipschitz gradient.
+    r"""Proximal gradient algorithm (ISTA), for losses with a Lipschitz gradient.
 
     .. math:: u^t = -\nabla h(\sqrt n\, v^{t-1}), \qquad
               b^t = \psi(b^{t-1} - \mathrm{step}\, \eta^t),
@@ -209,8 +209,8 @@ class ProximalGradient(ProximalAlgorithm):
     Parameters
     ----------
     step : float, optional
-        Step size, in the units of Chambolle–Pock's ``tau``. None chooses ``n / ‖X‖²`` over the
-        smoothness of the loss.
+        Step size, in the units of ``tau`` of `ChambollePock`. None uses ``n / ‖X‖²`` divided by the
+        smoothness constant of the loss.
     """
 
     step: Any = None
@@ -218,7 +218,7 @@ class ProximalGradient(ProximalAlgorithm):
     steps = ("step",)
     steady = True
 
-    #: Largest safe ``step * smoothness * ‖X‖² / n``.
+    #: Largest stable ``step * smoothness * ‖X‖² / n``.
     limit: ClassVar[float] = 2.0
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
@@ -228,7 +228,7 @@ class ProximalGradient(ProximalAlgorithm):
         return prox(self._ahead(t, b) - self.step * eta[-1])
 
     def _ahead(self, t: int, history: History) -> Array:
-        """Where the gradient is taken: at the last iterate, or with momentum beyond it."""
+        """Return the point at which the gradient is taken: the last iterate, plus any momentum."""
         return history[-1]
 
     def resolve(self, design: Design, y: Array, loss: Loss, penalty: Penalty) -> ProximalGradient:
@@ -255,21 +255,21 @@ class ProximalGradient(ProximalAlgorithm):
     def _smoothness(self, loss: Loss) -> float:
         if loss.smoothness is None:
             raise ValueError(
-                f"{type(self).__name__} needs a loss with a Lipschitz gradient, and {loss!r} has "
-                "none (smoothness is None); use ChambollePock or HalpernPDHG, or the loss "
-                "Huber or Squared"
+                f"{type(self).__name__} requires a loss with a Lipschitz gradient, which {loss!r} "
+                "does not have (smoothness is None); use ChambollePock or HalpernPDHG, or the "
+                "loss Huber or Squared"
             )
         return loss.smoothness
 
 
 @dataclass(frozen=True)
 class FISTA(ProximalGradient):
-    """Proximal gradient with Nesterov's momentum ``(t - 1) / (t + 2)``.
+    """Proximal gradient algorithm with Nesterov momentum ``(t - 1) / (t + 2)``.
 
     Parameters
     ----------
     step : float, optional
-        As for `ProximalGradient`, but only half as large a step is safe.
+        As for `ProximalGradient`, but the largest stable step is half as large.
     """
 
     limit: ClassVar[float] = 1.0

@@ -1,4 +1,4 @@
-"""History-dependent maps of the user's own: the paper's general recursion."""
+"""User-defined history-dependent maps: the general recursion of the paper."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import FreeIntercept, NoPenalty, Penalty
 from steinpath.problem._rows import Rows
 
-# One vector at each time of the past, as the user's maps see it.
+# One vector per past iteration, as passed to user-defined maps.
 Vectors = Sequence[Array]
 
 
 @dataclass(frozen=True)
 class Recursion(Algorithm):
-    """History-dependent maps of the user's own, with their Jacobian–vector products.
+    """Algorithm defined by user-supplied maps and their Jacobian–vector products.
 
-    Here ``v^t = (y - X b^t) / √n`` and ``eta^t = Xᵀ u^t / √n``, and the start is ``u^0 = 0``,
-    ``b^0 = 0``. Use it with the penalty ``sp.NoPenalty()`` and without ``fit_intercept``; the
-    loss only sets the default test loss.
+    With ``v^t = (y - X b^t) / √n`` and ``eta^t = Xᵀ u^t / √n``, the recursion starts from
+    ``u^0 = 0`` and ``b^0 = 0``. Use it with the penalty ``sp.NoPenalty()`` and without
+    ``fit_intercept``; the loss only sets the default scoring loss.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ class Recursion(Algorithm):
     primal : callable
         ``primal(t, b, eta)`` returns ``b^t`` from the lists ``b[0..t-1]`` and ``eta[0..t]``.
     dual_jvp, primal_jvp : callable
-        ``dual_jvp(t, u, v, du, dv)`` and ``primal_jvp(t, b, eta, db, deta)``: the derivatives of
-        the two maps in the direction of the tangents. While ``u[s]`` is a vector, ``du[s]`` is a
+        ``dual_jvp(t, u, v, du, dv)`` and ``primal_jvp(t, b, eta, db, deta)`` return the derivatives
+        of the two maps in the direction of the tangents. While ``u[s]`` is a vector, ``du[s]`` is a
         block of columns of shape ``(n, k)``, and ``db[s]`` one of shape ``(p, k)``.
 
     Notes
     -----
-    The maps may work in place: an array that they take from a list is a copy, and what they
-    return is copied.
+    The maps may work in place: arrays taken from the lists are copies, and returned arrays are
+    copied.
 
     Examples
     --------
@@ -81,18 +81,18 @@ class Recursion(Algorithm):
             )
         if not isinstance(penalty, NoPenalty):
             raise ValueError(
-                "Recursion has maps of its own and cannot use "
-                f"{penalty!r}; pass sp.NoPenalty() and put the penalty into `primal`"
+                "Recursion defines its own maps and cannot use "
+                f"{penalty!r}; pass sp.NoPenalty() and implement the penalty in `primal`"
             )
         return self, RecursionMaps(self, design.rows)
 
     def why_diverged(self, design: Design, loss: Loss) -> str:
-        return "the maps given to Recursion do not contract; smaller steps may help"
+        return "the maps passed to Recursion do not contract; try smaller steps"
 
 
 @dataclass(frozen=True)
 class RecursionMaps(Maps):
-    """The maps of a `Recursion`, which see the whole history of a single member."""
+    """Maps of a `Recursion`, which see the full history of a single member."""
 
     recursion: Recursion
     rows: Rows
@@ -101,7 +101,7 @@ class RecursionMaps(Maps):
     structured = False
 
     def dual(self, t: int, u: History, v: History) -> Array:
-        # a row that is left out is not to be seen: its residual and its dual are zero
+        # a held-out row must not be visible: its residual and its dual are zero
         v = History(map(self.rows.weighted, v))
         value = self.recursion.dual(t, Copies(_vectors(u)), Copies(_vectors(v)))
         return self.rows.weighted(_check_map("dual", value, u[-1]))
@@ -112,7 +112,7 @@ class RecursionMaps(Maps):
 
     def on(self, rows: Rows, members: int) -> RecursionMaps:
         if members > 1:
-            raise ValueError("the maps of a Recursion are for vectors, one member at a time")
+            raise ValueError("the maps of a Recursion support a single member at a time")
         return replace(self, rows=rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
@@ -124,10 +124,10 @@ class RecursionMaps(Maps):
 
 
 class Copies(list[Array]):
-    """A list whose arrays are copied when they are taken from it.
+    """List whose arrays are copied on access.
 
-    Histories are long, and most maps look at the newest arrays alone: copies of all of them would
-    take longer than the products with X.
+    Histories are long and most maps use only the newest arrays; copying all of them would take
+    longer than the products with X.
     """
 
     def __getitem__(self, index: Any) -> Any:
@@ -151,7 +151,7 @@ class Copies(list[Array]):
         return self[:]  # type: ignore[no-any-return]
 
     def pop(self, index: Any = -1) -> Array:
-        """Remove an array, and return a copy of it."""
+        """Remove an array and return a copy of it."""
         return copied(super().pop(index))
 
 
@@ -161,7 +161,7 @@ def _vectors(blocks: Sequence[Array]) -> list[Array]:
 
 @dataclass(frozen=True, eq=False)
 class RecursionTangent(Tangent):
-    """A user's Jacobian–vector product at the realised histories."""
+    """User-defined Jacobian–vector product at the realised histories."""
 
     name: str
     jvp: Callable[[int, Vectors, Vectors, Vectors, Vectors], Array]
@@ -177,6 +177,6 @@ class RecursionTangent(Tangent):
 
 
 def _check_map(name: str, value: Any, block: Array) -> Array:
-    """Return what a user's own map returned as a block, if it is a vector like another block's."""
+    """Return the result of a user-defined map as a block, if it has the expected shape."""
     found = check_returned(f"the {name} map", value, block[:, 0, 0], "an array like X")
     return found[:, None, None]

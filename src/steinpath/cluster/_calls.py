@@ -31,8 +31,8 @@ from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._audit import CURVES, Audit
 from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._leave_out import LeftOutModels, models_without
-from steinpath.risk._methods import Compressed
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._scores import Compressed
 from steinpath.tuning._search import Search
 from steinpath.tuning._tune import start_all
 
@@ -76,7 +76,7 @@ class Problem:
             design = InterceptDesign(design)
         if self.norm is not None:
             design._norm = self.norm
-        y = design.here(self.y)[:, None]
+        y = design.local(self.y)[:, None]
         return RunData(y, self.loss, design, np.array([self.level]))
 
 

@@ -16,9 +16,10 @@ from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import MarginCriterion, PerObservation, about_level
 from steinpath.risk._audit import Audit
 from steinpath.risk._estimate import Risk
-from steinpath.risk._methods import Compressed, Estimate, Fitted
+from steinpath.risk._methods import Estimate
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._row_statistics import RowStatistics
+from steinpath.risk._scores import Compressed, Fitted
 
 if TYPE_CHECKING:
     from steinpath.cluster._path import DistributedPath

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steinpath._support.arrays import Array
-from steinpath._support.validation import heard
+from steinpath._support.validation import captured_warnings
 from steinpath.cluster._shares import Place, ShareDesign, design_of_checked
 from steinpath.engine._path import Path
 from steinpath.risk._estimate import Risk
@@ -194,7 +194,7 @@ def _serve(
 def _answer(call: Call, share: Callable[[], Share]) -> Answer:
     """Make a call; whatever happens, there is an answer."""
     warned: list[tuple[str, type[Warning]]] = []
-    token = heard.set(warned)
+    token = captured_warnings.set(warned)
     try:
         return Done(call.function(share(), *call.args), warned)
     except _Stopped:
@@ -202,7 +202,7 @@ def _answer(call: Call, share: Callable[[], Share]) -> Answer:
     except BaseException as error:
         return Failed(_portable(error.with_traceback(None)))
     finally:
-        heard.reset(token)
+        captured_warnings.reset(token)
 
 
 def _portable(error: BaseException) -> BaseException:

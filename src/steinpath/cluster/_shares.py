@@ -101,7 +101,7 @@ class ShareDesign(ScalableDesign):
     def largest(self, value: Any) -> Any:
         return self._exchange("largest", np.asarray(value))
 
-    def here(self, values: Array) -> Array:
+    def local(self, values: Array) -> Array:
         first = self._place.start
         return values[first : first + self.shape[0], ...]
 

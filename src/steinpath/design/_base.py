@@ -1,7 +1,7 @@
-"""Designs: the matrix X behind two products.
+"""Designs: the matrix X, accessed through two products.
 
-The engine touches X only through its products with blocks of columns. Anything with ``matmat``,
-``rmatmat``, a ``shape`` and an ``example`` can stand in for X; `Design` gives the rest.
+The engine accesses X only through its products with blocks of columns. Any object with ``matmat``,
+``rmatmat``, a ``shape`` and an ``example`` can replace X; `Design` provides the rest.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from steinpath.problem._rows import Rows
 
 
 class Design(ABC):
-    """An ``(n, p)`` matrix that can be multiplied from both sides.
+    """Matrix of shape ``(n, p)`` that can be multiplied from both sides.
 
     Attributes
     ----------
     shape : tuple of int
         ``(n, p)``.
     example : Array
-        Any array of the design's namespace, dtype and device: what new arrays are made like.
+        Any array of the design's namespace, dtype and device; new arrays are created like it.
     weights : Array of shape (n,) or None
-        How much each row counts, with mean 1; None if all count alike. `rmatmat` has them in it.
+        Row weights with mean 1; None if all are equal. `rmatmat` includes them.
     out_of_core : bool
-        Whether a product costs much more than its arithmetic, as where X is read from a file.
+        Whether a product costs much more than its arithmetic, for example because X is read from a
+        file.
     source_rows : ndarray of int of shape (n,) or None
-        Which observation each row stands for, where counts of observations were written out as
-        rows; None if each row is one.
+        Index of the observation of each row, if integer counts were expanded into repeated rows;
+        None if each row is one observation.
     """
 
     shape: tuple[int, int]
@@ -42,33 +43,33 @@ class Design(ABC):
     weights: Array | None = None
     out_of_core: bool = False
     source_rows: np.ndarray | None = None
-    _norm: NormBounds | None = None  # where bounds are known
+    _norm: NormBounds | None = None  # cached, once known
 
     @abstractmethod
     def matmat(self, block: Array) -> Array:
-        """``X @ block`` for a vector or a block of columns: a new array."""
+        """Return ``X @ block`` for a vector or a block of columns, as a new array."""
 
     @abstractmethod
     def rmatmat(self, block: Array) -> Array:
-        """``Xᵀ @ block`` for a vector or a block of columns: a new array."""
+        """Return ``Xᵀ @ block`` for a vector or a block of columns, as a new array."""
 
     def forward(self, block: Array) -> Array:
-        """``X @ block`` for a block of any number of axes, of which the first is multiplied."""
+        """Return ``X @ block`` for a block with any number of axes; the first is multiplied."""
         return self._product(self.matmat, block)
 
     def adjoint(self, block: Array) -> Array:
-        """``Xᵀ @ block``, each row as often as it counts, for a block of any number of axes."""
+        """Return ``Xᵀ @ block`` with row weights, for a block with any number of axes."""
         return self._product(self.rmatmat, block)
 
     def _product(self, product: Callable[[Array], Array], block: Array) -> Array:
         if is_own(self):
             return folded(product, block)
-        # a user's own may work in place, and return the same array each time
+        # a user-defined design may work in place and return the same array each time
         return copied(folded(product, copied(block)))
 
     @property
     def members(self) -> int:
-        """Number of members that have a matrix of their own; 1 if all share this one."""
+        """Number of members with their own matrix; 1 if all share this one."""
         return 1
 
     def member(self, k: int) -> Design:
@@ -76,84 +77,85 @@ class Design(ABC):
         return self
 
     def some(self, members: np.ndarray) -> Design:
-        """Return the design of some members, if they have matrices of their own."""
+        """Return the design of some members, if they have their own matrices."""
         return self
 
     @property
     def rows(self) -> Rows:
-        """How many rows there are, and how sums over them are taken."""
+        """Number of rows and how to sum over them."""
         return Rows(self.n_rows, self.weights, None if self.is_whole else self.over_rows)
 
-    # A design may hold a share of the rows, and others the rest. Arrays of one entry per row then
-    # have ``shape[0]`` entries, those of its own, and what is said of all goes through these:
+    # A design may hold only a share of the rows, with the others held elsewhere. Arrays with one
+    # entry per row then have ``shape[0]`` entries, for the local rows. Quantities of all rows are
+    # computed with the following methods.
 
     @property
     def n_rows(self) -> int:
-        """Number of all rows."""
+        """Number of all rows, local or not."""
         return self.shape[0]
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows are here."""
+        """Whether all rows are local."""
         return self.n_rows == self.shape[0]
 
     def over_rows(self, partial: Array) -> Array:
-        """Return a sum over all rows, from the sum over those that are here."""
+        """Return the sum over all rows, given the sum over the local rows."""
         return partial
 
     def largest(self, value: Any) -> Any:
-        """Return the largest number of all shares, or those of an array entry by entry."""
+        """Return the maximum over all shares, elementwise for arrays."""
         return value
 
-    def here(self, values: Array) -> Array:
-        """Return the rows that are here of an array that has them all."""
+    def local(self, values: Array) -> Array:
+        """Return the local rows of an array of all rows."""
         return values
 
     def once(self, compute: Callable[[], Array]) -> Array:
-        """Return what all shares would compute alike, computed by one of them.
+        """Compute a quantity that is the same for all shares on one of them only.
 
-        The function must not use what goes through all shares.
+        The function must not communicate with other shares.
         """
         return compute()
 
     @property
     def whole_shape(self) -> tuple[int, int]:
-        """Number of all rows, and of columns."""
+        """Number of all rows and number of columns."""
         return self.n_rows, self.shape[1]
 
     @property
     def largest_share(self) -> int:
-        """Number of rows of the largest share: the same number for all of them."""
+        """Number of rows of the largest share; the same value on all shares."""
         return self.shape[0]
 
     @property
     def all_y(self) -> Array | None:
-        """The responses of all rows, if these are known and not all rows are here."""
+        """Responses of all rows, if they are known and some rows are not local."""
         return None
 
     def gathered(self, values: Array) -> Array:
-        """Return an array of all rows, from that of the rows which are here."""
+        """Return an array of all rows, given the local part."""
         if self.is_whole:
             return values
         everything = np.zeros((self.n_rows, *values.shape[1:]), values.dtype)
-        self.here(everything)[...] = values
+        self.local(everything)[...] = values
         return self.over_rows(everything)
 
     def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which of some of all rows are here, and where."""
-        numbers = self.here(np.arange(self.n_rows))
+        """Return which of the given rows are local, and their local indices."""
+        numbers = self.local(np.arange(self.n_rows))
         which = np.flatnonzero((rows >= numbers[0]) & (rows <= numbers[-1]))
         return which, rows[which] - numbers[0]
 
     def picked(self, values: Array, rows: np.ndarray) -> Array:
-        """Return the entries of some of all rows, along the last axis, wherever these rows are.
+        """Return the entries of the given rows along the last axis, wherever the rows are stored.
 
         Parameters
         ----------
         values : Array of shape (…, n)
-            The entries of the rows that are here.
+            Entries of the local rows.
         rows : ndarray of int of shape (m,)
-            The rows, by their numbers among all.
+            Global row indices.
 
         Returns
         -------
@@ -167,66 +169,66 @@ class Design(ABC):
         return self.over_rows(found)
 
     def total(self, block: Array) -> Array:
-        """Sum over the rows of a vector or block, each as often as it counts."""
+        """Return the weighted sum over the rows of a vector or block."""
         return self.rows.total(block)
 
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
-        """Return `adjoint` and `total` of a block: both are sums over all rows."""
+        """Return `adjoint` and `total` of a block; both are sums over all rows."""
         return self.adjoint(block), self.total(block)
 
     def row_squares(self, center: Array | None = None) -> Array:
-        """Squared Euclidean distance of each row's features from their ``center``, or from 0."""
-        raise NotImplementedError(f"{type(self).__name__} does not know the sizes of its rows")
+        """Return the squared Euclidean distance of each row from ``center``, or from 0."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement row_squares")
 
     def astype(self, dtype: Any) -> Design:
-        """Return the design in another precision, or itself where that is not to be had."""
+        """Return the design in another precision, or itself if that is not available."""
         return self
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> Design | None:
-        """Return a copy of some rows and columns (None: of all); None if that does not pay."""
+        """Return a copy of some rows and columns (None: all); None if a copy does not pay off."""
         return None
 
     @property
     def has_gram(self) -> bool:
-        """Whether `gram` is there, and pays."""
+        """Whether `gram` is available and pays off."""
         return False
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        """``Xᵀ X``, or ``X Xᵀ`` of the rows, after subtracting the features' ``center``.
+        """Return ``Xᵀ X``, or ``X Xᵀ`` for the rows, after subtracting the features' ``center``.
 
-        Computed in the precision ``dtype``, the design's own by default.
+        It is computed in precision ``dtype``, by default that of the design.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no Gram matrix")
+        raise NotImplementedError(f"{type(self).__name__} does not implement gram")
 
     def norm_bounds(self) -> NormBounds:
-        """Bounds for the largest singular value, or that of all members; computed once."""
+        """Return bounds of the largest singular value, over all members; computed once."""
         if self._norm is None:
             self._norm = norm_bounds(self)
         return self._norm
 
     def zeros(self, *shape: int) -> Array:
-        """Return zeros like the design."""
+        """Return zeros of the design's namespace, dtype and device."""
         return namespace(self.example).zeros(
             shape, dtype=self.example.dtype, device=array_api_compat.device(self.example)
         )
 
     def array(self, values: Any) -> Array:
-        """``values`` as an array like the design."""
+        """Convert ``values`` to an array like the design's."""
         return like(values, self.example)
 
     def signs(self, rng: np.random.Generator, *shape: int) -> Array:
-        """Return random signs like the design: the probes of all trace estimates."""
+        """Return random signs, the probes of all trace estimates."""
         return self.array(rng.integers(0, 2, shape) * 2.0 - 1.0)
 
 
 class ScalableDesign(Design):
-    """A design that knows the sizes of its rows also after its columns are divided by numbers."""
+    """Design that can compute row norms after its columns are rescaled."""
 
     @abstractmethod
     def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
-        """Squared Euclidean distance of each row's features from their ``center``, or from 0.
+        """Return the squared Euclidean distance of each row's features from ``center``, or from 0.
 
-        With ``scale``, each feature's distance is divided by its own.
+        With ``scale``, each feature's distance is divided by its scale.
         """
 
     def astype(self, dtype: Any) -> ScalableDesign:
@@ -237,12 +239,12 @@ class ScalableDesign(Design):
 
 
 class TransformedDesign(Design):
-    """A design that changes the products of another one, and has its rows."""
+    """Design that modifies the products of another design with the same rows."""
 
     @property
     @abstractmethod
     def inner(self) -> Design:
-        """The other one."""
+        """The modified design."""
 
     @property
     def n_rows(self) -> int:
@@ -262,19 +264,19 @@ class TransformedDesign(Design):
     def largest(self, value: Any) -> Any:
         return self.inner.largest(value)
 
-    def here(self, values: Array) -> Array:
-        return self.inner.here(values)
+    def local(self, values: Array) -> Array:
+        return self.inner.local(values)
 
     def once(self, compute: Callable[[], Array]) -> Array:
         return self.inner.once(compute)
 
     @abstractmethod
     def forward(self, block: Array) -> Array:
-        """``X @ block`` for a block of any number of axes."""
+        """Return ``X @ block`` for a block with any number of axes."""
 
     @abstractmethod
     def adjoint(self, block: Array) -> Array:
-        """``Xᵀ @ block`` for a block of any number of axes."""
+        """Return ``Xᵀ @ block`` for a block with any number of axes."""
 
     def matmat(self, block: Array) -> Array:
         return self.forward(block)

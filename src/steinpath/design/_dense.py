@@ -1,4 +1,4 @@
-"""Matrices in memory, in any array namespace: one for all members, or one for each."""
+"""Matrices in memory, in any array namespace: one for all members, or one per member."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from steinpath._support.reading import in_memory
 from steinpath._support.validation import check_array, check_magnitude
 from steinpath.design._base import Design, ScalableDesign
 
-# Rows or columns of X that are looked at together where a copy of all of X is to be avoided.
+# Rows or columns of X processed together where a copy of all of X is avoided.
 _PIECE = 512
-# Columns up to which a product is turned round, and entries of the matrix from which; see `_times`.
+# Maximum number of columns, and minimum size of the matrix, for a transposed product; see `_times`.
 _FEW_COLUMNS, _LARGE = 64, 2**18
 
 
 class DenseDesign(ScalableDesign):
-    """A matrix held in memory, in any array namespace.
+    """Matrix in memory, in any array namespace.
 
     Parameters
     ----------
     X : array-like of shape (n, p)
-        Real and finite. float32 and float64 stay what they are, integers become float64. It is not
-        copied, unless it is a `numpy.memmap`.
+        Real and finite. float32 and float64 are kept, integers become float64. Not copied, unless
+        it is a `numpy.memmap`.
     """
 
     def __init__(self, X: Any):
@@ -44,7 +44,7 @@ class DenseDesign(ScalableDesign):
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DenseDesign:
         values = self.example
-        # the scarcer first: the copy in between is then the smaller
+        # select along the axis with fewer entries first: the intermediate copy is smaller
         kept = [(c, axis) for axis, c in enumerate((rows, columns)) if c is not None]
         for coordinates, axis in sorted(kept, key=lambda part: len(part[0]) / self.shape[part[1]]):
             values = take(values, coordinates, axis=axis)
@@ -58,7 +58,7 @@ class DenseDesign(ScalableDesign):
         X, dtype = self.example, dtype or self.example.dtype
         if center is None and dtype == X.dtype:
             return X @ X.T if of_rows else X.T @ X
-        # in pieces, so as not to hold a second X
+        # in blocks, to avoid a second copy of X
         shift = cast(self.zeros(self.shape[1]) if center is None else center, dtype)
         length = self.shape[1] if of_rows else self.shape[0]
         total: Array = 0.0
@@ -84,7 +84,7 @@ class DenseDesign(ScalableDesign):
         n, p = self.shape
         center = self.zeros(p) if center is None else center
         scale = 1.0 if scale is None else scale
-        rows = max(1, 2**20 // p)  # in pieces, so as not to hold a second X
+        rows = max(1, 2**20 // p)  # in blocks, to avoid a second copy of X
         pieces = [
             xp.sum(((self.example[i : min(i + rows, n), :] - center) / scale) ** 2, axis=1)
             for i in range(0, n, rows)
@@ -93,7 +93,7 @@ class DenseDesign(ScalableDesign):
 
 
 def _times(matrix: Array, block: Array) -> Array:
-    """``matrix @ block``, written so that a large matrix meets few columns as fast as can be.
+    """Return ``matrix @ block``, arranged to be fast for a large matrix and few columns.
 
     With the matrix on the right, NumPy's libraries read it up to twice as fast.
     """
@@ -102,19 +102,19 @@ def _times(matrix: Array, block: Array) -> Array:
         and block.ndim == 2
         and 1 < block.shape[1] <= _FEW_COLUMNS
         and matrix.size >= _LARGE
-        # in single precision, only where the matrix is a transposed one
+        # in single precision, only if the matrix is transposed
         and (matrix.dtype == np.float64 or matrix.flags.f_contiguous)
     )
     return (block.T @ matrix.T).T if turned else matrix @ block
 
 
 class StackedDesign(Design):
-    """Matrices of one shape, one for each member.
+    """Matrices of one shape, one per member.
 
     Parameters
     ----------
     X : Array of shape (members, n, p)
-        Checked before.
+        Matrices that were checked before.
     """
 
     def __init__(self, X: Array):
@@ -128,7 +128,7 @@ class StackedDesign(Design):
         return DenseDesign.of_checked(self.example[k, ...])
 
     def matmat(self, block: Array) -> Array:
-        raise NotImplementedError("members have matrices of their own: blocks have three axes")
+        raise NotImplementedError("members have their own matrices: blocks must have three axes")
 
     rmatmat = matmat
 

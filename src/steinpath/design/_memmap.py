@@ -1,9 +1,9 @@
-"""Designs larger than memory: X in a mapped file, which is read in blocks.
+"""Designs larger than memory: X in a memory-mapped file that is read in blocks.
 
-Pages of a mapped file count as memory of the process that touches them, so a block is read into
-a buffer from the file itself where that can be done: where it lies there in one piece, by rows or
-by columns. A second buffer is filled while the first one is multiplied. What cannot be read so
-(some columns of a larger matrix, a map with changes of its own) is copied from the map.
+Pages of a mapped file count as memory of the process that touches them. Where possible (contiguous
+by rows or by columns), a block is therefore read from the file into a buffer, and a second buffer
+is filled while the first one is multiplied. Other data (some columns of a larger matrix, a map with
+private changes) are copied from the map.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array
-from steinpath._support.reading import check_map, cut_short, map_of, pages_of
+from steinpath._support.reading import check_map, map_of, pages_of, truncated_error
 from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
 from steinpath.design._base import ScalableDesign
 from steinpath.design._dense import DenseDesign
 
-#: Fills a buffer with rows, from this one on.
+#: Fills a buffer with consecutive rows, starting at the given one.
 Read = Callable[[int, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """How much of a mapped file is in memory at a time.
+    """Limits on the part of a mapped file that is in memory at a time.
 
     Attributes
     ----------
     block : int
-        Bytes of a block: two of them stay in the cache of a processor, and are read several times
-        faster than large ones, which go to memory that is new to the process each time.
+        Bytes of a block. Two of them fit into a processor's cache, which makes them several times
+        faster to read than large ones.
     few_rows, largest_block : int
-        Where rows are so long that a block has few of them, the sums of their products cost more
-        than the products: then blocks have this many rows, up to so many bytes.
+        If rows are so long that a block has few of them, summing their products costs more than
+        computing them. Blocks then have ``few_rows`` rows, up to ``largest_block`` bytes.
     largest_part : int
-        A part of X up to this many bytes is copied into memory.
+        Parts of X up to this many bytes are copied into memory.
     """
 
     block: int = 2**23
@@ -54,17 +54,17 @@ class BlockSizes:
 
 
 _SIZES = BlockSizes()
-# How much of a file is compared with its map.
+# Bytes of a file that are compared with its map.
 _MOST_ROWS, _MOST_BYTES = 64, 2**20
 
 
 def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
-    """Whether X is a `numpy.memmap`, or a view of one, and too large for a single block.
+    """Whether X is a `numpy.memmap`, or a view of one, that exceeds a single block.
 
     Parameters
     ----------
     X
-        What a user calls X.
+        Design matrix as passed by the user.
     largest : int
         Bytes of the largest block.
     """
@@ -73,27 +73,26 @@ def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
 
 
 class BlockDesign(ScalableDesign):
-    """A mapped file that is never in memory as a whole.
+    """Memory-mapped file that is never loaded as a whole.
 
-    What is in memory are a few blocks of 8 MiB (64 MiB where rows are very long), copies of parts
-    up to 256 MiB for the tangents, and what a path keeps: ``2 · n_iter · (n + p)`` numbers.
+    Memory holds a few blocks of 8 MiB (64 MiB for very long rows), copies of parts up to 256 MiB
+    for the tangents, and the path itself: ``2 · n_iter · (n + p)`` numbers.
 
     Parameters
     ----------
     X : numpy.memmap of shape (n, p), or a view of one
-        Real and finite, in C or Fortran order (others are read more slowly). float32 and float64
-        stay what they are, integers become float64 as they are read. The file must stay as it is
-        for as long as the design is used: if it was replaced, or written to by others, products
-        raise an `OSError`.
+        Real and finite, in C or Fortran order (other layouts are read more slowly). float32 and
+        float64 are kept, integers become float64 as they are read. The file must not change while
+        the design is used: if it was replaced or modified, products raise an `OSError`.
     any_size : bool, default=False
-        Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
+        Whether entries may have any magnitude, because a `ScaledDesign` rescales them.
     sizes : BlockSizes, optional
-        Of the blocks, and of the parts that are copied.
+        Sizes of the blocks and of the parts that are copied.
 
     Notes
     -----
-    `matmat` goes through the file forwards and `rmatmat` backwards: what the one read last is
-    what the other finds in the cache of the system.
+    `matmat` reads the file forwards and `rmatmat` backwards, so that each finds the blocks that the
+    other read last in the cache of the operating system.
     """
 
     out_of_core = True
@@ -104,7 +103,7 @@ class BlockDesign(ScalableDesign):
 
     @classmethod
     def of_checked(cls, X: np.ndarray, sizes: BlockSizes = _SIZES) -> BlockDesign:
-        """Return a design of entries that were checked before, or are to be."""
+        """Return a design of entries that were checked before or will be checked later."""
         design = cls.__new__(cls)
         design._open(X, sizes)
         return design
@@ -115,7 +114,7 @@ class BlockDesign(ScalableDesign):
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.example = np.zeros(1, dtype)
         self._sizes = sizes
-        # X or its transpose, whichever has its rows in one piece
+        # X or its transpose, whichever has contiguous rows
         self._by_rows = _has_rows_in_one_piece(X)
         self._stored = _stored(X if self._by_rows else X.T)
 
@@ -128,7 +127,7 @@ class BlockDesign(ScalableDesign):
     def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
         squares = np.zeros(self.shape[0], self.example.dtype)
         for piece, block in self.blocks():
-            # in place: the block is the buffer's, and not needed any more
+            # in place: the block is a buffer that is not needed any more
             if center is not None:
                 block -= self._of_columns(center, piece)
             if scale is not None:
@@ -141,18 +140,21 @@ class BlockDesign(ScalableDesign):
         return squares
 
     def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances of the columns, in double precision.
+        """Return means and variances of the columns in double precision.
 
         Parameters
         ----------
         weights : ndarray of shape (n,), optional
-            How much each row counts.
+            Weight of each row.
         """
         n, p = self.shape
         weights = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
         weights = weights / weights.sum()
         means = self.rmatmat(weights)
-        first, second = np.zeros(p), np.zeros(p)  # moments of what the means leave
+        first, second = (
+            np.zeros(p),
+            np.zeros(p),
+        )  # moments of the residuals from the preliminary means
         for piece, block in self.blocks():
             block -= self._of_columns(means, piece).astype(block.dtype)
             if self._by_rows:
@@ -161,7 +163,7 @@ class BlockDesign(ScalableDesign):
             else:
                 first[piece] = block @ weights
                 second[piece] = np.square(block, out=block) @ weights
-        # a constant leaves the rounding of its mean, and with this no variance
+        # a constant column leaves only the rounding error of its mean; this makes its variance zero
         return means + first, np.maximum(second - first**2, 0.0)
 
     def astype(self, dtype: Any) -> BlockDesign:
@@ -185,12 +187,12 @@ class BlockDesign(ScalableDesign):
         return DenseDesign.of_checked(values if self._by_rows else values.T)
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        """``Xᵀ X``, in one pass if X is in C order.
+        """Return ``Xᵀ X``, in one pass if X is in C order.
 
-        `has_gram` says that it does not pay: for paths, products with X are cheaper than this.
+        `has_gram` is False: for paths, products with X are cheaper.
         """
         if of_rows:
-            raise NotImplementedError("products of rows with each other would take many passes")
+            raise NotImplementedError("products between rows would need many passes over the file")
         design = self if dtype is None else self.astype(np.dtype(dtype))
         shift = design.zeros(self.shape[1])
         if center is not None:
@@ -201,16 +203,16 @@ class BlockDesign(ScalableDesign):
             if self._by_rows:
                 total += block.T @ block
             else:
-                columns = block.T.copy()  # the products below use the buffer again
+                columns = block.T.copy()  # the products below reuse the buffer
                 total[:, piece] = design.rmatmat(columns) - np.outer(shift, columns.sum(axis=0))
         return total
 
     def _of_columns(self, values: np.ndarray, piece: slice) -> np.ndarray:
-        """Return one value for each column as a row or column, to fit a block."""
+        """Return one value per column, shaped to broadcast over a block."""
         return values if self._by_rows else values[piece, None]
 
     def _of_each(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
-        """Multiply what is stored with a vector or a block."""
+        """Multiply the stored matrix with a vector or a block."""
         dtype = np.result_type(self.example, block)
         result = np.empty((self._stored.shape[0], *block.shape[1:]), dtype)
         for piece, stored in self.blocks(backward):
@@ -218,7 +220,7 @@ class BlockDesign(ScalableDesign):
         return result
 
     def _of_all(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
-        """Multiply the transpose of what is stored with a vector or a block."""
+        """Multiply the transpose of the stored matrix with a vector or a block."""
         dtype = np.result_type(self.example, block)
         total = np.zeros((self._stored.shape[1], *block.shape[1:]), dtype)
         for piece, stored in self.blocks(backward):
@@ -226,14 +228,14 @@ class BlockDesign(ScalableDesign):
         return total
 
     def blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
-        """Read what is stored, some rows at a time, into buffers that are used again and again.
+        """Iterate over the stored matrix, some rows at a time, in reused buffers.
 
         Yields
         ------
         piece : slice
-            Which rows.
+            The rows of the block.
         block : ndarray
-            Their entries, in the design's precision, until the next block is asked for.
+            Their entries in the design's precision, valid until the next block is read.
         """
         (length, width), dtype = self._stored.shape, self.example.dtype
         row = width * max(dtype.itemsize, self._stored.dtype.itemsize)
@@ -260,7 +262,7 @@ class BlockDesign(ScalableDesign):
                 yield piece, block
 
     def _check_entries(self, any_size: bool) -> None:
-        """Refuse what `check_array` and `check_magnitude` refuse, block by block."""
+        """Apply the checks of `check_array` and `check_magnitude` block by block."""
         bad, size = 0, 0.0
         with np.errstate(invalid="ignore", over="ignore"):
             for _, block in self.blocks():
@@ -275,47 +277,47 @@ class BlockDesign(ScalableDesign):
 
 
 # ------------------------------------------------------------------------------------------------
-# Where the blocks come from
+# Sources of the blocks
 # ------------------------------------------------------------------------------------------------
 
 
 class _Stored(ABC):
-    """A matrix in a mapped file, of which some rows can be read at a time.
+    """Matrix in a mapped file, of which consecutive rows can be read.
 
     Parameters
     ----------
     X : ndarray of shape (n, p)
-        The matrix.
+        Matrix.
     root : memmap
-        The map that X is a view of.
+        Memory map that X is a view of.
     """
 
     def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
         self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), X.dtype
         self.name = os.fspath(root.filename or "")
-        # what is written to a shared map changes the time of its file
+        # writing to a shared map changes the modification time of its file
         self._read_only = root.mode in ("r", "c")
-        self._version: tuple[int, ...] = (0, 0, 0)  # of no file
+        self._version: tuple[int, ...] = (0, 0, 0)  # no file
         with suppress(OSError):
             file = os.stat(self.name)
-            if file.st_size == pages_of(root).size():  # else it is another file by now
+            if file.st_size == pages_of(root).size():  # otherwise the file was replaced
                 self._version = self._version_of(file)
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Read]:
-        """Open it, for as long as the context lasts."""
+        """Open the matrix for reading within a context."""
 
     def _version_of(self, file: os.stat_result) -> tuple[int, ...]:
-        """Return what tells a file from another one, and from what it was before a change."""
+        """Return values that identify a file and its version."""
         return file.st_ino, file.st_size, file.st_mtime_ns if self._read_only else 0
 
     def _check(self, file: os.stat_result) -> None:
-        """Refuse a file that is not what it was."""
+        """Refuse a file that has changed."""
         number, size, _ = self._version
         if file.st_ino == number and file.st_size < size:
-            raise cut_short("X", self.name)
+            raise truncated_error("X", self.name)
         if self._version_of(file) != self._version:
-            raise OSError(errno.ESTALE, "it was replaced or written to since it was mapped")
+            raise OSError(errno.ESTALE, "it was replaced or modified after it was mapped")
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
@@ -323,18 +325,18 @@ class _Stored(ABC):
             yield
         except OSError as error:
             message = (
-                f"X can no longer be read ({error.strerror}); its file must stay as it is while "
-                "its path and their risk are computed"
+                f"X can no longer be read ({error.strerror}); its file must not change while the "
+                "path and its risk are computed"
             )
             raise OSError(error.errno, message, self.name) from error
 
 
 class _File(_Stored):
-    """Rows that follow each other in a file."""
+    """Contiguous rows of a file."""
 
     def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
         super().__init__(X, root)
-        # slices of a map have its own offset, not theirs
+        # slices of a map have the offset of the map, not their own
         self._offset = root.offset + X.ctypes.data - root.ctypes.data
 
     @contextmanager
@@ -347,7 +349,7 @@ class _File(_Stored):
                 while rest and (count := file.readinto(rest)):
                     rest = rest[count:]
                 if rest:
-                    raise cut_short("X", self.name)
+                    raise truncated_error("X", self.name)
 
             self._check(os.fstat(file.fileno()))
             yield read
@@ -355,7 +357,7 @@ class _File(_Stored):
 
 
 class _Map(_Stored):
-    """Rows that are copied from the pages of a map, of which none stay in memory."""
+    """Rows copied from the pages of a map; no page stays in memory."""
 
     def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
         super().__init__(X, root)
@@ -363,11 +365,11 @@ class _Map(_Stored):
 
     @property
     def _is_mapped(self) -> bool:
-        """Whether this is the map, and not a copy in memory, as pickle makes one."""
+        """Whether this is still the map, and not an unpickled copy in memory."""
         return isinstance(pages_of(self._root), mmap.mmap)
 
     def _check_file(self) -> None:
-        """Refuse a file that was written to. If it was replaced, the map still is of the old."""
+        """Refuse a modified file. If it was replaced, the map still shows the old one."""
         try:
             file = os.stat(self.name)
         except OSError:
@@ -378,7 +380,7 @@ class _Map(_Stored):
     @contextmanager
     def reading(self) -> Iterator[Read]:
         pages = pages_of(self._root)
-        # private pages may hold changes that are nowhere else
+        # private pages may hold changes that exist nowhere else
         shared = self._is_mapped and self._root.mode != "c"
         droppable = shared and hasattr(mmap, "MADV_DONTNEED")
 
@@ -395,7 +397,7 @@ class _Map(_Stored):
 
 
 def _stored(X: np.ndarray) -> _Stored:
-    """Return the rows of X from their file, or else from the map."""
+    """Return the rows of X from their file if possible, else from the map."""
     root = map_of(X)
     assert root is not None
     if root.filename is None or root.mode == "c" or not X.flags.c_contiguous:
@@ -405,7 +407,7 @@ def _stored(X: np.ndarray) -> _Stored:
 
 
 def _are_same(file: _File, pages: _Map) -> bool:
-    """Whether a file still is the one that was mapped, by its size and some of its rows."""
+    """Whether a file is still the mapped one, judged by its size and some of its rows."""
     length, width = file.shape
     few = max(2, min(_MOST_ROWS, _MOST_BYTES // (width * file.dtype.itemsize)))
     ours, theirs = np.empty((2, 1, width), file.dtype)
@@ -416,7 +418,7 @@ def _are_same(file: _File, pages: _Map) -> bool:
                 copied(i, theirs)
                 if ours.tobytes() != theirs.tobytes():
                     return False
-    except (OSError, EOFError):  # it is lost, or cut short
+    except (OSError, EOFError):  # the file was deleted or truncated
         return False
     return True
 
@@ -428,7 +430,7 @@ def _has_rows_in_one_piece(X: np.ndarray) -> bool:
 
 
 def _converted(read: Read, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> Read:
-    """Return a reader of entries of another type."""
+    """Return a reader that converts entries to another type."""
     if dtype == wanted:
         return read
     raw = np.empty(0, dtype)
@@ -438,7 +440,7 @@ def _converted(read: Read, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> Read:
         if raw.shape != rows.shape:
             raw = np.empty(rows.shape, dtype)
         read(first, raw)
-        with np.errstate(over="ignore"):  # whoever asked for less precision looks at the products
+        with np.errstate(over="ignore"):  # overflow is detected in the products
             np.copyto(rows, raw, casting="same_kind")
 
     return read_and_convert

@@ -1,4 +1,4 @@
-"""Bounds for the norm of a matrix, from at most ten products with it."""
+"""Bounds of the spectral norm of a matrix from at most ten products."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from steinpath._support.arrays import (
 if TYPE_CHECKING:
     from steinpath.design._base import Design
 
-#: Columns of a product, and how often ``Xᵀ X`` is applied to them.
+#: Columns of a product, and number of applications of ``Xᵀ X``.
 WIDTH, STEPS = 8, 5
-#: Matrices with up to so many columns have their norm computed, not bounded.
+#: Up to this many columns, the norm is computed exactly.
 EXACT = 64
 
 
 class NormBounds(NamedTuple):
-    """Bounds for the largest singular value of a matrix.
+    """Bounds of the largest singular value of a matrix.
 
     Attributes
     ----------
     low : float
-        What some vector is stretched by: the norm is not smaller.
+        Lower bound: the factor by which some vector is stretched.
     high : float
-        Larger than the norm, by at most a few percent; see `norm_bounds`.
+        Upper bound, at most a few percent above the norm; see `norm_bounds`.
     """
 
     low: float
@@ -42,18 +42,18 @@ class NormBounds(NamedTuple):
 
 
 def norm_bounds(design: Design) -> NormBounds:
-    """Bound the norm of a design, or of the largest of its members, by block Lanczos.
+    """Bound the norm of a design, or the largest norm of its members, by block Lanczos.
 
     Five steps from a random block of eight columns give the largest Ritz value θ of ``Xᵀ X`` and
-    its residual. An eigenvalue lies within the residual's norm of θ; the largest one does unless
-    the random block is nearly orthogonal to its eigenvectors, so that ``√(θ + residual)`` is an
-    upper bound. On random matrices, whose singular values lie as densely as any, it is 1 to 3
-    percent too large, and it is exact where the largest singular values stand apart.
+    its residual. An eigenvalue lies within the norm of the residual of θ. It is the largest one
+    unless the random block is nearly orthogonal to the leading eigenvectors, so ``√(θ + residual)``
+    is an upper bound. For random matrices, whose singular values are dense, it is 1 to 3 percent
+    too large; it is exact if the largest singular values are well separated.
 
     Parameters
     ----------
     design : Design
-        Only its products are used.
+        Design; only its products are used.
     """
     p, members = design.shape[1], design.members
     if p <= EXACT:
@@ -66,7 +66,7 @@ def norm_bounds(design: Design) -> NormBounds:
     blocks: list[Array] = []
     images: list[Array] = []
     for step in range(steps):
-        # blocks of a design have the members in the middle; matrices of members have them first
+        # blocks of a design have the members axis in the middle; stacked matrices have it first
         image = design.adjoint(design.forward(xp.permute_dims(block, (1, 0, 2))))
         blocks.append(block)
         images.append(xp.permute_dims(image, (1, 0, 2)))
@@ -74,7 +74,7 @@ def norm_bounds(design: Design) -> NormBounds:
             block = images[-1] / units_of(xp.max(largest_along(images[-1], 1), axis=2)[:, :, None])
             for known in blocks:
                 block = block - known @ (xp.matrix_transpose(known) @ block)
-            # what is left of a product by rounding alone has no direction of its own
+            # the remainder of a product that is pure rounding error has no meaningful direction
             block = _orthonormal(block, float(xp.finfo(block.dtype).eps) ** 0.5)
     basis, image = xp.concat(blocks, axis=2), xp.concat(images, axis=2)
     projected = to_numpy(cast(xp.matrix_transpose(basis) @ image, xp.float64))
@@ -88,9 +88,9 @@ def norm_bounds(design: Design) -> NormBounds:
 
 
 def _orthonormal(block: Array, least: float) -> Array:
-    """Return orthonormal bases of the columns of matrices; zeros for those not above ``least``."""
+    """Return orthonormal bases of the columns of matrices; columns not above ``least`` become 0."""
     xp, limit = namespace(block), least**2 * block.shape[1]
-    for _ in range(2):  # the second time for what the first leaves by rounding
+    for _ in range(2):  # the second pass removes rounding errors of the first
         gram = to_numpy(xp.matrix_transpose(block) @ block).astype(float)
         squares, vectors = np.linalg.eigh(gram)
         factors = 1 / np.sqrt(np.where(squares > limit, squares, np.inf))

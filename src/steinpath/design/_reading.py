@@ -1,4 +1,4 @@
-"""Designs from what users call X, and responses to go with them."""
+"""Conversion of user input to designs and responses."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._sparse import SparseDesign
 
-#: Recognises what a user calls X, and makes a design of it; else returns None.
+#: Converts a recognised type of X to a design; returns None for other types.
 Reader = Callable[[Any], Design | None]
 
 _readers: list[Reader] = []
 
 
 def reads_designs(reader: Reader) -> Reader:
-    """Register a function that makes designs of something which other modules know."""
+    """Register a converter for a type of X that is defined in another module."""
     _readers.append(reader)
     return reader
 
 
 def as_design(X: Any) -> Design:
-    """Return a design from what a user calls X."""
+    """Return a design from the X passed by the user."""
     if isinstance(X, Design):
         return X
     if issparse(X):
@@ -42,7 +42,7 @@ def as_design(X: Any) -> Design:
 
 
 def check_response(y: Any, design: Design) -> Array:
-    """Return ``y`` as an array like the design, one entry per row, in a precision of its own."""
+    """Return ``y`` as an array like the design, one entry per row, in its own precision."""
     checked = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     if checked.shape[0] != design.n_rows:
         raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")

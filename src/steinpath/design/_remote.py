@@ -1,4 +1,4 @@
-"""Rows that are not in this process."""
+"""Rows stored in other processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steinpath.design._base import Design
 
 
 class RemoteDesign(Design):
-    """Rows that are not here, so that runs go where they are."""
+    """Design with rows in other processes, to which runs are sent."""
 
     @abstractmethod
     def run(
@@ -25,15 +25,15 @@ class RemoteDesign(Design):
         stop: Any,
         sample_weight: Any,
     ) -> Any:
-        """Do as `steinpath.run`; algorithm, penalty and ``n_iter`` were checked."""
+        """Run as `steinpath.run`, with algorithm, penalty and ``n_iter`` already checked."""
 
     @abstractmethod
     def scaled(self, scale: Any) -> RemoteDesign:
-        """Return the same rows with columns divided by numbers, in each product."""
+        """Return the same rows with columns divided by ``scale`` in each product."""
 
     @abstractmethod
     def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of the columns."""
+        """Return means and standard deviations of the columns."""
 
     @abstractmethod
     def tune(
@@ -50,7 +50,7 @@ class RemoteDesign(Design):
         iterate: int | None,
         n_iter: int | None,
     ) -> Any:
-        """Do as `steinpath.tune`; the algorithm, the options and ``n_iter`` were checked.
+        """Tune as `steinpath.tune`, with the algorithm, the options and ``n_iter`` already checked.
 
-        The grid is ``lams`` and ``lam_ratio``.
+        ``lams`` and ``lam_ratio`` define the grid.
         """

@@ -1,4 +1,4 @@
-"""Sparse matrices of SciPy, which never become dense."""
+"""SciPy sparse matrices, which are never converted to dense ones."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from steinpath.design._base import ScalableDesign
 
 
 class SparseDesign(ScalableDesign):
-    """A SciPy sparse matrix, which never becomes dense.
+    """SciPy sparse matrix, never converted to a dense one.
 
     Parameters
     ----------
     X : sparse matrix or array of shape (n, p)
-        In any format; real and finite. float32 and float64 stay what they are, integers become
-        float64.
+        In any format; real and finite. float32 and float64 are kept, integers become float64.
     any_size : bool, default=False
-        Whether entries may be of any size, because a `ScaledDesign` makes it moderate.
+        Whether entries may have any magnitude, because a `ScaledDesign` rescales them.
     """
 
     def __init__(self, X: Any, any_size: bool = False):
-        # either form multiplies as fast from both sides: keeping both would not pay
+        # either format multiplies equally fast from both sides, so only one is kept
         self.matrix = compressed(X)
-        if not self.matrix.has_canonical_format:  # entries may be there in several parts
+        if not self.matrix.has_canonical_format:  # entries may be stored as several summands
             self.matrix = self.matrix.copy()
             self.matrix.sum_duplicates()
         self.shape = (int(X.shape[0]), int(X.shape[1]))
@@ -46,7 +45,7 @@ class SparseDesign(ScalableDesign):
 
     @classmethod
     def of_checked(cls, X: Any) -> SparseDesign:
-        """Return a design of a matrix in one of the two forms, whose entries were checked."""
+        """Return a design of a CSR or CSC matrix whose entries were checked before."""
         design = cls.__new__(cls)
         design.matrix, design.shape = X, (int(X.shape[0]), int(X.shape[1]))
         design.example = np.zeros(1, dtype=X.dtype)
@@ -75,30 +74,32 @@ class SparseDesign(ScalableDesign):
             center = center.astype(float)
             size = squares + weights @ center**2
             squares = size - 2 * (self._with(data) @ (weights * center))
-            squares[squares < 1e-12 * size] = 0.0  # what is left of equal numbers is rounding
+            squares[squares < 1e-12 * size] = (
+                0.0  # differences of equal numbers are rounding errors
+            )
         return squares.astype(self.matrix.dtype)
 
     def _with(self, data: np.ndarray) -> Any:
-        """Return the matrix with other entries in the same places."""
+        """Return a matrix with other entries in the same positions."""
         places = self.matrix.indices, self.matrix.indptr
         return type(self.matrix)((data, *places), shape=self.shape)
 
 
 # ------------------------------------------------------------------------------------------------
-# Places of entries
+# Validation of the sparsity structure
 # ------------------------------------------------------------------------------------------------
 
 
 def compressed(X: Any) -> Any:
-    """Return a sparse matrix of compressed rows or columns that has all its entries inside of it.
+    """Return a CSR or CSC matrix whose indices are checked to be in bounds.
 
-    SciPy's conversions and products trust indices, and read and write wherever these point. Nor
-    are they asked whether the entries are in order: that may be out of date.
+    SciPy's conversions and products trust indices and would access memory out of bounds. The flag
+    for sorted indices is not used either, as it may be out of date.
 
     Parameters
     ----------
     X : sparse matrix or array of shape (n, p)
-        In any format.
+        Matrix in any format.
     """
     check_shape("X", X.shape, ndim=2)
     if X.format not in _CONVERSIONS:
@@ -107,7 +108,7 @@ def compressed(X: Any) -> Any:
     with _errors_explained():
         values = entries(X)
     data = read_array("X", values)
-    if data.dtype == np.float16:  # of which SciPy has no sparse matrices
+    if data.dtype == np.float16:  # not supported by SciPy's sparse matrices
         raise TypeError("X has dtype float16; use float32 or float64")
     with _errors_explained():
         return converted(X, data)
@@ -118,11 +119,11 @@ def _errors_explained() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, IndexError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"X is a broken sparse matrix: {error}") from None
+        raise ValueError(f"X is an invalid sparse matrix: {error}") from None
 
 
 def _integers(values: Any) -> np.ndarray:
-    """Return indices; those that are no integers would be cut off."""
+    """Return indices; values that are not integers would be truncated silently."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"indices must be integers, got {array.dtype}")
@@ -130,7 +131,7 @@ def _integers(values: Any) -> np.ndarray:
 
 
 def _made(X: Any, kind: str, parts: tuple[Any, ...]) -> Any:
-    """Return a matrix of another format, an array or a matrix as X is."""
+    """Return a matrix of another format, as an array or a matrix like X."""
     suffix = "array" if isinstance(X, sparse.sparray) else "matrix"
     return getattr(sparse, f"{kind}_{suffix}")(parts, shape=X.shape, copy=False)
 
@@ -157,7 +158,9 @@ def _from_dictionary(X: Any, data: np.ndarray) -> Any:
 def _from_diagonals(X: Any, data: np.ndarray) -> Any:
     offsets = _integers(X.offsets)
     if data.ndim != 2 or offsets.shape != data.shape[:1]:
-        raise ValueError(f"{offsets.shape} offsets do not go with data of shape {data.shape}")
+        raise ValueError(
+            f"offsets of shape {offsets.shape} do not match data of shape {data.shape}"
+        )
     inside = (offsets > -X.shape[0]) & (offsets < X.shape[1])
     return _made(X, "dia", (data[inside], offsets[inside])).tocsr()
 
@@ -170,11 +173,11 @@ def _from_lists(X: Any, data: np.ndarray) -> Any:
     matrix = _made(X, "csr", (data.astype(X.dtype), indices, np.cumsum([0, *counts])))
     matrix.check_format(full_check=True)
     if not matrix.has_canonical_format:
-        raise ValueError("indices of each row must be sorted, and different from each other")
+        raise ValueError("indices of each row must be sorted and unique")
     return matrix
 
 
-# For each format, what its entries are, and what to do with them when they have been read.
+# For each format: where its entries are stored, and how to convert it.
 _CONVERSIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, np.ndarray], Any]]] = {
     "csr": (attrgetter("data"), _from_compressed),
     "csc": (attrgetter("data"), _from_compressed),

@@ -1,6 +1,6 @@
-"""Designs made of others: with an intercept, with weights of the rows, with scaled columns.
+"""Designs derived from others: with an intercept, with row weights, with scaled columns.
 
-What they change is changed in every product; X itself is never copied.
+The changes are applied in every product; X itself is never copied.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from steinpath.problem._rows import Rows
 
 
 class InterceptDesign(TransformedDesign):
-    """Columns centred by their means, and one more column of equal entries: the intercept's.
+    """Centred columns with an additional constant column for the intercept.
 
-    The centring is a rank-one correction of each product, so X itself is never copied. The last
-    column holds ``intercept_scale``, the root mean square of the centred entries: 1 for
-    standardised features, and in other units what keeps the intercept's speed and the norm of the
-    whole in proportion.
+    Centring is a rank-one correction of each product, so X itself is never copied. The last column
+    holds ``intercept_scale``, the root mean square of the centred entries. It is 1 for standardised
+    features; in other units it keeps the convergence of the intercept and the norm of the matrix in
+    proportion.
 
     Parameters
     ----------
     features : Design
-        The columns.
+        Columns.
     means : Array of shape (p,), or (p, members, 1) for members with means of their own, optional
-        Their means; computed by default.
+        Means of the columns; computed by default.
     intercept_scale : float, or Array of shape (members, 1), optional
         Entry of the last column; computed by default.
     """
@@ -87,27 +87,27 @@ class InterceptDesign(TransformedDesign):
         return InterceptDesign(self.features.some(members), means, scales)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
-        """Return the design of members that leave rows out, each centred by the rows it keeps.
+        """Return the design of members that hold out rows, each centred by the rows it keeps.
 
         Parameters
         ----------
         left_out : ndarray of bool of shape (n, K)
-            Rows that each member leaves out, of all rows.
+            Rows held out by each member, among all rows.
         count : int or ndarray of int of shape (K,), optional
-            Their sample sizes in the scaling of the loss; all rows by default.
+            Sample sizes in the scaling of the loss; all rows by default.
         copies : int, default=1
-            How often there are all of these members, one set after the other.
+            Number of copies of the set of members, one after the other.
         """
         features = WeightedDesign.without(self.features, left_out, count, copies)
-        removed = self.array(self.here(left_out))[:, :, None]
+        removed = self.array(self.local(left_out))[:, :, None]
         kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
-        # the sum of centred rows that are kept is that of the others, turned round
+        # the centred rows sum to zero, so the kept rows sum to minus the others
         shift = -self._head(removed) / kept
         xp = namespace(shift)
         squares = cast(self.row_squares(), xp.float64)[:, None, None]
         mean_square = self.over_rows(xp.sum((1 - removed) * squares, axis=0)) / kept
         spread = mean_square - xp.sum(cast(shift, xp.float64) ** 2, axis=0)
-        # where nothing is left but rounding, the scale of all rows: the steps are safe for it
+        # if only rounding errors remain, use the scale of all rows, for which the steps are safe
         some = spread > 64 * float(xp.finfo(shift.dtype).eps) * mean_square
         own = xp.sqrt(xp.where(some, spread, xp.ones_like(spread)) / self.features.shape[1])
         intercept_scale = xp.where(some, own, 0 * own + self.intercept_scale)
@@ -115,7 +115,7 @@ class InterceptDesign(TransformedDesign):
         return InterceptDesign(features, means, _copied(intercept_scale, copies, axis=0))
 
     def _head(self, block: Array) -> Array:
-        """Products of the centred features with a block."""
+        """Return products of the centred features with a block."""
         return self.adjoint(block)[:-1, ...]
 
     def _of(self, features: Design) -> InterceptDesign:
@@ -125,7 +125,7 @@ class InterceptDesign(TransformedDesign):
         return self._of(self.features.astype(dtype))
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> InterceptDesign | None:
-        # the last column belongs to every part: nothing makes the intercept's tangents vanish
+        # every part keeps the last column: the intercept's tangents never vanish
         inner = None if columns is None else columns[:-1]
         features = self.features.part(rows, inner)
         if features is None:
@@ -141,7 +141,7 @@ class InterceptDesign(TransformedDesign):
         inner = self.features.gram(of_rows, dtype, self.means if center is None else center)
         if of_rows:
             return inner + self.intercept_scale**2
-        # the constant column is orthogonal to centred ones
+        # the constant column is orthogonal to the centred ones
         xp = namespace(inner)
         side = xp.zeros_like(inner[:, :1])
         corner = side[:1, :] + self.n_rows * self.intercept_scale**2
@@ -156,7 +156,7 @@ class InterceptDesign(TransformedDesign):
     def adjoint(self, block: Array) -> Array:
         head, total = self.features.adjoint_and_total(block)
         last = self.intercept_scale * total
-        if type(head) is np.ndarray:  # blocks may be large: two passes, and no copy
+        if type(head) is np.ndarray:  # blocks may be large: two passes without a copy
             product = np.empty((head.shape[0] + 1, *head.shape[1:]), head.dtype)
             np.multiply(along_rows(self.means, head), total, out=product[:-1, ...])
             np.subtract(head, product[:-1, ...], out=product[:-1, ...])
@@ -169,19 +169,19 @@ class InterceptDesign(TransformedDesign):
         return self.features.row_squares(self.means if center is None else center)
 
     def intercepts(self, b: Array) -> Array:
-        """Return the intercepts in the features' own coordinates, from rows of iterates."""
+        """Return the intercepts for uncentred features, given rows of iterates."""
         return self.intercept_scale * b[:, -1] - b[:, :-1] @ self.means
 
     def own_intercepts(self, b: Array) -> Array:
-        """Return the same of one iterate for each member, which have means of their own."""
+        """Return the same for one iterate per member, if members have their own means."""
         means = self.means[:, :, 0].T
         return self.intercept_scale[:, 0] * b[:, -1] - namespace(b).sum(b[:, :-1] * means, axis=1)
 
 
 def _root_or_one(mean_square: Array, means: Array) -> Any:
-    """Root mean square of centred entries, or 1 where they are nothing but rounding of their means.
+    """Return the root mean square of centred entries, or 1 if these are only rounding errors.
 
-    For one design it is a float, for those of members an array of shape (members, 1).
+    A float for one design; an array of shape (members, 1) for those of members.
     """
     xp = namespace(means)
     rounding = (4 * float(xp.finfo(means.dtype).eps) * float(xp.max(xp.abs(means)))) ** 2
@@ -192,18 +192,19 @@ def _root_or_one(mean_square: Array, means: Array) -> Any:
 
 
 class WeightedDesign(TransformedDesign):
-    """Rows that count unequally: integer weights are as good as rows repeated so many times.
+    """Non-uniform sample weights: integer weights are equivalent to repeated rows.
 
-    Fitted values and duals are those of one copy of each row, and ``adjoint`` adds up all copies.
+    Fitted values and duals are those of a single copy of each row; ``adjoint`` sums over all
+    copies.
 
     Parameters
     ----------
     unweighted : Design
-        The rows.
+        Rows.
     weights : Array of shape (n,) or (n, members, 1)
-        How much each row counts.
+        Row weights.
     count : int or Array of shape (members, 1), optional
-        The sample size; the number of rows by default.
+        Sample size; the number of rows by default.
     """
 
     def __init__(self, unweighted: Design, weights: Array, count: Any = None):
@@ -216,8 +217,8 @@ class WeightedDesign(TransformedDesign):
     def without(
         cls, unweighted: Design, left_out: np.ndarray, count: Any = None, copies: int = 1
     ) -> WeightedDesign:
-        """Return a design of members that leave rows out; see `InterceptDesign.without`."""
-        kept = unweighted.array(unweighted.here(~left_out))[:, :, None]
+        """Return the design of members that hold out rows; see `InterceptDesign.without`."""
+        kept = unweighted.array(unweighted.local(~left_out))[:, :, None]
         weights = _copied(kept, copies, axis=1)
         if isinstance(count, np.ndarray):
             count = _copied(unweighted.array(count)[:, None], copies, axis=0)
@@ -262,7 +263,7 @@ def _copied(values: Array, copies: int, axis: int) -> Array:
 
 
 def check_sample_weight(sample_weight: Any, design: Design) -> Array:
-    """Return positive weights of the rows of a design."""
+    """Return positive row weights of a design."""
     example = in_own_precision(sample_weight, design.example)
     weights = check_array("sample_weight", sample_weight, ndim=1, reference=example)
     if weights.shape[0] != design.shape[0]:
@@ -270,20 +271,20 @@ def check_sample_weight(sample_weight: Any, design: Design) -> Array:
             f"X has {design.shape[0]} rows, but sample_weight has {weights.shape[0]} entries"
         )
     if not namespace(weights).all(weights > 0):
-        raise ValueError("sample_weight must be positive; leave out the rows that do not count")
-    # only proportions matter, and sums of these are numbers; the division is exact
+        raise ValueError("sample_weight must be positive; remove rows with weight 0")
+    # only proportions matter; the division by a power of two is exact and avoids overflow
     return cast(weights / unit_of(largest(weights)), design.example.dtype)
 
 
 class ScaledDesign(TransformedDesign):
-    """Columns divided by a number each, in every product: X itself is never copied.
+    """Columns divided by one number each in every product; X itself is never copied.
 
     Parameters
     ----------
     features : Design
-        The columns; its `row_squares` are known if it is a `ScalableDesign`.
+        Columns; `row_squares` is available if they are a `ScalableDesign`.
     scale : Array of shape (p,)
-        What they are divided by; positive.
+        Positive divisors.
     """
 
     def __init__(self, features: Design, scale: Array):
@@ -312,7 +313,7 @@ class ScaledDesign(TransformedDesign):
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         if of_rows:
-            raise NotImplementedError("products of rows whose columns are scaled")
+            raise NotImplementedError("products between rows with scaled columns")
         center = None if center is None else self.scale * center
         scale = self.scale if dtype is None else cast(self.scale, dtype)
         return self.features.gram(False, dtype, center) / scale / scale[:, None]

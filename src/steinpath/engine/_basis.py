@@ -1,4 +1,4 @@
-"""The dual trajectory in a basis of few directions, found by a randomised range finder."""
+"""Low-rank basis of the dual trajectory, computed by a randomised range finder."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath.engine._batch import Batch
 
-# Directions whose singular value is below this share of the largest are left out.
+# Directions with a singular value below this share of the largest are dropped.
 RANK_TOL = 5e-2
-# Columns of the first sketch; doubled until the basis is long enough.
+# Columns of the first sketch; doubled until the basis is complete.
 _SKETCH = 24
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """The dual trajectory in a basis of few directions.
+    """Dual trajectory in a low-rank basis.
 
     Attributes
     ----------
     directions : Array of shape (n, r)
         Orthonormal columns.
     coordinates : Array of shape (n_iter, r)
-        ``coordinates[s - 1]`` are those of ``u^s``.
+        ``coordinates[s - 1]`` belongs to ``u^s``.
     sizes : ndarray of shape (r,)
         Singular values of the trajectory in logarithmic time.
     """
@@ -45,26 +45,27 @@ class Trajectory:
         return Trajectory(self.directions[:, :rank], self.coordinates[:, :rank], self.sizes[:rank])
 
     def scaled(self, row_squares: Array | None) -> Array:
-        """Directions of the corrections: those of the duals, times the rows' squared sizes."""
+        """Return the directions of the corrections: those of the duals times squared row scales."""
         return self.directions if row_squares is None else row_squares[:, None] * self.directions
 
 
 def compress(
     batch: Batch, rngs: Sequence[np.random.Generator], tol: float = RANK_TOL
 ) -> list[Trajectory]:
-    """Find a basis of the (centred) duals of each member, by a randomised range finder.
+    """Compute a basis of the (centred) duals of each member by a randomised range finder.
 
-    Each ``u^s`` counts with the weight ``1/s``, as in an integral over logarithmic time: the
-    early iterates, where the risk has its minimum and the duals move most, are few.
+    Each ``u^s`` has the weight ``1/s``, as in an integral over logarithmic time. Otherwise the few
+    early iterates, at which the risk has its minimum and the duals change most, would count too
+    little.
 
     Parameters
     ----------
     batch : Batch
-        The paths.
+        Paths.
     rngs : sequence of numpy.random.Generator
-        Randomness of the sketches, one for each member.
+        Generators of the random sketches, one per member.
     tol : float
-        Smallest singular value that is kept, relative to the largest; 0 keeps a whole basis.
+        Smallest singular value to keep, relative to the largest; 0 keeps a full basis.
     """
     duals, means = batch.states.u[:, 1:, :], batch.dual_means()
     found: dict[int, Trajectory] = {}
@@ -89,7 +90,7 @@ def compress(
 
 
 class _Sketched:
-    """Weighted, centred duals of shape (members, N, n), of which no copy is made."""
+    """Weighted, centred duals of shape (members, N, n), without a copy."""
 
     def __init__(self, duals: Array, means: Array, batch: Batch):
         self._xp = namespace(duals)
@@ -108,19 +109,19 @@ class _Sketched:
         return xp.matrix_transpose(self._duals) @ block - shift
 
     def approximate(self, sketch: Array) -> tuple[Array, Array, np.ndarray]:
-        """Return directions, coordinates and sizes, of the range that a sketch shows."""
+        """Return directions, coordinates and singular values of the range found by a sketch."""
         basis = self._orthonormal(self.onto_rows(sketch))
         basis = self._orthonormal(self.onto_rows(self.onto_times(basis)))
         coordinates = self.onto_times(basis)
-        # singular vectors of a few columns: by their Gram matrix, on the host, where the smallest
-        # matrices are decomposed fastest
+        # singular vectors of few columns from their Gram matrix, on the host, where small matrices
+        # are decomposed fastest
         squares, vectors = np.linalg.eigh(_gram(to_numpy(coordinates).astype(float)))
         turn = like(vectors[..., ::-1].copy(), basis)
         sizes = np.sqrt(np.maximum(squares[..., ::-1], 0.0))
         return basis @ turn, coordinates @ turn / self._weights, sizes
 
     def decompose(self) -> tuple[Array, Array, np.ndarray]:
-        """Return the same of the whole range."""
+        """Return the same for the full range."""
         xp = self._xp
         if not self._design.is_whole:
             return self._decompose_shared()
@@ -131,7 +132,7 @@ class _Sketched:
         return xp.matrix_transpose(right), coordinates, to_numpy(sizes)
 
     def _decompose_shared(self) -> tuple[Array, Array, np.ndarray]:
-        """Return the same where no one has all rows: by products of the duals with each other."""
+        """Return the same from inner products of the duals, if no process holds all rows."""
         xp = self._xp
         weighted = cast(self._weights * (self._duals - self._means), xp.float64)
         products = self._design.over_rows(weighted @ xp.matrix_transpose(weighted))
@@ -139,15 +140,17 @@ class _Sketched:
         rank = min(left.shape[-1], self._design.n_rows)
         left = left[..., ::-1][..., :rank].copy()
         sizes = np.sqrt(np.maximum(squares[..., ::-1][..., :rank], 0.0))
-        shown = np.where(sizes > 1e-7 * sizes[..., :1], sizes, np.inf)  # squares show no less
+        shown = np.where(
+            sizes > 1e-7 * sizes[..., :1], sizes, np.inf
+        )  # squares resolve no smaller ones
         right = xp.matrix_transpose(weighted) @ like(left / shown[..., None, :], weighted)
         coordinates = like(left * sizes[..., None, :], self._duals) / self._weights
         return cast(right, self._duals.dtype), coordinates, sizes
 
     def _orthonormal(self, block: Array) -> Array:
-        """Return an orthonormal basis of columns; zeros in place of those that add nothing."""
+        """Return an orthonormal basis of columns, with zeros for dependent columns."""
         xp = self._xp
-        for _ in range(2):  # the second time for what the first leaves by rounding
+        for _ in range(2):  # the second pass removes rounding errors of the first
             gram = self._design.over_rows(_gram(cast(block, xp.float64)))
             squares, vectors = np.linalg.eigh(to_numpy(gram))
             least = float(xp.finfo(block.dtype).eps) * block.shape[2] * squares[..., -1:]

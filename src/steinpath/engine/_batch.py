@@ -1,8 +1,8 @@
-"""Runs that advance together, as members of the same blocks: the one kind of many.
+"""Batches: runs that advance together as members of the same blocks.
 
 Members may differ in X, in y, in their penalties and in their step sizes. A single run is a batch
-of one. Every step multiplies, clips or shrinks all members at once: their penalties read X once for
-all of them, and small problems fill a device.
+of one. Every step processes all members at once: runs with different penalties read X once for all
+of them, and many small problems fill a device.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from steinpath.engine._loop import (
 from steinpath.engine._path import Path
 from steinpath.problem._penalties import Penalty
 
-# Numbers of a dual iterate of all members from which on parts of the members run side by side.
+# Size of the dual iterates of all members from which on parts of the members run in threads.
 _WIDE = 2**17
 
 
 class States(NamedTuple):
-    """All states of several runs: ``b^t``, ``X b^t``, ``u^t``, ``eta^t`` of (members, T, size)."""
+    """States of several runs: ``b^t``, ``X b^t``, ``u^t``, ``eta^t`` of (members, T, size)."""
 
     b: Array
     product: Array
@@ -48,17 +48,16 @@ class States(NamedTuple):
 
 
 class _Storage:
-    """Arrays with room for more iterations than there are, which a longer run fills in.
+    """Arrays with spare room that a longer run fills in.
 
     Parameters
     ----------
     states : States
-        What is known.
+        Known states.
     design : Design
-        What new arrays are made like.
+        Design that new arrays are created like.
     room : int
-        Number of iterations to make room for. NumPy's arrays take no memory before they are
-        written to.
+        Number of iterations to allocate. NumPy arrays take no memory before they are written to.
     """
 
     def __init__(self, states: States, design: Design, room: int):
@@ -72,14 +71,14 @@ class _Storage:
         return States(*(array[:, : n_iter + 1, :] for array in self.arrays))
 
     def has_room(self, known: int, n_iter: int) -> bool:
-        """Whether a run that has so many states may go on here: nobody else has."""
+        """Whether a run with ``known`` states may continue in place because no other run has."""
         return bool(self.known == known and n_iter < self.arrays.b.shape[1])
 
 
 class Batch(Sequence[Path]):
-    """Paths that advanced together. Made by `run_batch`.
+    """Paths that advanced together, returned by `run_batch`.
 
-    A sequence of ordinary paths, each of which has its part of the arrays of all:
+    A sequence of `Path` objects, with the arrays of all members as attributes:
 
     Attributes
     ----------
@@ -103,10 +102,10 @@ class Batch(Sequence[Path]):
         past: Histories | None = None,
         storage: _Storage | None = None,
     ):
-        #: What was run, for all members together, and all their states.
+        #: Data and states of all members together.
         self.data, self.penalty, self.algorithm, self.maps = data, penalty, algorithm, maps
         self.states = states
-        self._past = past  # from which it goes on
+        self._past = past  # from which it continues
         self._storage = storage  # of which the states are a part
         self._paths: dict[int, Path] = {}
 
@@ -114,9 +113,9 @@ class Batch(Sequence[Path]):
     def start(
         cls, data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1
     ) -> Batch:
-        """Return runs that have not moved yet.
+        """Return runs at iteration 0.
 
-        All take the same step sizes: those of the penalty that allows the least.
+        All use the same step sizes: those of the penalty that allows the smallest.
         """
         algorithm, maps = data.bind(algorithm, penalty)
         n, p = data.design.shape
@@ -133,21 +132,21 @@ class Batch(Sequence[Path]):
         return batch
 
     def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
-        """Extend all runs to ``n_iter`` iterations; nothing is done again.
+        """Extend all runs to ``n_iter`` iterations without repeating earlier ones.
 
         Parameters
         ----------
         n_iter : int
-            Number of iterations, those that are there included.
+            Total number of iterations.
         watch : callable, optional
             Called after each iteration; the run ends if it returns True.
         room : int, optional
-            Number of iterations to make room for, if the runs may go on: they are then not copied.
+            Number of iterations to allocate, if the runs may be extended later without a copy.
         """
         assert self._past is not None
         storage = self._storage
         if storage is None or not storage.has_room(self.n_iter + 1, n_iter):
-            # other arrays than NumPy's take their memory at once
+            # unlike NumPy's, other arrays take their memory at once
             most = max(n_iter, room) if self.on_processor else n_iter
             storage = _Storage(self.states, self.data.design, most)
         states, reached = storage.states(n_iter), n_iter
@@ -172,17 +171,17 @@ class Batch(Sequence[Path]):
         return Batch(self.data, self.penalty, self.algorithm, self.maps, states, past, storage)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_storage": None}  # copies have no room that is empty
+        return self.__dict__ | {"_storage": None}  # copies have no spare room
 
     def _advance(
         self, n_iter: int, states: States, watch: Watch | None = None
     ) -> tuple[Histories, int]:
-        """Fill in the states from where the runs are; return where they go on from, and when."""
+        """Compute the missing states; return the final histories and the last iteration."""
         assert self._past is not None
         past, first, iteration = self._past.copy(), self.n_iter + 1, Iteration(self.maps, self.data)
         recording = recording_of(self.maps, self.data.target, n_iter - self.n_iter)
         times = range(first, n_iter + 1)
-        every = SELDOM if self.maps.structured else 1  # a user's own maps may give any numbers
+        every = SELDOM if self.maps.structured else 1  # user-defined maps may return any numbers
         reached = checked = first - 1
         with (
             np.errstate(over="ignore", invalid="ignore"),  # iterates are checked instead
@@ -202,34 +201,34 @@ class Batch(Sequence[Path]):
         return past, reached
 
     def threads(self, columns: int = 1) -> int:
-        """Return in how many threads parts of the members are to run, with so many columns each."""
+        """Return the number of threads in which parts of the members run, with ``columns`` each."""
         design = self.data.design
         wide = design.n_rows * len(self) * columns >= _WIDE
         own = all(map(is_own, (self.data.loss, self.penalty, self.algorithm)))
-        # a user's own classes are not asked to bear several threads
-        # nor blocks of rows elsewhere to guess which of several threads asks for a sum
+        # user-defined classes may not be thread-safe, and remote blocks of rows could not tell
+        # which thread requests a sum
         alone = not wide or not own or not self.on_processor or not design.is_whole
         alone = alone or design.out_of_core
         return 1 if alone else min(threads_allowed(), len(self))
 
     def _shards(self) -> list[Batch]:
-        """Return parts that may run side by side, each in a thread of its own, where that pays."""
+        """Return parts that run in threads of their own, where that pays off."""
         members, count = np.arange(len(self)), self.threads()
         return [self.part(list(some)) for some in np.array_split(members, count)]
 
     def unmoved(self) -> Batch:
-        """Return the same runs at their start."""
+        """Return the same runs at iteration 0."""
         if self.n_iter == 0:
             return self
         return Batch.start(self.data, self.penalty, self.algorithm, len(self))
 
     def until(self, n_iter: int) -> Batch:
-        """Return the first iterations of the runs, which do not go on from there."""
+        """Return the first iterations of the runs, as runs that cannot be extended."""
         states = States(*(array[:, : n_iter + 1, :] for array in self.states))
         return Batch(self.data, self.penalty, self.algorithm, self.maps, states)
 
     def on(self, data: RunData) -> Batch:
-        """Return the same runs, which go on with other arrays of the same data."""
+        """Return the same runs, to be continued with other arrays of the same data."""
         _, maps = data.bind(self.algorithm, self.penalty)
         return Batch(data, self.penalty, self.algorithm, maps, self.states, self._past)
 
@@ -240,7 +239,7 @@ class Batch(Sequence[Path]):
 
     @property
     def on_processor(self) -> bool:
-        """Whether its arrays are NumPy's, and not on a device."""
+        """Whether its arrays are NumPy arrays and not on a device."""
         return isinstance(self.data.y, np.ndarray)
 
     @property
@@ -250,23 +249,23 @@ class Batch(Sequence[Path]):
 
     @property
     def n_features(self) -> int:
-        """Number of columns of X, the intercept's not counted."""
+        """Number of columns of X, without the intercept."""
         return self.data.design.shape[1] - self.data.fit_intercept
 
     def residual(self, times: slice) -> Array:
-        """``v^t`` of some iterations, as a block (n, members, times)."""
+        """Return ``v^t`` of some iterations as a block (n, members, times)."""
         products = _as_block(self.states.product[:, times, :])
         return (self.data.target - products) / self.data.rows.root
 
     def block(self, name: str, times: slice) -> Array:
-        """Return some states by their name, as a block (size, members, times)."""
+        """Return states by name as a block (size, members, times)."""
         return _as_block(getattr(self.states, name)[:, times, :])
 
     def dual_means(self) -> Array:
-        """Mean of each ``u^s`` from s = 1 on, of shape (members, N, 1); 0 without an intercept.
+        """Mean of each ``u^s`` for s ≥ 1, of shape (members, N, 1); 0 without an intercept.
 
-        Centred columns of X never show the mean of a dual to the coefficients, so that corrections
-        use duals less their means.
+        Centred columns of X are orthogonal to the mean of a dual, so corrections use duals minus
+        their means.
         """
         duals = self.states.u[:, 1:, :]
         if not self.data.fit_intercept:
@@ -278,23 +277,23 @@ class Batch(Sequence[Path]):
         """Return a batch of some members."""
         if list(members) == list(range(len(self))):
             return self
-        chosen, data = np.asarray(members), self.data
+        selected, data = np.asarray(members), self.data
         y, level, design = data.y, data.level, data.design
         if y.shape[1] > 1:
-            y, level = take(y, chosen, axis=1), level[chosen]
+            y, level = take(y, selected, axis=1), level[selected]
         if design.members > 1:
-            design = design.some(chosen) if len(members) > 1 else design.member(members[0])
+            design = design.some(selected) if len(members) > 1 else design.member(members[0])
         first, *others = (self.penalty.member(k) for k in members)
         penalty = first.beside(others)
         data = RunData(y, data.loss, design, level)
         algorithm = self.algorithm
         if isinstance(algorithm, ProximalAlgorithm):
-            algorithm = algorithm.some(chosen)
+            algorithm = algorithm.some(selected)
             maps: Maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
         else:
             maps = self.maps
-        states = States(*(_some(array, chosen) for array in self.states))
-        past = None if self._past is None else self._past.some(chosen)
+        states = States(*(_some(array, selected) for array in self.states))
+        past = None if self._past is None else self._past.some(selected)
         return Batch(data, penalty, algorithm, maps, states, past)
 
     def _path(self, k: int) -> Path:
@@ -324,7 +323,7 @@ class Batch(Sequence[Path]):
     def __getitem__(self, index: int | slice) -> Path | list[Path]:
         if isinstance(index, slice):
             return [self[k] for k in range(len(self))[index]]
-        k = range(len(self))[index]  # also from the end; beyond it, an IndexError
+        k = range(len(self))[index]  # also negative indices; beyond the end, an IndexError
         if k not in self._paths:
             self._paths[k] = self._path(k)
         return self._paths[k]
@@ -342,7 +341,7 @@ class Batch(Sequence[Path]):
 
     @property
     def dual(self) -> Array:
-        """Dual iterates of all members, the first being ``u^1``."""
+        """Dual iterates of all members, starting with ``u^1``."""
         return self.states.u[:, 1:, :]
 
     @property
@@ -361,7 +360,7 @@ class Batch(Sequence[Path]):
 
 
 def _some(array: Array, members: np.ndarray) -> Array:
-    """Return some members' states, as a view of neighbours."""
+    """Return the states of some members, as a view if they are adjacent."""
     first, last = int(members[0]), int(members[-1]) + 1
     if np.array_equal(members, np.arange(first, last)):
         return array[first:last, ...]

@@ -1,26 +1,26 @@
-r"""Corrections compressed in time: the default, at the cost of a few tangent columns.
+r"""Corrections compressed in time, the default method, at the cost of a few tangent columns.
 
-Only the corrections :math:`c^t = \sum_s w_{t,s} u^s` are wanted, not the weights, and the dual
+Only the corrections :math:`c^t = \sum_s w_{t,s} u^s` are needed, not the weights, and the dual
 trajectory :math:`F = [u^1 … u^N]` is smooth in time, hence nearly of low rank. In an orthonormal
-basis :math:`h_1 … h_r` of its range, with :math:`\alpha_k(s) = h_k^\top u^s`, all impulse times
-of a direction travel together, weighted by :math:`\alpha_k`: r columns do the work of T.
+basis :math:`h_1 … h_r` of its range, with :math:`\alpha_k(s) = h_k^\top u^s`, the impulses of a
+direction at all times are propagated together, weighted by :math:`\alpha_k`: r columns replace T.
 
 **Covariance known.** Inject :math:`\alpha_k(s)\, g/\sqrt n` into :math:`\dot\eta^s` at every
 :math:`s`; then :math:`g^\top \Sigma \dot b^t` estimates :math:`h_k^\top c^t` for random signs g.
 
-**Covariance unknown.** The wanted weights solve :math:`K \hat W = A`, that is,
+**Covariance unknown.** The weights solve :math:`K \hat W = A`, that is,
 
 .. math:: n\, c^t = \sum_{s<t} \mathrm{tr}(\tilde P_{t,s+1} X)\, c^s
           + \sum_{s \le t} \mathrm{tr}(\tilde Q_{t,s} X^\top X)\, u^s .
 
-The trace is cyclic, so that both sums have the same reader: inject
-:math:`\alpha_k(s)\, X^\top X g/\sqrt n` into :math:`\dot\eta^s` and, once it is known,
-:math:`c_k(s)\, X g/\sqrt n` into :math:`\dot v^s`, **in the same column**, and
-:math:`g^\top \dot b^t / n` is the estimate of :math:`c_k(t) = h_k^\top c^t` that is injected next.
-Where ``n < p`` it is :math:`X^\top\xi` and :math:`\xi` with the reader :math:`X^\top\xi`: signs
-on the shorter side are less noisy.
+The trace is cyclic, so both sums have the same reader: inject :math:`\alpha_k(s)\, X^\top X g/\sqrt
+n` into :math:`\dot\eta^s` and, once it is known, :math:`c_k(s)\, X g/\sqrt n` into :math:`\dot
+v^s`, **in the same column**. Then :math:`g^\top \dot b^t / n` is the estimate of :math:`c_k(t) =
+h_k^\top c^t` that is injected next. If ``n < p``, :math:`X^\top\xi` and :math:`\xi` are injected
+and the reader is :math:`X^\top\xi`, since probes on the shorter side have lower variance.
 
-The noise of a direction is in proportion to its singular value, and so is its number of probes.
+The Monte Carlo error of a direction is proportional to its singular value, and so is its number of
+probes.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from steinpath.engine._precision import design_in
 from steinpath.engine._shortcuts import GramLinearization, SpectralLinearization, has_gram, spectrum
 from steinpath.engine._tangents import Feed, Linearization, responses
 
-# Relative size of the smallest directions in the basis that holds those of rank-one Jacobians:
-# their effect on the traces is small in itself.
+# Relative size of the smallest directions in the basis for rank-one Jacobians; their effect on the
+# traces is small.
 SPAN_TOL = 1e-4
-# Probes to begin with, if X has more columns than rows; a few more if not, and where products with
-# the Gram matrix make them cheap.
+# Initial number of probes if X has more columns than rows; a few more otherwise, and where products
+# with the Gram matrix make them cheap.
 _PROBES, _MORE_IF_TALL, _MORE_WITH_GRAM = 16, 4, 8
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeColumns:
-    """What the columns of a compressed feed inject and read.
+    """Injections and readers of the columns of a compressed feed.
 
-    With the covariance known nothing is fed back, and ``into_v`` is None.
+    With a known covariance nothing is fed back, and ``into_v`` is None.
     """
 
     into_eta: Array  # (p, members, k)
@@ -68,16 +68,16 @@ class ProbeColumns:
 
 
 def follow(linearization: Linearization, coordinates: Array, columns: ProbeColumns) -> Array:
-    """Coefficients of the corrections, in one pass of the tangents.
+    """Compute the coefficients of the corrections in one pass of the tangents.
 
     Parameters
     ----------
     linearization : Linearization
-        The recursion of the tangents.
+        Recursion of the tangents.
     coordinates : Array of shape (N, members, k)
-        Coordinates of the duals, in the direction of each column.
+        Coordinates of the duals in the direction of each column.
     columns : ProbeColumns
-        What is injected and read.
+        Injections and readers.
 
     Returns
     -------
@@ -100,9 +100,10 @@ def follow(linearization: Linearization, coordinates: Array, columns: ProbeColum
 
 
 def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
-    """Share probes among directions in proportion to their sizes.
+    """Distribute probes over directions in proportion to their singular values.
 
-    Each gets one at least, and the largest two, so that their noise can be seen.
+    Each direction gets at least one probe, and the largest at least two, so that their Monte Carlo
+    error can be estimated.
     """
     counts = np.ones(len(sizes), dtype=int)
     counts[0] = 2
@@ -112,26 +113,26 @@ def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
 
 
 class ProbeEstimates:
-    """The probes of one path: the direction of each, and what was read of it.
+    """Probes of one path: the direction of each, and its readings.
 
     Parameters
     ----------
     trajectory : Trajectory
-        The directions.
+        Directions.
     row_squares : Array of shape (n,), optional
-        Squared sizes of the rows.
+        Squared row scales.
     """
 
     def __init__(self, trajectory: Trajectory, row_squares: Array | None):
         self.trajectory, self._row_squares = trajectory, row_squares
         self._labels = np.zeros(0, dtype=int)
         self._drawn: list[np.ndarray] = []
-        # all is linear in the duals, whose units may be anything
+        # everything is linear in the duals, whose units are arbitrary
         self._unit = float(np.max(trajectory.sizes)) or 1.0
 
     @property
     def n_probes(self) -> int:
-        """Number of probes, over all directions."""
+        """Number of probes over all directions."""
         return len(self._labels)
 
     @property
@@ -139,28 +140,28 @@ class ProbeEstimates:
         return np.bincount(self._labels, minlength=self.trajectory.rank)
 
     def missing(self, n_probes: int) -> np.ndarray:
-        """Directions of the probes to draw until there are about ``n_probes``."""
+        """Return the directions of the additional probes needed to reach about ``n_probes``."""
         wanted = np.maximum(allocate(self.trajectory.sizes, n_probes), self._counts)
         return np.repeat(np.arange(self.trajectory.rank), wanted - self._counts)
 
     def coordinates(self, labels: np.ndarray) -> Array:
-        """Coordinates of the duals in the directions of some probes, of shape (N, probes)."""
+        """Return coordinates of the duals in the directions of some probes: (N, probes)."""
         return take(self.trajectory.coordinates, labels, axis=1) / self._unit
 
     def add(self, labels: np.ndarray, found: np.ndarray) -> None:
-        """Keep what `follow` found with these coordinates."""
+        """Store the results of `follow` for these coordinates."""
         self._labels = np.concatenate([self._labels, labels])
         self._drawn.append(self._unit * found.astype(float))
 
     def corrections(self) -> CompressedCorrections:
-        """Return the corrections by all probes drawn so far."""
+        """Return the corrections estimated from all probes so far."""
         drawn = np.concatenate(self._drawn, axis=1)
-        means, spreads = [], []  # of each direction, over its probes
+        means, spreads = [], []  # for each direction, over its probes
         for k in range(self.trajectory.rank):
             values = drawn[:, self._labels == k]
             means.append(values.mean(axis=1))
             spreads.append(np.sum((values - means[-1][:, None]) ** 2, axis=1))
-        # a single probe shows no noise; what the others show is in proportion to their sizes
+        # a single probe has no error estimate; use that of the others, in proportion to their sizes
         sizes, counts = self.trajectory.sizes, self._counts
         squares = (sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0)
         spread = np.stack(spreads, axis=1)
@@ -174,33 +175,33 @@ class ProbeEstimates:
 
 
 class Compression:
-    """A batch prepared for compressed corrections, and the probes drawn so far.
+    """Batch prepared for compressed corrections, with the probes drawn so far.
 
     Parameters
     ----------
     batch : Batch
-        The paths.
+        Paths.
     moments : sequence of Array of shape (p, p), or of None
-        Second moments of a row of each member's design, if they are known.
+        Second moments of a row of each member's design, if known.
     row_squares : sequence of Array of shape (n,), or of None
-        Squared sizes of the rows.
+        Squared row scales.
     n_probes : int, optional
-        Probes of each member to begin with; between 16 and 28 by default.
+        Initial number of probes of each member; between 16 and 28 by default.
     rngs : sequence of numpy.random.Generator
-        Randomness of the sketch and of the probes of each member.
+        Generators of the sketch and of the probes of each member.
     dtype : dtype
         Precision of the tangents.
     use_gram : bool, optional
-        Whether to follow tangents by the Gram matrix; where that pays by default.
+        Whether to propagate tangents with the Gram matrix; by default where that is cheaper.
     span_tol : float, optional
-        Relative size of the smallest directions in the basis of rank-one Jacobians.
+        Relative size of the smallest directions in the basis for rank-one Jacobians.
 
     Attributes
     ----------
     estimates : list of ProbeEstimates
-        What the probes of each member found.
+        Estimates from the probes of each member.
     first : int
-        How many probes of each there are to be at first.
+        Initial number of probes of each member.
     """
 
     def __init__(
@@ -224,7 +225,9 @@ class Compression:
         trajectories = compress(batch, rngs, span_tol if use_gram else RANK_TOL)
         if use_gram:
             self._gram = self._linearization.design.gram()
-            self._linearization = Linearization(batch)  # a copy of X in another precision can go
+            self._linearization = Linearization(
+                batch
+            )  # so that a copy of X in another precision can be freed
             self._spans = [_with_constant(batch, each.directions) for each in trajectories]
             self.first += _MORE_WITH_GRAM * (n_probes is None)
         self.estimates = [
@@ -237,7 +240,7 @@ class Compression:
         ]
 
     def draw(self, wanted: Mapping[int, int]) -> None:
-        """Draw more probes for some members, until these have about so many."""
+        """Draw probes for some members until they have about the requested number."""
         labels = {k: self.estimates[k].missing(count) for k, count in wanted.items()}
         for on_rows in (False, True):
             members = [k for k, new in labels.items() if len(new) and self._on_rows[k] == on_rows]
@@ -259,7 +262,7 @@ class Compression:
             ]
         )
         if on_rows:
-            probes = design.here(probes)
+            probes = design.local(probes)
         coordinates = _side_by_side(
             [self.estimates[k].coordinates(new) for k, new in zip(members, labels, strict=True)]
         )
@@ -271,7 +274,7 @@ class Compression:
             linearization = GramLinearization(part, self._gram, spans, columns.into_v)
             columns = replace(columns, into_v=linearization.injection())
             linearization.prepare()
-            # these coordinates are the same wherever rows are
+            # these coordinates are the same in all processes
             run = partial(follow, linearization, coordinates, columns)
             found = to_numpy(part.data.design.once(run))
         else:
@@ -289,13 +292,13 @@ class Compression:
         squares = [self._row_squares[k] for k in members]
         scales = None
         if any(each is not None for each in squares):
-            one = xp.ones_like(self.batch.data.response[:, 0])  # constant columns have no sizes
+            one = xp.ones_like(self.batch.data.response[:, 0])  # constant columns have no row norms
             scales = xp.stack([one if each is None else each for each in squares], axis=1)
         return probe_columns(design, known[0], scales, probes, on_rows)
 
 
 def _side_by_side(blocks: Sequence[Array]) -> Array:
-    """Return blocks of members as one (size, members, width), with zeros where one is narrower."""
+    """Stack blocks of members as (size, members, width), padding narrower ones with zeros."""
     xp, width = namespace(blocks[0]), max(block.shape[1] for block in blocks)
     padded = [
         xp.concat([x, xp.zeros_like(x[:, :1]) + like(np.zeros((1, width - x.shape[1])), x)], axis=1)
@@ -307,21 +310,21 @@ def _side_by_side(blocks: Sequence[Array]) -> Array:
 
 
 def gram_pays(batch: Batch, n_probes: int) -> bool:
-    """Whether products with the Gram matrix are cheaper than those with X."""
+    """Whether products with the Gram matrix are cheaper than products with X."""
     n, p = batch.n_samples, batch.data.design.shape[1]
     saved = batch.n_iter * n_probes * (2 * n - p)
     return has_gram(batch) and saved > n * p
 
 
 def usual_probes(batch: Batch) -> int:
-    """How many probes to begin with."""
+    """Return the initial number of probes."""
     return _PROBES + _MORE_IF_TALL * (batch.n_samples >= batch.n_features)
 
 
 def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
-    """Whether signs on the rows are less noisy than on the columns.
+    """Whether probes on the rows have lower variance than probes on the columns.
 
-    They are on the shorter side, and where some rows weigh much more than others.
+    This is the case on the shorter side, and if row norms vary widely.
     """
     design = batch.data.design
     if batch.n_samples < design.shape[1]:
@@ -333,16 +336,16 @@ def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CompressedCorrections:
-    """Corrections in few directions.
+    """Corrections in a low-rank basis.
 
     Attributes
     ----------
     directions : Array of shape (n, r)
-        The directions, times the rows' squared sizes.
+        Directions times the squared row scales.
     coefficients : Array of shape (N + 1, r)
-        Mean over the probes.
+        Means over the probes.
     variances : Array of shape (N + 1, r)
-        Of that mean; directions are independent.
+        Variances of these means; directions are independent.
     """
 
     directions: Array
@@ -350,7 +353,7 @@ class CompressedCorrections:
     variances: Array
 
     def shift(self, t: slice) -> Array:
-        """Corrections of some iterates, of shape (iterates, n)."""
+        """Return the corrections of some iterates, of shape (iterates, n)."""
         return self.coefficients[t, :] @ self.directions.T
 
     def part(self, rows: np.ndarray) -> CompressedCorrections:
@@ -358,14 +361,14 @@ class CompressedCorrections:
         return replace(self, directions=take(self.directions, rows))
 
     def noise(self, t: slice) -> Array:
-        """Return the standard errors of these corrections, from the probes."""
+        """Return the Monte Carlo standard errors of these corrections."""
         return namespace(self.variances).sqrt(self.variances[t, :] @ (self.directions**2).T)
 
 
 def probe_columns(
     design: Design, moments: Array | None, row_squares: Array | None, probes: Array, on_rows: bool
 ) -> ProbeColumns:
-    """Return the columns that estimate the traces by probes of coefficients, or of rows."""
+    """Return the columns that estimate the traces with probes of coefficients or of rows."""
     if moments is not None:
         weighed = namespace(probes).tensordot(cast(moments, probes.dtype), probes, axes=1)
         return ProbeColumns(probes, None, weighed)
@@ -382,7 +385,7 @@ def probe_columns(
 
 
 def _with_constant(batch: Batch, directions: Array) -> Array:
-    """Return a basis of the duals themselves, from one of the centred duals."""
+    """Return a basis of the duals, given one of the centred duals."""
     if not batch.data.fit_intercept:
         return directions
     xp = namespace(directions)
@@ -397,7 +400,7 @@ def spectral_corrections(
     rng: np.random.Generator,
     span_tol: float = SPAN_TOL,
 ) -> CompressedCorrections:
-    """Corrections without random probes, where `steinpath.engine._shortcuts.has_spectrum`."""
+    """Return corrections without random probes; see `steinpath.engine._shortcuts.has_spectrum`."""
     found = spectrum(path, moments, row_squares)
     (trajectory,) = compress(Batch.of(path), [rng], span_tol)
     ones = namespace(found.values).ones_like(found.values)

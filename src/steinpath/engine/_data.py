@@ -1,4 +1,4 @@
-"""The data of runs: checked, centred where there is an intercept, all members of it in one."""
+"""Data of runs: checked, centred if there is an intercept, for all members together."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from steinpath.problem._rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """What runs on the same data have in common, but for their penalties.
+    """Data shared by runs that differ only in their penalties.
 
     Attributes
     ----------
     y : Array of shape (n, 1) or (n, members)
-        The responses, in their own precision.
+        Responses, in their own precision.
     loss : Loss
-        What is minimised.
+        Loss to minimise.
     design : Design
-        The design that the recursion sees: X, or X centred with the intercept's column.
+        Design of the recursion: X, or X centred with a column for the intercept.
     level : ndarray of shape (1,) or (members,)
-        Constant fits to the responses, where there is an intercept; else 0. They are subtracted in
-        the precision of y: responses far from 0 may be equal in the precision of X.
+        Constant fits to the responses if there is an intercept, else 0. They are subtracted in the
+        precision of y, since responses far from 0 may coincide in the precision of X.
     offset : Array of shape (1,) or (members,), optional
-        Where intercepts start, above the level; at the level by default.
+        Initial intercepts relative to the level; 0 by default.
     """
 
     y: Array
@@ -46,18 +46,18 @@ class RunData:
 
     @cached_property
     def response(self) -> Array:
-        """Responses less their level, of shape (n, members or 1), in the design's precision."""
+        """Responses minus their level, of shape (n, members or 1), in the design's precision."""
         return cast(self.y - like(self.level, self.y), self.design.example.dtype)
 
     @cached_property
     def target(self) -> Array:
-        """What the recursion fits, of shape (n, members or 1, 1), in the design's precision."""
+        """Target of the recursion, of shape (n, members or 1, 1), in the design's precision."""
         response = self.response if self.offset is None else self.response - self.offset
         return response[:, :, None]
 
     @cached_property
     def rows(self) -> Rows:
-        """How many rows there are, how sums over them are taken, and their classes if any."""
+        """Number of rows, how to sum over them, and their classes if any."""
         if self.labels is None:
             return self.design.rows
         several = self.y.shape[1] > 1
@@ -66,25 +66,25 @@ class RunData:
 
     @cached_property
     def labels(self) -> Array | None:
-        """Classes of the rows, of the first member; None if the loss is not one of margins."""
+        """Classes of the rows of the first member; None unless the loss is a margin loss."""
         return cast(self.y[:, 0], self.design.example.dtype) if self.loss.margin else None
 
     @property
     def all_y(self) -> Array:
-        """Responses of the first member, of all rows: also of those that are not here."""
+        """Responses of all rows of the first member, including rows that are not local."""
         known = self.design.all_y
         return self.y[:, 0] if known is None else known
 
     @property
     def all_responses(self) -> Array:
-        """The same less their level, in the design's precision."""
+        """The same minus their level, in the design's precision."""
         if self.design.all_y is None:
             return self.response[:, 0]
         return cast(self.all_y - float(self.level[0]), self.design.example.dtype)
 
     @property
     def all_labels(self) -> np.ndarray | None:
-        """Classes of all rows; None if the loss is not one of margins."""
+        """Classes of all rows; None unless the loss is a margin loss."""
         return to_numpy(self.all_y) if self.loss.margin else None
 
     @property
@@ -93,11 +93,11 @@ class RunData:
         return isinstance(self.design, InterceptDesign)
 
     def own(self, penalty: Penalty) -> Penalty:
-        """Return the penalty as the recursion sees it: the intercept goes free."""
+        """Return the penalty of the recursion, which leaves the intercept unpenalised."""
         return FreeIntercept(penalty) if self.fit_intercept else penalty
 
     def bind(self, algorithm: Algorithm, penalty: Penalty) -> tuple[Algorithm, Maps]:
-        """Fix the step sizes of an algorithm, for the first member's y; return its maps."""
+        """Fix the step sizes of an algorithm for the first member's y, and return its maps."""
         _check_lam(penalty, self.design.example)
         penalty = self.own(penalty)
         penalty.check_size(self.design.shape[1])
@@ -105,29 +105,29 @@ class RunData:
             start = self.target[:, 0, 0]
             if self.labels is None:
                 return algorithm.bind(self.design, start, self.loss, penalty)
-            # step sizes depend on the loss at the start: of labels times residuals
+            # step sizes depend on the loss at the start, a function of labels times residuals
             bound, maps = algorithm.bind(self.design, self.labels * start, self.loss, penalty)
             return bound, maps.on(self.rows, 1)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
-        """Return the data of members that leave rows out: each is as if it had never had them.
+        """Return the data of members that hold out rows, as if these rows did not exist.
 
-        Columns are centred by the rows that are kept, and intercepts start where those say.
+        Columns are centred by the kept rows, which also determine the initial intercepts.
 
         Parameters
         ----------
         left_out : ndarray of bool of shape (n, K)
-            Rows that each member leaves out, of all rows. This has a single member.
+            Rows held out by each member, among all rows. These data must have a single member.
         count : int or ndarray of int of shape (K,), optional
-            Sample sizes in the scaling of loss and steps; that of all rows by default.
+            Sample sizes in the scaling of loss and steps; all rows by default.
         copies : int, default=1
-            How often there are all of these members, one set after the other.
+            Number of copies of the set of members, one after the other.
         """
         design = self.design
         if not isinstance(design, InterceptDesign):
             masked = WeightedDesign.without(design, left_out, count, copies)
             return replace(self, design=masked)
-        # of labels, those less a level are none
+        # labels minus a level would no longer be labels
         level = float(self.level[0]) if self.loss.margin else 0.0
         y = to_numpy(self.all_y if self.loss.margin else self.all_responses)
         offsets = [self.loss.start(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
@@ -140,8 +140,8 @@ def _check_lam(penalty: Penalty, example: Array) -> None:
     limit = 1e-8 * float(namespace(example).finfo(example.dtype).max)
     if penalty.largest_lam > limit:
         raise ValueError(
-            f"lam is too large for {example.dtype}: it is {penalty.largest_lam:.3g} with weights "
-            f"in {penalty!r}, and may be up to {limit:.1g}; use a smaller one, or float64"
+            f"lam is too large for {example.dtype}: with weights it is {penalty.largest_lam:.3g} "
+            f"in {penalty!r}, and the limit is {limit:.1g}; use a smaller lam, or float64"
         )
 
 
@@ -163,4 +163,4 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     if fit_intercept:
         design, level = InterceptDesign(design), loss.start(copied(y), counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
-    return RunData(design.here(y)[:, None], loss, design, np.array([level]))
+    return RunData(design.local(y)[:, None], loss, design, np.array([level]))

@@ -1,7 +1,7 @@
-"""Runs that are too large to be kept: some at a time, and again when they are asked for.
+"""Batches too large for memory: computed in parts, and recomputed on demand.
 
-The states of a path are ``2 (n_iter + 1) (n + p)`` numbers. Those of many penalties together may be
-more than there is memory for, while each is needed only while its risk is estimated.
+The states of a path are ``2 (n_iter + 1) (n + p)`` numbers. Those of many penalties may exceed the
+memory, while each is needed only while its risk is estimated.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from steinpath.engine._batch import Batch, States
 from steinpath.engine._loop import Watch
 from steinpath.engine._path import Path
 
-#: Bytes for the states of runs that advance together, on a processor and on a device.
+#: Bytes for the states of runs that advance together, on a CPU and on a device.
 KEPT, KEPT_ON_DEVICE = 2**29, 2**34
 
 
 def at_a_time(batch: Batch, blocks: int) -> int:
-    """Return for how many runs there is room, if each has so many blocks of states; at least one.
+    """Return how many runs with the given number of blocks fit into memory; at least one.
 
-    A block is a state of the recursion on either side: ``n + p`` numbers.
+    A block is one primal and one dual state: ``n + p`` numbers.
     """
     design = batch.data.design
     size = namespace(batch.data.y).finfo(design.example.dtype).bits // 8
@@ -34,21 +34,21 @@ def at_a_time(batch: Batch, blocks: int) -> int:
 
 
 def members_at_a_time(batch: Batch, n_iter: int) -> int:
-    """Return of how many members all states may be kept together."""
+    """Return the number of members whose states can be kept at the same time."""
     return at_a_time(batch, 2 * (n_iter + 1))
 
 
 def run_all(batch: Batch, n_iter: int, watch: Watch | None = None) -> Batch:
-    """Extend runs, or put that off if all of them could not be kept.
+    """Extend runs, or defer that if their states do not fit into memory.
 
     Parameters
     ----------
     batch : Batch
-        The runs.
+        Runs.
     n_iter : int
         Number of iterations.
     watch : callable, optional
-        Called after each iteration, if it is not put off.
+        Called after each iteration, unless the runs are deferred.
     """
     if len(batch) <= members_at_a_time(batch, n_iter):
         return batch.extended(n_iter, watch)
@@ -56,15 +56,15 @@ def run_all(batch: Batch, n_iter: int, watch: Watch | None = None) -> Batch:
 
 
 class DeferredBatch(Batch):
-    """Runs of which no states are kept but those of the path that was asked for last.
+    """Runs that keep only the states of the path that was last used.
 
-    `part` runs some of them, whose states are kept; a path is run again when its states are
-    asked for.
+    `part` computes some of them and keeps their states; a path is recomputed when its states are
+    needed.
 
     Parameters
     ----------
     batch : Batch
-        Runs that have not moved.
+        Runs at iteration 0.
     n_iter : int
         Number of iterations.
     """
@@ -84,7 +84,7 @@ class DeferredBatch(Batch):
 
     @property
     def states(self) -> States:  # type: ignore[override]
-        """All states of all runs, as much memory as they take."""
+        """All states of all runs, regardless of the memory they take."""
         return self._unmoved.extended(self.n_iter).states
 
     def unmoved(self) -> Batch:
@@ -96,7 +96,7 @@ class DeferredBatch(Batch):
     def states_of(self, k: int) -> States:
         """Return the states of one run."""
         if self._latest is None or self._latest[0] != k:
-            self._latest = None  # not to have both in memory
+            self._latest = None  # free the old states first
             self._latest = k, self.part([k]).states
         return self._latest[1]
 
@@ -104,14 +104,14 @@ class DeferredBatch(Batch):
         return DeferredPath(self, k, self._unmoved[k])
 
     def keep(self, k: int, path: Path) -> Path:
-        """Return one of the paths, which keeps a little of what a run of it has found."""
+        """Return a path that keeps a compact part of the results of a run."""
         mine = self[k]
         assert isinstance(mine, DeferredPath)
         return mine.keeping(path)
 
 
 class DeferredPath(Path):
-    """A path that is run again when its states are asked for."""
+    """Path that is recomputed when its states are needed."""
 
     def __init__(self, batch: DeferredBatch, k: int, start: Path):
         names = ("y", "loss", "penalty", "algorithm", "design", "maps", "level", "risk")
@@ -119,18 +119,18 @@ class DeferredPath(Path):
         self.__dict__ |= {"_batch": batch, "_member": k, "_products": None, "_iterates": None}
 
     def keeping(self, path: Path) -> DeferredPath:
-        """Keep the fitted values of a run, or the coefficients, whichever are fewer numbers."""
+        """Keep the fitted values or the coefficients of a run, whichever are fewer numbers."""
         n, p = path.design.shape
         name, values = ("_products", path.products) if n <= p else ("_iterates", path.iterates)
         self.__dict__[name] = copied(values)
         return self
 
     def forget_states(self) -> None:
-        """Forget the states of the path that was asked for last, of all in its batch."""
+        """Free the states of the path of this batch that was last used."""
         self._batch._latest = None
 
     def __deepcopy__(self, memo: Any) -> DeferredPath:
-        return self  # there is nothing of its own that could change
+        return self  # it has no mutable state of its own
 
     @property
     def n_iter(self) -> int:
@@ -138,22 +138,22 @@ class DeferredPath(Path):
 
     @property
     def iterates(self) -> Array:
-        """``b^t`` of the recursion, for each iterate."""
+        """``b^t`` of the recursion, for each iteration."""
         return self._states.b[0, ...] if self._iterates is None else self._iterates
 
     @property
     def products(self) -> Array:
-        """``X b^t`` of the recursion, for each iterate."""
+        """``X b^t`` of the recursion, for each iteration."""
         return self.products_at(slice(None))
 
     @property
     def duals(self) -> Array:
-        """Dual iterates, the first being ``u^0``."""
+        """Dual iterates, starting with ``u^0``."""
         return self._states.u[0, ...]
 
     @property
     def etas(self) -> Array:
-        """``Xᵀ u^t / √n``, for each iterate."""
+        """``Xᵀ u^t / √n``, for each iteration."""
         return self._states.eta[0, ...]
 
     def products_at(self, t: slice) -> Array:
@@ -167,7 +167,7 @@ class DeferredPath(Path):
     def _states(self) -> States:
         return self._batch.states_of(self._member)
 
-    # what `__init__` keeps, for readers of types
+    # attributes set by `__init__`, for type checkers
     _batch: DeferredBatch
     _member: int
     _products: Array | None

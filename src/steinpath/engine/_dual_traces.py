@@ -1,4 +1,4 @@
-r"""Traces of the duals' responses to the residuals, by random probes.
+r"""Traces of the derivatives of the duals with respect to the residuals, by random probes.
 
 Intervals for coefficients need, at an iteration ``t``,
 
@@ -6,9 +6,9 @@ Intervals for coefficients need, at an iteration ``t``,
           c_{t,s} = n^{-1/2}\, \mathrm{tr}(R\, \partial u^t / \partial v^s),
 
 for a few curves :math:`\alpha` in time, with R the identity or another matrix. All times of a curve
-travel together: inject :math:`\alpha(s)\,\xi/\sqrt n` into :math:`\dot v^s` and read
-:math:`(R^\top\xi)^\top \dot u^t`, for random signs ξ. What a map does to each row by itself is
-read without noise, because the squares of signs are 1.
+are propagated together: inject :math:`\alpha(s)\,\xi/\sqrt n` into :math:`\dot v^s` and read
+:math:`(R^\top\xi)^\top \dot u^t`, for random signs ξ. The part of the derivative that acts on each
+row separately is computed without Monte Carlo error, because the squares of signs are 1.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from steinpath.engine._tangents import Feed, Linearization, responses
 
 
 class DualTraces(NamedTuple):
-    """What each probe read at an iteration; the traces are the means over the probes."""
+    """Readings of each probe at an iteration; their means over the probes estimate the traces."""
 
     #: Of shape (members, m, r).
     traces: np.ndarray
-    #: Products of the responses to the curves with each other, of shape (members, m, r, r): their
-    #: means are those of the Jacobians' entries.
+    #: Inner products of the responses to the curves, of shape (members, m, r, r); their means
+    #: estimate products of the Jacobians' entries.
     products: np.ndarray
 
 
 def dual_traces(
     linearization: Linearization, probes: Array, readers: Array, curves: Array
 ) -> Iterator[DualTraces]:
-    """Follow some curves with some probes.
+    """Propagate some curves with some probes.
 
     Parameters
     ----------
     linearization : Linearization
-        The recursion of the tangents.
+        Recursion of the tangents.
     probes, readers : Array of shape (n, members, m)
-        The signs ``ξ``, and ``Rᵀ ξ``.
+        Signs ``ξ``, and ``Rᵀ ξ``.
     curves : Array of shape (n_iter, members, r)
-        The curves: ``curves[s]`` is the weight of an injection into ``dv^s``.
+        ``curves[s]`` is the weight of the injection into ``dv^s``.
 
     Yields
     ------
     DualTraces
-        Of each iteration, from 1 on.
+        Readings of each iteration, from 1 on.
     """
     xp, dtype = namespace(probes), linearization.design.example.dtype
     n_iter, members, r = curves.shape
@@ -65,7 +65,7 @@ def dual_traces(
         block = xp.permute_dims(xp.reshape(du, (du.shape[0], members, m, r)), (1, 2, 0, 3))
         products[:] = [to_numpy(xp.matrix_transpose(block) @ block)]
 
-    # units may be anything, and are those of the result alone
+    # the units are arbitrary and affect only the scale of the result
     units = xp.max(xp.abs(curves), axis=0, keepdims=True)
     units = xp.where(units > 0, units, xp.ones_like(units))
     weights = cast(curves / units, dtype)[:, :, None, :] + linearization.design.zeros(1, 1, m, 1)
@@ -83,24 +83,24 @@ def dual_traces(
     over_rows = linearization.batch.data.design.over_rows
     for _, (reading,) in responses(linearization, feed):
         traces = to_numpy(reading).astype(float).reshape(members, m, 1, r)
-        # both are sums over rows: of all rows, in one
+        # both are sums over all rows, computed together
         both = over_rows(np.concatenate([traces, products[0].astype(float)], axis=2))
         traces, inner = both[:, :, 0, :], both[:, :, 1:, :]
         yield DualTraces(traces * back, inner * back[..., None] * back[..., None, :])
 
 
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:
-    """Write the iterates before the last one as that plus few directions times curves in time.
+    """Approximate past iterates by the last one plus a few directions times curves in time.
 
-    Responses fade, so that an iterate counts by how recent it is: in logarithmic time before the
-    last one, of which nothing is left out.
+    Responses decay, so iterates are weighted by recency, in logarithmic time before the last one,
+    which is represented exactly.
 
     Parameters
     ----------
     iterates : Array of shape (T, p)
         ``b^0, …, b^{T-1}``.
     tol : float
-        Singular values below it are left out.
+        Singular values below this are dropped.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:
     xp = namespace(iterates)
     differences = iterates - iterates[-1:, :]
     weights = like(1 / np.sqrt(np.arange(iterates.shape[0], 0, -1)), iterates)[:, None]
-    # by products of the iterates with each other, which are few
+    # from inner products of the iterates, which are few
     weighted = cast(weights * differences, xp.float64)
     squares, vectors = np.linalg.eigh(to_numpy(weighted @ weighted.T))
     kept = np.flatnonzero(squares > max(tol, 0.0) ** 2)[::-1]

@@ -1,25 +1,25 @@
-r"""The duality gap: how far the objective of each iterate can be from the smallest one.
+r"""Duality gap: an upper bound of the suboptimality of each iterate.
 
 Every vector w gives a lower bound of the objective :math:`P(b) = h(y - Xb) + g(b)`,
 
 .. math:: P(b) \ge D(w) = \langle w, y \rangle - h^*(w) - g^*(X^\top w),
 
-by Fenchel's inequality for the loss h and for the penalty g. The dual iterates are such vectors,
-up to sign and scale: :math:`w^t = -u^t` in the units of Chambolle–Pock. So are their averages,
-which settle where the iterates still oscillate. The histories of a path hold :math:`X^\top u^t`,
-too, so that bounds need no further product for each iterate. Most vectors give the bound
-:math:`-\infty`, and are first changed a little:
+by Fenchel's inequality for the loss h and for the penalty g. The dual iterates are such vectors, up
+to sign and scale: :math:`w^t = -u^t` in the units of Chambolle–Pock. So are their averages, which
+converge where the iterates still oscillate. A path also stores :math:`X^\top u^t`, so bounds need
+no further products. Most vectors give the bound :math:`-\infty` and are first modified:
 
-- their products with some columns of X are made right. Unpenalised columns, the intercept's among
-  them, need products of zero; those of nonzero coefficients are often a little too large.
+- their products with some columns of X are corrected. Products with unpenalised columns,
+  including the intercept's, must be zero; those of nonzero coefficients are often a little
+  too large.
 - they are then divided by the smallest number that makes both conjugates finite.
 
-The gap of iterate t is :math:`P(b^t)` less the largest bound up to t.
+The gap of iterate t is :math:`P(b^t)` minus the largest bound up to iteration t.
 
-A penalty that is not convex has no such bounds. Its local linear approximation at :math:`b^t`,
-the lasso with weights :math:`g'(|b^t_j|)`, has; and :math:`b^t` minimises the loss plus that lasso
-if and only if it is a stationary point of the objective. Its gap is taken at :math:`b^t`, from
-the bounds of iteration t alone: the next one has another approximation.
+A nonconvex penalty has no such bounds, but its local linear approximation at :math:`b^t`, the lasso
+with weights :math:`g'(|b^t_j|)`, does. :math:`b^t` minimises the loss plus that lasso if and only
+if it is a stationary point of the objective. The gap is evaluated at :math:`b^t` from the bounds of
+iteration t alone, since the next iteration has another approximation.
 """
 
 from __future__ import annotations
@@ -41,36 +41,36 @@ from steinpath.problem._rows import Rows
 if TYPE_CHECKING:
     from steinpath.engine._path import Path
 
-# Iterates are looked at together, at most so many, and so many of their numbers.
+# Maximum number of iterates, and of their entries, that are processed together.
 _ITERATES, _NUMBERS = 64, 2**20
 
-# Alternating projections, where feasible products are looked for.
+# Number of alternating projections in the search for feasible products.
 _ALTERNATIONS = 30
 
-# How far short of the edge of a domain vectors stay, so that rounding does not take them across.
+# Relative distance to the boundary of a domain that protects against rounding errors.
 _ROUNDING = 1e-9
-# Some columns of X are copied: at most so many numbers, or as many as the path itself has.
+# Maximum number of entries of copied columns of X, unless the path itself has more.
 _LARGEST_COPY = 2**24
 
 
 def duality_gap(path: Path) -> Array:
-    """Return the duality gap of each iterate; infinite where it is not known.
+    """Return the duality gap of each iterate, or infinity if it is not available.
 
-    It is not known for a user's own recursion, nor for a loss or a penalty without a conjugate,
-    nor where the unpenalised columns are too many to be copied; nor for margin losses with
-    unpenalised columns besides the intercept's, or with a penalty that is not convex.
+    It is not available for a `Recursion`, for a loss or penalty without a conjugate, or if there
+    are too many unpenalised columns to copy; nor for margin losses with unpenalised columns besides
+    the intercept, or with a nonconvex penalty.
     """
     gaps = np.full(path.n_iter + 1, math.inf)
     unknown = contextlib.suppress(_NoBoundError, NotImplementedError)
     if isinstance(path.maps, ProximalMaps):
-        # a bound that overflows is none
+        # an overflowing bound is discarded
         with unknown, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             gaps = _gaps(path, path.maps)
     return like(gaps, path.iterates)
 
 
 class _NoBoundError(Exception):
-    """Columns are too many to be copied, or no vector is known to be feasible."""
+    """Too many columns to copy, or no feasible vector is known."""
 
 
 def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
@@ -100,9 +100,9 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
         found.append(np.stack([to_numpy(each) for each in (primal, *bounds)]))
     primal, *bounds = np.concatenate(found, axis=1)
     dual = np.max(np.where(np.isfinite(bounds), bounds, -math.inf), axis=0)
-    # zero, at which duals start, is feasible whatever the penalty
+    # zero, the initial dual, is feasible for every penalty
     dual = np.maximum.accumulate(dual) if penalty.convex else np.maximum(dual, dual[0])
-    gaps = np.maximum(primal - dual, 0.0)  # what is below zero is rounding
+    gaps = np.maximum(primal - dual, 0.0)  # negative values are rounding errors
     return np.where(np.isnan(gaps), math.inf, gaps)
 
 
@@ -116,7 +116,7 @@ def _bound(
     span: _Span | None,
     interior: tuple[Array, Array] | None,
 ) -> Array:
-    """Return the bounds of vectors w with products ``z = Xᵀ w``, made feasible."""
+    """Return the bounds of vectors w with products ``z = Xᵀ w``, after making them feasible."""
     xp = namespace(w)
     if span is not None:
         w, z = span.corrected(w, z, span.attainable(lambda z: penalty.to_domain(copied(z)), z))
@@ -124,7 +124,7 @@ def _bound(
         inner_w, inner_z = interior
         share = (1 - _ROUNDING) * loss.inside(w, inner_w, rows)
         w, z = inner_w + share * (w - inner_w), inner_z + share * (z - inner_z)
-    # copies: classes of the user's own may work in place
+    # copies: user-defined classes may work in place
     gauge = xp.maximum(loss.gauge(copied(w), rows), penalty.gauge(copied(z)))
     factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
     w, z = factor * w, factor * z
@@ -135,10 +135,10 @@ def _bound(
 def _interior(
     path: Path, loss: Loss, rows: Rows, penalty: Penalty, free: _Span | None
 ) -> tuple[Array, Array] | None:
-    """Return a vector inside the domain of the loss's conjugate, and its product ``Xᵀ w``.
+    """Return a vector in the interior of the domain of the loss's conjugate, and ``Xᵀ w``.
 
-    It is None where zero is, as for most losses: dividing by a number is then enough. None is known
-    that has the products that it should have with several unpenalised columns.
+    None if zero is in the interior, as for most losses; dividing by a number is then sufficient. No
+    such vector is known for several unpenalised columns.
     """
     found = loss.interior(rows)
     if found is None:
@@ -157,7 +157,7 @@ def _interior(
 
 @dataclass(frozen=True, eq=False)
 class _LocalLasso:
-    """The local linear approximation of a penalty: a lasso with weights for each iterate."""
+    """Local linear approximation of a penalty: a lasso with weights for each iterate."""
 
     weights: Array  # (p, iterates)
 
@@ -176,7 +176,7 @@ class _LocalLasso:
 
 
 class _RunningMean:
-    """Mean of all vectors up to each of them, those of iteration s counting s² times."""
+    """Running mean of the vectors, with weight s² for iteration s."""
 
     def __init__(self) -> None:
         self._next = 0
@@ -192,21 +192,21 @@ class _RunningMean:
 
 
 # ------------------------------------------------------------------------------------------------
-# Columns with which duals have the products that they should have
+# Columns whose products with the duals are corrected
 # ------------------------------------------------------------------------------------------------
 
 
 def _spans(path: Path, penalty: Penalty) -> list[_Span | None]:
-    """Return the span of the unpenalised columns, and that with those of nonzero coefficients.
+    """Return the span of the unpenalised columns, and that including nonzero coefficients.
 
-    With the first, vectors can be made feasible by a factor. The second leaves less to the factor.
+    With the first, a factor makes vectors feasible. The second leaves a factor closer to 1.
     """
     xp, p = namespace(path.iterates), path.design.shape[1]
     free, active = penalty.free(p), to_numpy(path.iterates[-1, :] != 0)
     if penalty.convex:
         penalised = cast(path.design.array(~free), xp.float64)
         gauge = float(penalty.gauge(penalised))
-        free = free | math.isinf(gauge)  # as it is where lam is zero
+        free = free | math.isinf(gauge)  # as for lam = 0
         active = active & (gauge > 0)  # otherwise all products are feasible
     if not _may_copy(path, free):
         raise _NoBoundError
@@ -223,20 +223,20 @@ def _may_copy(path: Path, columns: np.ndarray) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Span:
-    """The span of some columns of X."""
+    """Span of some columns of X."""
 
-    #: Indices of the columns, and how far products with them are off by rounding, with vectors of
-    #: norm 1; of shape (p, 1), and -1 for other columns.
+    #: Indices of the columns, and rounding error of products with vectors of norm 1; of shape (p,
+    #: 1), and -1 for other columns.
     columns: np.ndarray
     rounding: Array
-    #: An orthonormal basis, the same times the weights of the rows, and Xᵀ times that.
+    #: Orthonormal basis, the same times the row weights, and Xᵀ times that.
     basis: Array
     weighted: Array
     images: Array
-    #: From products with the columns to those with the basis.
+    #: Maps products with the columns to products with the basis.
     inverse: Array
-    #: If columns depend on each other: the projection onto products that some vector has. None if
-    #: they do not, and if they are more than the rows: it would cost more than it gives.
+    #: For dependent columns: the projection onto products that some vector attains. None for
+    #: independent columns, and if there are more columns than rows, where it does not pay off.
     projection: Array | None
 
     @classmethod
@@ -251,14 +251,14 @@ class _Span:
         weights = xp.ones_like(block[:, :1])
         if design.rows.weights is not None:
             weights = cast(design.rows.weights, xp.float64)[:, None]
-        roots = xp.sqrt(weights)  # sums with weights are those of rows times their roots
+        roots = xp.sqrt(weights)  # weighted sums are sums over rows times these roots
         norms = xp.linalg.vector_norm(roots * block, axis=0)
         norms = xp.where(norms > 0, norms, xp.ones_like(norms))
         basis, triangle = xp.linalg.qr(roots * block / norms)
         rounding = 8 * math.sqrt(max(n, k)) * float(xp.finfo(path.iterates.dtype).eps)
         if k <= n and xp.all(xp.abs(xp.linalg.diagonal(triangle)) > rounding):
             inverse, projection = xp.linalg.inv(triangle).T, None
-        else:  # columns that depend on others add no direction
+        else:  # dependent columns add no direction
             left, values, right = xp.linalg.svd(triangle, full_matrices=False)
             rank = int(xp.sum(cast(values > rounding * values[0], xp.int64)))
             right = right[:rank, :]
@@ -272,21 +272,21 @@ class _Span:
         return cls(columns, like(off, block), *arrays)
 
     def attainable(self, to_domain: Callable[[Array], Array], z: Array) -> Array:
-        """Return products that are feasible and that, at the columns, some vector has."""
+        """Return feasible products that some vector attains at the columns."""
         xp, wanted = namespace(z), to_domain(z)
         if self.projection is None or not xp.any(take(wanted, self.columns) != 0):
             return wanted
         place = np.zeros(z.shape[0], dtype=int)
         place[self.columns] = np.arange(len(self.columns))
-        for _ in range(_ALTERNATIONS):  # projections onto the one and the other in turn
+        for _ in range(_ALTERNATIONS):  # alternating projections onto both sets
             some = take(self.projection @ take(wanted, self.columns), place)
             wanted = to_domain(xp.where(self.rounding >= 0, some, wanted))
         return wanted
 
     def corrected(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
-        """Change vectors w, and ``z = Xᵀ w``, so that z is as wanted at the columns.
+        """Change vectors w, and ``z = Xᵀ w``, so that z has the wanted values at the columns.
 
-        If columns depend on each other, it is as near to that as it can be.
+        For dependent columns, it is as close to them as possible.
         """
         xp = namespace(w)
         rounding = self.rounding * xp.linalg.vector_norm(w, axis=0)

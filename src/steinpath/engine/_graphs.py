@@ -1,13 +1,12 @@
-"""CUDA graphs: iterations on a device whose kernels are not launched one by one.
+"""CUDA graphs: iterations on a device without launching each kernel separately.
 
-A small problem leaves a GPU waiting: an iteration is some twenty kernels of a few microseconds, and
-the host takes longer to launch each of them. A graph of one iteration is recorded once, by the
-very lines that would otherwise run, and launched as a whole from then on. What differs between
-iterations, such as the Jacobians of tangents, is copied into it first.
+A small problem leaves a GPU idle: an iteration is some twenty kernels of a few microseconds, and
+launching each of them takes the host longer. A graph of one iteration is recorded once, from the
+same code that would otherwise run, and then launched as a whole. Inputs that differ between
+iterations, such as the Jacobians of tangents, are copied into it first.
 
-It is used where the arrays are those of torch on a CUDA device and the updates of the algorithm
-are the same in every iteration (`Maps.steady`). ``STEINPATH_CUDA_GRAPHS=0`` in the environment
-turns it off.
+Graphs are used for torch arrays on a CUDA device if the updates of the algorithm are the same in
+every iteration (`Maps.steady`). Set ``STEINPATH_CUDA_GRAPHS=0`` in the environment to disable them.
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ from steinpath.algorithms._base import History, Maps
 if TYPE_CHECKING:
     from steinpath.engine._loop import Histories, Newest, Step
 
-# Iterations from which on a recording pays: it takes about as long as three of them.
+# Number of iterations from which on a recording pays off: it takes about as long as three.
 _FEWEST = 8
 
 
 def recording_of(maps: Maps, example: Array, n_iter: int) -> Recording | None:
-    """Return a recording for so many iterations, if there can be one and it pays."""
+    """Return a recording for ``n_iter`` iterations, if it is possible and pays off."""
     if not maps.steady or n_iter < _FEWEST or os.environ.get("STEINPATH_CUDA_GRAPHS") == "0":
         return None
     return Recording() if on_cuda(example) else None
 
 
 class Recording:
-    """A CUDA graph of one iteration, recorded when it is first needed."""
+    """CUDA graph of one iteration, recorded when it is first needed."""
 
     def __init__(self) -> None:
         self._graph: Any = None
         self._step: Step | None = None
-        #: Whether an iteration cannot be recorded: the step waits for the device.
+        #: Whether recording failed because the step synchronises with the device.
         self.failed = False
 
     def replay(self, step: Step, past: Histories, times: Iterator[int]) -> Iterator[Newest]:
-        """Advance a recursion, as `steinpath.engine._loop.iterate`, from where histories are.
+        """Advance a recursion from its histories, as `steinpath.engine._loop.iterate` does.
 
         The arrays of each iteration are overwritten by the next one. If the step cannot be
-        recorded, nothing is done, and no time is taken from ``times``.
+        recorded, nothing is done, and no iteration is taken from ``times``.
         """
         if self._graph is None or self._step is None or not step.resembles(self._step):
             self._record(step, past)
@@ -88,14 +87,14 @@ class Recording:
         self._on_device(body)
 
     def _on_device(self, body: Callable[[], Newest]) -> None:
-        """Record the lines of an iteration, unless that fails."""
+        """Record an iteration, unless that fails."""
         import torch
 
         device = self._u.device
         self._graph, stream = torch.cuda.CUDAGraph(), _side_stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
-            body()  # which sets up what cannot be recorded, such as the libraries' workspaces
+            body()  # initialises what cannot be recorded, such as library workspaces
             try:
                 self._graph.capture_begin(capture_error_mode="thread_local")
                 try:
@@ -107,7 +106,7 @@ class Recording:
         torch.cuda.current_stream(device).wait_stream(stream)
 
     def _keep(self, u: History, v: History, b: History, reading: list[Array]) -> None:
-        """Copy the newest of each history to where the next iteration looks for it."""
+        """Copy the newest entry of each history to the inputs of the next iteration."""
         for buffer, history in ((self._u, u), (self._v, v), (self._b[-1], b)):
             buffer.copy_(history[-1])
         for buffer, value in zip(self._reading, reading, strict=True):
@@ -119,14 +118,14 @@ class Recording:
         self._keep(past.u, past.v, past.b, self._step.reading(past.u[-1], past.b[-1]))
 
     def _store(self, past: Histories) -> None:
-        """Leave the histories as if the iterations had been done one by one."""
+        """Update the histories as if the iterations had run one by one."""
         kept = ([self._u], [self._v], self._b, [self._newest.eta])
         for history, buffers in zip(past, kept, strict=True):
             history[:] = [each.clone() for each in buffers]
 
 
 class _Inputs:
-    """What differs between iterations, in arrays that stay where they are."""
+    """Inputs that differ between iterations, in arrays at fixed addresses."""
 
     def __init__(self, now: Any):
         self._sources: list[Array] = []
@@ -139,7 +138,7 @@ class _Inputs:
         return self._buffers[-1]
 
     def fill(self, now: Any) -> None:
-        """Copy the arrays of an iteration, if they are not those of the last one."""
+        """Copy the arrays of an iteration, unless they are those of the last one."""
         found: list[Array] = []
 
         def note(array: Array) -> Array:
@@ -154,7 +153,7 @@ class _Inputs:
 
 
 def _mapped(tree: Any, change: Callable[[Array], Array]) -> Any:
-    """Return nested tuples and dataclasses with other arrays in place of theirs."""
+    """Return nested tuples and dataclasses with their arrays replaced."""
     if array_api_compat.is_torch_array(tree):
         return change(tree)
     if isinstance(tree, tuple):
@@ -169,7 +168,7 @@ def _mapped(tree: Any, change: Callable[[Array], Array]) -> Any:
 
 
 def _side_stream(device: Any) -> Any:
-    """Return the stream that graphs of a device are recorded on, by this thread."""
+    """Return the stream on which this thread records the graphs of a device."""
     import torch
 
     name = str(device)

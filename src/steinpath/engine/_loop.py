@@ -1,8 +1,8 @@
-"""The loop of the recursion: for iterates, for runs that leave rows out, and for tangents.
+"""The loop of the recursion, for iterates, for runs on subsets of the rows, and for tangents.
 
-All advance blocks of shape (size, members, columns): iterates have one column for each member,
-tangents have many. They differ in what a step does with X, with the responses and with what is
-injected; the order of a step is here.
+All advance blocks of shape (size, members, columns): iterates have one column per member, tangents
+have many. They differ in how a step uses X, the responses and injections; this module defines the
+order of operations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from steinpath.algorithms._base import Algorithm, History, Maps
 from steinpath.engine._data import RunData
 from steinpath.engine._graphs import Recording, recording_of
 
-#: Iterations between looks at whether iterates are finite: on a device, a look waits for it.
+#: Iterations between checks for finite iterates; on a device, a check synchronises with it.
 SELDOM = 16
 
 #: Called after each iteration with its number and the iterates (p, members); True ends the run.
@@ -28,38 +28,38 @@ Watch = Callable[[int, Array], bool]
 
 
 class Step(Protocol):
-    """What one iteration consists of, in the order of these methods.
+    """One iteration, as methods in the order of their calls.
 
-    They are handed what `now` says of an iteration, by which it differs from others.
+    They receive the data specific to an iteration, returned by `now`.
     """
 
     def now(self, t: int) -> Any:
-        """Return what is particular to iteration ``t``; asked for when it begins."""
+        """Return the data specific to iteration ``t``; called when it begins."""
 
     def residual(self, now: Any, b: Array, reading: list[Array] | None) -> Array:
-        """``v^{t-1}`` from ``b^{t-1}``, and from what was read of it if that is known."""
+        """Return ``v^{t-1}`` given ``b^{t-1}``, and its readings if they are known."""
 
     def dual(self, now: Any, u: History, v: History) -> Array:
-        """``u^t`` from what came before."""
+        """Return ``u^t`` given the histories."""
 
     def eta(self, now: Any, u: Array) -> Array:
-        """``eta^t`` from ``u^t``."""
+        """Return ``eta^t`` given ``u^t``."""
 
     def primal(self, now: Any, b: History, eta: History) -> Array:
-        """``b^t`` from what came before, and from ``eta^t``."""
+        """Return ``b^t`` given the histories, including ``eta^t``."""
 
     def reading(self, u: Array, b: Array) -> list[Array]:
-        """Return what is wanted of an iteration, besides its states."""
+        """Return the readings of an iteration, in addition to its states."""
 
     def example(self) -> Any:
-        """Something like what `now` returns, for any iteration."""
+        """Return an example of the result of `now`."""
 
     def resembles(self, other: Any) -> bool:
-        """Whether all but `now` is the same for another step."""
+        """Whether another step differs from this one only in `now`."""
 
 
 class Histories(NamedTuple):
-    """The past of a recursion; that of ``v`` lacks the residual of the newest ``b``."""
+    """Histories of a recursion; that of ``v`` lacks the residual of the newest ``b``."""
 
     u: History
     v: History
@@ -80,7 +80,7 @@ class Histories(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Histories]) -> Histories:
-        """Return the histories of all members, from those of some each."""
+        """Join the histories of disjoint sets of members."""
         return cls(*(_each(_side_by_side, histories) for histories in zip(*parts, strict=True)))
 
 
@@ -89,7 +89,7 @@ def _side_by_side(blocks: Sequence[Array]) -> Array:
 
 
 def _each(change: Callable[[Sequence[Array]], Array], histories: Sequence[History]) -> History:
-    """Apply a function of blocks to those of several histories, and to what they carry."""
+    """Apply a function of blocks to those of several histories and to their carried states."""
     result = History(change(blocks) for blocks in zip(*histories, strict=True))
     carried = [history.carried for history in histories]
     if isinstance(carried[0], tuple):
@@ -100,7 +100,7 @@ def _each(change: Callable[[Sequence[Array]], Array], histories: Sequence[Histor
 
 
 class Newest(NamedTuple):
-    """What an iteration found."""
+    """States of the newest iteration."""
 
     b: Array
     u: Array
@@ -116,11 +116,10 @@ def iterate(
     recording: Recording | None = None,
     reading: list[Array] | None = None,
 ) -> Generator[Newest]:
-    """Advance a recursion, whose histories are extended and cut to its memory as it goes.
+    """Advance a recursion, extending its histories and trimming them to its memory.
 
-    What was read of the newest ``b`` is not read again, if it is given. With a recording, the
-    arrays of an iteration are overwritten by the next one, and histories are up to date once the
-    iterator is closed.
+    Readings of the newest ``b`` are reused if given. With a recording, the arrays of an iteration
+    are overwritten by the next one, and the histories are up to date once the iterator is closed.
     """
     u, v, b, eta = past
     times = iter(times)
@@ -150,7 +149,7 @@ def iterate(
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """A step of the iterates themselves; a `Step` whose reading is ``X b^t``."""
+    """Step of the iterates; a `Step` whose reading is ``X b^t``."""
 
     maps: Maps
     data: RunData
@@ -182,16 +181,16 @@ class Iteration:
 
 
 def beginning(data: RunData, members: int) -> Histories:
-    """Return the histories at the start: ``b^0 = 0``, ``u^0 = 0``."""
+    """Return the initial histories, ``b^0 = 0`` and ``u^0 = 0``."""
     n, p = data.design.shape
     rows, columns = (data.design.zeros(size, members, 1) for size in (n, p))
     return Histories(History([rows]), History(), History([columns]), History([columns]))
 
 
 def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, Array]]:
-    """Run from zero; yield ``b^t`` (p, members) and ``X b^t`` (n, members), from t = 0 on.
+    """Run from zero; yield ``b^t`` (p, members) and ``X b^t`` (n, members) for t = 0, 1, ….
 
-    They may be overwritten by the next ones.
+    The arrays may be overwritten by the next iteration.
     """
     iteration, past = Iteration(maps, data), beginning(data, members)
     first = iteration.reading(past.u[-1], past.b[-1])
@@ -202,12 +201,12 @@ def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, A
 
 
 class DivergenceError(FloatingPointError):
-    """An iterate stopped being finite.
+    """Error raised if an iterate is not finite.
 
     Attributes
     ----------
     iterate : int
-        The first iterate that is not finite.
+        Number of the first iteration that is not finite.
     """
 
     def __init__(self, iterate: int, cause: str):
@@ -226,13 +225,13 @@ def check_finite_states(
     Parameters
     ----------
     states : sequence of Array of shape (members, T, size)
-        Iterates ``b^t`` and ``X b^t`` up to the newest.
+        ``b^t`` and ``X b^t`` up to the newest iteration.
     known : int
-        Number of iterates that were looked at before.
+        Number of iterations that were checked before.
     algorithm : Algorithm
-        What may be to blame.
+        Algorithm, for the message.
     data : RunData
-        The data.
+        Data.
     """
     new = [array[:, known:, :] for array in states]
     if all(_is_finite(each) for each in new):

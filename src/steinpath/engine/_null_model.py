@@ -1,4 +1,4 @@
-"""The range of penalties worth trying: from the smallest ``lam`` with zero coefficients down."""
+"""The range of the penalty grid, from the smallest ``lam`` with zero coefficients downwards."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import NoPenalty, Penalty
 from steinpath.problem._rows import Rows
 
-# Iterations for a null model with several unpenalised columns; they are few, so it is quick.
+# Iterations for a null model with several unpenalised columns; they are few, so it is fast.
 _NULL_ITERATIONS = 5000
-# The smallest penalty of a grid, relative to the largest: by whether there are fewer rows than
-# columns, and where no penalty is large enough for zero coefficients.
+# Smallest penalty of a grid relative to the largest: for n < p, for n ≥ p, and for penalties that
+# never give zero coefficients.
 _RATIO_WIDE, _RATIO_TALL, _RATIO_RIDGE = 1e-2, 1e-3, 1e-4
-# The largest penalty is above the smallest with zero coefficients by this many units of rounding.
+# Relative margin, in units of rounding, of the largest penalty above the smallest with zero
+# coefficients.
 _ROUNDING = 1e3
-# Where none is, the largest shrinks the direction of the largest singular value so many times.
+# For other penalties, the largest one shrinks the leading singular direction by this factor.
 _RIDGE_SHRINKAGE = 10.0
 
 
@@ -35,23 +36,23 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
     Parameters
     ----------
     X : array-like of shape (n, p)
-        The design matrix.
+        Design matrix.
     y : array-like of shape (n,)
-        The responses.
+        Responses.
     loss : Loss
-        Such as ``sp.LAD()``.
+        Loss, such as ``sp.LAD()``.
     penalty : Penalty
-        Its kind, weights and groups matter; its ``lam`` does not.
+        Penalty; its type, weights and groups matter, its ``lam`` does not.
     fit_intercept : bool, default=False
         Whether the model has an intercept.
 
     Returns
     -------
     float
-        Infinite if no ``lam`` gives zero coefficients, as for ridge. With MCP and SCAD, zero is
-        a stationary point from there on. Where several residuals of the null model lie exactly
-        at a kink of the loss (tied or integer responses under LAD, the larger class under the
-        hinge loss with an intercept), this is a ``lam`` that gives zero, but smaller ones may too.
+        Infinite if no ``lam`` gives zero coefficients, as for ridge. With MCP and SCAD, zero is a
+        stationary point for all larger ``lam``. If several residuals of the null model lie exactly
+        at a kink of the loss (tied or integer responses under LAD, the larger class under the hinge
+        loss with an intercept), the result gives zero coefficients, but smaller values may, too.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def _null_lam(data: RunData, penalty: Penalty) -> float:
 
 
 def _null_gradient(data: RunData, free: np.ndarray) -> Array:
-    """Gradient of the loss at the best fit by the unpenalised columns alone."""
+    """Return the gradient of the loss at the best fit by the unpenalised columns alone."""
     loss, design = data.loss, data.design
     y = (data.y if loss.margin else data.response)[:, 0]
     if not free.any() or free.all():
@@ -82,17 +83,18 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, data)
     columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
-    # They are few, so that all rows of them can be here.
+    # They are few, so all of their rows fit into this process.
     columns, y = design.gathered(columns), data.all_y if loss.margin else data.all_responses
-    # Only their span matters, and orthogonal columns converge quickly whatever their units.
+    # Only their span matters, and orthogonal columns converge fast in any units.
     columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.n_rows))
-    # At convergence the dual is minus the gradient, and right also where the loss has kinks.
+    # At convergence the dual is minus the gradient, a valid subgradient where the loss is
+    # nonsmooth.
     dual = run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
-    return -design.here(dual)
+    return -design.local(dual)
 
 
 def _balanced(y: Array, data: RunData) -> Array:
-    """Gradient at the best constant; its sum is zero, shared out over residuals at a kink."""
+    """Return the gradient at the best constant, balanced to sum zero by residuals at a kink."""
     location = data.loss.location(copied(data.all_y if data.loss.margin else data.all_responses))
     gradient = data.loss.gradient(y - location, 0.0, _rows(data))
     values = to_numpy(gradient)
@@ -104,19 +106,19 @@ def _balanced(y: Array, data: RunData) -> Array:
 
 
 def _rows(data: RunData) -> Rows:
-    """Return the rows of the first member, each counting once."""
+    """Return the rows of the first member, unweighted."""
     complete = None if data.design.is_whole else data.design.over_rows
     return Rows(data.design.n_rows, complete=complete, labels=data.labels)
 
 
 def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = None) -> np.ndarray:
-    """Return penalties worth trying, from the largest down in equal ratios."""
+    """Return a geometric grid of penalties, from the largest downwards."""
     n, p = data.design.whole_shape
     largest, usual = _null_lam(data, penalty), _RATIO_WIDE if n < p else _RATIO_TALL
-    # at the smallest lam with zero coefficients itself, rounding would decide which ones may move
+    # at exactly the smallest lam with zero coefficients, rounding would decide which ones enter
     largest *= 1 + _ROUNDING * float(namespace(data.y).finfo(data.response.dtype).eps)
     if math.isinf(largest):
-        # the loss is about as curved as a parabola of the same slope at the same residuals
+        # approximate the loss by a parabola with the same slope at the same residuals
         xp, target = namespace(data.y), data.target[:, 0, 0]
         force, size = (
             float(data.design.over_rows(xp.sum(xp.abs(x))))
@@ -124,14 +126,14 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
         )
         curvature = data.design.norm_bounds().high ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE
-    if largest < np.finfo(float).tiny / _RATIO_RIDGE:  # zero: every penalty gives zero coefficients
+    if largest < np.finfo(float).tiny / _RATIO_RIDGE:  # every penalty gives zero coefficients
         largest = 1.0
     smallest = largest * (usual if ratio is None else ratio)
     return np.geomspace(largest, max(smallest, float(np.finfo(float).tiny)), count)
 
 
 def check_lams(data: RunData, penalty: PenaltyOf, lams: Any, ratio: float | None) -> np.ndarray:
-    """Return the penalties to try, from their values or their number."""
+    """Return the grid of penalties, given its values or their number."""
     if ratio is not None:
         ratio = check_number("lam_ratio", ratio, low=0, high=1, open_low=True, open_high=True)
     if isinstance(lams, Integral):

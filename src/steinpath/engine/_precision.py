@@ -1,4 +1,4 @@
-"""Working in another precision than the path's, where that is faithful."""
+"""Computations in a lower precision than the path's, where that is accurate enough."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from steinpath.engine._batch import Batch
 
 
 def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> Design:
-    """Return the batch's design in another precision, or as it is where that would not do.
+    """Return the batch's design in another precision, or unchanged if that is not accurate enough.
 
-    It would not if entries overflow, or if their means are so large that nothing is left of them
-    once they are centred; nor if a path itself is near the limits of the precision. A user's
-    own maps are called with what they expect: the path's precision. There is one generator for
-    each member.
+    It is not if entries overflow, if means are so large that centred entries lose their digits, or
+    if a path is near the limits of the precision. User-defined maps are always called in the path's
+    precision. There is one generator per member.
     """
     whole = batch.data.design
     if not batch.maps.structured:
@@ -31,7 +30,7 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
     states = batch.states
 
     def size(array: Array, member_axis: int) -> np.ndarray:
-        """Return the largest entry of each member, without a copy."""
+        """Return the largest entry of each member without a copy."""
         xp, axes = namespace(array), tuple(k for k in range(3) if k != member_axis)
         high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
         largest = np.maximum(high, -low)

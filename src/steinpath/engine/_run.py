@@ -1,4 +1,4 @@
-"""What a user calls: `run` for one problem, `run_batch` for many that advance together."""
+"""The public functions `run`, for one problem, and `run_batch`, for many that advance together."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from steinpath.problem._penalties import Penalty
 
 
 class StoppingRule(Protocol):
-    """What may end a run early; see `steinpath.StopOnRisk`."""
+    """Rule that may stop a run early; see `steinpath.StopOnRisk`."""
 
     def horizons(self, n_iter: int) -> Iterable[int]:
-        """Numbers of iterations after which to look: increasing, the last being ``n_iter``."""
+        """Return the iterations to check after, in increasing order; the last is ``n_iter``."""
 
     def judge(self, path: Path) -> tuple[Path, bool]:
         """Return the path with its estimated risk, and whether to stop."""
@@ -58,38 +58,37 @@ def run(
     Parameters
     ----------
     X : array-like of shape (n, p), or a `steinpath.design.Design`
-        The design matrix. Its array namespace, dtype and device are those of the whole path, but
-        for what is on the scale of y, which has the precision of y. X is not copied: the risk
-        estimates read it again, so leave it as it is until then. A SciPy sparse matrix stays
-        sparse, and a `numpy.memmap` in its file (unless it is small): that is read in blocks, so
-        that X may be larger than memory, which then holds the path: ``2 * n_iter * (n + p)``
-        numbers.
+        Design matrix. Its array namespace, dtype and device are used for the whole path, except
+        that values on the scale of y have the precision of y. X is not copied and is read again by
+        the risk estimates, so do not modify it before then. A SciPy sparse matrix stays sparse. A
+        `numpy.memmap` stays on disk (unless it is small) and is read in blocks, so X may be larger
+        than memory; the path itself takes ``2 * n_iter * (n + p)`` numbers.
     y : array-like of shape (n,)
-        The responses.
+        Responses.
     loss : Loss
-        Such as ``sp.LAD()``.
+        Loss, such as ``sp.LAD()``.
     penalty : Penalty
-        Such as ``sp.Lasso(0.5)``.
+        Penalty, such as ``sp.Lasso(0.5)``.
     algorithm : Algorithm, default=ChambollePock()
-        What to run.
+        Algorithm to run.
     n_iter : int, default=300
         Number of iterations.
     fit_intercept : bool, default=False
-        Add an unpenalised intercept; off by default, unlike scikit-learn's. The columns of X are
-        then centred (by a rank-one correction of the products; X is not copied) and the
-        intercept starts at the best constant fit.
+        Whether to fit an unpenalised intercept; unlike in scikit-learn, False by default. The
+        columns of X are then centred (by a rank-one correction of the products; X is not copied)
+        and the intercept starts at the best constant fit.
     stop : StopOnRisk, optional
-        A rule that may end the run before ``n_iter``; ``path.risk`` is then its estimate. A rule of
-        your own has the same two methods, `horizons` and `judge`.
+        Rule that may stop the run before ``n_iter``; ``path.risk`` is then its estimate.
+        User-defined rules implement the same two methods, `horizons` and `judge`.
     sample_weight : array-like of shape (n,), optional
-        How often each row counts; positive. Only their proportions matter: integers are as good as
-        rows repeated so many times, with a penalty that is larger by the root of their mean. There
-        is no risk estimate for rows that count unequally.
+        Positive row weights. Only their proportions matter: integer weights are equivalent to
+        repeated rows with a penalty larger by the square root of their mean. Risk estimates do not
+        support non-uniform sample weights.
 
     Returns
     -------
     Path
-        All iterates, with what the risk estimates need.
+        All iterates, and the data needed by the risk estimates.
 
     Raises
     ------
@@ -124,7 +123,7 @@ def run(
         return batch.extended(n_iter)[0]
     for horizon in _horizons(stop, n_iter):
         batch = batch.extended(horizon, room=n_iter)
-        # a rule of the user's own may change what it sees, while the run may go on
+        # a user-defined rule may modify the path while the run continues
         trusted = horizon == n_iter or is_own(stop)
         path, done = _verdict(stop, batch[0] if trusted else batch[0].copy())
         if done:
@@ -136,17 +135,17 @@ def _check_rule(stop: Any) -> None:
     methods = (getattr(stop, name, None) for name in ("horizons", "judge"))
     if isinstance(stop, type) or not all(map(callable, methods)):
         raise TypeError(
-            f"stop must be a rule such as sp.StopOnRisk(); got {shown(stop)}, and a rule is an "
-            "object with the methods horizons and judge"
+            f"stop must be a rule such as sp.StopOnRisk(), an object with the methods horizons and "
+            f"judge; got {shown(stop)}"
         )
 
 
 def _horizons(stop: StoppingRule, n_iter: int) -> Iterator[int]:
-    """Numbers of iterations at which a rule wants to look, checked one by one."""
+    """Iterate over the horizons of a rule, checking each."""
     horizons, last = stop.horizons(n_iter), 0
     if not isinstance(horizons, Iterable):
         raise TypeError(
-            f"stop.horizons(n_iter) must give numbers of iterations, got {shown(horizons)}"
+            f"stop.horizons(n_iter) must return numbers of iterations, got {shown(horizons)}"
         )
     for horizon in horizons:
         last = check_count("the next of stop.horizons(n_iter)", horizon, low=last + 1, high=n_iter)
@@ -159,11 +158,11 @@ def _horizons(stop: StoppingRule, n_iter: int) -> Iterator[int]:
 
 
 def _verdict(stop: StoppingRule, path: Path) -> tuple[Path, bool]:
-    """Return what a rule says of a path, checked."""
+    """Return the checked result of ``stop.judge``."""
     found: Any = stop.judge(path)
     if not isinstance(found, tuple | list) or len(found) != 2 or not isinstance(found[0], Path):
         raise TypeError(
-            f"stop.judge(path) must return a pair, the path and whether to stop; got {shown(found)}"
+            f"stop.judge(path) must return a pair (path, whether to stop); got {shown(found)}"
         )
     return found[0], check_flag("the second value of stop.judge(path)", found[1])
 
@@ -171,9 +170,7 @@ def _verdict(stop: StoppingRule, path: Path) -> tuple[Path, bool]:
 def _check_penalty(penalty: Any) -> None:
     check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
     if isinstance(getattr(penalty, "lam", None), np.ndarray):
-        raise ValueError(
-            f"{penalty!r} has several lam; use sp.run_batch, or sp.tune, for all of them"
-        )
+        raise ValueError(f"{penalty!r} has several values of lam; use sp.run_batch or sp.tune")
 
 
 def run_batch(
@@ -185,25 +182,25 @@ def run_batch(
     n_iter: int = 300,
     fit_intercept: bool = False,
 ) -> Batch:
-    """Run an algorithm on many problems of one shape, which take each step together.
+    """Run an algorithm on many problems of the same shape together.
 
-    Every member of the result is what `steinpath.run` would have returned with the same step
-    sizes. It pays where one problem does not fill the device, and for many penalties on one X,
-    which is then read once for all of them.
+    Every member of the result equals the result of `steinpath.run` with the same step sizes. This
+    is faster if one problem does not fill the device, and for many penalties on one X, which is
+    then read once for all of them.
 
     Parameters
     ----------
     X : array-like of shape (members, n, p) or (n, p), or a `steinpath.design.Design`
-        A design matrix for each member, or one for all.
+        Design matrix of each member, or one shared by all.
     y : array-like of shape (members, n) or (n,)
-        Responses for each member, or for all if these share X.
+        Responses of each member, or one vector for all if they share X.
     loss : Loss
-        Such as ``sp.LAD()``.
+        Loss, such as ``sp.LAD()``.
     penalty : Penalty or sequence of Penalty
-        Such as ``sp.Lasso(0.5)``; one for all, or one for each member.
+        Penalty, such as ``sp.Lasso(0.5)``, for all members or one per member.
     algorithm : ChambollePock, HalpernPDHG, LinearizedADMM, ProximalGradient or FISTA
-        What to run. Step sizes that are None are chosen for the first member's y, and so that
-        they are safe for all.
+        Algorithm to run. Step sizes that are None are determined from the first member's y and are
+        stable for all members.
     n_iter : int, default=300
         Number of iterations.
     fit_intercept : bool, default=False
@@ -212,11 +209,12 @@ def run_batch(
     Returns
     -------
     Batch
+        Sequence of paths, one per member.
 
     Raises
     ------
     DivergenceError
-        If an iterate of any member is not finite.
+        If any member has an iterate that is not finite.
 
     Examples
     --------
@@ -246,7 +244,7 @@ def run_batch(
 
 
 def _penalties(penalty: Any) -> list[Penalty]:
-    """Return one penalty for all members, or one for each."""
+    """Return one penalty for all members, or one per member."""
     several = not isinstance(penalty, Penalty | type) and isinstance(penalty, Iterable)
     penalties: list[Any] = [*penalty] if several else [penalty]
     for each in penalties:
@@ -269,7 +267,7 @@ def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
 
 
 class _OnlyMember(DenseDesign):
-    """The matrix of a batch of one, which is estimated as it would be in a larger one."""
+    """Matrix of a batch of one, estimated in the same way as in larger batches."""
 
     @property
     def has_gram(self) -> bool:
@@ -284,11 +282,13 @@ def _with_designs_of_their_own(
     y = check_array("y", y, ndim=2, reference=in_own_precision(y, X))
     if tuple(y.shape) != tuple(X.shape[:2]):
         raise ValueError(
-            f"X is a batch of shape {tuple(X.shape)}, and needs y of shape "
+            f"X is a batch of shape {tuple(X.shape)}, so y must have shape "
             f"{tuple(X.shape[:2])}; got {tuple(y.shape)}"
         )
     if _same_count({"X": int(X.shape[0]), "penalty": n_penalties}) > X.shape[0]:
-        raise ValueError(f"one X for {n_penalties} penalties is given as X[0], of shape (n, p)")
+        raise ValueError(
+            f"X has one member for {n_penalties} penalties; pass X[0], of shape (n, p)"
+        )
     design = StackedDesign(X) if X.shape[0] > 1 else _OnlyMember.of_checked(X[0, ...])
     return _together(
         [prepare(design.member(k), y[k, ...], loss, False) for k in range(X.shape[0])],
@@ -303,20 +303,20 @@ def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
     _same_count({"y": len(responses), "penalty": n_penalties})
     design = as_design(X)
     if design.weights is not None:
-        raise ValueError("the rows of a batch all count alike; use sp.run for weighted ones")
+        raise ValueError("batches do not support sample weights; use sp.run for each member")
     return _together(
         [prepare(design, each, loss, False) for each in responses], design, fit_intercept
     )
 
 
 def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
-    """Return the data of members that were checked one by one, as one."""
+    """Combine the data of members that were checked one by one."""
     first, xp = members[0], namespace(members[0].y)
     levels = [each.loss.start(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members]
     if any(each.loss != first.loss for each in members):
         raise ValueError(
-            "class_weight='balanced' gives the members of this batch different weights; use a dict "
-            "of the weights of all, or sp.run for each"
+            "class_weight='balanced' gives the members of this batch different weights; pass a "
+            "dict of weights for all, or use sp.run for each member"
         )
     return RunData(
         xp.concat([each.y for each in members], axis=1),
@@ -327,9 +327,11 @@ def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> R
 
 
 def _same_count(counts: dict[str, int]) -> int:
-    """Return the number of members, of which each argument has one for all, or one for each."""
+    """Return the number of members; each argument has one entry, or one per member."""
     several = {name: count for name, count in counts.items() if count != 1}
     if len(set(several.values())) > 1 or 0 in several.values():
         found = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise ValueError(f"a batch needs one for all of its members, or one for each; got {found}")
+        raise ValueError(
+            f"a batch requires one entry for all members, or one per member; got {found}"
+        )
     return max(several.values(), default=1)

@@ -1,13 +1,13 @@
 r"""Tangents in fewer coordinates, for losses and penalties with isotropic Jacobians.
 
-Where the Jacobians of the dual map are multiples of the identity, up to a rank-one part (square
-root, squared loss), dual tangents never leave the span of the columns of X, of the duals and of
-what is injected: `GramLinearization` follows them there, with one product by the Gram matrix per
-iteration in place of two by X.
+If the Jacobians of the dual map are multiples of the identity up to a rank-one part (square-root
+and squared loss), dual tangents stay in the span of the columns of X, the duals and the injections.
+`GramLinearization` computes them there, with one product with the Gram matrix per iteration in
+place of two with X.
 
-Where those of the primal map are isotropic too (ridge, no penalty), the singular vectors of X
-diagonalise the recursion, but for the rank-one part: `SpectralLinearization` leaves that out,
-which changes traces of order p by order 1, and needs no products and no random probes.
+If those of the primal map are isotropic too (ridge, no penalty), the singular vectors of X
+diagonalise the recursion up to the rank-one part. `SpectralLinearization` drops that part, which
+changes traces of order p by order 1, and needs neither products with X nor random probes.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ from steinpath.problem._jacobians import Diagonal, FreeLast, Jacobian, RankOne
 
 
 def has_gram(path: Path | Batch) -> bool:
-    """Whether `GramLinearization` can follow the path, or all paths of a batch."""
+    """Whether `GramLinearization` supports the path, or all paths of a batch."""
     data = path.data
     return path.maps.structured and data.loss.isotropic and data.design.has_gram
 
 
 class GramLinearization(Linearization):
-    """The linearised recursion with dual tangents ``X μ + Y ζ + D δ`` as blocks ``[μ; ζ; δ]``.
+    """Linearised recursion with dual tangents ``X μ + Y ζ + D δ`` stored as ``[μ; ζ; δ]``.
 
-    Y is an orthonormal basis of the duals, which contains the directions of the rank-one parts.
-    Column ``j`` of D is what column ``j`` of the feed injects into ``dv``; δ is a single row. Each
+    Y is an orthonormal basis of the duals that contains the directions of the rank-one parts.
+    Column ``j`` of D is injected into ``dv`` by column ``j`` of the feed; δ is a single row. Each
     member has its own Y and D.
 
     Parameters
     ----------
     batch : Batch
-        The paths, which share X.
+        Paths that share X.
     gram : Array of shape (p, p)
         ``Xᵀ X``, in the precision of the tangents.
     basis : Array of shape (n, members, q)
-        The bases Y.
+        Bases Y.
     injected : Array of shape (n, members, k), optional
-        The columns D, if anything is injected into ``dv``.
+        Columns D, if anything is injected into ``dv``.
     """
 
     def __init__(self, batch: Batch, gram: Array, basis: Array, injected: Array | None):
@@ -74,7 +74,7 @@ class GramLinearization(Linearization):
         self._injects = injected is not None
         if injected is None:
             injected = data.zeros(data.shape[0], len(batch), 1)
-        # (members, q, n), and members first in what follows from it
+        # (members, q, n); arrays derived from it also have the members first
         self._basis = _members_first(cast(basis, dtype), transpose=True)
         reach = _members_first(cast(data.adjoint(basis), dtype))  # XᵀY
         self._reach = reach
@@ -84,7 +84,7 @@ class GramLinearization(Linearization):
         self.design = GramDesign(gram, reach, image, None)
 
     def injection(self) -> Array | None:
-        """Return what the feed injects into ``dv``, in these coordinates: ones in the last row."""
+        """Return the injection into ``dv`` in these coordinates: ones in the last row."""
         if not self._injects:
             return None
         xp = namespace(self._across)
@@ -93,7 +93,7 @@ class GramLinearization(Linearization):
         return xp.concat([zeros, ones], axis=0)
 
     def prepare(self) -> None:
-        """Find all derivatives now, if some rows are elsewhere: what follows does not need them."""
+        """Compute all derivatives now if some rows are not local; later steps use local data."""
         if self.batch.data.design.is_whole:
             return
         self._known = {}
@@ -139,28 +139,28 @@ def _members_first(block: Array, transpose: bool = False) -> Array:
 
 
 class GramDesign(Design):
-    """X between the coordinates of dual tangents and (some of) those of primal ones."""
+    """X as a map between coordinates of dual tangents and (some of) those of primal ones."""
 
     def __init__(self, gram: Array, reach: Array, injected: Array, columns: Coordinates):
-        # XᵀX, XᵀY of each member and XᵀD; of all, the rows of the columns
+        # XᵀX, XᵀY of each member and XᵀD; the rows of the active columns of each
         self.example, self._reach, self._injected = gram, reach, injected
         p = int(gram.shape[0])
         self.shape = (int(gram.shape[1] + reach.shape[2]) + 1, p)
-        self._place: Array = None  # of each coordinate in a block with a row of 0
+        self._place: Array = None  # index of each coordinate in a block padded with a row of zeros
         if columns is not None:
             place = np.full(self.shape[0], p)
             place[columns] = np.arange(p)
             self._place = indices(place, gram)
 
     def matmat(self, block: Array) -> Array:
-        # the columns' coordinates are the tangents themselves; all others are zero
+        # the active columns' coordinates are the tangents themselves; all others are zero
         xp, (size, columns) = namespace(block), block.shape
         missing = self.shape[0] - size if self._place is None else 1
         padded = xp.concat([block, self.zeros(missing, columns)], axis=0)
         return padded if self._place is None else xp.take(padded, self._place, axis=0)
 
     def rmatmat(self, block: Array) -> Array:
-        raise NotImplementedError("blocks of dual tangents have members")
+        raise NotImplementedError("blocks of dual tangents must have a members axis")
 
     def adjoint(self, block: Array) -> Array:
         p = self.example.shape[1]
@@ -201,7 +201,7 @@ class _RankOneInSpan(Jacobian):
         return None
 
     def columns(self, count: int) -> list[Jacobian]:
-        raise NotImplementedError("of one column alone")
+        raise NotImplementedError("defined for one column only")
 
     def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
         if self.scale.dtype == dtype:
@@ -217,22 +217,22 @@ class _RankOneInSpan(Jacobian):
 
 
 def has_spectrum(path: Path) -> bool:
-    """Whether `SpectralLinearization` can follow the path."""
-    # products of rows with each other are not to be had where some of them are elsewhere
+    """Whether `SpectralLinearization` supports the path."""
+    # products between rows are not available if some rows are not local
     n, p = path.design.whole_shape
     shown = path.design.is_whole or n >= p
     return has_gram(path) and path.penalty.isotropic and shown
 
 
 class SpectralLinearization(Linearization):
-    """The linearised recursion in the singular vectors of X, without the rank-one parts.
+    """Linearised recursion in the singular vectors of X, without the rank-one parts.
 
     Parameters
     ----------
     path : Path
-        The path.
+        Path.
     spectrum : Spectrum
-        Of its design.
+        Spectrum of its design.
     """
 
     def __init__(self, path: Path, spectrum: Spectrum):
@@ -247,7 +247,7 @@ class SpectralLinearization(Linearization):
 def _without_rank_one(tangent: Tangent) -> Tangent:
     assert isinstance(tangent, ProximalTangent)
     jacobian = tangent.jacobian
-    if isinstance(jacobian, FreeLast):  # the last coordinate is the intercept's here, too
+    if isinstance(jacobian, FreeLast):  # the last coordinate is the intercept's in this basis, too
         return tangent.by(replace(jacobian, head=_isotropic(jacobian.head)))
     return tangent.by(_isotropic(jacobian))
 
@@ -259,7 +259,7 @@ def _isotropic(jacobian: Jacobian) -> Diagonal:
 
 
 class DiagonalDesign(Design):
-    """A diagonal matrix: X in its singular vectors."""
+    """Diagonal matrix: X in the basis of its singular vectors."""
 
     def __init__(self, values: Array):
         self.example = values
@@ -276,15 +276,15 @@ class DiagonalDesign(Design):
 class Spectrum:
     """Singular values of a design, and quadratic forms in its singular vectors.
 
-    With an intercept, the constant column is the last singular vector. Where X has more columns
-    than rows, a zero stands for all the directions that X does not see.
+    With an intercept, the constant column is the last singular vector. If X has more columns than
+    rows, a single zero represents its null space.
 
     Attributes
     ----------
     values : Array of shape (k,)
         Singular values.
     moments : Array of shape (k,), optional
-        ``vᵀ Σ v`` for the right singular vectors, or the sum of these over all unseen directions.
+        ``vᵀ Σ v`` for the right singular vectors, or its sum over the null space.
     row_squares : Array of shape (k,), optional
         ``uᵀ diag(ρ²) u`` for the left singular vectors.
     """
@@ -295,7 +295,7 @@ class Spectrum:
 
 
 def _decomposed(gram: Array) -> Array:
-    """Return the eigenvalues of a matrix, and below them the eigenvectors."""
+    """Return the eigenvalues of a matrix stacked above its eigenvectors."""
     squares, vectors = namespace(gram).linalg.eigh(gram)
     return namespace(gram).concat([squares[None, :], vectors], axis=0)
 
@@ -306,20 +306,20 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
     Parameters
     ----------
     path : Path
-        The path.
+        Path.
     moments : Array of shape (p, p), optional
         Second moments Σ of a row of the path's design.
     row_squares : Array of shape (n,), optional
-        Squared sizes ρ² of the rows.
+        Squared row scales ρ².
     """
     design = path.design
     n, p = design.whole_shape
     of_rows = n < p
-    # whatever the precision of X: eigenvalues of its Gram matrix are squares
+    # regardless of the precision of X, since eigenvalues of its Gram matrix are squares
     gram = design.gram(of_rows, dtype=namespace(path.y).float64)
     xp = namespace(gram)
     constant = design.intercept_scale if isinstance(design, InterceptDesign) else None
-    if constant is not None:  # orthogonal to the centred features, and treated apart
+    if constant is not None:  # orthogonal to the centred features, and treated separately
         gram = gram - constant**2 if of_rows else gram[:-1, :-1]
     vectors: Any = None
     if moments is None and row_squares is None:
@@ -331,10 +331,10 @@ def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Sp
     values = xp.sqrt(xp.clip(squares, 0.0))
 
     def other_side(product: Array) -> Array:
-        """Singular vectors of the one side from products of those of the other with X."""
+        """Return singular vectors of one side, given products of those of the other side with X."""
         return product * xp.where(seen, 1 / xp.where(seen, values, 1 + values), 0 * values)
 
-    tails = []  # singular value and both quadratic forms of what the Gram matrix does not show
+    tails = []  # singular value and quadratic forms outside the range of the Gram matrix
     forms_right = forms_left = None
     if moments is not None:
         features = slice(0, path.n_features)

@@ -1,14 +1,14 @@
-"""The linearised recursion, on blocks of columns.
+"""The linearised recursion on blocks of columns.
 
-Tangents obey the algorithm's own updates with each proximal map replaced by its Jacobian at the
-realised argument, plus ``dv^t = -X db^t / √n`` and ``deta^t = Xᵀ du^t / √n``. Correction weights
-are read off the responses ``db^t`` to injections into ``dv`` and ``deta``; what is injected, and
-when, is the caller's business: a `Feed`.
+Tangents follow the algorithm's updates with each proximal map replaced by its Jacobian at the
+realised argument, and ``dv^t = -X db^t / √n`` and ``deta^t = Xᵀ du^t / √n``. Correction weights are
+computed from the responses ``db^t`` to injections into ``dv`` and ``deta``. The caller defines the
+injections by a `Feed`.
 
-The path is known before its tangents start, and with it where they vanish: ``du^t`` outside the
-support of the dual map's Jacobian, ``db^t`` outside that of the primal map's. So the engine
-works in windows of a few iterations, each on a copy of the rows and columns of X that matter in
-it. What is left out is exactly zero.
+The path is known before its tangents are computed, and so is where they vanish: ``du^t`` outside
+the support of the dual map's Jacobian, ``db^t`` outside that of the primal map's. The engine
+therefore works in windows of a few iterations, each on a copy of the active rows and columns of X.
+The omitted entries are exactly zero.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._graphs import recording_of
 from steinpath.engine._loop import Histories, iterate
 
-#: Iterations that share a copy of the active part of X: few enough for their active sets to be
-#: alike, enough to pay for the copy.
+#: Iterations that share a copy of the active part of X: few enough to have similar active sets,
+#: enough to pay for the copy.
 WINDOW = 12
-#: A part of X is copied if it is smaller than this share of the whole.
+#: A part of X is copied if it is smaller than this share of X.
 WORTH_COPYING = 0.8
 
-# Entries of X up to which all of it is used on a CUDA device, in windows of so many iterations.
+# Size of X up to which all of it is used on a CUDA device, and the window length then.
 _SMALL_ON_DEVICE, _WINDOW_ON_DEVICE = 2**26, 64
 
 #: Coordinates as increasing indices on the host; None for all.
@@ -50,18 +50,18 @@ Coordinates = np.ndarray | None
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A few iterations, and what they need of the problem.
+    """A few iterations, and the part of the problem that they need.
 
     Attributes
     ----------
     first : int
         The first iteration.
     design : Design
-        The active rows and columns of X.
+        Active rows and columns of X.
     rows, columns : Coordinates
-        Which these are.
+        Their indices.
     dual, primal : list of Tangent
-        One per iteration, on these rows and columns.
+        Derivatives, one per iteration, on these rows and columns.
     """
 
     first: int
@@ -73,25 +73,25 @@ class Window:
 
     @property
     def whole(self) -> bool:
-        """Whether it has all rows and columns."""
+        """Whether the window has all rows and columns."""
         return self.rows is None and self.columns is None
 
 
 class Linearization:
-    """The derivatives of the maps of a batch at its own iterates.
+    """Derivatives of the maps of a batch at its iterates.
 
     Parameters
     ----------
     batch : Batch
-        Where to differentiate.
+        Paths to differentiate at.
     design : Design, optional
         The batch's design in another precision, which is then that of the tangents.
     keep : bool, default=False
-        Keep the derivatives for another pass, at the memory of another path.
+        Whether to keep the derivatives for another pass; they take the memory of another path.
     window : int, optional
         Iterations that share a copy of the active part of X.
     worth_copying : float, optional
-        A part of X is copied if it is smaller than this share of the whole.
+        A part of X is copied if it is smaller than this share of X.
     """
 
     def __init__(
@@ -108,16 +108,16 @@ class Linearization:
         self.memory = batch.maps.memory
         self._length, self._worth_copying = window, worth_copying
         if on_cuda(self.design.example) and math.prod(self.design.shape) < _SMALL_ON_DEVICE:
-            # to find out what could be left out takes longer than not to leave it out
+            # finding the inactive part would take longer than computing with it
             self._length, self._worth_copying = _WINDOW_ON_DEVICE, 0.0
-        self._residuals: list[Array] | None = None  # of maps that look at all of them
-        # what updates carry can only be told by going through all iterations
+        self._residuals: list[Array] | None = None  # for maps that use all of them
+        # carried states require a pass through all iterations
         keep = keep or batch.maps.carries
         self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
 
     def windows(self, start: int = 1) -> Iterator[Window]:
-        """Windows from iteration ``start`` to the end."""
-        recent: list[Tangent] = []  # the primal tangents that shaped the histories of db
+        """Iterate over the windows from iteration ``start`` to the end."""
+        recent: list[Tangent] = []  # primal tangents that produced the current histories of db
         for corner in range(1, self.n_iter + 1, self._length):
             first, last = max(start, corner), min(corner + self._length, self.n_iter + 1)
             if first >= last:
@@ -145,7 +145,7 @@ class Linearization:
         return alone if start >= last else [*alone, *self._at_once(start, last)]
 
     def _at_once(self, first: int, last: int) -> Iterator[tuple[Tangent, Tangent]]:
-        """Differentiate the maps of blocks whose columns are the iterations."""
+        """Differentiate maps at several iterations at once, as columns of a block."""
         batch = self.batch
         before = slice(first - 2, last - 2), slice(first - 1, last - 1)
         u, b, eta = (
@@ -162,7 +162,7 @@ class Linearization:
         return zip(*both, strict=True)
 
     def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
-        """Differentiate at one iteration; what the updates carry is read and renewed."""
+        """Differentiate at one iteration, reading and updating the carried states."""
         batch, low = self.batch, 0 if self.memory is None else max(0, t - self.memory)
         u, b, eta = (
             History(batch.block(name, slice(s, s + 1)) for s in range(low, t))
@@ -189,10 +189,10 @@ class Linearization:
         n, p = self.design.shape
         dtype = self.design.example.dtype
         part, active_rows, active_columns = None, None, None
-        # members with an X of their own have active rows and columns of their own
+        # members with their own X have their own active rows and columns
         if self.design.members == 1 and self._worth_copying > 0:
             active_rows = _union(dual)
-            # the residuals of the first iteration still see the columns of the last iterates
+            # the residuals of the first iteration still depend on the columns of earlier iterates
             active_columns = _union([*recent, *primal])
             count = float(self.design.over_rows(np.asarray(float(_size(active_rows, n)))))
             share = count * _size(active_columns, p) / (self.design.n_rows * p)
@@ -211,7 +211,7 @@ class Linearization:
 
 
 def _union(tangents: Sequence[Tangent]) -> Coordinates:
-    """Coordinates at which any of the tangents can be nonzero."""
+    """Return the coordinates at which any of the tangents can be nonzero."""
     union = None
     for tangent in tangents:
         mask = tangent.support()
@@ -227,11 +227,11 @@ def _size(coordinates: Coordinates, all_of_them: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    """What is injected into a block of tangent columns, and what is read from it.
+    """Injections into a block of tangent columns, and readers of the responses.
 
-    Column ``k`` of ``deta^t`` gets that of ``into_eta`` times its weight in ``eta_weights(t)``, and
-    ``dv^t`` likewise, all divided by √n. A reading is the sum of a reader and ``db^t``,
-    multiplied entry by entry, over each column; that of a dual reader is the same with ``du^t``.
+    Column ``k`` of ``into_eta``, times its weight in ``eta_weights(t)`` and divided by √n, is added
+    to ``deta^t``; likewise ``into_v`` to ``dv^t``. A reading is the inner product of each column of
+    a reader with that of ``db^t``, and for dual readers with that of ``du^t``.
 
     Attributes
     ----------
@@ -240,11 +240,11 @@ class Feed:
     readers : sequence of Array of shape (p, members, k)
     dual_readers : sequence of Array of shape (n, members, k)
     watch : callable, optional
-        Called with each iteration and ``du^t``, at the rows where that is not zero.
+        Called with each iteration and ``du^t`` at the active rows.
     eta_weights, v_weights : callable
-        From an iteration to an array of shape (members, k), or to None for no injection.
-        ``v_weights(t)`` is called after the readings of iteration ``t`` were handed out, so that
-        it may depend on them.
+        Map an iteration to an array of shape (members, k), or to None for no injection.
+        ``v_weights(t)`` is called after the readings of iteration ``t`` were yielded, so it may
+        depend on them.
     """
 
     into_eta: Array | None
@@ -257,16 +257,16 @@ class Feed:
 
     @property
     def arrays(self) -> list[Array | None]:
-        """What is injected and read."""
+        """Injections and readers."""
         return [self.into_eta, self.into_v, *self.readers, *self.dual_readers]
 
     @property
     def width(self) -> tuple[int, ...]:
-        """Number of members, and of columns of each."""
+        """Number of members, and of columns per member."""
         return tuple([*self.readers, *self.dual_readers][0].shape[1:])
 
     def read(self, du: Array, db: Array) -> list[Array]:
-        """Multiply each reader with the tangents, column by column; dual readers come last."""
+        """Multiply each reader with the tangents column by column; dual readers come last."""
         xp = namespace(db)
         pairs = [(reader, db) for reader in self.readers]
         pairs += [(reader, du) for reader in self.dual_readers]
@@ -299,7 +299,7 @@ def responses(
     t : int
         Iteration.
     readings : list of Array of shape (members, k)
-        One per reader.
+        One entry per reader.
     """
     memory = linearization.memory
     length = start if memory is None else min(start, memory)
@@ -338,7 +338,7 @@ def responses(
 
 
 class TangentFrame(NamedTuple):
-    """What is particular to an iteration of tangents."""
+    """Data specific to one iteration of the tangents."""
 
     dual: Tangent
     primal: Tangent
@@ -348,7 +348,7 @@ class TangentFrame(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TangentStep:
-    """A step of tangents: the algorithm's updates linearised, and what is injected; a `Step`."""
+    """Step of tangents, with linearised updates and injections; a `Step`."""
 
     window: Window
     scale: float
@@ -372,7 +372,7 @@ class TangentStep:
         )
 
     def injected(self, db: Array, weights: Array | None) -> Array:
-        """``dv^t`` from ``db^t``, with what is injected into it."""
+        """Return ``dv^t`` given ``db^t``, including its injection."""
         with coarse_products(db):
             block = self.window.design.forward(-self.scale * db)
         return self._inject(block, self.feed.into_v, weights)
@@ -401,12 +401,12 @@ class TangentStep:
 
 
 def _moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Array:
-    """Return a block of some coordinates as one of others; where it has none, it is zero."""
+    """Move a block from some coordinates to others, filling new ones with zeros."""
     if old is None:
         return _rows_of(block, new)
     xp = namespace(block)
-    nothing = xp.zeros_like(xp.sum(block, axis=0, keepdims=True))  # also where there are no rows
+    nothing = xp.zeros_like(xp.sum(block, axis=0, keepdims=True))  # works without rows, too
     padded = xp.concat([block, nothing], axis=0)
-    place = np.full(total, len(old))  # of each coordinate in the padded block
+    place = np.full(total, len(old))  # index of each coordinate in the padded block
     place[old] = np.arange(len(old))
     return take(padded, place if new is None else place[new])

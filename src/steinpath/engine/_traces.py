@@ -9,8 +9,8 @@ Row ``t`` belongs to the iterate ``b^t``, column ``s - 1`` to the dual ``u^s``. 
           K_{t,s} = n^{-1/2} \mathrm{tr}(X \tilde P_{t,s}), \quad K_{t,t} = -\sqrt n.
 
 A trace is a sum over probes, :math:`\mathrm{tr}(M) = \sum_k \mathrm{reader}_k^\top M\,
-\mathrm{probe}_k`: over basis vectors it is exact, over random signs it is Hutchinson's estimate.
-Both are the same pass of the tangent engine.
+\mathrm{probe}_k`. Over basis vectors it is exact; over random signs it is Hutchinson's estimate.
+Both use the same pass of the tangents.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ METHODS = ("exact", "hutchinson")
 
 @dataclass(frozen=True, eq=False)
 class CorrectionMatrices:
-    """W (None without a covariance), K (None if not asked for) and A, each of (probes, T, T).
+    """W (None without a covariance), K (None if not needed) and A, each of shape (probes, T, T).
 
-    Their means over the first axis are the estimates; a single exact matrix counts as one probe.
+    Their means over the first axis are the estimates; an exact matrix has a single layer.
     """
 
     W: Array | None
@@ -56,12 +56,12 @@ class CorrectionMatrices:
     row_squares: Array | None  # ρ², one per observation
 
     def weights(self, skip: int | None = None) -> Array:
-        """Weights of the correction: W if known, else the solution of ``K Ŵ = A``.
+        """Return the correction weights: W if known, else the solution of ``K Ŵ = A``.
 
         Parameters
         ----------
         skip : int, optional
-            A probe to leave out.
+            Index of a probe to omit.
         """
         if self.W is not None:
             return _mean_without(self.W, skip)
@@ -69,7 +69,7 @@ class CorrectionMatrices:
         return _solve_lower(_mean_without(self.K, skip), _mean_without(self.A, skip))
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
-        """Corrected ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
+        """Return the corrected ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
         duals = path.dual - Batch.of(path).dual_means()[0, ...]
         shift = self.weights(skip)[:, : path.n_iter] @ duals
         if self.row_squares is not None:
@@ -85,24 +85,25 @@ def correction_matrices(
     row_scale: Any = None,
     rng: Any = None,
 ) -> tuple[Array | None, Array, Array]:
-    """Compute the triangular matrices of the paper's two corrections.
+    """Compute the triangular matrices of the two corrections in the paper.
 
     Parameters
     ----------
     path : Path
-        What `run` returned.
+        Path returned by `run`.
     covariance : array-like of shape (p, p), optional
-        Covariance of the rows of X, if it is known.
+        Covariance of the rows of X, if known.
     method : {"exact", "hutchinson"}, default="exact"
-        Traces by basis vectors, at ``min(n, p) + p`` tangent columns for each of the ``n_iter``
-        impulse times, or estimated by random signs, at ``2 n_probes``.
+        "exact" computes traces with basis vectors, which takes ``min(n, p) + p`` tangent columns
+        for each of the ``n_iter`` impulse times. "hutchinson" estimates them with ``2 n_probes``
+        columns of random signs.
     n_probes : int, default=5
-        Random vectors of Hutchinson's method.
+        Number of random probes of Hutchinson's method.
     row_scale : None, "norm" or array-like of shape (n,)
-        Sizes of the rows, if they are unequal; "norm" takes the norms of the (centred) rows. K
-        is then the trace weighted by the squared sizes, scaled to mean 1.
+        Row scales, if row norms vary; "norm" uses the norms of the (centred) rows. K is then the
+        trace weighted by the squared scales, normalised to mean 1.
     rng : None, int or numpy.random.Generator
-        Randomness of the probes.
+        Seed or generator of the probes.
 
     Returns
     -------
@@ -145,8 +146,8 @@ def compute_matrices(
 ) -> CorrectionMatrices:
     """Return the matrices with one layer per random probe; see `correction_matrices`.
 
-    With the moments known, K is of no use to the corrections. So many tangent columns advance
-    together, of a linearization that keeps its derivatives.
+    With known moments the corrections do not need K. ``width`` tangent columns advance together, in
+    a linearization that keeps its derivatives.
     """
     if method == "exact":
         streams = _exact_streams(path, moments, rho_squared)
@@ -167,13 +168,13 @@ def compute_matrices(
 
 @dataclass(frozen=True, eq=False)
 class _Stream:
-    """Probes, injected column by column, and the readers that multiply their responses."""
+    """Probes, injected column by column, and the readers of their responses."""
 
     probes: Array  # (p, m) into eta, (n, m) into v
     readers: list[Array]  # each (p, m)
 
-    def part(self, chosen: slice) -> _Stream:
-        return _Stream(self.probes[:, chosen], [reader[:, chosen] for reader in self.readers])
+    def part(self, selected: slice) -> _Stream:
+        return _Stream(self.probes[:, selected], [reader[:, selected] for reader in self.readers])
 
 
 #: One stream into "eta", read for W (if the covariance is known) and A; one into "v", for K.
@@ -189,7 +190,7 @@ def _exact_streams(path: Path, covariance: Array | None, rho_squared: Array | No
     if covariance is not None:
         read_eta.insert(0, covariance)
     weighted = columns if rho_squared is None else rho_squared[:, None] * columns
-    # tr(X P) = tr(P X): over the p columns of X, or over the n basis vectors, if those are fewer
+    # tr(X P) = tr(P X): over the p columns of X, or over n basis vectors if n < p
     if p <= n:
         into_v = _Stream(weighted, [basis])
     else:
@@ -216,10 +217,10 @@ def _random_streams(
 
 
 def second_moments(path: Path, covariance: Any) -> Array:
-    """Second moments of a row of the recursion's design: the covariance, and the intercept's.
+    """Return the second moments of a row of the recursion's design, including the intercept.
 
-    The last column of an intercept design is the same for every row, so its second moment is its
-    square. Counting it corrects the optimism of the fitted intercept, of order 1 / n.
+    The last column of an intercept design is constant, so its second moment is its square.
+    Including it corrects the optimism of the fitted intercept, of order 1 / n.
     """
     covariance = check_covariance(covariance, path.n_features, path.design.example)
     if not isinstance(path.design, InterceptDesign):
@@ -234,11 +235,11 @@ def second_moments(path: Path, covariance: Any) -> Array:
 def _responses(
     linearization: Linearization, streams: _Streams, sum_layers: bool, width: int
 ) -> list[list[Array]]:
-    """Read the responses to impulses at every time.
+    """Return the responses to impulses at every time.
 
-    Returns, for each stream and each of its readers, ``R[k, t, s - 1] = reader[:, k]ᵀ db^t``
-    after an impulse ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k``
-    as a single layer. Streams, and impulse times, advance together as columns of one block.
+    For each stream and each of its readers, this is ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after
+    an impulse ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k`` as a
+    single layer. Streams and impulse times advance together as columns of one block.
     """
     N = linearization.n_iter
     zeros = linearization.batch.data.design.zeros
@@ -271,7 +272,7 @@ def _responses(
 def _impulse_readings(
     linearization: Linearization, streams: _Streams, first: int, last: int
 ) -> list[list[Array]]:
-    """Return readings of shape (m, T, last - first), for impulses at first, …, last - 1."""
+    """Return readings of shape (m, T, last - first) for impulses at first, …, last - 1."""
     zeros, array = linearization.design.zeros, linearization.design.array
     xp = namespace(linearization.design.example)
     times, N = last - first, linearization.n_iter
@@ -279,7 +280,7 @@ def _impulse_readings(
     widths = [times * m for m in counts.values()]
 
     def placed(name: str, block: Array) -> Array:
-        """Repeat a stream's block for all impulse times, with nothing in other streams."""
+        """Repeat a stream's block for all impulse times, with zeros for other streams."""
         parts = [
             xp.concat([block] * times, axis=1) if other == name else zeros(block.shape[0], width)
             for other, width in zip(streams, widths, strict=True)
@@ -316,7 +317,7 @@ def _impulse_readings(
 
 
 def row_squares_of(path: Path, row_scale: Any) -> Array | None:
-    """Squared sizes of the rows, scaled to mean 1."""
+    """Return the squared row scales, normalised to mean 1."""
     if row_scale is None:
         return None
     xp = namespace(path.y)
@@ -332,12 +333,12 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
         sizes = check_array("row_scale", row_scale, ndim=1, reference=path.response)
         if sizes.shape[0] != path.n_samples or xp.any(sizes < 0):
             raise ValueError(
-                f"row_scale must hold one nonnegative size for each of the {path.n_samples} rows"
+                f"row_scale must have one nonnegative entry for each of the {path.n_samples} rows"
             )
         largest = float(xp.max(sizes))
         if not largest:
-            raise ValueError("row_scale cannot be used: all sizes are zero")
-        squares = (path.design.here(sizes) / largest) ** 2
+            raise ValueError("row_scale must not be zero for all rows")
+        squares = (path.design.local(sizes) / largest) ** 2
     return squares / (path.design.total(squares) / path.n_samples)
 
 
@@ -350,5 +351,5 @@ def _mean_without(layers: Array, skip: int | None = None) -> Array:
 
 
 def _solve_lower(K: Array, A: Array) -> Array:
-    """Solve ``K Ŵ = A`` for a lower triangular K: on the host, where so small a system belongs."""
+    """Solve ``K Ŵ = A`` for a lower triangular K on the host, since the system is small."""
     return like(solve_triangular(to_numpy(K), to_numpy(A), lower=True), A)

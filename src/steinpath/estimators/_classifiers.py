@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from steinpath._support.arrays import Array, beside, is_foreign, like, namespace, to_numpy
 from steinpath._support.reading import read_array
-from steinpath._support.validation import check_array, heard, warn
+from steinpath._support.validation import captured_warnings, check_array, warn
 from steinpath.estimators._callbacks import Progress
 from steinpath.estimators._estimators import (
     GeneralEstimator,
@@ -122,12 +122,15 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         for k, label in enumerate(classes.tolist()):
             weight = _against_the_rest(self.class_weight, classes, codes, k)
             one = copy(former.get(k, self)).set_params(**common | {"class_weight": weight})
-            token = heard.set([])
+            token = captured_warnings.set([])
             try:
                 fitted.append(one.fit(X, (codes == k).astype(int), sample_weight, groups))
-                messages += [(f"class {label!r}: {text}", kind) for text, kind in heard.get() or ()]
+                messages += [
+                    (f"class {label!r}: {text}", kind)
+                    for text, kind in captured_warnings.get() or ()
+                ]
             finally:
-                heard.reset(token)
+                captured_warnings.reset(token)
         self.__dict__ = self._without_a_fit() | _stacked(fitted)
         self.classes_ = _labels_beside(classes, self.coef_)
         if hasattr(self, "left_out_decision_"):

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import Array, namespace, to_numpy
-from steinpath._support.validation import check_array, heard, shown, warn
+from steinpath._support.validation import captured_warnings, check_array, shown, warn
 from steinpath.estimators._estimators import PathEstimator, put_together
 from steinpath.estimators._regressors import NamedRegressor
 from steinpath.inference._prediction_intervals import conformalised_quantiles
@@ -52,12 +52,14 @@ class QuantileEstimator(NamedRegressor):
         fitted = []
         for level in levels:
             one = copy(former.get(level, self)).set_params(**common | {"q": level})
-            token = heard.set([])
+            token = captured_warnings.set([])
             try:
                 fitted.append(one.fit(X, y, sample_weight, groups))
-                messages += [(f"q={level:g}: {text}", kind) for text, kind in heard.get() or ()]
+                messages += [
+                    (f"q={level:g}: {text}", kind) for text, kind in captured_warnings.get() or ()
+                ]
             finally:
-                heard.reset(token)
+                captured_warnings.reset(token)
         self.__dict__ = self._without_a_fit() | _stacked(fitted)
         for message, category in messages:
             warn(message, category)

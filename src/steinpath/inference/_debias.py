@@ -151,7 +151,7 @@ class Responses:
     def along(self, curves: Array, count: int) -> Iterator[DualTraces]:
         """Follow curves of shape (T, members, r) with so many new probes of each member."""
         signs = [
-            own.path.design.here(own.path.design.signs(rng, own.path.n_samples, count))
+            own.path.design.local(own.path.design.signs(rng, own.path.n_samples, count))
             for own, rng in zip(self._scores, self._rngs, strict=True)
         ]
         readers = [own.read(each) for own, each in zip(self._scores, signs, strict=True)]

@@ -34,7 +34,7 @@ def between_groups(scores: Scores, found: Debiased, groups: np.ndarray) -> np.nd
     """Return standard errors for groups of dependent rows, from the groups' contributions."""
     dual, design = _dual(scores, found.t), scores.path.design
     codes, sizes = np.unique(groups, return_counts=True)
-    own = design.here(groups)
+    own = design.local(groups)
     membership = own[:, None] == codes if len(codes) <= 64 else None
     n = len(groups)
     squares = []

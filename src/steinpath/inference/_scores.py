@@ -219,7 +219,7 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     free = float(n - path.fit_intercept - rank)
     if row_squares is not None:
         signs = path.design.signs(np.random.default_rng(0), n, _SIGNS)
-        signs = path.design.here(signs)
+        signs = path.design.local(signs)
         total = path.design.over_rows(namespace(signs).sum(signs * scores.read(signs)))
         free = float(total) / _SIGNS
     return replace(scores, factor=free * own, unit=np.sqrt(free * own), dimension=free)

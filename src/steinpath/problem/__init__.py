@@ -1,4 +1,4 @@
-"""What is minimised and how predictions are scored: losses, penalties, Jacobians, test losses."""
+"""Losses, penalties, Jacobians of their proximal maps, and scoring losses."""
 
 from steinpath.problem._jacobians import Diagonal, Jacobian
 from steinpath.problem._losses import Loss, SeparableLoss

@@ -1,4 +1,4 @@
-"""Grids of penalties: several values of ``lam``, and the penalties of them."""
+"""Grids of penalties: several values of ``lam`` and the corresponding penalties."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_array, check_number
 from steinpath.problem._penalties import Penalty
 
-#: The penalty of each ``lam``.
+#: Function from ``lam`` to a penalty.
 PenaltyOf = Callable[[float], Penalty]
 
-#: How many penalties there may be: each has a path of its own.
+#: Maximum number of penalties on a grid; each has its own path.
 MOST_LAMS = 10**4
-#: What a penalty may be multiplied by, and remain a number when other factors come to it.
+#: Upper bound of ``lam`` that leaves room for other factors before overflow.
 LARGEST_LAM = 1e300
 
 
 def check_lam_values(name: str, values: Any) -> np.ndarray:
-    """Return penalties that are not negative."""
+    """Return an array of nonnegative values of ``lam``."""
     lams = to_numpy(check_array(name, values, ndim=1)).astype(float)
     for extreme in (lams.min(), lams.max()):
         check_number(name, float(extreme), low=0, high=LARGEST_LAM)
@@ -29,7 +29,7 @@ def check_lam_values(name: str, values: Any) -> np.ndarray:
 
 
 def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
-    """Return the penalty of one ``lam``; refuse what is not a function of it."""
+    """Return the penalty for one ``lam``; refuse arguments that are not functions of it."""
     if isinstance(penalty, Penalty) or not callable(penalty):
         raise TypeError(
             "penalty must be a function of lam, such as sp.Lasso itself or "

@@ -1,14 +1,14 @@
-"""Structured Jacobians of proximal maps: what is stored is the structure, never a square matrix.
+"""Structured Jacobians of proximal maps, stored without forming square matrices.
 
-A Jacobian is called on a vector or on a block of columns: of shape (size, columns) for the Jacobian
-of a map at a vector, (size, members, columns) for that of a map at a block of several members. All
-of them are symmetric, as Jacobians of proximal maps are, and all are closed under ``shift * I +
-factor * J``, which turns the Jacobian of a gradient into that of its proximal map and back
-(Moreau).
+A Jacobian is applied to a vector or to a block of columns: of shape (size, columns) if the map was
+evaluated at a vector, (size, members, columns) if it was evaluated at a block of several members.
+All Jacobians of proximal maps are symmetric, and each class is closed under
+``shift * I + factor * J``, which turns the Jacobian of a gradient into that of its proximal map and
+back (Moreau).
 
-Structure is also what makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`),
-tangents are zero and need not be computed; where it is a multiple of the identity
-(`Jacobian.isotropic`), they can be followed in any coordinates.
+The structure also makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`), tangents
+are zero and are not computed; where it is a multiple of the identity (`Jacobian.isotropic`), they
+can be computed in any coordinates.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from steinpath.problem._rows import Rows
 
 
 class Jacobian(ABC):
-    """A symmetric linear map that acts on vectors and on blocks of columns."""
+    """Symmetric linear map that acts on vectors and on blocks of columns."""
 
     @abstractmethod
     def __call__(self, block: Array) -> Array:
-        """Product of the Jacobian with a vector or with each column of a block."""
+        """Multiply the Jacobian with a vector or with each column of a block."""
 
     @abstractmethod
     def affine(self, shift: float, factor: float) -> Jacobian:
@@ -36,31 +36,31 @@ class Jacobian(ABC):
 
     @abstractmethod
     def support(self) -> Array | None:
-        """Mask of the coordinates whose row and column are not all zero; None for all of them."""
+        """Return a mask of the coordinates with nonzero rows and columns; None for all."""
 
     @abstractmethod
     def part(self, coordinates: Array | None, dtype: Any) -> Jacobian:
-        """Return the square block of some coordinates (None: of all), in another precision.
+        """Return the square block of some coordinates (None: all), in another precision.
 
-        The coordinates are indices in increasing order, and contain the `support`.
+        The coordinates are indices in increasing order that include the `support`.
         """
 
     @abstractmethod
     def columns(self, count: int) -> list[Jacobian]:
-        """Return the Jacobians at each column of a block (size, members, columns)."""
+        """Return the Jacobian of each column of a block (size, members, columns)."""
 
     def isotropic(self) -> Array | float | None:
-        """Return the multiple of the identity that this is up to rank one; None if it is none."""
+        """Return the factor if this is a multiple of the identity up to rank one, else None."""
         return None
 
     def copy(self) -> Jacobian:
-        """Return a Jacobian with entries of its own, where others may change them."""
+        """Return a Jacobian that shares no entries that callers may modify."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class Diagonal(Jacobian):
-    """``diag(entries)``; a scalar stands for a multiple of the identity."""
+    """``diag(entries)``; a scalar represents a multiple of the identity."""
 
     entries: Array
 
@@ -92,12 +92,12 @@ class Diagonal(Jacobian):
 
 @dataclass(frozen=True, eq=False)
 class RankOne(Jacobian):
-    """``scale * I + coefficient * z zᵀ``: the projection on a ball, seen from outside."""
+    """``scale * I + coefficient * z zᵀ``, as for the projection of a point outside a ball."""
 
     scale: Array
     coefficient: Array
     direction: Array
-    #: How sums over the coordinates are taken, where these are rows.
+    #: Sums over the coordinates, if these are rows.
     rows: Rows
 
     def __call__(self, block: Array) -> Array:
@@ -129,10 +129,10 @@ class RankOne(Jacobian):
 
 
 class Groups:
-    """A partition of coordinates, with sums over its parts.
+    """Partition of the coordinates into groups, with sums over each group.
 
-    The standard array API has no scatter, so members are gathered into a padded table: exact,
-    and no waste when groups have similar sizes.
+    The array API standard has no scatter operation, so the coordinates are gathered into a padded
+    table. This is exact, and efficient when groups have similar sizes.
     """
 
     def __init__(self, labels: np.ndarray):
@@ -155,7 +155,7 @@ class Groups:
         return xp.sum(rows * xp.reshape(inside, inside.shape + (1,) * (block.ndim - 1)), axis=1)
 
     def spread(self, values: Array) -> Array:
-        """Repeat each group's value (or row) for each of its members."""
+        """Repeat each group's value (or row) for each of its coordinates."""
         return take(values, self.codes)
 
 
@@ -190,7 +190,7 @@ class GroupwiseRankOne(Jacobian):
         if coordinates is None:
             groups, kept = self.groups, None
         else:
-            # a group is in the support or it is not, so that parts of groups are zero anyway
+            # a group lies in the support entirely or not at all, so partial groups are zero
             groups = Groups(self.groups.codes[coordinates])
             kept = groups.names
         return GroupwiseRankOne(
@@ -203,7 +203,7 @@ class GroupwiseRankOne(Jacobian):
 
 @dataclass(frozen=True, eq=False)
 class FreeLast(Jacobian):
-    """``head`` on all coordinates but the last, a multiple of the identity there."""
+    """``head`` on all coordinates except the last, and a multiple of the identity on the last."""
 
     head: Jacobian
     last: float = 1.0
@@ -235,7 +235,7 @@ class FreeLast(Jacobian):
 
 @dataclass(frozen=True, eq=False)
 class PerMember(Jacobian):
-    """Jacobians of different kinds, one for each member."""
+    """Jacobians of different types, one per member."""
 
     each: tuple[Jacobian, ...]
 
@@ -267,12 +267,12 @@ class PerMember(Jacobian):
 
 
 def _is_for_all(values: Array) -> bool:
-    """Whether a number, or one for each member, stands for all coordinates."""
+    """Whether a scalar, or one value per member, applies to all coordinates."""
     return not hasattr(values, "ndim") or values.ndim == 0 or values.shape[0] == 1
 
 
 def _any_member(mask: Array) -> Array:
-    """Return which coordinates are in the masks of any member."""
+    """Return the coordinates that are in the mask of any member."""
     if mask.ndim == 1:
         return mask
     if mask.shape[1:] == (1, 1):
@@ -281,7 +281,7 @@ def _any_member(mask: Array) -> Array:
 
 
 def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
-    """Return the values of some coordinates in another precision; numbers stay as they are."""
+    """Return the values of some coordinates in another precision; scalars are unchanged."""
     if not hasattr(values, "ndim"):
         return values
     if coordinates is not None and not _is_for_all(values):
@@ -290,9 +290,9 @@ def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:
 
 
 def _columns(values: Array, count: int) -> list[Array]:
-    """Columns of a block as blocks; what is the same for all of them as often as it is needed."""
+    """Split a block into its columns; values shared by all columns are repeated."""
     if not hasattr(values, "ndim") or values.shape[-1] == 1:
         return [values] * count
     xp = namespace(values)
-    pieces = xp.permute_dims(values, (values.ndim - 1, *range(values.ndim - 1))) + 0  # in one piece
+    pieces = xp.permute_dims(values, (values.ndim - 1, *range(values.ndim - 1))) + 0  # contiguous
     return [pieces[k, ..., None] for k in range(count)]

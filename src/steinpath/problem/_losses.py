@@ -1,16 +1,16 @@
-r"""Losses: how far the fitted values are from the responses.
+r"""Loss functions of the residuals.
 
 A loss is a convex function :math:`h(r)` of the residual :math:`r = y - Xb`. Separable losses are
-:math:`h(r) = n^{-1/2} \sum_i \rho(r_i)`, so that all losses grow alike with the sample size.
+:math:`h(r) = n^{-1/2} \sum_i \rho(r_i)`, so that all losses have the same order in the sample size.
 
-Each loss gives its value and, for its smoothed version (the Moreau envelope)
+Each loss provides its value and, for its smoothed version (the Moreau envelope)
 
 .. math:: h_s(r) = \min_x \; h(x) + \|x - r\|^2 / (2 s),
 
-the gradient and the Hessian. That one pair is all that any algorithm needs: the proximal map is
-:math:`r - s \nabla h_s(r)`, the dual updates of Chambolle–Pock and of linearized ADMM are
-:math:`-\nabla h_s` (no cancellation, however large the residuals), and :math:`\nabla h_0` is the
-gradient itself, which proximal gradient methods use.
+the gradient and the Hessian. Every algorithm is built from this pair: the proximal map is :math:`r
+- s \nabla h_s(r)`, the dual updates of Chambolle–Pock and of linearized ADMM are :math:`-\nabla
+h_s` (without cancellation for large residuals), and :math:`\nabla h_0` is the gradient used by
+proximal gradient methods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from steinpath.problem._jacobians import Diagonal, Jacobian, RankOne
 from steinpath.problem._registry import ParameterSpec, Registered, Registry
 from steinpath.problem._rows import Rows
 
-# Where a minimum is not unique, rounding must not decide which one is taken.
+# If a minimiser is not unique, the selected one must not depend on rounding errors.
 _ROUNDING = 16 * float(np.finfo(float).eps)
 
 
@@ -37,110 +37,111 @@ LOSSES: Registry[Loss] = Registry("loss")
 
 
 class Loss(Registered, ABC):
-    """A convex function of the residual ``y - X b``."""
+    """Convex function of the residual ``y - X b``."""
 
     registry: ClassVar[Registry[Loss]] = LOSSES
-    #: Test loss that goes with it: a key of `steinpath.problem._scoring.CRITERIA`.
+    #: Default scoring loss: a key of `steinpath.problem._scoring.CRITERIA`.
     test_loss: ClassVar[str]
-    #: Lipschitz constant of ``√n ∇h``; None for a loss with kinks.
+    #: Lipschitz constant of ``√n ∇h``; None for a nonsmooth loss.
     smoothness: ClassVar[float | None] = None
-    #: Whether Hessians are multiples of the identity, up to rank one.
+    #: Whether Hessians are multiples of the identity up to rank one.
     isotropic: ClassVar[bool] = False
-    #: Whether it is a loss of labels -1 and 1, which come with the rows.
+    #: Whether responses are labels -1 and 1, stored with the rows.
     margin: ClassVar[bool] = False
 
     def on(self, y: Array, weights: Array | None = None) -> Self:
-        """Return the loss for these responses, with weights if they have them.
+        """Return the loss adapted to these responses and weights.
 
-        It is the loss itself, unless a parameter depends on the responses. Those that it cannot
-        have are refused.
+        This is the loss itself unless a parameter depends on the responses. Responses for which the
+        loss is not defined are refused.
         """
         return self
 
     @abstractmethod
     def value(self, r: Array, rows: Rows | None = None) -> Array:
-        """Loss of the residual ``r``: a vector, or each column of a block.
+        """Evaluate the loss at the residual ``r``: a vector, or each column of a block.
 
-        ``rows`` says how many rows there are and how sums over them are taken; by default all of
-        them are here, and each counts once.
+        ``rows`` gives the number of rows and how to sum over them. By default all rows are in
+        ``r``, with weight 1.
         """
 
     @abstractmethod
     def gradient(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Array:
-        """Gradient of the loss smoothed by ``step``; a subgradient where there is no smoothing.
+        """Return the gradient of the loss smoothed by ``step``; a subgradient without smoothing.
 
-        Where rows have weights, it is that of one copy of each row.
+        With row weights, this is the gradient for a single copy of each row.
         """
 
     @abstractmethod
     def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Jacobian:
-        """Jacobian of `gradient`."""
+        """Return the Jacobian of `gradient`."""
 
     @abstractmethod
     def location(self, y: Array, weights: Array | None = None) -> float:
-        """Constant fit with the smallest loss.
+        """Return the constant fit that minimises the loss.
 
-        The weights are best as they were given: integers are exact.
+        Pass weights unnormalised: results are exact for integers.
         """
 
     def start(self, y: Array, weights: Array | None = None) -> float:
-        """Where an intercept starts: at the constant fit with the smallest loss, for most."""
+        """Return the initial intercept: for most losses, the constant fit that minimises it."""
         return self.location(y, weights)
 
     def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
-        """Convex conjugate, the maximum of ``⟨w, r⟩ - h(r)`` over ``r``, where it is finite.
+        """Evaluate the convex conjugate, the maximum of ``⟨w, r⟩ - h(r)`` over ``r``.
 
-        Where rows have weights, ``w`` is that of one copy of each row, as gradients are. A loss
-        with `conjugate` and `gauge` has a duality gap; `Path.gap` is infinite for others.
+        The result is meaningful only where the conjugate is finite. With row weights, ``w`` is
+        given for a single copy of each row, like gradients. A loss that implements `conjugate` and
+        `gauge` has a duality gap; for other losses `Path.gap` is infinite.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+        raise NotImplementedError(f"{type(self).__name__} does not implement conjugate")
 
     def gauge(self, w: Array, rows: Rows | None = None) -> Array:
-        """Smallest number by which ``w`` is to be divided for a finite conjugate."""
-        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+        """Return the smallest divisor of ``w`` for which the conjugate is finite."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement gauge")
 
     def interior(self, rows: Rows) -> Array | None:
-        """Return a vector of sum zero inside the domain of the conjugate; None for zero itself."""
+        """Return a vector of sum zero in the interior of the conjugate's domain; None for zero."""
         return None
 
     def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
-        """How far one can go from the interior towards each column of ``w``: 1 for all the way.
+        """Return the feasible step from the interior point towards each column of ``w``, at most 1.
 
-        What is left to be done can be done by division; see `gauge`.
+        The remainder is handled by division; see `gauge`.
         """
         raise NotImplementedError(f"{type(self).__name__} has zero in its interior")
 
     def prox(self, r: Array, step: Any, rows: Rows | None = None) -> Array:
-        """Proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
+        """Evaluate the proximal map: the minimiser ``x`` of ``step * h(x) + ‖x - r‖² / 2``."""
         return r - step * self.gradient(r, step, rows)
 
     def prox_jacobian(self, r: Array, step: Any, rows: Rows | None = None) -> Jacobian:
-        """Jacobian of `prox`."""
+        """Return the Jacobian of `prox`."""
         return self.hessian(r, step, rows).affine(1.0, -step)
 
 
 class SeparableLoss(Loss):
-    r"""A loss :math:`n^{-1/2} \sum_i \rho(r_i)`.
+    r"""Separable loss :math:`n^{-1/2} \sum_i \rho(r_i)`.
 
-    A subclass gives ``rho`` and, for its Moreau envelope with parameter ``s``, the derivative
-    ``score`` and the second derivative ``slope``. With ``rho_conjugate`` it has a duality gap.
+    A subclass implements ``rho`` and, for the Moreau envelope with parameter ``s``, the derivative
+    ``score`` and the second derivative ``slope``. With ``rho_conjugate`` it also has a duality gap.
     """
 
     @abstractmethod
     def rho(self, r: Array) -> Array:
-        """Loss of each observation."""
+        """Evaluate the loss of each observation."""
 
     @abstractmethod
     def score(self, r: Array, s: Any) -> Array:
-        """First derivative of the smoothed ``rho``."""
+        """Return the first derivative of the smoothed ``rho``."""
 
     @abstractmethod
     def slope(self, r: Array, s: Any) -> Array:
-        """Second derivative of the smoothed ``rho``."""
+        """Return the second derivative of the smoothed ``rho``."""
 
     def rho_conjugate(self, w: Array) -> Array:
-        """Convex conjugate of ``rho`` at derivatives of it."""
-        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+        """Evaluate the convex conjugate of ``rho`` at values of its derivative."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement rho_conjugate")
 
     def value(self, r: Array, rows: Rows | None = None) -> Array:
         rows = rows or Rows.of(r)
@@ -159,13 +160,13 @@ class SeparableLoss(Loss):
         return rows.total(self.rho_conjugate(rows.root * w)) / rows.root
 
     def gauge(self, w: Array, rows: Rows | None = None) -> Array:
-        # the derivatives of rho lie between its limits, and w times the root of n among them
+        # the derivative of rho is bounded, and √n w must lie between its bounds
         low, high = self.score(np.array([-math.inf, math.inf]), 0.0).tolist()
         xp = namespace(w)
         return (rows or Rows.of(w)).root * xp.max(xp.maximum(w / low, w / high), axis=0)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
-        # the root of a decreasing function, by bisection: sixty halvings exhaust double precision
+        # the root of a decreasing function by bisection: sixty steps exhaust double precision
         values, weights = _on_host(y, weights)
         low, high = float(values.min()), float(values.max())
         for _ in range(60):
@@ -179,12 +180,12 @@ class SeparableLoss(Loss):
 
 
 def _smoothing(scale: Any, step: Any) -> Any:
-    """``scale * step``; exactly the number 0 where there is no smoothing."""
+    """Return ``scale * step``, and exactly 0 without smoothing."""
     return 0.0 if isinstance(step, float) and step == 0 else scale * step
 
 
 def _clipped_ratio(r: Array, s: Any, low: float, high: float) -> Array:
-    """``r / s`` clipped to ``[low, high]``, also in the limit ``s = 0``."""
+    """Return ``r / s`` clipped to ``[low, high]``, also in the limit ``s = 0``."""
     xp = namespace(r)
     if isinstance(s, float) and s == 0:
         zero = xp.zeros_like(r)
@@ -193,18 +194,18 @@ def _clipped_ratio(r: Array, s: Any, low: float, high: float) -> Array:
 
 
 def _inverse(s: Any) -> Any:
-    """``1 / s``; 0 in the limit ``s = 0``, where the slope is zero almost everywhere."""
+    """Return ``1 / s``, and 0 in the limit ``s = 0``, where the slope is zero almost everywhere."""
     return 0.0 if isinstance(s, float) and s == 0 else 1 / s
 
 
 def _inside(r: Array, low: Any, high: Any, value: Any) -> Array:
-    """``value`` where ``low < r < high``, else 0."""
+    """Return ``value`` where ``low < r < high``, and 0 elsewhere."""
     return value * cast((r > low) & (r < high), r.dtype)
 
 
 @dataclass(frozen=True)
 class LAD(SeparableLoss):
-    """Least absolute deviations, ``h(r) = n^{-1/2} Σ rho(r_i)`` with ``rho(r) = |r|``.
+    """Least absolute deviations loss, ``h(r) = n^{-1/2} Σ rho(r_i)`` with ``rho(r) = |r|``.
 
     Examples
     --------
@@ -243,8 +244,8 @@ class Quantile(SeparableLoss):
     Parameters
     ----------
     q : float, default=0.5
-        The quantile aimed at, strictly between 0 and 1. The median's ``q=0.5`` is half the
-        LAD loss.
+        Quantile level, strictly between 0 and 1. At the median (``q=0.5``) the loss is half the LAD
+        loss.
     """
 
     q: float = 0.5
@@ -259,7 +260,7 @@ class Quantile(SeparableLoss):
         open_low=True,
         open_high=True,
         option="quantile",
-        help="Aim at this quantile (0.9, say) instead of the middle.",
+        help="Quantile level to estimate, such as 0.9; 0.5 (the median) by default.",
     )
     test_loss = "quantile"
 
@@ -291,8 +292,8 @@ class Huber(SeparableLoss):
     Parameters
     ----------
     delta : float, default=1.35
-        Where the loss turns from quadratic to linear, in units of y. (Estimators and the command
-        take it in robust standard deviations of y.)
+        Residual size at which the loss changes from quadratic to linear, in units of y. (Estimators
+        and the command line take it in robust standard deviations of y.)
     """
 
     delta: float = 1.35
@@ -306,8 +307,8 @@ class Huber(SeparableLoss):
         high=LARGEST,
         open_low=True,
         in_units_of_y=True,
-        help="Where Huber's loss becomes linear, in robust standard deviations of the target "
-        "(median absolute deviation / 0.6745); 1.35 by default.",
+        help="Residual size from which the Huber loss is linear, in robust standard deviations of "
+        "the target (median absolute deviation / 0.6745); 1.35 by default.",
     )
     test_loss = "huber"
     smoothness = 1.0
@@ -332,13 +333,13 @@ class Huber(SeparableLoss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(SeparableLoss):
-    """Support-vector loss, ``rho(r) = max(|r| - eps, 0)``.
+    """Epsilon-insensitive (support vector regression) loss, ``rho(r) = max(|r| - eps, 0)``.
 
     Parameters
     ----------
     eps : float, default=0.1
-        Half-width of the band within which errors cost nothing, in units of y. (Estimators and
-        the command take it in robust standard deviations of y.)
+        Half-width of the zone without loss, in units of y. (Estimators and the command line take it
+        in robust standard deviations of y.)
     """
 
     eps: float = 0.1
@@ -352,8 +353,8 @@ class EpsilonInsensitive(SeparableLoss):
         high=LARGEST,
         option="epsilon",
         in_units_of_y=True,
-        help="Errors that cost nothing, in robust standard deviations of the target; 0.1 by "
-        "default.",
+        help="Half-width of the zone without loss, in robust standard deviations of the target; "
+        "0.1 by default.",
     )
     test_loss = "epsilon_insensitive"
 
@@ -368,7 +369,7 @@ class EpsilonInsensitive(SeparableLoss):
 
     def slope(self, r: Array, s: Any) -> Array:
         size = namespace(r).abs(r)
-        # with eps = 0 the band is empty and the slope has no hole at r = 0
+        # with eps = 0 the zone is empty and the slope has no gap at r = 0
         low = self.eps if self.eps > 0 else -math.inf
         return _inside(size, low, self.eps + s, _inverse(s))
 
@@ -396,7 +397,7 @@ class Squared(SeparableLoss):
         return r / (1 + s)
 
     def slope(self, r: Array, s: Any) -> Array:
-        return 1 / (1 + s)  # one number: the Hessian is a multiple of the identity
+        return 1 / (1 + s)  # a scalar: the Hessian is a multiple of the identity
 
     def rho_conjugate(self, w: Array) -> Array:
         return w * w / 2
@@ -407,7 +408,7 @@ class Squared(SeparableLoss):
 
 @dataclass(frozen=True)
 class SquareRoot(Loss):
-    """Square-root loss, ``h(r) = ‖r‖₂``: least squares whose penalty needs no noise level."""
+    """Square-root loss, ``h(r) = ‖r‖₂``: the best ``lam`` does not depend on the noise level."""
 
     name = "square_root"
     label = "square root"
@@ -437,10 +438,10 @@ class SquareRoot(Loss):
 
 
 def _norm(r: Array, rows: Rows | None) -> Array:
-    """Euclidean norm over the rows of a vector, or of each column of a block; the axis stays."""
+    """Euclidean norm over the rows of a vector or of each column of a block, keeping the axis."""
     xp = namespace(r)
     if rows is None or (rows.weights is None and rows.complete is None):
-        if type(r) is np.ndarray:  # several times faster than the standard's function
+        if type(r) is np.ndarray:  # several times faster than the standard function
             return np.sqrt(np.add.reduce(r * r, axis=0, keepdims=True))
         return xp.linalg.vector_norm(r, axis=0, keepdims=True)
     return xp.sqrt(rows.total(r**2, keepdims=True))
@@ -450,7 +451,7 @@ def _at_least(norm: Array, step: Any) -> Array:
     xp = namespace(norm)
     if hasattr(step, "ndim"):
         return xp.maximum(norm, step)
-    # a zero residual has the subgradient 0; the smallest normal number keeps it from 0 / 0
+    # a zero residual has the subgradient 0; the smallest normal number avoids 0 / 0
     return clip(norm, max(step, float(xp.finfo(norm.dtype).smallest_normal)), None)
 
 
@@ -460,13 +461,13 @@ def _mean(y: Array, weights: Array | None) -> float:
 
 
 def _on_host(y: Array, weights: Array | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return responses and weights in double precision."""
+    """Return responses and weights on the host in double precision."""
     values = to_numpy(y).astype(float)
     return values, np.ones(len(values)) if weights is None else to_numpy(weights).astype(float)
 
 
 def _quantile(y: Array, q: float, weights: Array | None) -> float:
-    """Sample quantile: the middle of the interval of minimisers of the quantile loss."""
+    """Return a sample quantile: the midpoint of the interval that minimises the quantile loss."""
     values, weights = _on_host(y, weights)
     order = np.argsort(values)
     reached = np.cumsum(weights[order])

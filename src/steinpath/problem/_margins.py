@@ -1,9 +1,9 @@
-r"""Margin losses, for classification: functions of how far a row is on the wrong side.
+r"""Margin losses for classification.
 
 Responses are labels :math:`y_i = \pm 1`, fitted values are :math:`z_i = x_i^\top b`, and the loss
-of a row is :math:`\rho(1 - y_i z_i)`. Since :math:`y_i^2 = 1`, the argument is
-:math:`y_i (y_i - z_i)`: the residual times the label. So a margin loss is a loss of residuals as
-all others are, and the engine needs to know nothing of classes; the labels come with the rows.
+of a row is :math:`\rho(1 - y_i z_i)`. Since :math:`y_i^2 = 1`, the argument is :math:`y_i (y_i -
+z_i)`: the residual times the label. A margin loss is therefore a loss of residuals like all others.
+The engine does not treat classes specially; the labels are stored with the rows.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
 from steinpath.problem._rows import Rows
 
-# Newton's steps for the proximal map of the logistic loss. The starting point is within 0.75 of the
-# solution, and the third step leaves less than 1e-3 of that: the fourth is exact to rounding.
+# Newton steps for the proximal map of the logistic loss. The starting point is within 0.75 of the
+# solution and the third step reduces the error below 1e-3 of that; the fourth is exact to rounding.
 _NEWTON_STEPS = 4
 
 
 @dataclass(frozen=True)
 class MarginLoss(SeparableLoss):
-    """A loss ``n^{-1/2} Σ rho(1 - y_i z_i)`` of labels y and fitted values z.
+    """Margin loss ``n^{-1/2} Σ rho(1 - y_i z_i)`` of labels y and fitted values z.
 
-    A subclass gives `rho`, `score` and `slope`, and `rho_conjugate`, as functions of
-    ``1 - y_i z_i``, and `constant`. Without labels, rows count as of the class 1.
+    A subclass implements `rho`, `score`, `slope` and `rho_conjugate` as functions of
+    ``1 - y_i z_i``, and `constant`. Rows without labels are treated as class 1.
 
     Parameters
     ----------
     class_weight : dict or "balanced", optional
-        How much rows of the classes -1 and 1 count, such as ``{-1: 1.0, 1: 5.0}``. "balanced" is
-        inversely proportional to their numbers. The risk counts them in the same way.
+        Weights of the classes -1 and 1, such as ``{-1: 1.0, 1: 5.0}``. "balanced" uses weights
+        inversely proportional to class frequencies. The estimated risk uses the same weights.
     """
 
     class_weight: Any = None
 
     margin = True
-    #: Lipschitz constant of the derivative of ``rho``; None for a loss with a kink.
+    #: Lipschitz constant of the derivative of ``rho``; None for a nonsmooth loss.
     curvature: ClassVar[float | None] = None
     #: Largest derivative of ``rho``; the smallest is 0.
     steepest: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         check_class_weight(self.class_weight, (-1, 1))
-        if isinstance(self.class_weight, Mapping):  # which its owner may change
+        if isinstance(self.class_weight, Mapping):  # which the caller may modify
             object.__setattr__(self, "class_weight", dict(self.class_weight))
 
     @abstractmethod
     def constant(self, share: float) -> float:
-        """Constant fit with the smallest loss, if such a share of the labels is 1."""
+        """Return the constant fit that minimises the loss if the given share of the labels is 1."""
 
     def on(self, y: Array, weights: Array | None = None) -> Self:
         labels = check_labels(y, type(self).__name__)
@@ -77,20 +77,20 @@ class MarginLoss(SeparableLoss):
 
     @property
     def weights(self) -> tuple[float, float] | None:
-        """How much rows of the classes -1 and 1 count; None if they count alike."""
+        """Weights of the classes -1 and 1; None if they are equal."""
         if self.class_weight is None:
             return None
         if isinstance(self.class_weight, str):
             raise ValueError(
-                "class_weight='balanced' is known once there are labels: run the loss on data, or "
-                "use a dict such as {-1: 1.0, 1: 5.0}"
+                "class_weight='balanced' requires labels: run the loss on data, or pass a dict "
+                "such as {-1: 1.0, 1: 5.0}"
             )
         low, high = (float(self.class_weight.get(k, 1.0)) for k in (-1, 1))
         return None if low == high == 1 else (low, high)
 
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]
-        """Lipschitz constant of ``√n ∇h``; None for a loss with a kink."""
+        """Lipschitz constant of ``√n ∇h``; None for a nonsmooth loss."""
         return None if self.curvature is None else self.curvature * max(self.weights or (1.0,))
 
     def value(self, r: Array, rows: Rows | None = None) -> Array:
@@ -129,7 +129,7 @@ class MarginLoss(SeparableLoss):
         if rows.labels is None:
             return None
         xp, labels = namespace(rows.labels), rows.labels
-        # rows of each class in proportion to the number of the others: their sums are opposite
+        # rows of each class in proportion to the size of the other class, so that the sums cancel
         balance = labels - rows.total(labels) / rows.total(xp.abs(labels))
         least = min(self.weights or (1.0,))
         return 0.9 * min(least, 1.0) / 2 / rows.root * balance
@@ -145,17 +145,17 @@ class MarginLoss(SeparableLoss):
         return self.constant(self._share(y, weights))
 
     def _share(self, y: Array, weights: Array | None) -> float:
-        """Return the share of the label 1, rows counting as much as their class."""
+        """Return the share of the label 1, weighted by class."""
         positive = to_numpy(y).astype(float) > 0
         counts = np.ones(len(positive)) if weights is None else to_numpy(weights).astype(float)
         low, high = self.weights or (1.0, 1.0)
         total, others = high * float(counts[positive].sum()), low * float(counts[~positive].sum())
-        # a run that leaves out all rows of a class has finite odds, too: half a row's
+        # half a row keeps the odds finite in runs without any row of one class
         least = float(np.finfo(float).eps) if total and others else 0.5 / len(positive)
         return min(max(total / (total + others), least), 1 - least)
 
     def _rows(self, r: Array, rows: Rows) -> tuple[Any, Any]:
-        """Return the labels of the rows of a block and their weights; numbers if all are alike."""
+        """Return the labels and weights of the rows of a block; scalars if they are constant."""
         if rows.labels is None:
             return 1.0, 1.0 if self.weights is None else self.weights[1]
         labels = along_rows(rows.labels, r)
@@ -174,7 +174,7 @@ class Hinge(MarginLoss):
     Parameters
     ----------
     class_weight : dict or "balanced", optional
-        How much rows of the classes -1 and 1 count; see `Logistic`.
+        Weights of the classes -1 and 1; see `Logistic`.
 
     Examples
     --------
@@ -201,12 +201,13 @@ class Hinge(MarginLoss):
         return namespace(w).zeros_like(w)
 
     def constant(self, share: float) -> float:
-        # the class of most rows; of equally many, the middle of all constants that are as good
+        # the majority class; for equal classes, the midpoint of the optimal constants
         return 0.0 if math.isclose(share, 0.5, rel_tol=1e-12) else math.copysign(1.0, share - 0.5)
 
     def start(self, y: Array, weights: Array | None = None) -> float:
-        # the best constant jumps from -1 to 1 where the classes are equal, and has one class at
-        # the kink; from where the squared hinge starts, paths depend on shares without jumps
+        # the optimal constant jumps from -1 to 1 where the classes are equal and puts one class at
+        # the kink; starting from that of the squared hinge, paths depend continuously on class
+        # shares
         return 2 * self._share(y, weights) - 1
 
 
@@ -219,7 +220,7 @@ class SquaredHinge(MarginLoss):
     Parameters
     ----------
     class_weight : dict or "balanced", optional
-        How much rows of the classes -1 and 1 count; see `Logistic`.
+        Weights of the classes -1 and 1; see `Logistic`.
     """
 
     name = "squared_hinge"
@@ -246,15 +247,15 @@ class SquaredHinge(MarginLoss):
 
 @dataclass(frozen=True)
 class Logistic(MarginLoss):
-    """Logistic loss, ``rho = log(1 + exp(-y z))``: minus the log-likelihood of labels y.
+    """Logistic loss, ``rho = log(1 + exp(-y z))``, the negative log-likelihood of labels y.
 
-    As for every separable loss, ``h = n^{-1/2} Σ rho``. Fitted values are log-odds of the class 1.
+    As for every separable loss, ``h = n^{-1/2} Σ rho``. Fitted values are the log-odds of class 1.
 
     Parameters
     ----------
     class_weight : dict or "balanced", optional
-        How much rows of the classes -1 and 1 count, such as ``{-1: 1.0, 1: 5.0}``; "balanced" is
-        inversely proportional to their numbers. The estimated risk counts them in the same way.
+        Weights of the classes -1 and 1, such as ``{-1: 1.0, 1: 5.0}``. "balanced" uses weights
+        inversely proportional to class frequencies. The estimated risk uses the same weights.
 
     Examples
     --------
@@ -297,28 +298,28 @@ class Logistic(MarginLoss):
 
 
 # ------------------------------------------------------------------------------------------------
-# Functions of the logistic loss that neither overflow nor cancel
+# Functions of the logistic loss without overflow or cancellation
 # ------------------------------------------------------------------------------------------------
 
 
 def _solve_logistic(m: Array, s: Any) -> Array:
     r"""Return the solution x of ``x + s / (1 + exp(-x)) = m``.
 
-    If x solves it for m, -x does for s - m, so that only solutions below 0 are looked for. There
-    the left-hand side is convex, and Newton's steps from above the solution descend to it. They
-    start where :math:`x + s e^x = m`, whose solution is :math:`m - \omega(m + \log s)` with
-    Wright's omega, approximated as in Iacono and Boyd (2017). Both sides differ by a factor of two
-    at most, and so the starting point is off by at most :math:`\log 2`, and by what is lost in the
-    approximation.
+    If x solves it for m, -x solves it for s - m, so only solutions below 0 are computed. There the
+    left-hand side is convex, and Newton steps from above decrease to the solution. They start from
+    the solution of :math:`x + s e^x = m`, which is :math:`m - \omega(m + \log s)` with Wright's
+    omega function, approximated as in Iacono and Boyd (2017). The two left-hand sides differ by a
+    factor of at most two, so the starting point is off by at most :math:`\log 2` plus the
+    approximation error.
     """
     xp = namespace(m)
-    # where weights are next to nothing, a step may underflow
+    # a step may underflow for tiny weights
     s = xp.zeros_like(m) + s + float(xp.finfo(m.dtype).smallest_normal)
     above = m > s / 2
     a = xp.where(above, s - m, m)
     soft = _softplus(a + xp.log(s))
     omega = soft * (1 - xp.log1p(soft) / (2 + soft))
-    # of two expressions of the same number, the one that does not cancel
+    # use whichever of two equal expressions does not cancel
     x = xp.where(omega < 1, a - omega, xp.log(clip(omega, 1.0, math.inf) / s))
     for _ in range(_NEWTON_STEPS):
         share = _expit(x)
@@ -346,21 +347,21 @@ def _entropy(w: Array) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------
-# Labels and their weights
+# Labels and class weights
 # ------------------------------------------------------------------------------------------------
 
 
 def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
-    """Return labels of rows; refuse those that are not -1 or 1, and classes of too few rows.
+    """Return the labels of rows; refuse labels other than -1 and 1, and classes with too few rows.
 
     Parameters
     ----------
     y : Array of shape (n,)
         The labels.
     name : str
-        What needs them.
+        What requires the labels, for messages.
     fewest : int, default=2
-        Rows that each class has at least. With one, leaving it out leaves one class only.
+        Minimum number of rows of each class. With one row, leaving it out leaves a single class.
     """
     labels = to_numpy(y)
     values, counts = np.unique(labels, return_counts=True)
@@ -368,53 +369,53 @@ def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
         found = ", ".join(f"{value:g}" for value in values[:4]) + ", …" * (len(values) > 4)
         several = len(values) > 2
         remedy = (
-            "sp.PathClassifier takes labels of any kind, and several classes"
+            "use sp.PathClassifier, which accepts any labels and several classes"
             if several
-            else "use numpy.where(y == positive, 1.0, -1.0), or sp.PathClassifier, which takes any "
-            "two labels"
+            else "use numpy.where(y == positive, 1.0, -1.0), or sp.PathClassifier, which accepts "
+            "any two labels"
         )
-        raise ValueError(f"{name} needs labels y of -1 and 1, got {found}: {remedy}")
+        raise ValueError(f"{name} requires labels y of -1 and 1, got {found}: {remedy}")
     if len(values) < 2:
-        raise ValueError(
-            f"{name} needs rows of two classes, and all labels y are of one class, {values[0]:g}"
-        )
+        raise ValueError(f"{name} requires two classes, but all labels y are {values[0]:g}")
     if counts.min() < fewest:
         raise ValueError(
-            f"{name} needs {fewest} rows of each class, and the class "
-            f"{values[counts.argmin()]:g} has {counts.min()}: leaving it out would leave one class "
-            "only"
+            f"{name} requires at least {fewest} rows of each class, but class "
+            f"{values[counts.argmin()]:g} has {counts.min()}: leaving it out would leave a single "
+            "class"
         )
     return labels
 
 
 def check_class_weight(class_weight: Any, classes: Any) -> None:
-    """Refuse what does not say how much the rows of classes count."""
+    """Refuse invalid class weights."""
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return
     if not isinstance(class_weight, Mapping):
         raise ValueError(
-            "class_weight must be None, 'balanced' or a dict of the weight of each class; got "
+            "class_weight must be None, 'balanced' or a dict with the weight of each class; got "
             f"{shown(class_weight)}"
         )
     known = list(classes)
     for label, weight in class_weight.items():
         if label not in known:
-            raise ValueError(f"class_weight has the class {label!r}, and the classes are {known}")
+            raise ValueError(
+                f"class_weight has an unknown class {label!r}; the classes are {known}"
+            )
         check_number(f"class_weight[{label!r}]", weight, low=0, open_low=True)
 
 
 def class_probabilities(decision: Array) -> Array:
-    """Return probabilities of classes from log-odds: of the second, or of each against the rest.
+    """Return class probabilities from log-odds.
 
     Parameters
     ----------
     decision : Array of shape (n,), (n, 1) or (n, n_classes)
-        Log-odds; of two classes, those of the second.
+        Log-odds of the second of two classes, or of each class against the rest.
 
     Returns
     -------
     Array of shape (n, n_classes)
-        Of several classes, divided by their sum.
+        Class probabilities; for more than two classes, normalised to sum to 1.
     """
     xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:
@@ -424,7 +425,7 @@ def class_probabilities(decision: Array) -> Array:
 
 
 def log_class_probabilities(decision: Array) -> Array:
-    """Return the logarithms of `class_probabilities`, which may be those of very small numbers."""
+    """Return the logarithms of `class_probabilities`, accurate for very small probabilities."""
     xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:
         decision = xp.reshape(decision, (-1,))

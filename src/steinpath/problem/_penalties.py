@@ -1,13 +1,13 @@
-r"""Penalties: what large coefficients cost.
+r"""Penalties on the coefficients.
 
-A penalty gives its value, its proximal map
+A penalty provides its value, its proximal map
 
 .. math:: \mathrm{prox}(b) = \arg\min_x \; g(x) + \|x - b\|^2 / (2\,\mathrm{step}),
 
-and the structured Jacobian of that map. The proximal map of every separable penalty here is odd
-and piecewise linear: zero up to a first knot, then a straight piece of known slope from each
-knot to the next. A separable penalty therefore states its knots and slopes, and both the map and
-its Jacobian follow.
+and the structured Jacobian of that map. The proximal map of every separable penalty in this module
+is odd and piecewise linear: zero up to a first knot, then linear with known slope from each knot to
+the next. A separable penalty therefore specifies its knots and slopes, from which the map and its
+Jacobian follow.
 """
 
 from __future__ import annotations
@@ -55,39 +55,39 @@ PENALTIES: Registry[Penalty] = Registry("penalty")
 
 
 class Penalty(Registered, ABC):
-    """A function of the coefficients that is added to the loss."""
+    """Function of the coefficients that is added to the loss."""
 
     registry: ClassVar[Registry[Penalty]] = PENALTIES
-    #: Whether ``lam`` may be an array with one for each member; else members have penalties each.
+    #: Whether ``lam`` may be an array with one value per member.
     lam_of_members: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, b: Array) -> Array:
-        """Penalty of the coefficients ``b``."""
+        """Evaluate the penalty at the coefficients ``b``."""
 
     @abstractmethod
     def prox(self, b: Array, step: Any) -> Array:
-        """Proximal map with the given step."""
+        """Evaluate the proximal map with the given step."""
 
     @abstractmethod
     def jacobian(self, b: Array, step: Any) -> Jacobian:
-        """Jacobian of `prox` at ``b``."""
+        """Return the Jacobian of `prox` at ``b``."""
 
     @abstractmethod
     def null_lam(self, gradient: Array) -> float:
-        """Smallest ``lam`` that keeps ``b = 0``, given the gradient of the loss there.
+        """Return the smallest ``lam`` with optimum ``b = 0``, given the gradient of the loss there.
 
-        Infinite where no ``lam`` does.
+        Infinite if there is none.
         """
 
     @property
     def max_step(self) -> float:
-        """Steps below this keep the proximal map single-valued."""
+        """Upper bound of the steps for which the proximal map is single-valued."""
         return math.inf
 
     @property
     def largest_lam(self) -> float:
-        """The largest ``lam`` of all coefficients, their weights included; 0 if it is not known."""
+        """Largest ``lam`` of any coefficient, including weights; 0 if it is not known."""
         return 0.0
 
     @property
@@ -96,28 +96,28 @@ class Penalty(Registered, ABC):
         return True
 
     def conjugate(self, z: Array) -> Array:
-        """Convex conjugate, the maximum of ``⟨z, b⟩ - value(b)`` over ``b``, where it is finite.
+        """Evaluate the convex conjugate, the maximum of ``⟨z, b⟩ - value(b)`` over ``b``.
 
-        A penalty with `conjugate` and `gauge` has a duality gap; `Path.gap` is infinite for
-        others.
+        The result is meaningful only where the conjugate is finite. A penalty that implements
+        `conjugate` and `gauge` has a duality gap; for other penalties `Path.gap` is infinite.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+        raise NotImplementedError(f"{type(self).__name__} does not implement conjugate")
 
     def gauge(self, z: Array) -> Array:
-        """Smallest number by which ``z`` is to be divided for a finite conjugate."""
-        raise NotImplementedError(f"{type(self).__name__} has no conjugate")
+        """Return the smallest divisor of ``z`` for which the conjugate is finite."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement gauge")
 
     def to_domain(self, z: Array) -> Array:
-        """Return a point where the conjugate is finite, near ``z``, and ``z`` if it is there."""
+        """Return a point near ``z`` where the conjugate is finite; ``z`` itself if possible."""
         xp, gauge = namespace(z), self.gauge(z)
         return z / xp.maximum(gauge, xp.ones_like(gauge))
 
     def derivative(self, size: Array) -> Array:
-        """Return the derivative at coefficients of absolute value ``size``: at 0, from the right.
+        """Return the derivative at coefficients of absolute value ``size``; at 0, from the right.
 
-        Of penalties that are not convex, it is all that their duality gap needs.
+        The duality gap of a nonconvex penalty needs nothing else.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no derivative")
+        raise NotImplementedError(f"{type(self).__name__} does not implement derivative")
 
     @property
     def isotropic(self) -> bool:
@@ -125,19 +125,19 @@ class Penalty(Registered, ABC):
         return False
 
     def check_size(self, p: int) -> None:
-        """Refuse a design whose number of columns does not fit."""
+        """Refuse a design with the wrong number of columns."""
 
     def free(self, p: int) -> np.ndarray:
-        """Which of ``p`` coefficients are not penalised at all."""
+        """Return which of ``p`` coefficients are unpenalised."""
         return np.zeros(p, dtype=bool)
 
     def member(self, k: int) -> Penalty:
-        """Return the penalty of one member, if members have penalties of their own."""
+        """Return the penalty of one member, if members have their own penalties."""
         lam = getattr(self, "lam", None)
         return replace(self, lam=float(lam[k])) if isinstance(lam, np.ndarray) else self  # type: ignore[type-var]
 
     def repeated(self, members: int) -> Penalty:
-        """Return the penalty of so many members for each of the present ones."""
+        """Return a penalty in which each present member is repeated ``members`` times."""
         lam = getattr(self, "lam", None)
         if members == 1 or not isinstance(lam, np.ndarray):
             return self
@@ -158,19 +158,19 @@ class Penalty(Registered, ABC):
     def __hash__(self) -> int:
         try:
             return hash(key(self))
-        except TypeError:  # a field that has no hash
+        except TypeError:  # a field that is not hashable
             return hash(type(self))
 
 
 def prox_of(penalty: Penalty, b: Array, step: Any) -> Array:
-    """Proximal map of a penalty; one of the user's own may work in place, and is checked."""
+    """Evaluate the proximal map; the output of user-defined penalties is checked and copied."""
     if is_own(penalty):
         return penalty.prox(b, step)
     return check_returned(f"{type(penalty).__name__}.prox", penalty.prox(copied(b), step), b)
 
 
 def jacobian_of(penalty: Penalty, b: Array, step: Any) -> Jacobian:
-    """Jacobian of the proximal map of a penalty, which may be one of the user's own."""
+    """Return the Jacobian of the proximal map; user-defined penalties are checked."""
     if is_own(penalty):
         return penalty.jacobian(b, step)
     found: Any = penalty.jacobian(copied(b), step)
@@ -183,21 +183,21 @@ def jacobian_of(penalty: Penalty, b: Array, step: Any) -> Jacobian:
 
 
 # ------------------------------------------------------------------------------------------------
-# Penalties that are sums over coefficients
+# Separable penalties
 # ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class SeparablePenalty(Penalty):
-    """A sum over coefficients, each with its own weight.
+    """Sum over coefficients, each with its own weight.
 
     Parameters
     ----------
     lam : float
-        Strength of the penalty, on the paper's scale: the mean-loss scale times ``√n``.
+        Regularisation strength, on the paper's scale: the mean-loss scale times ``√n``.
     weights : array-like of shape (p,), optional
-        Nonnegative factors of ``lam``, one per coefficient; 0 leaves a coefficient unpenalised.
-        All ones by default.
+        Nonnegative factors of ``lam``, one per coefficient; 0 leaves a coefficient unpenalised. All
+        ones by default.
     """
 
     lam: float
@@ -216,14 +216,14 @@ class SeparablePenalty(Penalty):
 
     @abstractmethod
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        """``(knot, slope)`` of each linear piece of the proximal map, from the first knot on."""
+        """Return ``(knot, slope)`` of each linear piece of the proximal map beyond zero."""
 
     def value(self, b: Array) -> Array:
         xp = namespace(b)
         return xp.sum(self.cost(xp.abs(b), like(self._lam(b), b)), axis=0)
 
     def prox(self, b: Array, step: Any) -> Array:
-        # the sum over the knots of the change of slope times what lies beyond
+        # the sum over the knots of the change of slope times the distance beyond the knot
         pieces = self.pieces(self._lam(b), step)
         before = [0.0, *(slope for _, slope in pieces)]
         bends = []
@@ -238,7 +238,7 @@ class SeparablePenalty(Penalty):
             weight = float(self._weights(1)[0])
             ((_, slope),) = self.pieces(weight * _of_members(self.lam, b), step)
             return Diagonal(along_members(slope, b))
-        # ">=" makes an unpenalised coefficient, whose knots are all 0, move freely from 0
+        # ">=" lets an unpenalised coefficient, whose knots are all 0, move freely from 0
         xp = namespace(b)
         size = xp.abs(b)
         result = xp.zeros_like(b)
@@ -263,7 +263,7 @@ class SeparablePenalty(Penalty):
 
     @property
     def convex(self) -> bool:
-        # proximal maps of convex functions do not expand
+        # proximal maps of convex functions are nonexpansive
         pieces = self.pieces(np.asarray(self.lam), 1.0)
         return all(bool(np.all(np.asarray(slope) <= 1)) for _, slope in pieces)
 
@@ -274,17 +274,17 @@ class SeparablePenalty(Penalty):
         for knot, _, curvature in pieces:
             result = result + (curvature - before) * xp.maximum(size - knot, zero)
             before = curvature
-        return xp.maximum(result, zero)  # where it is flat, rounding is left
+        return xp.maximum(result, zero)  # rounding errors where it is flat
 
     def conjugate(self, z: Array) -> Array:
-        # its derivative is the inverse of that of the penalty: add up the area below, by pieces
+        # its derivative is the inverse of the penalty's derivative: integrate it piece by piece
         xp, zero = namespace(z), namespace(z).zeros_like(z)
         pieces = self._derivative_pieces(z)
-        ends = [height for _, height, _ in pieces[1:]] + [math.inf]
+        ends = [value for _, value, _ in pieces[1:]] + [math.inf]
         total = zero
-        for (knot, height, curvature), end in zip(pieces, ends, strict=True):
-            run = xp.minimum(xp.maximum(xp.abs(z) - height, zero), zero + (end - height))
-            curved = curvature > 0  # elsewhere the run has no length
+        for (knot, value, curvature), end in zip(pieces, ends, strict=True):
+            run = xp.minimum(xp.maximum(xp.abs(z) - value, zero), zero + (end - value))
+            curved = curvature > 0  # elsewhere the piece has length zero
             total = (
                 total
                 + knot * run
@@ -322,17 +322,17 @@ class SeparablePenalty(Penalty):
     def _bound(self, z: Array) -> Array:
         """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
         xp = namespace(z)
-        *_, (_, height, curvature) = self._derivative_pieces(z)
-        return xp.where(curvature > 0, xp.zeros_like(height) + math.inf, height)
+        *_, (_, value, curvature) = self._derivative_pieces(z)
+        return xp.where(curvature > 0, xp.zeros_like(value) + math.inf, value)
 
     def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
-        """Where each linear piece of the penalty's derivative begins, its height and its slope.
+        """Return the start, value and slope of each linear piece of the penalty's derivative.
 
         The inverse of the proximal map is the identity plus ``step`` times that derivative.
         """
         xp, zero = namespace(b), namespace(b).zeros_like(b[:1, ...])
         lam = zero + self._lam(b)
-        # in units of lam, or little would be left of a small one beside the identity
+        # in units of lam, so that a small lam is not lost beside the identity
         tiny = float(xp.finfo(b.dtype).smallest_normal)
         step = xp.minimum(1 / xp.maximum(lam, zero + tiny), zero + self.max_step / 2)
         found, size, last, before = [], zero, zero, 0.0
@@ -358,7 +358,7 @@ class Lasso(SeparablePenalty):
     Parameters
     ----------
     lam : float
-        Strength of the penalty, beside a loss of size ``n^{-1/2} Σ rho(r_i)``: ``√n`` times the
+        Regularisation strength, for a loss of the form ``n^{-1/2} Σ rho(r_i)``: ``√n`` times the
         ``alpha`` of scikit-learn's mean-loss objectives.
     weights : array-like of shape (p,), optional
         Nonnegative factors of ``lam``, one per coefficient; 0 leaves a coefficient unpenalised.
@@ -388,8 +388,8 @@ class Ridge(SeparablePenalty):
     Parameters
     ----------
     lam, weights
-        As for `Lasso`. With the squared loss, ``√n`` times ``lam`` is scikit-learn's ``Ridge``
-        parameter.
+        As for `Lasso`. With the squared loss, ``√n`` times ``lam`` is the ``alpha`` of
+        scikit-learn's ``Ridge``.
     """
 
     name = "ridge"
@@ -411,7 +411,7 @@ class ElasticNet(SeparablePenalty):
     lam, weights
         As for `Lasso`.
     l1_ratio : float, default=0.5
-        Share of the lasso, between 0 (ridge) and 1 (lasso).
+        Mixing parameter, between 0 (ridge) and 1 (lasso).
     """
 
     l1_ratio: float = 0.5
@@ -419,7 +419,11 @@ class ElasticNet(SeparablePenalty):
     name = "elastic_net"
     label = "elastic net"
     parameter_spec = ParameterSpec(
-        "l1_ratio", default=l1_ratio, low=0, high=1, help="Share of the lasso in the elastic net."
+        "l1_ratio",
+        default=l1_ratio,
+        low=0,
+        high=1,
+        help="Elastic net mixing parameter, between 0 (ridge) and 1 (lasso).",
     )
 
     def __post_init__(self) -> None:
@@ -437,15 +441,15 @@ class ElasticNet(SeparablePenalty):
 class MCP(SeparablePenalty):
     """Minimax concave penalty (Zhang, 2010).
 
-    ``lam |b| - b² / (2 gamma)`` up to ``|b| = gamma lam``, constant beyond; ``lam`` stands for
-    ``lam * w_j``.
+    ``lam |b| - b² / (2 gamma)`` up to ``|b| = gamma lam``, constant beyond, with ``lam * w_j`` in
+    place of ``lam`` for coefficient j.
 
     Parameters
     ----------
     lam, weights
         As for `Lasso`.
     gamma : float, default=3.0
-        Where the penalty becomes flat, in units of ``lam``; above 1. The larger, the closer to
+        The penalty is constant beyond ``gamma`` times ``lam``; must exceed 1. Large values approach
         the lasso.
     """
 
@@ -454,7 +458,7 @@ class MCP(SeparablePenalty):
     name = "mcp"
     label = "MCP"
     parameter_spec = ParameterSpec(
-        "gamma", default=gamma, low=1, open_low=True, help="Shape of MCP."
+        "gamma", default=gamma, low=1, open_low=True, help="Concavity parameter of MCP."
     )
 
     def __post_init__(self) -> None:
@@ -477,22 +481,24 @@ class MCP(SeparablePenalty):
 class SCAD(SeparablePenalty):
     """Smoothly clipped absolute deviation (Fan and Li, 2001).
 
-    ``lam |b|`` up to ``lam``, a parabola up to ``a lam``, constant beyond; ``lam`` stands for
-    ``lam * w_j``.
+    ``lam |b|`` up to ``lam``, quadratic up to ``a lam``, constant beyond, with ``lam * w_j`` in
+    place of ``lam`` for coefficient j.
 
     Parameters
     ----------
     lam, weights
         As for `Lasso`.
     a : float, default=3.7
-        Where the penalty becomes flat, in units of ``lam``; above 2.
+        The penalty is constant beyond ``a`` times ``lam``; must exceed 2.
     """
 
     a: float = 3.7
 
     name = "scad"
     label = "SCAD"
-    parameter_spec = ParameterSpec("a", default=a, low=2, open_low=True, help="Shape of SCAD.")
+    parameter_spec = ParameterSpec(
+        "a", default=a, low=2, open_low=True, help="Concavity parameter of SCAD."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -514,24 +520,24 @@ class SCAD(SeparablePenalty):
 
 
 # ------------------------------------------------------------------------------------------------
-# Penalties that are not
+# Non-separable penalties
 # ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class GroupLasso(Penalty):
-    """``lam * Σ_g w_g ‖b_g‖₂``: groups of coefficients enter or stay out together.
+    """``lam * Σ_g w_g ‖b_g‖₂``: the coefficients of a group are selected together.
 
     Parameters
     ----------
     lam : float
-        Strength of the penalty.
+        Regularisation strength.
     groups : array-like of shape (p,)
-        Label of each coefficient's group: integers or strings.
+        Group label of each coefficient: integers or strings.
     weights : array-like of shape (number of groups,), optional
-        Nonnegative factors of ``lam``, one per group in the order of the sorted labels; 0 leaves
-        a group unpenalised. All ones by default; the square roots of the group sizes are
-        another common choice.
+        Nonnegative factors of ``lam``, one per group in the order of the sorted labels; 0 leaves a
+        group unpenalised. All ones by default; the square roots of the group sizes are another
+        common choice.
     """
 
     lam: float
@@ -580,7 +586,7 @@ class GroupLasso(Penalty):
     def jacobian(self, b: Array, step: Any) -> GroupwiseRankOne:
         xp = namespace(b)
         keep, norms = self._shrinkage(b, step)
-        # d(keep · b) = keep · (I - ẑẑᵀ) + ẑẑᵀ outside the dead zone, 0 inside
+        # d(keep · b) = keep · (I - ẑẑᵀ) + ẑẑᵀ for nonzero groups, 0 for zero groups
         curved = xp.where(keep > 0, 1 - keep, xp.zeros_like(keep))
         return GroupwiseRankOne(self._groups, keep, curved, b / self._groups.spread(norms))
 
@@ -598,7 +604,9 @@ class GroupLasso(Penalty):
 
     def to_domain(self, z: Array) -> Array:
         keep, _ = self._shrinkage(z, 1.0)
-        return z - self._groups.spread(keep) * z  # Moreau: the projection is what the map takes off
+        return (
+            z - self._groups.spread(keep) * z
+        )  # Moreau: the projection is what the proximal map removes
 
     @property
     def largest_lam(self) -> float:
@@ -626,7 +634,7 @@ class GroupLasso(Penalty):
         return xp.sqrt(self._groups.sum(b * b))
 
     def _shrinkage(self, b: Array, step: Any) -> tuple[Array, Array]:
-        """Return the factor that each group keeps, and its norm (at least the tiniest number)."""
+        """Return the shrinkage factor and the norm (bounded away from 0) of each group."""
         xp = namespace(b)
         norms = xp.clip(self._norms(b), float(xp.finfo(b.dtype).smallest_normal))
         dead_zone = step * self._lam(norms)
@@ -635,7 +643,7 @@ class GroupLasso(Penalty):
 
 @dataclass(frozen=True, eq=False)
 class NoPenalty(Penalty):
-    """No penalty: the coefficients move freely."""
+    """No penalty."""
 
     name = "none"
     label = "no penalty"
@@ -669,7 +677,7 @@ class NoPenalty(Penalty):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FreeIntercept(Penalty):
-    """Another penalty, with one unpenalised coefficient appended: the intercept's."""
+    """Penalty on the features, with an unpenalised intercept as the last coefficient."""
 
     features: Penalty
 
@@ -729,12 +737,12 @@ class FreeIntercept(Penalty):
         return FreeIntercept(self.features.beside(features))
 
     def __repr__(self) -> str:
-        return repr(self.features)  # in messages, the penalty that the user chose
+        return repr(self.features)  # messages show the penalty that the user passed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PerMemberPenalty(Penalty):
-    """Penalties of different kinds, one for each member."""
+    """Penalties of different types, one per member."""
 
     each: tuple[Penalty, ...]
 
@@ -784,7 +792,7 @@ class PerMemberPenalty(Penalty):
 
 
 def largest_ratio(size: Array, bound: Array) -> Array:
-    """Return the largest ``size / bound`` of each column; where both are 0, the ratio is, too."""
+    """Return the largest ``size / bound`` of each column, with 0 / 0 taken as 0."""
     xp = namespace(size)
     zero = xp.zeros_like(size)
     bound = zero + bound
@@ -799,19 +807,19 @@ def _own(step: Any, k: int) -> Any:
 
 
 def _differ_in_lam_alone(first: Any, second: Any) -> bool:
-    """Whether each of two penalties is the other with another ``lam``."""
+    """Whether two penalties differ only in ``lam``."""
     if type(first) is not type(second):
         return False
     try:
         return same(replace(first, lam=second.lam), second) and same(
             replace(second, lam=first.lam), first
         )
-    except (AttributeError, TypeError, ValueError):  # it has none, or cannot be made again
+    except (AttributeError, TypeError, ValueError):  # it has no lam, or cannot be rebuilt
         return False
 
 
 def _store_lam(penalty: Any) -> None:
-    """Check ``lam``: a number, or an array with one for each member."""
+    """Check ``lam``: a number, or an array with one value per member."""
     if not hasattr(penalty.lam, "ndim") or penalty.lam.ndim == 0:
         store_number(penalty, "lam", low=0)
         return
@@ -822,7 +830,7 @@ def _store_lam(penalty: Any) -> None:
 
 
 def _of_members(lam: Any, block: Array) -> Array:
-    """Return ``lam`` as it multiplies a block: a number, or one for each member."""
+    """Return ``lam`` shaped to multiply a block: a number, or one per member."""
     return like(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
 
 
@@ -830,4 +838,4 @@ def _check_weights(weights: Any) -> np.ndarray:
     array = to_numpy(check_array("weights", weights, ndim=1))
     if (array < 0).any():
         raise ValueError(f"weights must be nonnegative, got {array.min():g}")
-    return np.array(array, dtype=float)  # a copy: the caller's array may change
+    return np.array(array, dtype=float)  # a copy: the caller may modify its array

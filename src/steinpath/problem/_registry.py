@@ -1,7 +1,7 @@
-"""Losses, penalties and test losses by name: each class says what it is called, and is found here.
+"""Registries of losses, penalties and scoring losses by name.
 
 A class is registered when it is defined, if its body has a `name` and a `label`. Estimators, the
-command, reports, model files and tests look it up in the registry of its kind.
+command line, reports, model files and tests look it up in the registry of its type.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """The parameter of a loss, penalty or test loss, besides ``lam``.
+    """Parameter of a loss, penalty or scoring loss, besides ``lam``.
 
     Attributes
     ----------
     name : str
         Keyword argument of the class, such as "q".
     default : float
-        Its default.
+        Default value.
     low, high : float
-        Its limits.
+        Bounds.
     open_low, open_high : bool
-        Whether the limits themselves are excluded.
+        Whether the bounds themselves are excluded.
     option : str
-        Its name on the command line, without dashes; `name` by default.
+        Name on the command line, without dashes; `name` by default.
     help : str
-        What it means, for the command line.
+        Help text for the command line.
     in_units_of_y : bool
-        Whether it is a size of residuals. The class takes it in units of y; estimators and the
-        command take it in robust standard deviations of y.
+        Whether it is a residual size. The class takes it in units of y; estimators and the command
+        line take it in robust standard deviations of y.
     """
 
     name: str
@@ -54,7 +54,7 @@ class ParameterSpec:
         object.__setattr__(self, "option", self.option or self.name.replace("_", "-"))
 
     def check(self, value: Any) -> float:
-        """Return the value as a float within the limits."""
+        """Return the value as a float within the bounds."""
         return check_number(
             self.name,
             value,
@@ -65,11 +65,11 @@ class ParameterSpec:
         )
 
     def in_units(self, value: float, spread: float) -> float:
-        """Return the value that the class takes, for one in robust standard deviations of y."""
+        """Convert a value in robust standard deviations of y to units of y."""
         return value * spread if self.in_units_of_y else value
 
     def store(self, instance: Any) -> None:
-        """Check the parameter of a frozen dataclass, and keep it as a plain float."""
+        """Check the parameter of a frozen dataclass and store it as a plain float."""
         object.__setattr__(instance, self.name, self.check(getattr(instance, self.name)))
 
 
@@ -79,7 +79,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     Parameters
     ----------
     kind : str
-        What they are, for messages.
+        Description of the classes, for messages.
     """
 
     def __init__(self, kind: str):
@@ -99,19 +99,19 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return f"<Registry of each {self._kind}: {', '.join(self)}>"
 
     def add(self, name: str, member: type[T]) -> None:
-        """Register a class; refuse a name that another class has."""
+        """Register a class; refuse a name that another class uses."""
         known = self._classes.get(name)
-        # a cell of a notebook that is run again defines the same class again
+        # re-running a notebook cell defines the same class again
         if known is not None and _place(known) != _place(member):
             raise ValueError(
-                f"{_place(member)} is called {name!r}, as is {_place(known)}: the name of a "
-                f"{self._kind} must be its own"
+                f"the name {name!r} of {_place(member)} is already used by {_place(known)}: choose "
+                f"another name for this {self._kind}"
             )
         self._classes[name] = member
 
     @contextmanager
     def temporarily(self) -> Iterator[None]:
-        """Forget the classes that are registered within this context, at its end."""
+        """Remove classes registered within this context when it ends."""
         before = dict(self._classes)
         try:
             yield
@@ -124,15 +124,15 @@ def _place(member: type) -> str:
 
 
 class Registered:
-    """A class whose subclasses are registered if their bodies have a `name` and a `label`."""
+    """Base class whose subclasses are registered if their bodies have a `name` and a `label`."""
 
-    #: Where subclasses are registered.
+    #: Registry of the subclasses.
     registry: ClassVar[Registry[Any]]
     #: Key in the registry: the name on the command line, in estimators and in model files.
     name: ClassVar[str]
     #: Name in reports.
     label: ClassVar[str]
-    #: The parameter, if there is one.
+    #: Specification of the parameter, if there is one.
     parameter_spec: ClassVar[ParameterSpec | None] = None
 
     def __init_subclass__(cls, **options: Any) -> None:

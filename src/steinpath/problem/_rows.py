@@ -1,8 +1,7 @@
-"""Rows: how many there are, and how a sum over them is taken.
+"""Rows of a problem: their number and how to sum over them.
 
-Losses are told so instead of reading it off their argument, which may hold rows that weigh more
-than others, rows that are left out, or only a block of the rows, the rest being elsewhere. Losses
-for classification are told the class of each row, too.
+Losses receive this information explicitly, because their argument may hold weighted rows, held-out
+rows, or only a block of the rows. Classification losses also receive the class of each row.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from steinpath._support.arrays import Array, along_rows, namespace, rows_product
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a problem.
+    """Rows of a problem.
 
     Attributes
     ----------
     count : int, or Array of shape (members, 1)
-        The sample size n in the scaling of losses, residuals and duals.
+        Sample size n in the scaling of losses, residuals and duals.
     weights : Array of shape (n,) or (n, members, 1), optional
-        How much each row counts: zero for a row that is left out. All count 1 by default.
+        Weight of each row; zero for a held-out row. All 1 by default.
     complete : callable, optional
-        Makes a sum over all rows of a sum over those that are here, if others are elsewhere.
+        Turns a sum over local rows into the sum over all rows, if some are stored elsewhere.
     labels : Array of shape (n,) or (n, members, 1), optional
-        The class of each row, -1 or 1, for losses of margins.
+        Class of each row, -1 or 1, for margin losses.
     """
 
     count: Any
@@ -39,7 +38,7 @@ class Rows:
 
     @classmethod
     def of(cls, block: Array) -> Rows:
-        """Return the rows of an array that has them all, each counting once."""
+        """Return the rows of an array that holds all of them, with weight 1."""
         return cls(block.shape[0])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Test losses: what a prediction costs, one number per observation."""
+"""Scoring losses: the loss of each prediction, one number per observation."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from steinpath.problem._registry import Registered, Registry
 
 PerObservation = Callable[[Array, Array], Array]
 TestLoss = None | str | Loss | PerObservation
-#: From an array of shape (T, rows) to means over the rows.
+#: Function from an array of shape (T, rows) to means over the rows.
 RowMean = Callable[[Array], Array]
 
-#: All test losses by name.
-CRITERIA: Registry[Criterion] = Registry("test loss")
+#: All scoring losses by name.
+CRITERIA: Registry[Criterion] = Registry("scoring loss")
 
 
 @dataclass(frozen=True)
 class Criterion(Registered, ABC):
-    """A named test loss. Calling it with ``y`` and predictions gives the loss of each observation.
+    """Named scoring loss: a function of ``y`` and predictions, with one value per observation.
 
-    A subclass has a `name`, a `label`, which may have a place for the parameter, and `rho`.
+    A subclass has a `name`, a `label` (which may format the parameter) and `rho`.
 
     Parameters
     ----------
     parameter : float, default=0.0
-        A quantile or a width; 0 for a test loss that has no parameter.
+        Quantile level or width; 0 for a scoring loss without a parameter.
     """
 
     parameter: float = 0.0
 
     registry: ClassVar[Registry[Criterion]] = CRITERIA
-    #: Whether it is one of labels -1 and 1.
+    #: Whether it is a loss for labels -1 and 1.
     margin: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.parameter_spec is not None:
             object.__setattr__(self, "parameter", self.parameter_spec.check(self.parameter))
         elif self.parameter != 0:
-            raise ValueError(f"the test loss {self.name!r} has no parameter, got {self.parameter}")
+            raise ValueError(f"test_loss {self.name!r} takes no parameter, got {self.parameter}")
 
     @abstractmethod
     def rho(self, r: Array) -> Array:
-        """Loss of each prediction error ``y - prediction``."""
+        """Evaluate the loss of each prediction error ``y - prediction``."""
 
     @property
     def slope(self) -> float:
@@ -59,14 +59,14 @@ class Criterion(Registered, ABC):
         return 1.0
 
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
-        """Return a test loss whose differences have about the same mean, and vary less.
+        """Return a scoring loss whose differences have about the same mean but lower variance.
 
         Parameters
         ----------
         predictions : Array of shape (T, m)
-            What it is to compare with others: for each of several iterates, of some rows.
+            Predictions to be compared: for several iterates, for some rows.
         mean : callable, optional
-            How to take the mean over all rows, if these are not all of them.
+            Computes the mean over all rows, if ``predictions`` has only some of them.
         """
         return self
 
@@ -75,16 +75,16 @@ class Criterion(Registered, ABC):
 
     @property
     def words(self) -> str:
-        """What a risk is the mean of, such as "absolute error"."""
+        """Description of the loss, such as "absolute error"."""
         return self.label.format(self.parameter)
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
-        """How much two risks can differ, per root mean square difference of the predictions.
+        """Bound the difference of two risks per root mean square difference of the predictions.
 
         Parameters
         ----------
         risks : ndarray of shape (T,)
-            The risks.
+            Estimated risks.
 
         Returns
         -------
@@ -123,7 +123,7 @@ class SquaredError(Criterion):
 
 
 class HuberError(Criterion):
-    """``r² / 2`` up to ``|r| = delta``, and linear beyond; see `steinpath.Huber`."""
+    """``r² / 2`` up to ``|r| = delta`` and linear beyond; see `steinpath.Huber`."""
 
     name = "huber"
     label = "Huber loss (δ = {:.3g})"
@@ -138,14 +138,14 @@ class HuberError(Criterion):
 
 
 class PseudoHuberError(Criterion):
-    """``delta² (√(1 + (r / delta)²) - 1)``, a smooth relative of the Huber loss."""
+    """``delta² (√(1 + (r / delta)²) - 1)``, a smooth approximation of the Huber loss."""
 
     name = "pseudo_huber"
     label = "pseudo-Huber loss (δ = {:.3g})"
     parameter_spec = replace(Huber.parameter_spec, high=math.inf)
 
     def rho(self, r: Array) -> Array:
-        # without cancellation at small r, or overflow at large r / delta
+        # avoids cancellation at small r and overflow at large r / delta
         xp, delta = namespace(r), self.parameter
         return r * (delta * (r / (delta + xp.hypot(r, xp.full_like(r, delta)))))
 
@@ -158,7 +158,7 @@ class EpsilonInsensitiveError(Criterion):
     """``max(|r| - eps, 0)``; see `steinpath.EpsilonInsensitive`."""
 
     name = "epsilon_insensitive"
-    label = "error beyond {:.3g}"
+    label = "ε-insensitive loss (ε = {:.3g})"
     parameter_spec = EpsilonInsensitive.parameter_spec
 
     def rho(self, r: Array) -> Array:
@@ -184,22 +184,22 @@ class PinballError(Criterion):
 # Classification
 # ------------------------------------------------------------------------------------------------
 
-# Width of a smoothed step, relative to the root mean square of the margins.
+# Width of the smoothed step, relative to the root mean square of the margins.
 _WIDTH = 0.2
 
 
 @dataclass(frozen=True)
 class MarginCriterion(Criterion):
-    """A named test loss of labels -1 and 1, and predictions on the scale of the margin losses.
+    """Named scoring loss for labels -1 and 1, with predictions on the scale of the margin losses.
 
-    A subclass gives `rho` as a function of the margin ``y * prediction``.
+    A subclass implements `rho` as a function of the margin ``y * prediction``.
 
     Parameters
     ----------
     class_weight : pair of float or "balanced", optional
-        How much rows of the classes -1 and 1 count.
+        Weights of the classes -1 and 1.
     level : float, optional
-        What was subtracted from labels and predictions alike; nothing by default.
+        Constant that was subtracted from labels and predictions; none by default.
     """
 
     class_weight: Any = None
@@ -222,9 +222,10 @@ class MarginCriterion(Criterion):
         return self.label + weighted
 
     def about(self, y: Array, level: float) -> MarginCriterion:
-        """Return the same for labels and predictions less a level, with weights of mean 1.
+        """Return the same loss for labels and predictions minus a level, with weights of mean 1.
 
-        Once that is done it stays: the labels may be those of a block of the rows.
+        A loss that already has a level is returned unchanged, since the labels may be those of a
+        block of the rows.
         """
         if self.level is not None:
             return self
@@ -255,7 +256,7 @@ class ZeroOneError(MarginCriterion):
         return math.inf
 
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
-        # where predictions change a little, few errors do: one of many rows, by a whole
+        # small changes of the predictions change few errors, but each of these by 1
         xp = namespace(predictions)
         squares = (predictions + (self.level or 0.0)) ** 2
         squares = (xp.mean(squares, axis=1) if mean is None else mean(squares))[:, None]
@@ -266,9 +267,10 @@ class ZeroOneError(MarginCriterion):
 
 @dataclass(frozen=True, eq=False)
 class SmoothZeroOneError(MarginCriterion):
-    """The zero-one loss with a step of a width.
+    """Zero-one loss with a smoothed step.
 
-    If the density of margins is smooth near zero, it is on average what the zero-one loss is.
+    If the density of the margins is smooth near zero, its mean approximates that of the zero-one
+    loss.
 
     Parameters
     ----------
@@ -284,7 +286,7 @@ class SmoothZeroOneError(MarginCriterion):
 
 
 class LogError(MarginCriterion):
-    """``log(1 + exp(-y z))``, where the prediction z is the log-odds of the class 1."""
+    """``log(1 + exp(-y z))``, where the prediction z is the log-odds of class 1."""
 
     name = "log"
     label = "log loss"
@@ -331,14 +333,14 @@ class BrierError(MarginCriterion):
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
-    """Return the test loss as a callable of ``(y, prediction)``.
+    """Return the scoring loss as a callable of ``(y, prediction)``.
 
     Parameters
     ----------
     test_loss : None, str, Loss or callable
-        None is the one matched to ``loss``; a string a key of `CRITERIA`, with the parameters of
-        ``loss`` where it has them and the defaults of the loss classes otherwise; a `Loss` brings
-        its own parameter.
+        None selects the scoring loss matched to ``loss``. A string is a key of `CRITERIA`; its
+        parameter is that of ``loss`` if it has the same one, and the default of the loss class
+        otherwise. A `Loss` uses its own parameter.
     loss : Loss, optional
         Loss that was minimised.
     """
@@ -359,7 +361,7 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
 
 
 def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
-    """Return a test loss with the parameter of the loss that was minimised, if that has it."""
+    """Return a scoring loss with the parameter of the minimised loss, if it has the same one."""
     if issubclass(kind, MarginCriterion):
         if not isinstance(loss, MarginLoss):
             return kind()
@@ -374,16 +376,16 @@ def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
 
 @dataclass(frozen=True, eq=False)
 class OnScaleOfY:
-    """A test loss of a user's own, which is told y and predictions of y: nothing is taken off them.
+    """User-defined scoring loss, called with y and predictions on their original scale.
 
     Parameters
     ----------
     function : callable
-        The test loss.
+        Scoring loss.
     y : Array of shape (n,)
         The responses.
     level : float
-        What was subtracted from the responses and is missing in predictions.
+        Constant that was subtracted from the responses and is missing in the predictions.
     """
 
     function: PerObservation
@@ -399,9 +401,9 @@ class OnScaleOfY:
 
 
 def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
-    """Return a test loss to be called with responses and predictions less a level.
+    """Return a scoring loss to be called with responses and predictions minus a level.
 
-    Those of regression depend on their difference alone.
+    Regression losses depend only on their difference.
     """
     if isinstance(criterion, MarginCriterion):
         return criterion.about(y, level)
@@ -411,19 +413,19 @@ def about_level(criterion: PerObservation, y: Array, level: float) -> PerObserva
 def for_differences(
     criterion: PerObservation, predictions: Array, mean: RowMean | None = None
 ) -> PerObservation:
-    """Return a test loss for differences; see `Criterion.for_differences`."""
+    """Return a scoring loss for differences; see `Criterion.for_differences`."""
     if isinstance(criterion, Criterion):
         return criterion.for_differences(predictions, *([] if mean is None else [mean]))
     return criterion
 
 
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:
-    """Loss of each observation, for each row of predictions.
+    """Return the loss of each observation, for each row of predictions.
 
-    A user's own test loss is handed copies, so that it may work in place, and what it returns is
-    checked and copied: it may be one of its arguments, or the same array each time.
+    A user-defined scoring loss receives copies, so it may work in place. Its result is checked and
+    copied, since it may return one of its arguments or the same array each time.
     """
-    if isinstance(criterion, Criterion) and is_own(criterion):  # which works on blocks
+    if isinstance(criterion, Criterion) and is_own(criterion):  # works on blocks
         return criterion(y, predictions)
     losses = namespace(y).empty_like(predictions, dtype=y.dtype)
     for t in range(predictions.shape[0]):
@@ -434,20 +436,20 @@ def observation_losses(criterion: PerObservation, y: Array, predictions: Array) 
 def losses_at(
     criterion: PerObservation, y: Array, rows: np.ndarray, predictions: Array, others: Array
 ) -> Array:
-    """Loss of some observations, for each row of predictions.
+    """Return the loss of some observations, for each row of predictions.
 
     Parameters
     ----------
     criterion : callable
-        Test loss.
+        Scoring loss.
     y : Array of shape (n,)
         All responses.
     rows : ndarray of int of shape (m,)
-        The observations, each once.
+        Indices of the observations, without repetitions.
     predictions : Array of shape (T, m)
-        Theirs.
+        Their predictions.
     others : Array of shape (T, n)
-        What a user's own test loss, which expects all observations, sees of the others.
+        Predictions of all observations, for user-defined scoring losses that expect all of them.
     """
     if isinstance(criterion, Criterion):
         return observation_losses(criterion, take(y, rows), predictions)
@@ -458,18 +460,18 @@ def losses_at(
 
 
 def check_finite(predictions: Array) -> Array:
-    """Return the predictions; refuse them unless all are finite."""
+    """Return the predictions; raise an error unless all are finite."""
     xp = namespace(predictions)
     if not xp.all(xp.isfinite(predictions)):
         raise FloatingPointError(
-            "the predictions are not finite, though the iterates are: the algorithm diverges when "
-            "linearised, or with fewer rows; use smaller step sizes, or None for safe ones"
+            "the predictions are not finite although the iterates are: the algorithm diverges when "
+            "linearised or on fewer rows; use smaller step sizes, or None for safe ones"
         )
     return predictions
 
 
 def _checked(values: Any, y: Array) -> Array:
-    """Return what a test loss returned, if it is one real number per observation."""
+    """Return the result of a scoring loss if it is one real number per observation."""
     shape = getattr(values, "shape", None)
     if not isinstance(shape, tuple) or shape != tuple(y.shape):
         raise ValueError(
@@ -477,6 +479,6 @@ def _checked(values: Any, y: Array) -> Array:
             f"{tuple(y.shape)}; it returned {type(values).__name__} of shape {shape}"
         )
     if type(values) is np.ndarray and values.dtype == y.dtype and np.isfinite(values).all():
-        return values  # often, and worth not looking further
-    remedy = "a test loss must be finite for finite predictions"
+        return values  # the common case, decided fast
+    remedy = "a scoring loss must be finite for finite predictions"
     return check_array("the result of test_loss", values, ndim=1, reference=y, remedy=remedy)

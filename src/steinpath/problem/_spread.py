@@ -1,4 +1,4 @@
-"""The unit in which estimators and the command take sizes of residuals, such as Huber's delta."""
+"""Robust standard deviation of y, the unit of residual sizes such as Huber's delta."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ _GAUSSIAN_MAD = 0.6744897501960817
 
 
 def robust_spread(y: Array, weights: Array | None = None) -> float:
-    """Return the standard deviation of a Gaussian of the same median absolute deviation.
+    """Return the median absolute deviation of y, scaled to the standard deviation of a Gaussian.
 
-    Where that is zero, since more than half of the responses are equal, it is the plain standard
-    deviation; of a constant, its size; and of zeros 1. So it is positive, and in units of y.
+    If more than half of the responses are equal, the standard deviation is used instead; for
+    constant responses their absolute value, and 1 for zeros. The result is positive and in units of
+    y.
 
     Parameters
     ----------
     y : Array of shape (n,)
         The responses.
     weights : Array of shape (n,), optional
-        How often each of them counts.
+        Weight of each response.
     """
     y = to_numpy(y)
     precision = np.finfo(y.dtype if y.dtype.kind == "f" else float).eps
     median = LAD().location(y, weights)
     gaps = y.astype(float) - median
     deviation = LAD().location(np.abs(gaps), weights) / _GAUSSIAN_MAD
-    if deviation > 10 * precision * abs(median):  # and is not rounding
+    if deviation > 10 * precision * abs(median):  # larger than rounding errors
         return deviation
     largest = float(np.abs(gaps).max())
     if largest > 10 * precision * abs(median):
-        gaps = gaps / largest  # whose squares neither overflow nor underflow
+        gaps = gaps / largest  # squares then neither overflow nor underflow
         mean = np.average(gaps, weights=weights)
         return largest * float(np.sqrt(np.average((gaps - mean) ** 2, weights=weights)))
     return abs(median) or 1.0
 
 
 def scaled_test_loss(test_loss: TestLoss, loss: Loss, spread: float) -> TestLoss:
-    """Return a test loss that was given by name, with its width in robust standard deviations.
+    """Return a scoring loss given by name with its width in robust standard deviations.
 
-    Others are returned as they are: those without a width, those of a user's own, and the one that
-    has the width of the loss that is minimised.
+    Other scoring losses are returned unchanged: those without a width, user-defined ones, and those
+    that share the width of the minimised loss.
     """
     if not isinstance(test_loss, str):
         return test_loss

@@ -1,1 +1,1 @@
-"""Estimates of the out-of-sample risk of every iterate, and checks of them."""
+"""Estimates of the out-of-sample risk of every iterate, and diagnostics."""

@@ -1,8 +1,8 @@
-"""The risk of a chosen model, the choice counted.
+"""Risk of a selected model, adjusted for selection.
 
-The estimate at a choice is the smallest of many, and so too small. Here the choice is made again
-without the rows that it is tested on: by nested folds, or by the bootstrap of the choice where
-these would cost more than the tuning itself.
+The estimated risk at the selected iterate is the smallest of many and therefore too small. To
+adjust for that, the selection is repeated without the rows on which it is tested: by nested folds,
+or by a bootstrap of the selection if these would cost more than the tuning itself.
 """
 
 from __future__ import annotations
@@ -21,54 +21,55 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._deferred import DeferredBatch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import observation_losses
-from steinpath.risk._bootstrap import bootstrap_choice
+from steinpath.risk._bootstrap import bootstrap_selection
 from steinpath.risk._estimate import Risk
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import LeftOutModels, models_without
-from steinpath.risk._methods import SMALL, TALL, n_folds
-from steinpath.risk._nested import Cells, Choosing, InnerRuns, NestedChoice
+from steinpath.risk._method_costs import TALL
+from steinpath.risk._methods import SMALL, n_folds
+from steinpath.risk._nested import Cells, InnerRuns, NestedSelection, SelectionRule
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import Splits, make_splits
 from steinpath.risk._stopping import work_of_a_step
 
-# Folds; the second number is taken where the first is too expensive.
+# Number of folds; the second number is used if the first is too expensive.
 _FOLDS = (10, 5)
-# Penalties among which the choice is made again: those with the smallest risks, at least and at
-# most so many; and at most so many where rows are few, so that the choice is less certain.
+# Number of penalties among which the selection is repeated, those with the smallest risks: minimum,
+# maximum, and maximum if there are few rows, for which the selection is less certain.
 _FEWEST, _MOST, _MOST_OF_FEW = 3, 8, 12
 # Nested folds may take as many steps of runs as the tuning, and with few rows three times as many.
-# The tuning has so many columns for a careful estimate of the chosen risk: probes and folds.
+# The accurate estimate of the selected risk adds this many columns to the tuning: probes and folds.
 _FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 3, 40
 # Or they may take this much work, a few tenths of a second; see `work_of_a_step`.
 _CHEAP = 2e9
-# With so many rows, in all and per column, losses depend so little on each other that the bootstrap
-# will do.
+# With this many rows, in total and per column, the losses are so weakly dependent that the
+# bootstrap is accurate enough.
 _MANY_ROWS = 5000
-# Rows that a split trains on, relative to the largest training set, from which on it is tested.
+# Minimum size of a training set, relative to the largest, for a split to be tested.
 _FEWEST_TRAINED = 0.5
-# Splits, and sets of rows that they treat alike, at most.
+# Maximum numbers of splits, and of sets of rows that they treat alike.
 _MOST_SPLITS, _MOST_CELLS = 32, 64
 
 
 @dataclass(frozen=True, eq=False)
 class ChosenRisk:
-    """Risk of a chosen model, the choice counted; see `Tuning.chosen`.
+    """Risk of a selected model, adjusted for selection; see `Tuning.chosen`.
 
     Attributes
     ----------
     value, stderr : float
-        The estimate, and its standard error.
+        Estimate and its standard error.
     method : {"nested", "bootstrap", "fixed"}
-        How the choice was counted: by nested folds, or by the bootstrap of the choice; "fixed" if
-        there was nothing to choose.
+        Adjustment for selection: nested folds, or a bootstrap of the selection; "fixed" if there
+        was nothing to select.
     rows : ndarray of int of shape (m,)
-        Rows that were left out: all, unless splits were given that do not test all.
+        Held-out rows: all rows, unless user-defined splits do not test all of them.
     predictions, losses : ndarray of shape (m,)
-        Their predictions by models that were fitted without them, and the test losses. The penalty
-        and the iterate were also chosen without them, if `method` is "nested".
+        Their out-of-fold predictions, and the scoring losses. If `method` is "nested", the penalty
+        and the iteration were also selected without these rows.
     choices : tuple of (int, int)
-        Penalty and iterate of the model that each split fitted.
+        Penalty and iteration of the model fitted in each split.
     """
 
     value: float
@@ -84,31 +85,31 @@ class ChosenRisk:
     groups: np.ndarray | None = field(default=None, repr=False)
 
     def compare(self, other: ChosenRisk) -> tuple[float, float]:
-        """Return this risk less another one on the same rows, and the standard error of that.
+        """Return the difference from another risk on the same rows, and its standard error.
 
         Parameters
         ----------
         other : ChosenRisk
-            Of another model that was tuned on the same rows, best with the same ``rng``: the folds
-            are then the same, and the difference is known better.
+            Risk of another model that was tuned on the same rows. Use the same ``rng`` for both, so
+            that they have the same folds and the difference has a smaller error.
         """
         return compare_chosen(self, other)
 
     @property
     def dependence(self) -> float:
-        """How many times as large the standard error is as that of independent losses."""
+        """Ratio of the standard error to that of independent losses."""
         _, independent = _mean_and_error(self.losses, self.rows, self.groups)
         return max(self.stderr / independent, 1.0) if independent > 0 else 1.0
 
     def mean_of(self, losses: np.ndarray) -> tuple[float, float]:
         """Return the mean of other losses of the same predictions, and its standard error.
 
-        They are taken to depend on each other as much as `losses` do.
+        They are assumed to be as dependent as `losses`.
 
         Parameters
         ----------
         losses : ndarray of shape (m,)
-            One for each of `rows`.
+            One loss for each of `rows`.
         """
         mean, stderr = _mean_and_error(losses, self.rows, self.groups)
         return mean, stderr * self.dependence
@@ -120,12 +121,12 @@ class ChosenRisk:
 def compare_chosen(first: ChosenRisk, second: ChosenRisk) -> tuple[float, float]:
     """Return the difference of two risks on the same rows, and its standard error.
 
-    Both choices are counted: the error is that of the mean difference of the left-out losses, with
-    their dependence on each other where it is known: as if it were independent, if the two were
-    tested by different folds.
+    Both are adjusted for selection. The error is that of the mean difference of the held-out
+    losses, including their dependence where it is known; if the two models were tested with
+    different folds, the dependent parts are treated as independent.
     """
     if not np.array_equal(first.rows, second.rows):
-        raise ValueError("the two models were tested on different rows")
+        raise ValueError("the two models were tested on different rows; tune both on the same rows")
     _, stderr = _mean_and_error(first.losses - second.losses, first.rows, first.groups)
     one, other = first.interactions, second.interactions
     if one is not None and other is not None and np.array_equal(*_tests(first, second)):
@@ -148,7 +149,7 @@ def _mean_and_error(
 ) -> tuple[float, float]:
     """Return the mean of losses of some rows, and its standard error.
 
-    With a design that does not have all rows, the losses are those of the rows that are here.
+    With a design that holds only some rows, the losses are those of the local rows.
     """
     if design is None or design.is_whole:
         groups = None if groups is None else groups[rows]
@@ -165,40 +166,39 @@ def risk_after_choice(
     batch: Batch,
     risks: Sequence[Risk],
     best: tuple[int, int],
-    choosing: Choosing,
+    selection_rule: SelectionRule,
     options: RiskOptions,
     seed: int,
     nested: bool = True,
 ) -> ChosenRisk:
-    """Estimate the risk of a chosen model, the choice counted.
+    """Estimate the risk of a selected model, adjusted for selection.
 
     Parameters
     ----------
     batch : Batch
-        The paths of all penalties.
+        Paths of all penalties.
     risks : sequence of Risk
-        Of these paths.
+        Risks of these paths.
     best : tuple of int
-        The penalty and the iterate that were chosen.
-    choosing : Choosing
-        How they were chosen.
+        Selected penalty and iteration.
+    selection_rule : SelectionRule
+        Selection rule.
     options : RiskOptions
-        Which rows belong together, and in which splits they are left out, as they were read for
-        these rows.
+        Risk options with the groups and splits of these rows.
     seed : int
-        Of the folds and of the bootstrap.
+        Seed of the folds and of the bootstrap.
     nested : bool, default=True
         Whether nested folds may be run.
 
     Returns
     -------
     ChosenRisk
-        Where some of the rows are elsewhere, with predictions and losses of those that are here.
+        If some rows are not local, with predictions and losses of the local rows.
     """
     rng = np.random.default_rng([seed, 1])
-    fixed = len(risks) == 1 and choosing.iterate is not None
-    plan = _plan(batch, risks, best, choosing, options, rng)
-    splits, members, choosing = plan.splits, plan.members, choosing.among(plan.members)
+    fixed = len(risks) == 1 and selection_rule.iterate is not None
+    plan = _plan(batch, risks, best, selection_rule, options, rng)
+    splits, members, selection_rule = plan.splits, plan.members, selection_rule.among(plan.members)
     naive = risks[best[0]]
     value, stderr = float(naive.values[best[1]]), float(naive.stderr[best[1]])
     start = batch.unmoved()
@@ -206,31 +206,31 @@ def risk_after_choice(
     method, optimism, changes = "fixed" if fixed else "bootstrap", 0.0, None
     if plan.runs is not None and nested and not fixed:
         method, part = "nested", start.part(members.tolist())
-        inner = NestedChoice(
-            part, naive.criterion, splits, plan.runs, choosing, plan.length, _rounded(batch)
+        inner = NestedSelection(
+            part, naive.criterion, splits, plan.runs, selection_rule, plan.length, _rounded(batch)
         )
         train = np.stack([to_numpy(risks[k].train)[: plan.length] for k in members])
         optimism, changes = inner.optimism(train), inner.changes()
         choices = [each and (int(members[each[0]]), each[1]) for each in inner.choices]
     elif not fixed:
-        value = bootstrap_choice([risks[k] for k in members], choosing, plan.length, rng)
+        value = bootstrap_selection([risks[k] for k in members], selection_rule, plan.length, rng)
     splits, made = _with_choices(splits, choices)
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
     design, rows = batch.data.design, np.flatnonzero(splits.tests)
-    own = design.places(rows)[1]  # those that are here
-    shares = design.here(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
+    own = design.places(rows)[1]  # local rows
+    shares = design.local(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
     predictions = np.sum(shares * models.predictions[own], axis=1)
     losses = np.sum(shares * _all_losses(naive, models.predictions)[own], axis=1)
     if method == "nested":
         value, spread = _mean_and_error(losses, rows, options.groups, design)
         value = float(value + optimism)
         if not splits.complete and splits.n_splits > 1:
-            # neighbours in time depend on each other: blocks of them do less
+            # neighbours in time are dependent; blocks of them are less so
             blocks = splits.test.argmax(axis=1)
             spread = max(spread, _mean_and_error(losses, rows, blocks, design)[1])
         if changes is not None:
             spread = math.hypot(spread, float(changes.stderr()[0]))
-        # a choice does not make the risk better known than that of a fixed model
+        # selection cannot make the risk more certain than that of a fixed model
         stderr = max(stderr, spread)
     return ChosenRisk(
         value=value,
@@ -250,10 +250,11 @@ def risk_after_choice(
 def _with_choices(
     splits: Splits, choices: Sequence[tuple[int, int] | None]
 ) -> tuple[Splits, tuple[tuple[int, int], ...]]:
-    """Return the splits that can be tested, and their choices.
+    """Return the splits that can be tested, and their selections.
 
-    A split without a choice of its own, as the first of a time series, tests nothing. Nor does one
-    that trains on so few rows that its model says little of the final one, unless it is a fold.
+    A split without a selection of its own, such as the first of a time series, tests nothing.
+    Neither does a split (other than a fold) that trains on so few rows that its model is not
+    representative of the final one.
     """
     made = {k: choice for k, choice in enumerate(choices) if choice is not None}
     if not splits.complete:
@@ -264,10 +265,10 @@ def _with_choices(
 
 
 def _rounded(batch: Batch) -> Design | None:
-    """Return a design of single precision, if that is enough and faster."""
+    """Return a single-precision design, if that is accurate enough and faster."""
     if math.prod(batch.data.design.whole_shape) <= SMALL:
         return None
-    if isinstance(batch, DeferredBatch):  # whose states are not here
+    if isinstance(batch, DeferredBatch):  # its states are not available
         batch = batch.unmoved()
     rngs = [np.random.default_rng(k) for k in range(len(batch))]
     return design_in(batch, namespace(batch.data.y).float32, rngs)
@@ -281,18 +282,18 @@ def _all_losses(risk: Risk, predictions: np.ndarray) -> np.ndarray:
 
 
 class _Plan(NamedTuple):
-    """What to leave out, and which penalties and iterates to choose from again.
+    """Splits, and the penalties and iterations among which the selection is repeated.
 
     Attributes
     ----------
     splits : Splits
-        What to leave out.
+        Splits.
     members : ndarray of int of shape (S,)
-        Penalties.
+        Indices of the penalties.
     length : int
-        Number of iterates.
+        Number of iterations.
     runs : InnerRuns or None
-        Runs of nested splits; None if they are too expensive, or not possible.
+        Runs of nested splits; None if they are too expensive or not possible.
     """
 
     splits: Splits
@@ -305,14 +306,14 @@ def _plan(
     batch: Batch,
     risks: Sequence[Risk],
     best: tuple[int, int],
-    choosing: Choosing,
+    selection_rule: SelectionRule,
     options: RiskOptions,
     rng: np.random.Generator,
 ) -> _Plan:
     n, p = batch.data.design.whole_shape
     most = options.units(n)
-    order = _candidates(risks, best, choosing)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
-    last = max(_iterate(risks[k], choosing) for k in order)
+    order = _candidates(risks, best, selection_rule)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
+    last = max(_iterate(risks[k], selection_rule) for k in order)
     length = min(2 * last, risks[0].path.n_iter) + 1
     room = _room(batch, risks, options) // length
     fewest = min(_FEWEST, len(risks))
@@ -330,14 +331,18 @@ def _plan(
     return plans[0]
 
 
-def _candidates(risks: Sequence[Risk], best: tuple[int, int], choosing: Choosing) -> np.ndarray:
-    """Return the penalties, those first that would be chosen without some of the rows."""
-    lowest = np.array([float(risk.values[_iterate(risk, choosing)]) for risk in risks])
-    lowest[best[0]] = -math.inf  # which is among them, whatever the rule
+def _candidates(
+    risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule
+) -> np.ndarray:
+    """Return the penalties, most likely to be selected on a subset of the rows first."""
+    lowest = np.array([float(risk.values[_iterate(risk, selection_rule)]) for risk in risks])
+    lowest[best[0]] = -math.inf  # always included, whatever the rule
     order = np.argsort(lowest, kind="stable")
-    if choosing.rule == "one_se":  # neighbours of the choice as well as those of the minimum
-        with np.errstate(divide="ignore", invalid="ignore"):  # of a penalty of zero
-            scale = np.log(choosing.lams)
+    if (
+        selection_rule.rule == "one_se"
+    ):  # neighbours of the selection as well as those of the minimum
+        with np.errstate(divide="ignore", invalid="ignore"):  # for a penalty of zero
+            scale = np.log(selection_rule.lams)
             distance = np.abs(np.nan_to_num(scale - scale[best[0]]))
         nearest = np.argsort(distance, kind="stable")
         both = np.stack([nearest, order], axis=1).ravel()
@@ -346,7 +351,7 @@ def _candidates(risks: Sequence[Risk], best: tuple[int, int], choosing: Choosing
 
 
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
-    """Return how many steps of a run nested splits may take: about as many as the tuning."""
+    """Return the number of steps that nested splits may take, about as many as the tuning."""
     folds = n_folds(batch, options.rough_folds)
     steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
@@ -354,9 +359,9 @@ def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
 
 
 def _is_simple(splits: Splits) -> bool:
-    """Whether splits are few, and treat many rows alike, so that sums of losses are few numbers."""
+    """Whether there are few splits, and few sets of rows that they treat alike."""
     return splits.n_splits <= _MOST_SPLITS and len(Cells.of(splits).sizes) <= _MOST_CELLS
 
 
-def _iterate(risk: Risk, choosing: Choosing) -> int:
-    return risk.best_iter if choosing.iterate is None else choosing.iterate
+def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:
+    return risk.best_iter if selection_rule.iterate is None else selection_rule.iterate

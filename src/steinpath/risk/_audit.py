@@ -1,24 +1,24 @@
-r"""Checking an estimate against runs that leave rows out, and repairing it where they disagree.
+r"""Audit: check and correct an estimate with leave-one-out refits for a random sample of rows.
 
-Leaving a row out of the recursion is one more column of its products, so that exact leave-one-out
-of the whole path is affordable for a random sample S of m rows. With the estimated losses of all
-rows as the control variate,
+Leaving a row out of the recursion adds one column to its products, so exact leave-one-out of the
+whole path is affordable for a random sample S of m rows. With the estimated losses of all rows as
+the control variate,
 
 .. math:: \hat R_t + d_t, \qquad
           d_t = \frac1m \sum_{i \in S} [\ell(y_i, \mathrm{loo}_i^t)
                 - \ell(y_i, \mathrm{corrected}_i^t)]
 
-is unbiased for the leave-one-out risk whatever the rows are like, and its error is that of
-:math:`d_t`: small where the correction is good. Where it is so good that :math:`d_t` is noise,
-adding it would only do harm. So it is added in proportion to what can be seen of it, by
-positive-part shrinkage: the share ``max(0, 1 - (c·se / d)²)``, with both squares averaged over
-the iterates from half to twice ``t``.
+is unbiased for the leave-one-out risk for any distribution of the rows. Its error is that of
+:math:`d_t`, which is small if the correction is accurate. If :math:`d_t` is mostly noise, adding it
+would increase the error. It is therefore shrunk (positive-part shrinkage) by the factor
+``max(0, 1 - (c·se / d)²)``, with both squares averaged over the iterations from half to twice
+``t``.
 
-Ten folds with Burman's correction can take the place of the sample: all rows, and a different
-set of weaknesses.
+Ten folds with Burman's correction can replace the sample: they use all rows and have different
+sources of error.
 
-The runs go as far as a choice needs them: to twice the iterate with the smallest risk, and further
-if what they find moves it there. Later iterates are taken to be off by as much as the last one.
+The runs are as long as the selection requires: up to twice the iteration with the smallest risk,
+and further if the audit moves the minimum. Later iterations use the last audited difference.
 """
 
 from __future__ import annotations
@@ -47,41 +47,36 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import check_finite, for_differences
 from steinpath.risk._interactions import Interactions, held, losses_of
-from steinpath.risk._methods import (
-    Estimate,
-    Problem,
-    fold_runs,
-    leave_groups_out,
-    leave_out_rows,
-)
+from steinpath.risk._methods import Estimate, fold_runs, leave_groups_out, leave_out_rows
+from steinpath.risk._problem import Problem
 from steinpath.risk._row_statistics import RowStatistics
 
-# Iterates beyond twice the best one that are audited, too.
+# Additional iterations that are audited beyond twice the best one.
 _MARGIN = 16
-#: Differences up to this many standard errors are taken for noise. A smaller number repairs more
-#: of a wrong estimate, a larger one leaves more of a right one alone; `benchmarks/trust.py`.
+#: Differences up to this many standard errors are treated as noise. A smaller number corrects more
+#: of a wrong estimate, a larger one changes less of a right one; see `benchmarks/trust.py`.
 NOISE = 1.75
-#: Attributes of an audit that are computed from all rows, each from those before it.
+#: Attributes of an audit that are computed from all rows, each from the preceding ones.
 CURVES = ("difference", "stderr", "significance", "share", "error", "misfit")
-# What is below this many times the machine precision is taken for rounding.
+# Values below this multiple of the machine precision are treated as rounding errors.
 _ROUNDING = 64
 
 
 class LeftOut(NamedTuple):
-    """Predictions by runs without the rows that they predict.
+    """Predictions of held-out rows by runs without them.
 
     Attributes
     ----------
     rows : ndarray of int of shape (m,)
-        The rows.
+        Held-out rows.
     predictions : Array of shape (T, m)
-        Of these rows, by the first iterates.
+        Their predictions for the first iterations.
     optimism : Array of shape (T,) or float
-        To be added to their losses: Burman's correction, for folds.
+        Added to their losses: Burman's correction, for folds.
     shrink : float
-        Standard error of a mean over the rows, for values of standard deviation 1.
+        Standard error of a mean over the rows, for values with standard deviation 1.
     interactions : Interactions or None
-        How the losses of the rows depend on each other; not known for folds.
+        Dependence between the losses of the rows; not available for folds.
     """
 
     rows: np.ndarray
@@ -89,31 +84,31 @@ class LeftOut(NamedTuple):
     optimism: Array
     shrink: float
     interactions: Interactions | None = None
-    #: Where the rows are, if predictions are only those of rows that are here.
+    #: Design that holds the rows, if predictions are those of local rows only.
     shared: Design | None = None
 
     @property
     def until(self) -> int:
-        """The last iterate that the runs reached."""
+        """Last iteration of the runs."""
         return int(self.predictions.shape[0]) - 1
 
 
 def reach(best: int, n_iter: int) -> int:
-    """Return how far an audit goes for the sake of an iterate that may be chosen."""
+    """Return the last iteration to audit if ``best`` may be selected."""
     return min(2 * best + _MARGIN, n_iter)
 
 
 def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = None) -> LeftOut:
-    """Run the path again without some of the rows.
+    """Rerun the path without some of the rows.
 
     Parameters
     ----------
     problem : Problem
-        The path, and in which precision to run it.
+        Path, and the precision of its reruns.
     how : int or "folds"
-        Number of rows, or of groups, to leave out one at a time; or ten folds.
+        Number of rows (or groups) to leave out one at a time, or ten folds.
     exact : Estimate, optional
-        What leave-one-out of all rows found, if that was the method: there is nothing to check.
+        Leave-one-out estimate of all rows, if that was the method; there is then nothing to check.
     """
     path, rng = problem.path, problem.rng
     batch, groups = Batch.of(path), problem.options.groups
@@ -126,7 +121,7 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
         predictions = take(crossed.predictions, path.design.places(rows)[1], axis=1)
         if runs.splits.tests.max() > 1:
             raise ValueError(
-                "an audit tests each row once, and cv has splits that test rows again; use "
+                "an audit tests each row once, but cv has splits that test rows repeatedly; use "
                 "method='folds'"
             )
         tested = len(rows) if groups is None else len(np.unique(groups[rows]))
@@ -154,36 +149,37 @@ def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = No
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """How an estimate compares with runs that leave rows out, iterate by iterate.
+    """Comparison of an estimate with leave-one-out refits, for every iteration.
 
     Attributes
     ----------
     rows : ndarray of int of shape (m,)
-        The rows that were left out.
+        Rows that were left out.
     difference : Array of shape (n_iter + 1,)
-        Mean over these rows of the loss when left out, less the estimated loss.
+        Mean over these rows of the leave-one-out loss minus the estimated loss.
     stderr : Array of shape (n_iter + 1,)
-        Standard error of `difference`; zero once all rows were left out one by one.
+        Standard error of `difference`; zero if all rows were left out one by one.
     slope, correlation : Array of shape (n_iter + 1,)
-        Of the fitted values when left out, against the corrected ones: 1 at best. Where all
-        fitted values are equal they are 1, or 0 if only those of one kind are.
+        Slope and correlation of the leave-one-out predictions against the corrected ones; both are
+        1 for perfect agreement. They are 1 if all predictions are equal, and 0 if only those of one
+        kind are.
     share : Array of shape (n_iter + 1,)
-        How much of `difference` was added to the estimate, from 0 to 1.
+        Share of `difference` that was added to the estimate, from 0 to 1.
     significance : ndarray of shape (n_iter + 1,)
-        Size of `difference` in standard errors, over the iterates from half to twice each one.
+        Size of `difference` in standard errors, over the iterations from half to twice each one.
     repair : Array of shape (n_iter + 1,)
-        What was added to the estimate: ``share * difference``.
+        Correction that was added to the estimate: ``share * difference``.
     repaired : Array of bool of shape (n_iter + 1,)
-        Whether anything was.
+        Whether the estimate was corrected.
     error : Array of shape (n_iter + 1,)
-        Standard error of the repaired estimate as one of the leave-one-out risk: the noise of what
-        was added, and what is seen of the difference that was not.
+        Standard error of the corrected estimate with respect to the leave-one-out risk: the error
+        of the correction, and the part of the difference that was not added.
     differences : Array of shape (n_iter + 1, m)
-        `difference` row by row; or group by group, if there are groups.
+        `difference` for each row, or for each group if there are groups.
     until : int
-        The last iterate that was audited. All that is said of later ones is taken from it.
+        Last audited iteration. Its values are used for all later ones.
     noise : float
-        A `difference` up to this many standard errors is taken for noise, and not added.
+        A `difference` up to this many standard errors is treated as noise and not added.
     """
 
     rows: np.ndarray
@@ -193,16 +189,16 @@ class Audit:
     shrink: float = field(repr=False)
     noise: float = field(default=NOISE, repr=False)
     until: int = -1
-    #: Where rows are, if `differences` are only those of rows that are here.
+    #: Design that holds the rows, if `differences` are those of local rows only.
     shared: Design | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.until < 0:  # all of them were
+        if self.until < 0:  # all iterations
             object.__setattr__(self, "until", int(self.differences.shape[0]) - 1)
 
     @cached_property
     def difference(self) -> Array:
-        """Mean loss when left out, less the mean estimated loss."""
+        """Mean leave-one-out loss minus the mean estimated loss."""
         return self._over.mean(self.differences)
 
     @property
@@ -212,7 +208,7 @@ class Audit:
 
     @cached_property
     def misfit(self) -> float:
-        """Root mean square of the differences, over rows and iterates."""
+        """Root mean square of the differences, over rows and iterations."""
         if self.shared is None:
             return root_mean_square(self.differences)
         unit = units_of(self._over.largest(self.differences))
@@ -226,7 +222,7 @@ class Audit:
 
     @cached_property
     def share(self) -> Array:
-        """How much of `difference` was added to the estimate."""
+        """Share of `difference` that was added to the estimate."""
         if not self.noise:
             return 0 * self.difference + 1
         seen = np.maximum(self.significance, self.noise)
@@ -234,33 +230,33 @@ class Audit:
 
     @cached_property
     def significance(self) -> np.ndarray:
-        """Root mean square of `difference` over that of its standard error, near each iterate."""
+        """Root mean square of `difference` over that of its standard error, near each iteration."""
         difference, stderr = to_numpy(self.difference), to_numpy(self.stderr)
         seen, noise = _pooled(difference), _pooled(stderr)
         some = seen > 0
         ratio = np.zeros(len(seen))
-        with np.errstate(divide="ignore"):  # without noise, all that is seen is significant
+        with np.errstate(divide="ignore"):  # without noise, every difference is significant
             ratio[some] = seen[some] / noise[some]
         return ratio
 
     @property
     def repair(self) -> Array:
-        """What was added to the estimate."""
+        """Correction that was added to the estimate."""
         return self.share * self.difference
 
     @property
     def repaired(self) -> Array:
-        """Whether anything was added to the estimate."""
+        """Whether the estimate was corrected."""
         return self.share > 0
 
     @cached_property
     def error(self) -> Array:
-        """Standard error of the repaired estimate as one of the leave-one-out risk."""
+        """Standard error of the corrected estimate with respect to the leave-one-out risk."""
         added = self.share[:, None] * self.differences
         return self._error(added, self.differences - added)
 
     def error_between(self, t1: int, t2: int, other: Audit | None = None) -> float:
-        """Return the same for the difference between two iterates, the second of another path."""
+        """Return the same for the difference of two iterations, the second of another path."""
         other = self if other is None else other
         if not np.array_equal(self.rows, other.rows):
             return math.hypot(float(self.error[t1]), float(other.error[t2]))
@@ -271,14 +267,14 @@ class Audit:
     def compute(self) -> None:
         """Compute all curves now, while all blocks of rows do the same.
 
-        Not by reading the properties: in Python 3.11 their lock is that of all instances, and one
-        block would wait for another one, which waits for it.
+        Properties are not used for that: in Python 3.11 `cached_property` has one lock for all
+        instances, so two blocks would wait for each other.
         """
         for name in CURVES:
             self.__dict__[name] = vars(Audit)[name].func(self)
 
     def differences_at(self, t: int) -> Array:
-        """Return `differences` of one iterate, of shape (1, m)."""
+        """Return `differences` of one iteration, of shape (1, m)."""
         return self.differences[t : t + 1, :]
 
     def _stderr(self, values: Array) -> Array:
@@ -288,33 +284,33 @@ class Audit:
         xp = namespace(added)
         unit = units_of(self._over.largest(left))
         left = left / unit
-        # of the square of a mean, its own noise is not to be counted
+        # subtract the noise of the squared mean
         seen = self._over.mean(left) ** 2 - self._stderr(left) ** 2
         seen = unit[:, 0] * xp.sqrt(xp.where(seen > 0, seen, 0 * seen))
         return xp.hypot(self._stderr(added), seen)
 
 
 def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = NOISE) -> Audit:
-    """Compare an estimate with what runs without the rows predicted for them.
+    """Compare an estimate with the predictions of runs without the rows.
 
     Parameters
     ----------
     problem : Problem
-        The path, and how predictions are scored.
+        Path and scoring loss.
     found : Estimate
-        What a method found.
+        Estimate to check.
     left_out : LeftOut
-        What the runs predicted.
+        Predictions of held-out rows.
     noise : float
-        Differences up to this many standard errors are taken for noise; 0 where the estimate is
-        for independent rows, and these are not, so that it is known to be wrong.
+        Differences up to this many standard errors are treated as noise; 0 if the estimate assumes
+        independent rows although they are known to be dependent.
     """
     path, rows, known = problem.path, left_out.rows, slice(0, left_out.until + 1)
     xp, eps = namespace(path.y), namespace(path.y).finfo(path.response.dtype).eps
     over, own = RowStatistics(len(rows), left_out.shared), None
     if over.shared is None:
         predictions = found.predictions.at(rows)[known, :]
-    else:  # all rows, or nearly so: each block has its own
+    else:  # (nearly) all rows: each block has its own
         own = over.shared.places(rows)[1]
         predictions = found.predictions.own(own)[known, :]
     optimism = found.optimism if isinstance(found.optimism, float) else found.optimism[known]
@@ -332,14 +328,14 @@ def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float =
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     groups, shared = problem.options.groups, over.shared
     if groups is not None:
-        # sums over groups, which are independent, on a scale on which their mean is that of rows
+        # sums over groups, which are independent, scaled so that their mean is that of the rows
         codes = np.unique(groups[rows], return_inverse=True)[1]
         if shared is None:
             differences = group_sums(differences, codes)
         else:
             codes, count = codes[shared.places(rows)[0]], int(codes.max()) + 1
             differences = shared.over_rows(scattered_sums(differences, codes, count))
-            shared = None  # all groups are known now
+            shared = None  # all groups are known at this point
         differences = differences * (differences.shape[1] / len(rows))
     slope, correlation = _regression(predictions, left_out.predictions, over)
     differences, slope, correlation = (
@@ -357,11 +353,11 @@ def _column(values: Array) -> Array:
 
 
 def _regression(x: Array, y: Array, over: RowStatistics) -> tuple[Array, Array]:
-    """Slope and correlation of each row of ``y`` on that of ``x``."""
+    """Return slope and correlation of each row of ``y`` on that of ``x``."""
     xp = namespace(x)
 
     def centred(block: Array) -> Array:
-        """Return a block less its means; what is left of equal numbers is rounding."""
+        """Subtract the means of a block, setting rounding errors to zero."""
         rest = block - over.mean(block)[:, None]
         spread, size = (over.largest(x) for x in (rest, block))
         return xp.where(spread > _ROUNDING * xp.finfo(x.dtype).eps * size, rest, 0 * rest)
@@ -377,6 +373,6 @@ def _regression(x: Array, y: Array, over: RowStatistics) -> tuple[Array, Array]:
 
 
 def _pooled(values: np.ndarray) -> np.ndarray:
-    """Root mean square over the iterates from half to twice each one."""
+    """Return the root mean square over the iterations from half to twice each one."""
     values = values.astype(float)
     return np.array([root_mean_square(values[t // 2 : 2 * t + 1]) for t in range(len(values))])

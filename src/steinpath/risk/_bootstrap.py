@@ -1,8 +1,8 @@
-"""Bootstrap of a choice: made by rows that are drawn with replacement, tested on the others.
+"""Bootstrap of the selection: repeated on rows drawn with replacement, tested on the others.
 
-As Tsamardinos, Greasidou and Borboudakis (2018) do it. It needs no runs. The losses of all rows are
-taken as given, so that their dependence on each other is left out; it is small for many rows per
-column.
+This follows Tsamardinos, Greasidou and Borboudakis (2018) and requires no further runs. The losses
+of all rows are treated as fixed, so their dependence is ignored; it is small if there are many rows
+per column.
 """
 
 from __future__ import annotations
@@ -14,47 +14,50 @@ import numpy as np
 from steinpath._support.arrays import scattered_sums, to_numpy
 from steinpath.problem._scoring import observation_losses
 from steinpath.risk._estimate import Risk
-from steinpath.risk._nested import Choosing
+from steinpath.risk._nested import SelectionRule
 
-# Draws, how many of them are made together, and iterates of each path that are chosen from.
+# Number of draws, batch size of the draws, and maximum number of iterations of each path.
 _DRAWS, _TOGETHER, _ITERATES = 200, 20, 40
 
 
-def bootstrap_choice(
-    risks: Sequence[Risk], choosing: Choosing, length: int, rng: np.random.Generator
+def bootstrap_selection(
+    risks: Sequence[Risk], selection_rule: SelectionRule, length: int, rng: np.random.Generator
 ) -> float:
-    """Return the mean loss of rows that were not drawn, at the choice by those that were.
+    """Return the mean loss of the rows that were not drawn, at the model selected by the others.
 
     Parameters
     ----------
     risks : sequence of Risk
-        Of the paths that may be chosen.
-    choosing : Choosing
-        How to choose.
+        Risks of the candidate paths.
+    selection_rule : SelectionRule
+        Selection rule.
     length : int
-        Number of iterates to choose from, from 0 on.
+        Number of iterations to select from, starting at 0.
     rng : numpy.random.Generator
-        Randomness of the draws.
+        Generator of the draws.
     """
     iterates = np.unique(np.geomspace(1, length, _ITERATES).round().astype(int)) - 1
-    if choosing.iterate is not None:
-        iterates, choosing = np.array([choosing.iterate]), choosing._replace(iterate=0)
+    if selection_rule.iterate is not None:
+        iterates, selection_rule = (
+            np.array([selection_rule.iterate]),
+            selection_rule._replace(iterate=0),
+        )
     losses, sizes, which = _losses(risks, iterates)
     units, design = len(sizes), risks[0].path.design
 
-    def here(values: np.ndarray) -> np.ndarray:
-        """Return the units that are here, along the last axis, of all of them."""
+    def local(values: np.ndarray) -> np.ndarray:
+        """Return the local units along the last axis."""
         return values if which is None else values[..., which]
 
     def complete(sums: np.ndarray) -> np.ndarray:
         return sums if which is None else design.over_rows(sums)
 
-    # a few parts are enough to know the noise of differences, where the rule asks for it
+    # a few parts suffice to estimate the noise of differences, if the rule requires it
     parts = np.array_split(rng.permutation(units), min(10, units))
     label = np.empty(units, dtype=int)
     for k, part in enumerate(parts):
         label[part] = k
-    own = here(label)
+    own = local(label)
     sums = complete(np.stack([losses[..., own == k].sum(axis=-1) for k in range(len(parts))]))
     counts = np.array([sizes[part].sum() for part in parts])
     means = sums / counts[:, None, None]
@@ -63,27 +66,27 @@ def bootstrap_choice(
     for start in range(0, _DRAWS, _TOGETHER):
         some = min(_TOGETHER, _DRAWS - start)
         draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
-        drawn_here = here(draws)
-        found = complete(flat @ drawn_here.T) / (draws @ sizes)
+        drawn_local = local(draws)
+        found = complete(flat @ drawn_local.T) / (draws @ sizes)
         for k, mean_losses in enumerate(found.T):
-            choice = choosing(mean_losses.reshape(losses.shape[:2]), means)
-            total += float(losses[choice][drawn_here[k] == 0].sum())
+            choice = selection_rule(mean_losses.reshape(losses.shape[:2]), means)
+            total += float(losses[choice][drawn_local[k] == 0].sum())
             count += float(sizes[draws[k] == 0].sum())
     total = float(complete(np.asarray(total)))
     if not count:  # a single row or group, which is always drawn
         everyone = complete(losses.sum(axis=-1)) / sizes.sum()
-        return float(everyone[choosing(everyone, means)])
+        return float(everyone[selection_rule(everyone, means)])
     return total / count
 
 
 def _losses(
     risks: Sequence[Risk], iterates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return estimated losses (L, T, units) of rows, or of groups of them, and their sizes.
+    """Return estimated losses (L, T, units) of rows or groups, and the sizes of the units.
 
-    Each has the mean that its risk has: what was added to a risk is added to each loss. Where some
-    rows are elsewhere, the losses are those of rows that are here, and it is returned which of all
-    units these are; the sizes are of all.
+    Corrections of a risk are added to each of its losses, so that the means agree. If some rows are
+    not local, the losses are those of the local rows, the indices of their units are returned, and
+    the sizes are those of all units.
     """
     first = risks[0]
     design = first.path.design

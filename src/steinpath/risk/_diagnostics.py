@@ -1,9 +1,9 @@
-"""When not to trust an estimate: what the theory asks for, checked on the path and the data.
+"""Diagnostics: the assumptions of the estimate, checked on the path and the data.
 
-Each check is a function of the `Evidence` that returns a `Diagnostic`, or None where it has nothing
-to say: a number, the threshold above which it is a warning, and the message in plain words, with
-what to do about it. The thresholds were set so that default fits of well-specified models stay
-quiet; ``docs/trust.md`` has the reasons and the measured rates.
+Each check is a function of the `Evidence` that returns a `Diagnostic`, or None if it does not
+apply: a number, the threshold above which it warns, and a message with the consequence and a
+remedy. The thresholds were set so that default fits of well-specified models give no warnings;
+``docs/trust.md`` has the reasons and the measured rates.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def diagnose(risk: Risk, at: int | None = None) -> tuple[Diagnostic, ...]:
     Parameters
     ----------
     risk : Risk
-        The estimate.
+        Estimate.
     at : int, optional
-        The iterate that was chosen, near which the estimate is to be right; that with the smallest
-        estimated risk by default.
+        Selected iteration, near which the estimate should be accurate; by default that with the
+        smallest estimated risk.
     """
     evidence, found = Evidence(risk, at), []
     for check in CHECKS:
-        with contextlib.suppress(NotImplementedError):  # by designs that do not know their rows
+        with contextlib.suppress(NotImplementedError):  # designs without row norms
             diagnostic = check(evidence)
             if diagnostic is not None:
                 meaning = (check.__doc__ or "").split("\n")[0]

@@ -32,18 +32,11 @@ from steinpath.risk._audit import NOISE, Audit, LeftOut, compare, leave_rows_out
 from steinpath.risk._diagnostics import Diagnostic, diagnose
 from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
 from steinpath.risk._interactions import Interactions
-from steinpath.risk._methods import (
-    METHODS,
-    Estimate,
-    Fitted,
-    Problem,
-    by_folds,
-    cheapest,
-    compressed,
-    pose,
-    score,
-)
+from steinpath.risk._method_costs import cheapest
+from steinpath.risk._methods import METHODS, Estimate, by_folds, compressed
 from steinpath.risk._options import LEAVE_OUT, RiskOptions
+from steinpath.risk._problem import Problem, make_problems
+from steinpath.risk._scores import Fitted, score
 from steinpath.risk._splits import Splits
 
 if TYPE_CHECKING:
@@ -392,7 +385,7 @@ def estimate(
     if isinstance(path, RemotePath):
         remote: Risk = path.estimate_risk(options, rng)
         return remote
-    (problem,) = pose(Batch.of(path), options, [check_rng(rng)])
+    (problem,) = make_problems(Batch.of(path), options, [check_rng(rng)])
     options, method, audit = problem.options, options.method, options.audit
     if method == "auto":
         method = cheapest(problem, options.audited_rows)
@@ -552,7 +545,7 @@ def estimate_together(
     alone) as members of the same runs, which may be known as far as they went before. By "auto",
     each path has the cheapest method, and those for which that is "compressed" are one stream.
     """
-    problems = pose(batch, options.but(audit=0), rngs)
+    problems = make_problems(batch, options.but(audit=0), rngs)
     methods = [options.method] * len(batch)
     if options.method == "auto":
         methods = [cheapest(problem) for problem in problems]

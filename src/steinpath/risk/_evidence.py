@@ -1,4 +1,4 @@
-"""What the checks of an estimate look at: its rows, their order, the iterates near the choice."""
+"""Quantities used by the checks: rows, their order, and the iterations near the selected one."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from steinpath.design._transformed import InterceptDesign
 if TYPE_CHECKING:
     from steinpath.risk._estimate import Risk
 
-# Rows that are compared with all others, and how many comparisons there may be.
+# Number of rows that are compared with all others, and maximum number of comparisons.
 _COMPARED, _COMPARISONS = 128, 2**23
-# Entries of X up to which its columns are looked at one by one.
+# Size of X up to which its columns are examined one by one.
 _MOST_ENTRIES = 4 * _COMPARISONS
-# Columns that are looked at together.
+# Columns that are examined together.
 _BLOCK = 128
-# Columns are much correlated above this, by at most so many rows; looked for among so many columns.
+# Columns count as correlated above this; maximum numbers of rows and of columns examined.
 _CORRELATED, _FOR_CORRELATIONS, _MOST_CORRELATED = 0.2, 500, 1000
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One check of an estimate.
+    """Result of one check of an estimate.
 
     Attributes
     ----------
     name : str
-        What was checked.
+        Name of the check.
     value, threshold : float
-        The number found, and the largest that is no cause for concern.
+        Computed value, and the largest value without a warning.
     message : str
-        What it means and what to do, in plain words.
+        Message with the consequence and a remedy.
     meaning : str
-        What is asked, whatever the answer.
+        What the check looks for, independent of its result.
     """
 
     name: str
@@ -51,63 +51,63 @@ class Diagnostic:
 
     @property
     def warns(self) -> bool:
-        """Whether the value is beyond the threshold."""
+        """Whether the value exceeds the threshold."""
         return self.value > self.threshold
 
 
 class Evidence:
-    """A risk estimate, the iterate that was chosen, and what several checks want to know.
+    """Risk estimate, selected iteration, and quantities shared by several checks.
 
     Parameters
     ----------
     risk : Risk
-        The estimate.
+        Estimate.
     at : int, optional
-        The chosen iterate; that with the smallest estimated risk by default.
+        Selected iteration; by default that with the smallest estimated risk.
     """
 
     def __init__(self, risk: Risk, at: int | None = None):
         self.risk, self.path = risk, risk.path
-        #: The chosen iterate.
-        self.chosen = risk.best_iter if at is None else at
-        #: Iterates that a choice could as well have fallen on: from half to twice the chosen one.
-        self.near = slice(self.chosen // 2, min(2 * self.chosen, self.path.n_iter) + 1)
-        #: Whether the estimate rests on the theory: leaving rows out needs none.
+        #: Selected iteration.
+        self.selected = risk.best_iter if at is None else at
+        #: Other plausible selections: the iterations from half to twice the selected one.
+        self.near = slice(self.selected // 2, min(2 * self.selected, self.path.n_iter) + 1)
+        #: Whether the estimate relies on the theory, unlike methods that leave rows out.
         self.corrected = risk.method not in ("loo", "folds")
-        #: What to do about a correction that may be wrong.
+        #: Remedy for a correction that may be wrong.
         self.advice = (
-            "check and repair it by an audit, audit=32, or use method='loo'"
+            "check and correct it with audit=32, or use method='loo'"
             if risk.audit is None
-            else "use method='loo', or an audit of more rows, such as audit=128"
+            else "use method='loo', or audit more rows, such as audit=128"
         )
 
     # ----- The rows -----
 
     @cached_property
     def row_squares(self) -> np.ndarray:
-        """Squared norms of the rows of X as the path saw them: centred if it has an intercept."""
+        """Squared norms of the rows of X, centred if the path has an intercept."""
         return to_numpy(self.path.design.row_squares()).astype(float)
 
     @cached_property
     def sources(self) -> np.ndarray | None:
-        """Which observation each row stands for, where weights were written out as rows."""
+        """Index of the observation of each row, if weights were expanded into repeated rows."""
         return features_of(self.path.design).source_rows
 
     @cached_property
     def distinct(self) -> np.ndarray:
-        """The first row of each observation, in their order: all rows, unless there are weights."""
+        """First row of each observation, in order; all rows if there are no weights."""
         if self.sources is None:
             return np.arange(self.path.n_samples)
         return np.sort(np.unique(self.sources, return_index=True)[1])
 
     @property
     def has_splits(self) -> bool:
-        """Whether it was said which splits leave rows out, so that their dependence is known."""
+        """Whether user-defined splits specify which rows are dependent."""
         return self.risk.splits is not None
 
     @cached_property
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
-        """Observations and those that follow them, unless both are of one group."""
+        """Pairs of consecutive observations, except those within a group."""
         first, second = self.distinct[:-1], self.distinct[1:]
         groups = self.risk.groups
         if groups is not None:
@@ -117,36 +117,38 @@ class Evidence:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Rows that are compared with all: a fixed sample, so that warnings are reproducible."""
+        """Rows to compare with all others: a fixed sample, so that warnings are reproducible."""
         n = self.path.n_samples
         return self.rng.permutation(self.distinct)[: min(_COMPARED, _COMPARISONS // n + 1)]
 
     @property
     def rng(self) -> np.random.Generator:
-        """Random numbers, the same each time."""
+        """Random generator with a fixed seed."""
         return np.random.default_rng(0)
 
     @cached_property
     def cosines(self) -> np.ndarray:
-        """Cosines of `rows` with all rows, centred; 0 with themselves and with rows of zeros."""
+        """Cosines of `rows` with all centred rows; 0 with themselves and with zero rows."""
         design, rows = self.path.design, self.rows
         n = self.path.n_samples
-        chosen = np.zeros((n, len(rows) + 1))
-        chosen[rows, np.arange(len(rows))] = 1.0
-        chosen[:, -1] = 1 / n
-        # the rows, their mean, and the products of both with all rows, by the products there are
-        block = design.adjoint(design.array(chosen))
+        selected = np.zeros((n, len(rows) + 1))
+        selected[rows, np.arange(len(rows))] = 1.0
+        selected[:, -1] = 1 / n
+        # the rows, their mean, and the products of both with all rows, using the available products
+        block = design.adjoint(design.array(selected))
         products = to_numpy(design.forward(block)).astype(float).T
         products, with_mean = products[:-1], products[-1]
         products = products - with_mean - with_mean[rows, None] + with_mean.mean()
-        center = None if self.path.fit_intercept else block[:, -1]  # an intercept centres anyway
+        center = (
+            None if self.path.fit_intercept else block[:, -1]
+        )  # an intercept centres the columns anyway
         return self.as_cosines(products, to_numpy(design.row_squares(center)).astype(float))
 
     @cached_property
     def shuffled_cosines(self) -> np.ndarray | None:
-        """The same once rows are put together from parts of other rows; None if X is too large.
+        """Cosines after rows are reassembled from parts of other rows; None if X is too large.
 
-        A part is the columns of a category, or several columns that are much correlated.
+        A part consists of the columns of a category, or of several highly correlated columns.
         """
         if not self.is_readable:
             return None
@@ -170,7 +172,7 @@ class Evidence:
         lengths = np.sqrt(np.where(squares > 1e-12 * squares.max(), squares, np.inf))
         cosines = np.clip(products / lengths[self.rows, None] / lengths, -1, 1)
         cosines[np.arange(len(self.rows)), self.rows] = 0.0
-        # copies by count are one observation, and rows of a group are left out together
+        # repeated rows are one observation, and rows of a group are left out together
         for labels in (self.sources, self.risk.groups):
             if labels is not None:
                 cosines[labels[self.rows, None] == labels] = 0.0
@@ -178,25 +180,25 @@ class Evidence:
 
     @cached_property
     def dimension(self) -> float:
-        """Dimension in which random directions would be as much alike as those of the rows.
+        """Dimension in which random directions would be as similar as the rows.
 
-        In k dimensions the squared cosine of two of them has mean ``1 / k`` and, unless k is
-        small, median 0.455 of it; the median does not mind a few copies.
+        In k dimensions the squared cosine of two random directions has mean ``1 / k`` and, unless k
+        is small, median 0.455 of it; the median is robust to a few duplicates.
         """
         middle = float(np.median(self.cosines**2))
         return min(max(0.455 / middle, 1.0), self.path.n_features) if middle > 0 else 1.0
 
     @property
     def is_readable(self) -> bool:
-        """Whether X is small enough to look at its columns one by one."""
+        """Whether X is small enough to examine its columns one by one."""
         return self.path.n_samples * self.path.n_features <= _MOST_ENTRIES
 
     # ----- Their residuals -----
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        """Of the chosen iterate, corrected."""
-        return to_numpy(self.risk.residuals(self.chosen)).astype(float)
+        """Corrected residuals at the selected iteration."""
+        return to_numpy(self.risk.residuals(self.selected)).astype(float)
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -207,20 +209,20 @@ class Evidence:
 
     @property
     def own_effect(self) -> float:
-        """By what share of the estimate a row's own presence lowers its error.
+        """Relative reduction of a row's error by its presence in the training data.
 
-        This is the correction. A row that is the same again would lower it about as much.
+        This is the correction. A duplicate of the row would reduce it by about as much.
         """
-        risk, chosen = self.risk, self.chosen
-        value, train = float(risk.values[chosen]), float(risk.train[chosen])
-        if risk.centered:  # the values are differences, and no scale
+        risk, selected = self.risk, self.selected
+        value, train = float(risk.values[selected]), float(risk.train[selected])
+        if risk.centered:  # the values are differences and give no scale
             return math.inf
         return max(value - train, 0.0) / value if value > 0 else 0.0
 
     @property
     def disagreement(self) -> float:
-        """Of the audit with the estimate near the choice, in standard errors of the latter."""
-        audit, stderr = self.risk.audit, float(self.risk.stderr[self.chosen])
+        """Difference between audit and estimate near the selection, in standard errors."""
+        audit, stderr = self.risk.audit, float(self.risk.stderr[self.selected])
         if audit is None:
             return 0.0
         size = root_mean_square(to_numpy(audit.difference).astype(float)[self.near])
@@ -230,16 +232,16 @@ class Evidence:
 
 
 def features_of(design: Design) -> Design:
-    """Return the design without the intercept, whose columns are the same up to their means."""
+    """Return the design without the intercept; its columns are equal up to their means."""
     return design.features if isinstance(design, InterceptDesign) else design
 
 
 def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[int]]]]:
-    """Columns as arrays, some at a time, since of a sparse X not all fit; no category is cut."""
+    """Iterate over blocks of columns as arrays, without splitting a category."""
     design = features_of(design)
     n, p = design.shape
     whole = None
-    if design.part(None, np.arange(1)) is None:  # by whichever product has the smaller identity
+    if design.part(None, np.arange(1)) is None:  # use the product with the smaller identity matrix
         whole = (
             design.forward(design.array(np.eye(p)))
             if p <= n
@@ -256,7 +258,7 @@ def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[in
             X = take(whole, columns, axis=1)
         X = np.array(to_numpy(X), float)
         groups = _categories(X)
-        if columns[-1] + 1 < p:  # the last group may go on
+        if columns[-1] + 1 < p:  # the last group may continue
             if len(groups) == 1:
                 width *= 2
                 continue
@@ -267,9 +269,9 @@ def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[in
 
 
 def _parts(design: Design, order: np.ndarray) -> list[int]:
-    """Return for each column, or category, which part of a row it belongs to.
+    """Return the part of a row to which each column, or category, belongs.
 
-    The most correlated ones come together first, as long as no part has more than half of them.
+    The most correlated ones are merged first, as long as no part has more than half of them.
     """
     kept = order[np.linspace(0, len(order) - 1, min(len(order), _FOR_CORRELATIONS)).astype(int)]
     columns, labels, count = [], [], 0
@@ -304,7 +306,7 @@ def _parts(design: Design, order: np.ndarray) -> list[int]:
 
 
 def _categories(X: np.ndarray) -> list[list[int]]:
-    """Return the columns, those together that follow each other and say one of several things."""
+    """Return groups of adjacent columns that are dummy variables of one category."""
     groups: list[list[int]] = []
     taken = np.ones(len(X), bool)  # by one of the columns of the last group
     for j, column in enumerate(X.T):

@@ -1,4 +1,4 @@
-"""Cross-validation of whole paths: the runs of all splits are members of the same products."""
+"""Cross-validation of whole paths; the runs of all splits are members of the same products."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from steinpath.problem._scoring import PerObservation, check_finite, observation
 from steinpath.risk._leave_out import predictions_without
 from steinpath.risk._splits import Splits
 
-# Predictions that are scored at a time.
+# Number of predictions that are scored at a time.
 _SCORED = 2**16
 
 
@@ -38,20 +38,20 @@ class CrossValidated:
     Attributes
     ----------
     predictions : Array of shape (N + 1, n) or None
-        Of each row, by the path of the split that tests it; the mean, if there are several, and 0
-        if there is none.
+        Prediction of each row by the path of the split that tests it; the mean if several splits
+        test it, and 0 if none does.
     losses : Array of shape (N + 1, n) or None
-        Of each row, summed over its tests, if they were asked for.
+        Loss of each row, summed over its tests, if requested.
     optimism : Array of shape (N + 1,)
-        Burman's correction of the bias from training on fewer rows, to be added to the
-        cross-validated error: the training error of the full path less the mean, over splits, of
-        the error of the split's path on all rows. Zero if it was not asked for.
+        Burman's correction for training on fewer rows, to be added to the cross-validated error:
+        the training error of the full path minus the mean, over splits, of the error of the split's
+        path on all rows. Zero if it was not requested.
     """
 
     predictions: Any
     losses: Any
     optimism: Array
-    #: Training error of the full path, where the correction needed it.
+    #: Training error of the full path, if the correction needed it.
     train: Any = None
 
 
@@ -61,22 +61,22 @@ def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[CrossV
 
 
 class FoldRuns:
-    """The runs of all splits of some paths, which go on when the paths do.
+    """Runs of all splits of some paths, which can be extended with the paths.
 
     Parameters
     ----------
     batch : Batch
-        The paths, which differ in their penalties alone. All run together.
+        Paths that differ only in their penalties. All run together.
     criterion : callable
-        Test loss, for Burman's correction and the losses.
+        Scoring loss, for Burman's correction and the losses.
     splits : Splits
-        What to train and to test on.
+        Training and test rows.
     design : Design, optional
         The paths' design in another precision.
     burman : bool, default=True
-        Whether to compute the correction, for which all rows are scored by all splits.
+        Whether to compute the correction, which requires scoring all rows in all splits.
     with_losses : bool, default=False
-        Whether to sum the losses of each row over its tests, besides keeping the predictions.
+        Whether to sum the losses of each row over its tests, in addition to the predictions.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class FoldRuns:
         self._known: _Steps | None = None
 
     def extended(self, batch: Batch) -> list[CrossValidated]:
-        """Go on until the runs are as long as the paths.
+        """Extend the runs to the length of the paths.
 
         Parameters
         ----------
         batch : Batch
-            The same paths, which may be longer than before.
+            The same paths, possibly longer than before.
         """
         xp, known = namespace(batch.data.y), self._known
         missing = batch.n_iter + 1 - (0 if known is None else known.predictions.shape[1])
@@ -124,10 +124,10 @@ class FoldRuns:
         ]
 
     def _next(self, batch: Batch, steps: int) -> _Steps:
-        """Run so many steps; see `_Steps`."""
+        """Run the given number of steps; see `_Steps`."""
         data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
         y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
-        own = splits.of_rows(data.design.here)
+        own = splits.of_rows(data.design.local)
         average = _averaging(own, y)
         shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
         counts = like(own.test.T, y)[None, ...]
@@ -150,14 +150,14 @@ class FoldRuns:
 
 
 class _Steps(NamedTuple):
-    """What several steps of all runs found.
+    """Results of several steps of all runs.
 
     Attributes
     ----------
     predictions : Array of shape (paths, steps, n)
-        By the splits that test the rows.
+        Predictions by the splits that test the rows.
     errors : Array of shape (paths, steps)
-        Errors of the runs on all rows, averaged over the splits; zero if they are of no use.
+        Errors of the runs on all rows, averaged over the splits; zero if they are not needed.
     losses : Array of shape (paths, steps, n) or None
         Sums over the tests of each row.
     """
@@ -167,15 +167,15 @@ class _Steps(NamedTuple):
     losses: Array | None
 
     def and_then(self, later: _Steps) -> _Steps:
-        """Return these steps, and later ones."""
+        """Append later steps."""
         xp, pairs = namespace(self.errors), zip(self, later, strict=True)
         return _Steps(*(None if x is None else xp.concat([x, y], axis=1) for x, y in pairs))
 
 
 def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:
-    """Return a function of predictions (n, paths, K) by all splits: the mean of those that test."""
+    """Return a function that averages predictions (n, paths, K) over the splits that test them."""
     fold, xp = splits.fold, namespace(y)
-    if fold is not None and isinstance(y, np.ndarray):  # picking is much faster than a mean
+    if fold is not None and isinstance(y, np.ndarray):  # selecting is much faster than averaging
         places = np.broadcast_to(fold[:, None, None], (len(fold), 1, 1))
         return lambda fitted: np.take_along_axis(fitted, places, axis=2)[:, :, 0]
     tests = splits.test.sum(axis=1)
@@ -201,19 +201,19 @@ def mean_and_error(
     groups: np.ndarray | None = None,
     design: Design | None = None,
 ) -> tuple[Array, Array]:
-    """Mean loss and its standard error, from sums over the tests of each row.
+    """Return the mean loss and its standard error, from sums over the tests of each row.
 
     Parameters
     ----------
     losses : Array of shape (T, n)
-        The sums.
+        Sums of losses.
     counts : Array of shape (n,)
-        How often each row was tested.
+        Number of tests of each row.
     groups : ndarray of int of shape (n,), optional
-        Group of each of all rows, whose losses depend on each other; otherwise all are taken to be
-        independent.
+        Group of each row, over all rows. Losses within a group are dependent; without groups all
+        are treated as independent.
     design : Design, optional
-        Whose rows these are, if others are elsewhere.
+        Design that holds the rows, if some are not local.
     """
     xp = namespace(losses)
     if design is not None and not design.is_whole:
@@ -230,7 +230,7 @@ def mean_and_error(
 def _mean_and_error_of_all(
     losses: Array, counts: Array, groups: np.ndarray | None, design: Design
 ) -> tuple[Array, Array]:
-    """Do as `mean_and_error`, where some of the rows are elsewhere."""
+    """Do the same as `mean_and_error` if some rows are not local."""
     sums = np.concatenate([losses.sum(axis=1), [counts.sum(), np.count_nonzero(counts)]])
     *sums, total, units = design.over_rows(sums.astype(float))
     means = np.asarray(sums) / total
@@ -240,11 +240,11 @@ def _mean_and_error_of_all(
         spread = unit * np.sqrt(design.over_rows(((gaps / unit[:, None]) ** 2).sum(axis=1)))
         return means, _relative_to(spread, int(units)) / total
     tested = np.concatenate([gaps, (counts > 0)[None, :]])
-    sums = design.over_rows(scattered_sums(tested, design.here(groups), int(groups.max()) + 1))
+    sums = design.over_rows(scattered_sums(tested, design.local(groups), int(groups.max()) + 1))
     spread = root_sum_of_squares(sums[:-1], axis=1)
     return means, _relative_to(spread, int(np.count_nonzero(sums[-1]))) / total
 
 
 def _relative_to(spread: Array, units: int) -> Array:
-    """Return what a spread about the mean of so many units would be about the true one."""
+    """Rescale a spread about the mean of ``units`` units to that about the true mean."""
     return spread * math.sqrt(units / (units - 1)) if units > 1 else 0 * spread + math.inf

@@ -1,18 +1,18 @@
-r"""How much the losses of two observations have to do with each other.
+r"""Dependence between the leave-one-out losses of two observations.
 
-A mean of n independent losses has the variance of one of them over n. Leave-one-out losses are
-not independent: the fits that predict observations i and j share all others, and each contains
-the other. With :math:`a_{ij}` the change of the loss of i, when left out, by leaving out j as
-well, two of them have the covariance :math:`E[a_{ij} a_{ji}]` beyond that of the risks of their
-fits: the other terms vanish given the rest of the data. So the error of leave-one-out, as an
-estimate of the risk of the fit at hand, has the variance
+A mean of n independent losses has the variance of one of them divided by n. Leave-one-out losses
+are not independent: the fits that predict observations i and j share all others, and each contains
+the other. Let :math:`a_{ij}` be the change of the leave-one-out loss of i when j is left out as
+well. The covariance of the two losses, beyond that of the risks of their fits, is :math:`E[a_{ij}
+a_{ji}]`; the other terms vanish given the rest of the data. As an estimate of the risk of the
+present fit, leave-one-out therefore has the variance
 
 .. math:: \mathrm{Var}(\text{loss}) / n + E[a_{ij} a_{ji}] .
 
-For p in proportion to n each :math:`a_{ij}` is of order :math:`n^{-1/2}`, so that the second term
-is as large as the first, and much larger late on the path. It is estimated by the mean over a
-few pairs of rows, each left out together in one more column of the replayed runs; and since too
-small a standard error is the worse mistake, plus that mean's own.
+If p is proportional to n, each :math:`a_{ij}` is of order :math:`n^{-1/2}`, so the second term is
+as large as the first, and much larger late on the path. It is estimated by the mean over a few
+pairs of rows, each left out together in one more column of the reruns. Because a standard error
+that is too small is the worse mistake, the standard error of that mean is added.
 """
 
 from __future__ import annotations
@@ -27,63 +27,63 @@ from steinpath._support.arrays import Array, namespace, take, units_of
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import PerObservation, for_differences, losses_at
 
-# Pairs that are looked at, at most.
+# Maximum number of pairs.
 _PAIRS = 32
 
 
 def disjoint_pairs(rows: np.ndarray, most: int = _PAIRS) -> np.ndarray:
-    """Return pairs of the first rows, of shape (q, 2), no row in two of them.
+    """Return disjoint pairs of the first rows, of shape (q, 2).
 
     Parameters
     ----------
     rows : ndarray of int of shape (m,)
-        The rows.
+        Rows.
     most : int
-        Pairs that are returned, at most.
+        Maximum number of pairs.
     """
     q = min(len(rows) // 2, most)
     return rows[: 2 * q].reshape(q, 2)
 
 
 def n_columns(n_rows: int, most: int = _PAIRS) -> int:
-    """Return how many runs it takes to leave rows out, one at a time and in pairs.
+    """Return the number of runs needed to leave rows out, one at a time and in pairs.
 
     Parameters
     ----------
     n_rows : int
-        Rows that are left out.
+        Number of rows that are left out.
     most : int
-        Pairs of them, at most.
+        Maximum number of pairs of them.
     """
     return n_rows + min(n_rows // 2, most)
 
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """What leaving out one observation of a pair does to the other.
+    """Effect of leaving out one observation of a pair on the other.
 
     Attributes
     ----------
     changes : Array of shape (n_iter + 1, q, 2)
-        ``a_ij`` and ``a_ji`` of each pair, for each iterate: the loss of the one when it is left
-        out, less its loss when the other is left out as well.
+        ``a_ij`` and ``a_ji`` of each pair, for each iteration: the leave-one-out loss of one
+        observation minus its loss when the other is left out as well.
     pairs : ndarray of int of shape (q, 2), optional
-        The observations.
+        Indices of the observations.
     """
 
     changes: Array
     pairs: Any = None
 
     def held(self, n_iter: int) -> Interactions:
-        """Return the same for more iterates: the last that is known stands for later ones."""
+        """Extend to ``n_iter`` iterations by repeating the last known value."""
         return replace(self, changes=held(self.changes, n_iter))
 
     def stderr(self) -> Array:
-        """Root of the covariance of two losses for each iterate, on the safe side."""
+        """Return the root of the covariance of two losses for each iteration, on the safe side."""
         return _root_covariance(self.changes)
 
     def stderr_between(self, t1: int, t2: int, other: Interactions | None = None) -> float:
-        """Return the same for the difference between two iterates, the second of another path."""
+        """Return the same for the difference of two iterations, the second of another path."""
         other = self if other is None else other
         first, second = self.changes[t1 : t1 + 1, ...], other.changes[t2 : t2 + 1, ...]
         if np.array_equal(self.pairs, other.pairs):
@@ -92,7 +92,7 @@ class Interactions:
 
 
 def held(values: Array, n_iter: int) -> Array:
-    """Return values of iterates, the last of them repeated up to iteration ``n_iter``."""
+    """Repeat the last of the values of iterations up to iteration ``n_iter``."""
     known = values.shape[0]
     if known == n_iter + 1:
         return values
@@ -102,12 +102,12 @@ def held(values: Array, n_iter: int) -> Array:
 def _root_covariance(changes: Array) -> Array:
     xp = namespace(changes)
     q = changes.shape[1]
-    # in units of the largest, since fourth powers of losses may be beyond the precision
+    # in units of the largest, since fourth powers of losses may overflow
     largest = xp.max(xp.abs(changes), axis=(1, 2)) if q else xp.sum(changes, axis=(1, 2))
     unit = units_of(largest)
     scaled = changes / unit[:, None, None]
     products = scaled[:, :, 0] * scaled[:, :, 1]
-    if q < 2:  # a single pair says nothing of its noise
+    if q < 2:  # the noise of a single pair is unknown
         bound = xp.sum(xp.abs(products), axis=1)
     else:
         bound = xp.mean(products, axis=1) + xp.std(products, axis=1, correction=1.0) / math.sqrt(q)
@@ -122,14 +122,13 @@ def interactions(
     Parameters
     ----------
     path : Path
-        The path.
+        Path.
     criterion : callable
-        Test loss.
+        Scoring loss.
     pairs : ndarray of int of shape (q, 2)
-        The rows.
+        Rows.
     alone, together : Array of shape (n_iter + 1, q, 2)
-        Predictions of each row by the run that leaves it out, and by the one that leaves out
-        both.
+        Predictions of each row by the run that leaves it out, and by the run that leaves out both.
     """
     xp, rows = namespace(alone), np.reshape(pairs, (-1,))
     blocks = [xp.reshape(x, (x.shape[0], len(rows))) for x in (alone, together)]
@@ -145,20 +144,20 @@ def losses_of(
     predictions: Array,
     own: np.ndarray | None = None,
 ) -> Array:
-    """Losses of some rows, for each row of predictions.
+    """Return the losses of some rows, for each row of predictions.
 
     Parameters
     ----------
     path : Path
-        The path.
+        Path.
     criterion : callable
-        Test loss.
+        Scoring loss.
     rows : ndarray of int of shape (m,)
-        Some of all rows, each once.
+        Global indices of the rows, without repetitions.
     predictions : Array of shape (T, m)
-        Theirs.
+        Their predictions.
     own : ndarray of int, optional
-        Where those are that are here, if predictions and losses are of these alone.
+        Indices of the local ones, if predictions and losses are those of local rows only.
     """
     y, design = path.response, path.design
     others = path.products_at(slice(0, predictions.shape[0]))

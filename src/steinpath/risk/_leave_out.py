@@ -1,7 +1,7 @@
-"""Leaving rows out: the same path again, each run a member of the same two products per step.
+"""Leave-out reruns of a path, each a member of the same two products per step.
 
-A run that leaves rows out is one whose rows have the weight zero, so that exact leave-one-out, or
-K-fold cross-validation, of a whole path is n or K members, not n or K runs.
+A run that leaves rows out gives them the weight zero, so exact leave-one-out, or K-fold
+cross-validation, of a whole path takes n or K members instead of n or K separate runs.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ from steinpath.engine._deferred import at_a_time
 from steinpath.engine._loop import iterates
 from steinpath.engine._path import Path
 
-#: Runs that advance together, at most.
+#: Maximum number of runs that advance together.
 WIDTH = 256
-#: States that a step of a run has at a time.
+#: Number of states that a step of a run holds at a time.
 BLOCKS = 12
 
 
 def predictions_without(
     batch: Batch, left_out: np.ndarray, count: Any = None, design: Design | None = None
 ) -> Iterator[Array]:
-    """Run the algorithm of a batch again without some of the rows, as long as it is asked to.
+    """Rerun the algorithm of a batch without some of the rows, for as long as requested.
 
-    Each run is that of a user who never had the rows: columns are centred by those that are kept,
-    and so is the start of the intercept. The step sizes are those of the batch, made smaller where
-    they would not be safe for a part of its rows.
+    Each run equals one on the kept rows alone: columns are centred by them, and they determine the
+    initial intercept. The step sizes are those of the batch, reduced where they would not be stable
+    on a part of its rows.
 
     Parameters
     ----------
     batch : Batch
-        The paths, which differ in their penalties alone.
+        Paths that differ only in their penalties.
     left_out : ndarray of bool of shape (n, K)
-        Rows that the runs leave out, of all rows.
+        Rows that the runs leave out, among all rows.
     count : int or ndarray of int of shape (K,), optional
-        Sample sizes that the loss and the steps are scaled by; that of all rows by default.
+        Sample sizes in the scaling of loss and steps; all rows by default.
     design : Design, optional
         The batch's design in another precision.
 
     Yields
     ------
     Array of shape (n, members * K)
-        Predictions, less the level of y, of all rows (that are here), also those left out, by each
-        iterate from 0 on: those of the first path first.
+        Predictions minus the level of y, for all (local) rows including those left out, at each
+        iteration from 0 on; those of the first path come first.
     """
     members, dtype = len(batch), batch.data.response.dtype
-    # without any row there is nothing to learn from, nor to centre by: all stays as at the start
+    # without any row there is nothing to fit or to centre by: everything stays at its initial value
     nothing = left_out.all(axis=0)
     maps, runs = _runs_without(batch, left_out & ~nothing, count, design)
     width, xp = left_out.shape[1], namespace(runs.y)
     unmoved = like(np.tile(nothing, members), batch.data.response) > 0
-    del batch  # whose states may take much memory, while these runs may go on for long
+    del batch  # its states may take much memory, while these runs may take long
     for _, fitted in iterates(maps, runs, members * width):
         predictions = fitted if runs.offset is None else fitted + runs.offset
         predictions = cast(predictions, dtype)
@@ -83,7 +83,7 @@ def _runs_without(
     design: Design | None = None,
     one_each: bool = False,
 ) -> tuple[Maps, RunData]:
-    """Return the maps and the data of runs without rows: all of them for each path, or one each."""
+    """Return the maps and the data of reruns: all of them for each path, or one each."""
     data, members = batch.data, 1 if one_each else len(batch)
     if design is not None:
         data = replace(data, design=design)
@@ -101,7 +101,7 @@ class LeftOutModels(NamedTuple):
     coef : ndarray of shape (K, p)
     intercept : ndarray of shape (K,)
     predictions : ndarray of shape (n, K)
-        Of all rows (that are here), by each model.
+        Predictions of all (local) rows by each model.
     """
 
     coef: np.ndarray
@@ -110,16 +110,16 @@ class LeftOutModels(NamedTuple):
 
 
 def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOutModels:
-    """Fit models to some of the rows each: member k of the batch to those in column k.
+    """Fit each member k of the batch to the rows in column k.
 
     Parameters
     ----------
     batch : Batch
-        K paths, which differ in their penalties alone.
+        K paths that differ only in their penalties.
     train : ndarray of bool of shape (n, K)
-        The rows that each is fitted to.
+        Training rows of each member.
     at : sequence of int of length K
-        Which of its iterates each model is.
+        Iteration of each model.
     """
     n, p = batch.data.design.shape[0], batch.n_features
     found = LeftOutModels(np.zeros((len(at), p)), np.zeros(len(at)), np.zeros((n, len(at))))
@@ -133,15 +133,15 @@ def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOu
 
 
 def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], found: LeftOutModels) -> None:
-    """Fit some of the models, and fill them in."""
+    """Fit some of the models and store the results."""
     maps, runs = _runs_without(batch, ~train, train.sum(axis=0), one_each=True)
     p, level, K = batch.n_features, float(batch.data.level[0]), len(at)
     offsets = np.zeros(K) if runs.offset is None else to_numpy(runs.offset)
-    coef, products = [runs.y] * K, [runs.y] * K  # to be filled in
+    coef, products = [runs.y] * K, [runs.y] * K  # placeholders
     for t, (b, fitted) in enumerate(islice(iterates(maps, runs, K), max(at) + 1)):
         for k in (k for k in range(K) if at[k] == t):
             coef[k], products[k] = copied(b[:, k]), copied(fitted[:, k])
-    # a copy to the host waits for the device: one of all models, in place of one of each
+    # a copy to the host synchronises with the device: copy all models at once
     xp = namespace(runs.y)
     every = xp.stack(coef)
     found.coef[...] = to_numpy(every[:, :p])
@@ -157,23 +157,23 @@ def leave_one_out(
     design: Design | None = None,
     width: int = WIDTH,
 ) -> Array:
-    """Predictions of some rows, each by the path that leaves it out.
+    """Return predictions of some rows, each by the path that leaves it out.
 
     Parameters
     ----------
     path : Path
-        The path.
+        Path.
     rows : ndarray of int of shape (m,), optional
-        The rows; all n of them by default.
+        Rows; all n by default.
     design : Design, optional
         The path's design in another precision.
     width : int, optional
-        How many runs advance together.
+        Number of runs that advance together.
 
     Returns
     -------
     Array of shape (N + 1, m)
-        Less the level of y.
+        Predictions minus the level of y.
     """
     rows = np.arange(path.n_samples) if rows is None else rows
     return leave_out(path, rows[:, None], design, width)[:, :, 0]
@@ -182,23 +182,23 @@ def leave_one_out(
 def leave_out(
     path: Path, groups: np.ndarray, design: Design | None = None, width: int = WIDTH
 ) -> Array:
-    """Predictions of groups of rows, each by the path that leaves the whole group out.
+    """Return predictions of groups of rows, each by the path that leaves the whole group out.
 
     Parameters
     ----------
     path : Path
-        The path.
+        Path.
     groups : ndarray of int of shape (m, g)
-        The rows of each group; some may be the same.
+        Rows of each group, possibly with repetitions.
     design : Design, optional
         The path's design in another precision.
     width : int, optional
-        How many runs advance together.
+        Number of runs that advance together.
 
     Returns
     -------
     Array of shape (N + 1, m, g)
-        Less the level of y.
+        Predictions minus the level of y.
     """
     n, xp, batch = path.n_samples, namespace(path.y), Batch.of(path)
     result = path.design.zeros(path.n_iter + 1, *groups.shape)
@@ -209,7 +209,7 @@ def leave_out(
         left_out = np.zeros((n, len(some)), dtype=bool)
         left_out[some, columns] = True
         runs = islice(predictions_without(batch, left_out, design=design), path.n_iter + 1)
-        # of the rows that are here
+        # local rows
         which, where = path.design.places(some.ravel())
         wanted = indices(where * len(some) + which // some.shape[1], path.y)
         for t, fitted in enumerate(runs):

@@ -1,18 +1,18 @@
-r"""Nested cross-validation of a choice, whose inner runs are shared by the outer folds.
+r"""Nested cross-validation of a selection, with inner runs shared by the outer folds.
 
-For each split :math:`k`, the penalty and the iterate are chosen by cross-validation of the rows it
-trains on, by the other splits :math:`j`; the run that does without the rows tested by either serves
-the choices for both. So K folds need :math:`K (K - 1) / 2` runs besides the K that leave out one
-fold. All are members of the same products, and only sums of their losses are kept.
+For each split :math:`k`, the penalty and the iteration are selected by cross-validation on its
+training rows, using the other splits :math:`j`. The run without the rows tested by either split
+serves both selections, so K folds need :math:`K (K - 1) / 2` runs in addition to the K that leave
+out one fold. All are members of the same products, and only sums of their losses are kept.
 
-Losses of different folds depend on each other: leaving out fold :math:`j` changes the choice and
-the fit that predict fold :math:`k`, and the other way round. With :math:`a_{kj}` the change of the
-mean loss of fold :math:`k`, the variance of the mean of all n losses is
+Losses of different folds are dependent: leaving out fold :math:`j` changes the selection and the
+fit that predict fold :math:`k`, and vice versa. With :math:`a_{kj}` the change of the mean loss of
+fold :math:`k`, the variance of the mean of all n losses is
 
 .. math:: \mathrm{Var}(\text{loss}) / n + \mathrm{Cov}(a_{kj}, a_{jk}) ,
 
-as in `steinpath.risk._interactions`, where single rows take the place of folds. The choice without
-both folds is made by the runs that there are: by those for :math:`k`, less the losses of :math:`j`.
+as in `steinpath.risk._interactions`, with folds in place of single rows. The selection without both
+folds uses the existing runs: those for :math:`k`, without the losses of :math:`j`.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from steinpath.engine._deferred import at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import BLOCKS, predictions_without
-from steinpath.risk._methods import shared_out
+from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
 
 
-class Choosing(NamedTuple):
-    """How a penalty and an iterate are chosen; see `steinpath.tune`.
+class SelectionRule(NamedTuple):
+    """Rule for selecting a penalty and an iteration; see `steinpath.tune`.
 
     Attributes
     ----------
     lams : ndarray of shape (L,)
-        The penalties.
+        Penalties.
     rule : {"min", "one_se"}
-        The rule.
+        Rule.
     iterate : int or None
-        The iterate, if it is given.
+        Iteration, if it is given.
     """
 
     lams: np.ndarray
     rule: str
     iterate: int | None
 
-    def among(self, members: np.ndarray) -> Choosing:
+    def among(self, members: np.ndarray) -> SelectionRule:
         """Return the same rule for some of the penalties."""
         return self._replace(lams=self.lams[members])
 
     def __call__(self, risks: np.ndarray, parts: np.ndarray) -> tuple[int, int]:
-        """Return which penalty and which iterate is chosen.
+        """Return the indices of the selected penalty and iteration.
 
         Parameters
         ----------
         risks : ndarray of shape (L, T)
-            Estimated risks of all iterates.
+            Estimated risks of all iterations.
         parts : ndarray of shape (J, L, T)
-            Mean losses in parts of the rows, from which the noise of differences is known.
+            Mean losses in parts of the rows, used to estimate the noise of differences.
         """
         members = np.arange(len(risks))
         at = risks.argmin(axis=1) if self.iterate is None else np.full(len(risks), self.iterate)
@@ -84,9 +84,9 @@ class Cells(NamedTuple):
     Attributes
     ----------
     of_row : ndarray of int of shape (n,)
-        The cell of each row.
+        Cell of each row.
     sizes : ndarray of int of shape (C,)
-        How many rows each has.
+        Number of rows of each cell.
     train, test : ndarray of shape (C, K)
         As `Splits.train` and `Splits.test`, for cells.
     """
@@ -106,15 +106,15 @@ class Cells(NamedTuple):
 
 
 class InnerRuns(NamedTuple):
-    """The runs of nested cross-validation: without the rows of one split, and without those of two.
+    """Runs of nested cross-validation, without the rows of one split and without those of two.
 
     Attributes
     ----------
     train : ndarray of bool of shape (n, R)
-        Rows that each run trains on, the K splits' own first.
+        Training rows of each run; those of the K splits come first.
     of_pair : dict of (int, int) to int
-        Which run serves the choice for the first split by testing the second. Those without rows
-        to train or to test on are not there.
+        Run that serves the selection for the first split by testing on the second. Pairs without
+        training or test rows are omitted.
     """
 
     train: np.ndarray
@@ -122,13 +122,14 @@ class InnerRuns(NamedTuple):
 
     @classmethod
     def of(cls, splits: Splits) -> InnerRuns:
-        """Return the runs for splits, each set of rows once."""
+        """Return the runs for splits, with each set of rows once."""
         K, columns = splits.n_splits, list(splits.train.T)
         known = {column.tobytes(): k for k, column in reversed([*enumerate(columns)])}
         of_pair = {}
         for k in range(K):
             for j in range(K):
-                # a run that never saw what k tests serves as it is: it may be of an earlier window
+                # a run that never uses the rows tested by k serves as it is, e.g. that of an
+                # earlier window
                 both = splits.train[:, j]
                 if (both & (splits.test[:, k] > 0)).any():
                     both = splits.train[:, k] & both
@@ -149,19 +150,19 @@ class InnerRuns(NamedTuple):
 
 
 class _Tests(NamedTuple):
-    """What the other splits say of the rows that one of them trains on.
+    """Results of the other splits on the training rows of one split.
 
     Attributes
     ----------
     others : list of int
         The other splits, J of them.
     rows : ndarray of shape (J,)
-        How many of these rows each tests.
+        Number of these rows that each tests.
     losses : list of ndarray of shape (L, T)
         Their mean losses.
     errors : ndarray of shape (J, L, T), or 0
-        For Burman's correction: mean loss of all of these rows by the run that does without the
-        tested ones, less that by the run that does not.
+        For Burman's correction: mean loss over all of these rows of the run without the tested
+        ones, minus that of the run with them.
     """
 
     others: list[int]
@@ -170,31 +171,31 @@ class _Tests(NamedTuple):
     errors: Any
 
 
-class NestedChoice:
-    """Choices that are made without the rows they are tested on.
+class NestedSelection:
+    """Selections made without the rows on which they are tested.
 
     Parameters
     ----------
     batch : Batch
-        Paths of the penalties that may be chosen.
+        Paths of the candidate penalties.
     criterion : callable
-        Test loss.
+        Scoring loss.
     splits : Splits
-        What to leave out.
+        Splits.
     runs : InnerRuns
-        Of the same splits.
-    choosing : Choosing
-        How to choose.
+        Runs of the same splits.
+    selection_rule : SelectionRule
+        Selection rule.
     length : int
-        Number of iterates to choose from, from 0 on.
+        Number of iterations to select from, starting at 0.
     design : Design, optional
         The paths' design in another precision.
 
     Attributes
     ----------
     choices : list of (int, int) or None
-        Penalty and iterate that are chosen without the rows of each split; None where there is
-        nothing to choose by, as for the first split of a time series.
+        Penalty and iteration selected without the rows of each split; None if there are no rows to
+        select by, as for the first split of a time series.
     """
 
     def __init__(
@@ -203,23 +204,23 @@ class NestedChoice:
         criterion: PerObservation,
         splits: Splits,
         runs: InnerRuns,
-        choosing: Choosing,
+        selection_rule: SelectionRule,
         length: int,
         design: Design | None = None,
     ):
-        self._splits, self._runs, self._choosing = splits, runs, choosing
+        self._splits, self._runs, self._choosing = splits, runs, selection_rule
         self._cells = Cells.of(splits)
         self._sums = _loss_sums(batch, criterion, self._cells, runs, length, design)
         self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
         self.choices = [self._choose(tests) for tests in self._all_tests]
 
     def _mean(self, run: int, cells: np.ndarray) -> np.ndarray:
-        """Return the mean losses (L, T) of a run, over cells that count so often."""
+        """Return the mean losses (L, T) of a run over weighted cells."""
         total = np.tensordot(cells, self._sums[run], axes=1)
         return np.asarray(total / (cells @ self._cells.sizes), dtype=float)
 
     def _tests(self, k: int) -> _Tests:
-        """Return what the other splits say of the rows that split k trains on."""
+        """Return the results of the other splits on the training rows of split k."""
         cells, own = self._cells, self._cells.train[:, k].astype(float)
         others = [j for first, j in self._runs.of_pair if first == k]
         tested = [own * cells.test[:, j] for j in others]
@@ -232,7 +233,7 @@ class NestedChoice:
         return _Tests(others, np.array([each @ cells.sizes for each in tested]), losses, errors)
 
     def _choose(self, tests: _Tests, without: int | None = None) -> tuple[int, int] | None:
-        """Choose by the tests of a split, less those by another one."""
+        """Select by the tests of a split, except those by another one."""
         used = [place for place, j in enumerate(tests.others) if j != without]
         if not used:
             return None
@@ -244,7 +245,7 @@ class NestedChoice:
         return self._choosing(risks, parts)
 
     def optimism(self, train: np.ndarray) -> float:
-        """Return Burman's correction for training on fewer rows, at the choice of each split.
+        """Return Burman's correction for training on fewer rows, at the selection of each split.
 
         Parameters
         ----------
@@ -261,17 +262,17 @@ class NestedChoice:
         return total
 
     def changes(self) -> Interactions | None:
-        """Return how the mean losses of pairs of folds depend on each other; see the module."""
+        """Return the dependence between the mean losses of pairs of folds; see the module."""
         of_pair, K = self._runs.of_pair, self._splits.n_splits
         pairs = [(k, j) for k in range(K) for j in range(k + 1, K) if (k, j) in of_pair]
         if not self._splits.complete or len(pairs) < 3:
             return None
         changes = np.array([[self._change(k, j), self._change(j, k)] for k, j in pairs])
-        # all of them have the mean that training on fewer rows has
+        # all have the mean effect of training on fewer rows
         return Interactions((changes - changes.mean())[None, ...])
 
     def _change(self, k: int, j: int) -> float:
-        """Return by how much leaving out fold j as well lowers the mean loss of fold k."""
+        """Return the decrease of the mean loss of fold k when fold j is left out as well."""
         one, both = self.choices[k], self._choose(self._all_tests[k], without=j)
         assert one is not None
         assert both is not None
@@ -290,11 +291,11 @@ def _loss_sums(
 ) -> np.ndarray:
     """Return the sums of losses over each cell, of shape (R, C, L, length)."""
     R = runs.n_runs
-    own = is_own(criterion)  # a user's own is not asked to bear several threads
+    own = is_own(criterion)  # a user-defined one may not be thread-safe
     threads = batch.threads(R) if own else 1
-    portions = shared_out(batch, at_a_time(batch, R * BLOCKS), threads)
+    portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
     y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
-    indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.here(cells.of_row)
+    indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.local(cells.of_row)
 
     def sums(members: list[int]) -> np.ndarray:
         part = batch.part(members)
@@ -303,7 +304,7 @@ def _loss_sums(
         found = [
             rows @ observation_losses(criterion, y, fitted.T).T for fitted in islice(steps, length)
         ]
-        # a copy to the host waits for the device: one of all steps, in place of one of each
+        # a copy to the host synchronises with the device: copy all steps at once
         every = to_numpy(namespace(y).stack(found)).astype(float, copy=False)
         return every.reshape(length, len(cells.sizes), len(members), R)
 
@@ -311,5 +312,8 @@ def _loss_sums(
         found = np.concatenate(in_threads(sums, portions, threads), axis=2)
         found = batch.data.design.over_rows(found)
     if not np.isfinite(found).all():
-        raise FloatingPointError("the loss of a run that leaves rows out is not finite")
+        raise FloatingPointError(
+            "the loss of a leave-out run is not finite; use smaller step sizes, or None for safe "
+            "ones"
+        )
     return np.ascontiguousarray(found.transpose(3, 1, 2, 0))

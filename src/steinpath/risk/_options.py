@@ -1,4 +1,4 @@
-"""The options of a risk estimate: one frozen object, checked once and passed on whole."""
+"""Options of a risk estimate: one frozen object, checked once and passed on."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from steinpath.risk._splits import Splits, check_cv, check_groups, read_splits
 
 #: Names of the methods; see `steinpath.estimate_risk`.
 METHOD_NAMES = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds")
-#: Methods that leave rows out; the others take rows to be independent.
+#: Methods that leave rows out; the others assume independent rows.
 LEAVE_OUT = ("loo", "folds")
 
 
 @dataclass(frozen=True, eq=False)
 class RiskOptions:
-    """How a risk is estimated; see the parameters of `steinpath.estimate_risk`."""
+    """Options of a risk estimate; see the parameters of `steinpath.estimate_risk`."""
 
     test_loss: TestLoss = None
     covariance: Any = None
@@ -34,8 +34,8 @@ class RiskOptions:
     near: int | None = None
     precision: str = "float32"
     centered: bool = False
-    #: Whether a quick estimate will do, which only has to say what is worth a better one: as many
-    #: folds and probes as it takes for that.
+    #: Whether a rough estimate is sufficient, to identify candidates for an accurate one. It uses
+    #: as few folds and probes as possible.
     rough: bool = False
 
     def __post_init__(self) -> None:
@@ -49,7 +49,9 @@ class RiskOptions:
         if self.near is not None:
             self._store("near", check_count("near", self.near, low=0))
         if self.scale_by_audit and not self.audit:
-            raise ValueError("row_scale='auto' lets the audit choose; ask for one, as audit=32")
+            raise ValueError(
+                "row_scale='auto' is selected by the audit; set audit, for example audit=32"
+            )
         self._store("audit", self._checked_audit())
         if self.audit_until is not None:
             self._store("audit_until", check_count("audit_until", self.audit_until, low=0))
@@ -59,36 +61,36 @@ class RiskOptions:
         self._check_splits()
 
     def _check_splits(self) -> None:
-        """Refuse methods that would not leave out what is to be left out."""
+        """Refuse methods that would ignore groups or splits."""
         given = "groups" if self.cv is None else "cv"
         if self.method not in ("auto", *LEAVE_OUT) and self.has_splits and not self.audit:
             raise ValueError(
-                f"method {self.method!r} takes rows to be independent and leaves none out, so that "
-                f"it makes no use of {given}: use method='folds', or check it by audit='folds'"
+                f"method {self.method!r} assumes independent rows and leaves none out, so it "
+                f"ignores {given}: use method='folds', or check the estimate with audit='folds'"
             )
         if self.cv is not None and self.audited_rows:
             raise ValueError(
-                "an audit of single rows leaves out other rows than cv does: use audit='folds' "
-                "with a method that leaves none out, or audit=0"
+                "an audit of single rows does not leave out the rows that cv does: use "
+                "audit='folds' with a method that leaves none out, or audit=0"
             )
         if self.has_splits and self.covariance is not None and self.method == "auto":
             raise ValueError(
-                f"a covariance makes no difference with {given}, since whole rows are left out: "
-                "leave one of them out"
+                f"the covariance is not used with {given}, since whole rows are left out: omit one "
+                "of them"
             )
         if self.method == "loo" and self.cv is not None:
-            raise ValueError("method 'loo' makes no use of cv: use method='folds'")
+            raise ValueError("method 'loo' does not use cv: use method='folds'")
 
     def _checked_audit(self) -> int | str:
         if isinstance(self.audit, str):
             if self.audit != "folds":
                 raise ValueError(
-                    f"audit must be a number of rows, or 'folds'; got {self.audit!r:.60}"
+                    f"audit must be a number of rows or 'folds'; got {self.audit!r:.60}"
                 )
             return self.audit
         rows = check_count("audit", self.audit, low=0)
         if rows == 1:
-            raise ValueError("audit must be two rows at least, for a standard error, or 0 for none")
+            raise ValueError("audit must be at least 2, for a standard error, or 0 for no audit")
         return rows
 
     def _store(self, name: str, value: Any) -> None:
@@ -96,12 +98,12 @@ class RiskOptions:
 
     @property
     def scale_by_audit(self) -> bool:
-        """Whether the audit is to choose the row scale."""
+        """Whether the audit selects the row scale."""
         return isinstance(self.row_scale, str) and self.row_scale == "auto"
 
     @property
     def scale_name(self) -> str | None:
-        """Name of the sizes of rows that are used."""
+        """Name of the row scale."""
         scale = self.row_scale
         return scale if scale is None or isinstance(scale, str) else "given"
 
@@ -112,46 +114,48 @@ class RiskOptions:
 
     @property
     def has_splits(self) -> bool:
-        """Whether it was said which rows are to be left out together."""
+        """Whether groups or splits specify rows to leave out together."""
         return self.groups is not None or self.cv is not None
 
     def units(self, n_rows: int) -> int:
-        """Return how many independent units there are: groups, or else rows."""
+        """Return the number of independent units: groups if there are any, else rows."""
         return n_rows if self.groups is None else int(self.groups.max()) + 1
 
     @property
     def rough_folds(self) -> RiskOptions:
-        """The options of a rough estimate of the same by folds."""
+        """Return the options of a rough estimate by folds."""
         return self.but(method="folds", audit=0, row_scale=None, rough=True)
 
     def for_rows(self, y: np.ndarray) -> RiskOptions:
-        """Return the options with the splits of these rows; refuse groups and splits of others."""
+        """Return the options with the splits of these rows; refuse those of other rows."""
         n, groups, cv = len(y), self.groups, self.cv
         if groups is not None and len(groups) != n:
-            raise ValueError(f"groups has {len(groups)} labels, and there are {n} rows")
+            raise ValueError(f"groups has {len(groups)} labels, but there are {n} rows")
         if cv is None:
             return self
         if isinstance(cv, int):
             most, what = self.units(n), "rows" if groups is None else "groups"
             if cv > most:
-                raise ValueError(f"cv = {cv} folds are more than the {most} {what} there are")
+                raise ValueError(f"cv = {cv} folds exceed the number of {what}, {most}")
             return self
         if not isinstance(cv, Splits):
             cv = read_splits(cv, y, groups)
         if len(cv.train) != n:
-            raise ValueError(f"cv splits {len(cv.train)} rows, and there are {n}")
+            raise ValueError(f"cv splits {len(cv.train)} rows, but there are {n}")
         if groups is not None:
             _refuse_split_groups(cv, groups)
         return self.but(cv=cv)
 
     def some_rows(self, rows: np.ndarray) -> RiskOptions:
-        """Return the options for some of the rows, each as often as it is among them."""
+        """Return the options for some rows, possibly repeated."""
         groups, cv = self.groups, self.cv
         if isinstance(cv, Splits):
             cv = Splits(cv.train[rows], cv.test[rows])
             kept = np.flatnonzero(cv.train.any(axis=0) & cv.test.any(axis=0))
             if not len(kept):
-                raise ValueError("cv has no split with rows of a weight to train and to test on")
+                raise ValueError(
+                    "cv has no split with positively weighted rows to train and to test on"
+                )
             cv = cv.at(kept)
         return self.but(groups=None if groups is None else groups[rows], cv=cv)
 
@@ -160,17 +164,17 @@ class RiskOptions:
         return replace(self, **changes)
 
     def criterion(self, loss: Any) -> PerObservation:
-        """Return the test loss, as it goes with the loss of a path."""
+        """Return the scoring loss, matched to the loss of a path by default."""
         return resolve_test_loss(self.test_loss, loss)
 
 
 def _refuse_split_groups(cv: Splits, groups: np.ndarray) -> None:
-    """Refuse splits that train on rows of a group and test others of it."""
+    """Refuse splits that train and test on rows of the same group."""
     for k in range(cv.n_splits):
         both = np.intersect1d(groups[cv.train[:, k]], groups[cv.test[:, k] > 0])
         if len(both):
             row = int(np.flatnonzero(groups == both[0])[0])
             raise ValueError(
-                f"split {k} of cv trains on rows of a group and tests others of it (that of row "
+                f"split {k} of cv trains and tests on rows of the same group (that of row "
                 f"{row}); use a splitter for groups, such as GroupKFold"
             )

@@ -1,9 +1,9 @@
-"""Checks of the rows: whether they depend on each other, and whether a few decide everything.
+"""Checks of the rows for dependence and for dominant observations.
 
-Rows that are alike, or like the ones before them, are no reason for doubt by themselves: few
-columns, columns with few values, squares and products of columns make independent rows alike, and
-so does sorting a file. So likeness is compared with what independent rows would show, and with
-the residuals.
+Similar rows, or rows similar to their predecessors, are not suspicious by themselves: few columns,
+columns with few values, squares and products of columns make independent rows similar, and so does
+sorting a file. Similarity is therefore compared with that of independent rows, and with the
+residuals.
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ from steinpath._support.arrays import to_numpy
 from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 
-# Share of the estimate by which dependent rows may make it too small.
+# Relative bias due to dependent rows from which on a check warns.
 _EFFECT = 0.1
-# A fit is flexible if a row's own presence lowers its error by this share.
+# A fit counts as flexible if a row's presence reduces its error by this share.
 _INFLUENTIAL = 0.3
 # Share of rows that may have near-duplicates.
 _FEW_DUPLICATES = 0.2
-# Near-duplicates of a row are at most so many, and closer than the next row by this factor.
+# A row has at most this many near-duplicates, closer than the next row by this factor.
 _MOST_DUPLICATES, _GAP = 8, 1 / 3
-# Standard errors beyond which residuals of near-duplicates, or of neighbours, agree too often.
+# Standard errors beyond which residuals of near-duplicates or neighbours agree too often.
 _AGREE_IN_PAIRS, _AGREE_IN_ORDER = 3.0, 4.0
-# Share of residuals that are equal to the median, from which on signs of the others say nothing.
+# Share of residuals equal to the median from which on signs are not informative.
 _TIED = 0.1
-# Pairs of rows from which agreement is told.
+# Minimum number of pairs of rows for a test of agreement.
 _PAIRS = 20
-# How many rows apart two are that are compared with neighbours, at most.
+# Maximum distance of the rows that are compared with neighbours.
 _APART = 10
 # Sorted values have fewer turning points than this share of those in random order.
 _FEW_TURNS = 0.6
-_LEAVE_OUT_GROUPS = "pass groups=labels (--group COLUMN), so that whole groups are left out"
+_LEAVE_OUT_GROUPS = "pass groups=labels (--group COLUMN) to leave out whole groups"
 _LEAVE_OUT_LATER = (
-    "pass cv=TimeSeriesSplit(5) of sklearn.model_selection (--time COLUMN), so that later rows are "
-    "predicted from earlier ones"
+    "pass cv=TimeSeriesSplit(5) of sklearn.model_selection (--time COLUMN) to predict later rows "
+    "from earlier ones"
 )
-# Groups from which on standard errors are taken to be known.
+# Number of groups from which on standard errors are considered reliable.
 _FEW_GROUPS = 10
 
 
 def near_duplicates(evidence: Evidence) -> Diagnostic | None:
-    """Near-duplicate rows: one that is left out is still there.
+    """Check for near-duplicate rows, through which held-out rows are known to the model.
 
-    Independent rows in many dimensions point in different directions. A row is near another one
-    if their cosine is above one half, and above what the largest of all would be by chance. Few
-    columns, columns with few values, products and nested categories make independent rows alike:
-    as many are allowed for as there are among rows that were put together from parts of others.
-    There has to be a gap, too, up to eight rows being three times as near as any other; or
-    residuals of the nearest rows that agree in sign beyond chance; or a fit so flexible that its
-    residuals cannot tell. And it has to matter: leaving the near rows out as well could raise the
-    estimate by a tenth. Exact copies, of X and of a y with many values, are no doubt what they are.
-    Rows of one group, which are left out together, are not compared.
+    Independent rows in many dimensions point in different directions. A row is close to another one
+    if their cosine is above one half, and above the largest value expected by chance. Few columns,
+    columns with few values, products and nested categories make independent rows similar, so the
+    share found among rows reassembled from parts of others is subtracted. In addition, one of three
+    conditions must hold: up to eight rows are three times as close as any other; residuals of the
+    closest rows agree in sign beyond chance; or the fit is so flexible that its residuals are not
+    informative. Finally the effect must be relevant: leaving the close rows out as well could raise
+    the estimate by a tenth. Exact duplicates, of X and of a y with many values, always count. Rows
+    of one group, which are left out together, are not compared.
     """
     if evidence.has_splits:
         return None
     cosines = evidence.cosines
-    # of a random direction in k dimensions, the squared cosine follows a beta law
+    # the squared cosine of a random direction in k dimensions has a beta distribution
     other = max(evidence.dimension - 1, 1e-3)
     by_chance = math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size))
     limit = max(0.5, by_chance)
@@ -71,8 +71,8 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
         agree = _agreement_of_the_nearest(evidence, limit) > _AGREE_IN_PAIRS
-        told = agree or evidence.own_effect > _INFLUENTIAL
-        kinds = [_is_apart, _is_near] if told else [_is_apart]
+        informative = agree or evidence.own_effect > _INFLUENTIAL
+        kinds = [_is_apart, _is_near] if informative else [_is_apart]
         excess, weight = max(_excess(kind, cosines, expected, limit) for kind in kinds)
         effect = evidence.own_effect * weight if weight > 0 else 0.0
         found = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
@@ -95,31 +95,31 @@ def _excess(
     expected: np.ndarray,
     limit: float,
 ) -> tuple[float, float]:
-    """Share of rows of a kind beyond what is expected; how many near rows they have, over all rows.
+    """Return the excess share of rows with close ones, and their mean similarity to these.
 
-    Up to eight near rows count, each by its squared cosine.
+    Up to eight close rows count, each by its squared cosine.
     """
     shares, weights = [], []
     for each in (cosines, expected):
-        chosen = kind(each, limit)
+        selected = kind(each, limit)
         nearest = -np.sort(-each, axis=1)[:, :_MOST_DUPLICATES]
         near = np.where(nearest > limit, nearest**2, 0).sum(axis=1)
-        shares.append(float(chosen.mean()))
-        weights.append(float((chosen * near).mean()))
+        shares.append(float(selected.mean()))
+        weights.append(float((selected * near).mean()))
     return shares[0] - shares[1], weights[0] - weights[1]
 
 
 def _is_near(cosines: np.ndarray, limit: float) -> np.ndarray:
-    """Whether any row is near each of the compared ones."""
+    """Whether any row is close to each of the compared ones."""
     return np.asarray(cosines.max(axis=1) > limit)
 
 
 def _by(effect: float) -> str:
-    return f" (by {effect:.0%} or so)" if effect < 1 else ""
+    return f" (by about {effect:.0%})" if effect < 1 else ""
 
 
 def _is_apart(cosines: np.ndarray, limit: float) -> np.ndarray:
-    """Whether a few rows are much nearer to each of the compared ones than all others."""
+    """Whether a few rows are much closer to each of the compared ones than all others."""
     count = min(_MOST_DUPLICATES + 1, cosines.shape[1])
     nearest = -np.sort(-cosines, axis=1)[:, :count]
     distances = np.sqrt(np.where(nearest < 1 - 1e-6, 1 - nearest, 0))  # the rest is rounding
@@ -128,7 +128,7 @@ def _is_apart(cosines: np.ndarray, limit: float) -> np.ndarray:
 
 
 def _share_of_copies(evidence: Evidence) -> float:
-    """Share of rows that are there again, response included; 0 if many responses are equal."""
+    """Return the share of duplicated rows, response included; 0 if many responses are equal."""
     response, cosines = to_numpy(evidence.path.response), evidence.cosines
     equal = response[evidence.rows, None] == response
     if equal.mean() > 0.05:
@@ -137,7 +137,7 @@ def _share_of_copies(evidence: Evidence) -> float:
 
 
 def _agreement_of_the_nearest(evidence: Evidence, limit: float) -> float:
-    """How often residuals of the nearest rows agree in sign, in standard errors beyond chance."""
+    """Return how often residuals of the closest rows agree in sign, in standard errors."""
     cosines, rows = evidence.cosines, evidence.rows
     near = np.flatnonzero(cosines.max(axis=1) > limit)
     pairs = np.sort([rows[near], cosines[near].argmax(axis=1)], axis=0)
@@ -146,19 +146,19 @@ def _agreement_of_the_nearest(evidence: Evidence, limit: float) -> float:
 
 
 def _agreement(products: np.ndarray) -> tuple[float, int]:
-    """Sum of products of signs over its standard error, if they are independent; their number."""
+    """Return the sum of products of signs over its standard error, and their number."""
     count = int(np.count_nonzero(products))
     return float(products.sum() / math.sqrt(count)) if count else 0.0, count
 
 
 def serial_rows(evidence: Evidence) -> Diagnostic | None:
-    """Rows that are like the ones before them, as in a time series.
+    """Check whether rows are similar to the preceding ones, as in a time series.
 
-    The mean cosine of neighbours is that of any two for independent rows, up to ``1 / √(m k)`` for
-    m of them in k dimensions, of which four are beyond chance. Below 0.2 it does little harm. Rows
-    that were sorted by some column are like their neighbours, too, but no more than like rows a
-    little further on, that column aside. And it has to matter: leaving the neighbours out as well
-    could raise the estimate by a tenth.
+    For independent rows the mean cosine of neighbours equals that of any two rows, up to
+    ``1 / √(m k)`` for m of them in k dimensions; four of these are significant. Below 0.2 the
+    effect is small. Rows sorted by a column are also similar to their neighbours, but, apart from
+    that column, no more than to rows slightly further away. Finally the effect must be relevant:
+    leaving the neighbours out as well could raise the estimate by a tenth.
     """
     if evidence.has_splits:
         return None
@@ -167,7 +167,9 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     if len(inner) < _PAIRS:
         return None
     cosines = evidence.cosines[inner]
-    anyone = cosines.sum() / (cosines.size - len(inner))  # its own, which is 0, not counted
+    anyone = cosines.sum() / (
+        cosines.size - len(inner)
+    )  # without the row itself, for which it is 0
     following = [neighbour[i] for i in evidence.rows[inner]]
     likeness = float(np.mean(cosines[np.arange(len(inner)), following]) - anyone)
     threshold = max(0.2, 4 / math.sqrt(len(inner) * evidence.dimension))
@@ -183,24 +185,25 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         "serial rows",
         found,
         threshold,
-        f"rows of X are like their neighbours (mean cosine {likeness:.2f} above that of any two): "
-        f"if they are a time series, the error on later rows is larger than estimated"
-        f"{_by(effect)}; {_LEAVE_OUT_LATER}",
+        f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of any "
+        "two rows): if the rows are a time series, the error on later rows is larger than "
+        f"estimated{_by(effect)}; {_LEAVE_OUT_LATER}",
     )
 
 
 def serial_residuals(evidence: Evidence) -> Diagnostic | None:
-    """Residuals of neighbouring rows with the same sign too often, as in a time series.
+    """Check whether residuals of neighbouring rows agree in sign, as in a time series.
 
-    Signs of independent residuals agree as often as not, whatever their law: the agreement of
-    n - 1 pairs has standard error ``1 / √(n - 1)``, of which four are beyond chance. In a file that
-    was sorted by the target or by a feature, they have a trend: neighbours must then also be more
-    alike than rows a little further on, and if it was by the target, their predictions as well.
+    Signs of independent residuals agree with probability one half, whatever their distribution: the
+    agreement of n - 1 pairs has standard error ``1 / √(n - 1)``, and four of these are significant.
+    In a file sorted by the target or by a feature they have a trend. Neighbours must then also be
+    more similar than rows slightly further away, and if sorted by the target, their predictions as
+    well.
     """
     if evidence.has_splits:
         return None
     if evidence.path.loss.margin and np.mean(evidence.signs == 0) > _TIED:
-        return None  # the model is nearly constant, and residuals tell classes alone
+        return None  # the model is nearly constant, and residuals only reflect the classes
     first, second = evidence.neighbours
     agreement, count = _agreement(evidence.signs[first] * evidence.signs[second])
     if count < _PAIRS:
@@ -210,7 +213,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         response = to_numpy(evidence.path.response).astype(float)
         key = _sorted_by(evidence, response)
         if key is not None:
-            # given a sorted target, residuals and predictions have a trend, whose parts add up
+            # given a sorted target, residuals and predictions have a trend, which add up
             series = [evidence.residuals]
             series += [response - evidence.residuals] if key == "target" else []
             local = [_local_likeness([values[evidence.distinct, None]]) for values in series]
@@ -220,7 +223,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         found,
         _AGREE_IN_ORDER,
         f"residuals of neighbouring rows have the same sign in {_share(agreement, count):.0%} of "
-        "all cases: if the order of the rows means something (time, batches), they are not "
+        "all pairs: if the order of the rows is meaningful (time, batches), the rows are not "
         "independent, and the estimate or its standard error is too small; for batches, "
         f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
     )
@@ -231,7 +234,7 @@ def _share(agreement: float, count: int) -> float:
 
 
 def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
-    """Say what the rows are sorted by, the target or a column of X; None for neither."""
+    """Return what the rows are sorted by, the target or a column of X; None for neither."""
     order = evidence.distinct
     if _in_pieces(response[order]):
         return "target"
@@ -241,18 +244,18 @@ def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
         for X, _ in blocks_of_columns(evidence.path.design):
             if any(_is_sorted(x) for x in X[order].T):
                 return "column"
-    except NotImplementedError:  # a design that does not show its columns
+    except NotImplementedError:  # a design without access to its columns
         pass
     return None
 
 
 def _is_sorted(values: np.ndarray) -> bool:
-    """Whether values are sorted, or equal ones stand together.
+    """Whether values are sorted, or equal values are adjacent.
 
     This is von Neumann's ratio of the ranks: 1 on average in random order, ``6 / n²`` if sorted,
     and ``1 - r`` for an autocorrelation of r.
     """
-    from scipy.stats import rankdata  # which takes time to import
+    from scipy.stats import rankdata  # slow to import
 
     ranks = rankdata(values)
     spread = float(np.sum((ranks - ranks.mean()) ** 2))
@@ -260,10 +263,10 @@ def _is_sorted(values: np.ndarray) -> bool:
 
 
 def _in_pieces(values: np.ndarray) -> bool:
-    """Whether values are sorted, in one piece or a few, or the most frequent one stands together.
+    """Whether values are sorted in one or a few pieces, or the most frequent value is in one run.
 
-    Values in pieces have few turning points. A random walk has three quarters of those that there
-    are in random order.
+    Values in pieces have few turning points. A random walk has three quarters of those in random
+    order.
     """
     each, counts = np.unique(values, return_counts=True)
     if _is_sorted(values) or _is_sorted(values == each[counts.argmax()]):
@@ -278,11 +281,11 @@ def _turning_points(values: np.ndarray) -> int:
 
 
 def _local_likeness(blocks: Iterable[np.ndarray]) -> float:
-    """How often rows are nearer to their neighbours than to rows ten apart, in standard errors.
+    """Return how often rows are closer to neighbours than to rows ten apart, in standard errors.
 
-    Each is compared with the mean of the two on either side of it, so that a trend cancels. For
-    independent rows both are equally likely; comparisons overlap, which makes the standard error
-    larger by a quarter at most.
+    Each row is compared with the mean of the two on either side of it, so that a trend cancels. For
+    independent rows both are equally likely; comparisons overlap, which increases the standard
+    error by at most a quarter.
     """
     near, far = np.zeros(1), np.zeros(1)
     for X in blocks:
@@ -296,13 +299,14 @@ def _local_likeness(blocks: Iterable[np.ndarray]) -> float:
 
 
 def row_norms(evidence: Evidence) -> Diagnostic | None:
-    """Row norms that vary widely: the plain correction is the same for all rows.
+    """Check whether row norms vary widely; the plain correction is the same for all rows.
 
     The squared norms of Gaussian rows vary by ``2 / k`` in k effective dimensions, relative to
-    their mean. What exceeds that by a quarter is a multivariate Student t with 12 degrees of
-    freedom or fewer, on which the plain estimate is biased by several percent. With ``row_scale``,
-    they may vary by two before so few of them decide that no standard error holds; or by more if
-    the correction is a small part of the estimate, and an audit of all rows agrees with it.
+    their mean. An excess of a quarter corresponds to a multivariate Student t distribution with 12
+    degrees of freedom or fewer, for which the plain estimate is biased by several percent. With
+    ``row_scale``, they may vary by two before a few rows dominate so much that no standard error is
+    valid; or by more if the correction is a small part of the estimate and an audit of all rows
+    agrees with it.
     """
     squares, scaled = evidence.row_squares, evidence.risk.row_scale is not None
     if not evidence.corrected or not squares.any():
@@ -316,7 +320,7 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     harmless = evidence.own_effect < _EFFECT and evidence.disagreement < 2
     found = min(spread, threshold) if scaled and checked and harmless else spread
     advice = (
-        "row_scale allows for that, but a few rows decide the estimate and its standard error; "
+        "row_scale adjusts for that, but a few rows dominate the estimate and its standard error; "
         "transform heavy-tailed columns (log, sklearn.preprocessing.QuantileTransformer), or use "
         "method='loo'"
         if scaled
@@ -326,13 +330,14 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
         "row norms",
         found,
         threshold,
-        f"row norms of X vary widely (the largest is {largest:.1f} times the average; the squares "
-        f"vary by {spread:.2g}, those of Gaussian rows by {natural:.2g}): {advice}",
+        f"row norms of X vary widely (the largest is {largest:.1f} times the average; the relative "
+        f"variance of the squared norms is {spread:.2g}, against {natural:.2g} for Gaussian rows): "
+        f"{advice}",
     )
 
 
 def dominant_row(evidence: Evidence) -> Diagnostic | None:
-    """One row that has most of the variation of y: errors and their standard errors hang on it."""
+    """Check whether one row has most of the variation of y, which dominates the estimate."""
     response, criterion = to_numpy(evidence.path.response).astype(float), evidence.risk.criterion
     deviations = np.abs(response - np.median(response))
     if len(response) < 10 or not deviations.any():
@@ -347,14 +352,14 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
         "dominant row",
         share,
         0.5,
-        f"row {row} has {share:.0%} of the {what} deviations of y from the median: the error and "
-        "its standard error hang on this one row; check it"
+        f"row {row} has {share:.0%} of the {what} deviations of y from the median and dominates "
+        "the estimate and its standard error; check this row"
         + (", or use a robust loss such as sp.LAD()" if squared else ""),
     )
 
 
 def few_rows(evidence: Evidence) -> Diagnostic | None:
-    """Too few observations for a standard error, let alone for a limit theorem."""
+    """Check whether there are enough observations for a standard error."""
     n, enough, what = len(evidence.distinct), 30, "observations"
     if evidence.risk.groups is not None:
         n, enough, what = int(evidence.risk.groups.max()) + 1, _FEW_GROUPS, "groups"
@@ -362,6 +367,6 @@ def few_rows(evidence: Evidence) -> Diagnostic | None:
         "few rows",
         1 / n,
         1 / enough,
-        f"with {n} {what} the standard errors are themselves uncertain; collect more, "
-        "or take differences between models for what they are, rough",
+        f"with only {n} {what}, standard errors are unreliable and differences between models "
+        f"are rough; collect more {what}",
     )

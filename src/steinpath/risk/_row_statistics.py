@@ -1,4 +1,4 @@
-"""Means, largest values and standard deviations over rows, some of which may be elsewhere."""
+"""Statistics over rows, some of which may not be local."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from steinpath.design._base import Design
 
 @dataclass(frozen=True)
 class RowStatistics:
-    """Statistics of arrays of shape (T, rows), over the rows.
+    """Statistics over the rows of arrays of shape (T, rows).
 
     Attributes
     ----------
     count : int
-        Number of rows.
+        Number of all rows.
     shared : Design or None
-        Where the rows are, if arrays only have those that are here; None if they have all.
+        Design that holds the rows, if arrays have only the local ones; None if they have all.
     """
 
     count: int
@@ -37,13 +37,13 @@ class RowStatistics:
         return self.sum(values) / self.count
 
     def largest(self, values: Array) -> Array:
-        """Return largest sizes, of shape (T, 1)."""
+        """Return the largest absolute values, of shape (T, 1)."""
         if self.shared is None:
             return largest_along(values, axis=1)
         return np.asarray(self.shared.largest(np.max(np.abs(values), axis=1, initial=0.0)))[:, None]
 
     def deviation(self, values: Array) -> Array:
-        """Return sample standard deviations, of shape (T,); 0 of a single row."""
+        """Return sample standard deviations, of shape (T,); 0 for a single row."""
         if self.count == 1:
             return 0 * self.mean(values)
         if self.shared is None:

@@ -1,4 +1,4 @@
-"""Which rows are left out together: random folds, folds of whole groups, or a user's own splits."""
+"""Splits of the rows: random folds, folds of whole groups, or user-defined splits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from steinpath._support.reading import read_array
 from steinpath._support.validation import check_count, check_rng, shown
 from steinpath.engine._batch import Batch
 
-# Share of the rows that each of several folds trains on, at least.
+# Minimum share of the rows in the training set of each of several folds.
 _FEWEST_TRAINED = 0.4
 
 
 class Splits(NamedTuple):
-    """Which rows each run trains on, and how often it is tested on each.
+    """Training rows of each run, and how often it is tested on each row.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Splits(NamedTuple):
 
     @classmethod
     def of_folds(cls, fold: np.ndarray, n_folds: int) -> Splits:
-        """Return the splits that leave out one fold each, from the fold of each row."""
+        """Return the splits that leave out one fold each, given the fold of each row."""
         left_out = fold[:, None] == np.arange(n_folds)
         return cls(~left_out, left_out.astype(float))
 
@@ -40,9 +40,9 @@ class Splits(NamedTuple):
         """Return some of the splits."""
         return Splits(self.train[:, which], self.test[:, which])
 
-    def of_rows(self, here: Callable[[np.ndarray], np.ndarray]) -> Splits:
-        """Return the splits of some of the rows, by a function that returns these."""
-        return Splits(here(self.train), here(self.test))
+    def of_rows(self, local: Callable[[np.ndarray], np.ndarray]) -> Splits:
+        """Return the splits of some rows, selected by a function."""
+        return Splits(local(self.train), local(self.test))
 
     @property
     def n_splits(self) -> int:
@@ -51,21 +51,21 @@ class Splits(NamedTuple):
 
     @property
     def tests(self) -> np.ndarray:
-        """How often each row is tested."""
+        """Number of tests of each row."""
         return np.asarray(self.test.sum(axis=1))
 
     @property
     def fold(self) -> np.ndarray | None:
-        """Which split tests each row, if each is tested once; otherwise None."""
+        """Index of the split that tests each row, if each row is tested once; otherwise None."""
         once = bool(np.all(self.tests == 1) and np.all(self.test.max(axis=1) == 1))
         return self.test.argmax(axis=1) if once else None
 
     @property
     def complete(self) -> bool:
-        """Whether these are folds: each row is tested once, by a run that trains on all others.
+        """Whether these are folds: each row is tested once, by a run trained on all other rows.
 
-        If one of them leaves too few rows to train on, as one group with most of the rows does, the
-        others say little of its run, and it does not count as a fold.
+        If one split leaves too few rows to train on, such as a group with most of the rows, the
+        others are not representative of its run, and it does not count as a fold.
         """
         if self.fold is None or np.any(self.train == (self.test > 0)):
             return False
@@ -75,20 +75,20 @@ class Splits(NamedTuple):
 def make_splits(
     batch: Batch, cv: Any, groups: np.ndarray | None, n_folds: int, rng: np.random.Generator
 ) -> Splits:
-    """Return a user's own splits, or random folds of rows or of whole groups.
+    """Return user-defined splits, or random folds of rows or of whole groups.
 
     Parameters
     ----------
     batch : Batch
-        The paths.
+        Paths.
     cv : Splits, int or None
-        The user's own splits, if there are any.
+        User-defined splits, if any.
     groups : ndarray of int of shape (n,), optional
-        The group of each row.
+        Group of each row.
     n_folds : int
         Number of folds.
     rng : numpy.random.Generator
-        Randomness of the folds.
+        Generator of the folds.
     """
     if isinstance(cv, Splits):
         splits = cv
@@ -103,9 +103,9 @@ def make_splits(
 
 
 def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits:
-    """Return random folds of equal size, give or take a row; with labels, of equal shares of both.
+    """Return random folds of equal size up to one row, stratified by class for labels.
 
-    They do not depend on the order of the rows: the same rows are together, wherever they are.
+    They do not depend on the order of the rows: the same rows are in the same fold.
     """
     ranks, labels = _ranks(batch), batch.data.all_labels
     if labels is not None:
@@ -114,28 +114,28 @@ def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits
 
 
 def _stratified(ranks: np.ndarray, first: int, n_folds: int, rng: Any) -> Splits:
-    """Return random folds with equal shares of rows ranked below ``first``, and of others."""
+    """Return random folds, stratified by whether rows are ranked below ``first``."""
     order = np.random.default_rng(rng).permutation(len(ranks))
     order = np.concatenate([order[order < first], order[order >= first]]).argsort()
     return Splits.of_folds((order % n_folds)[ranks], n_folds)
 
 
 def check_classes(splits: Splits, labels: np.ndarray) -> None:
-    """Refuse splits that train on rows of one class."""
+    """Refuse splits that train on a single class."""
     positive = (splits.train & (labels > 0)[:, None]).sum(axis=0)
     for k in np.flatnonzero((positive == 0) | (positive == splits.train.sum(axis=0))):
         raise ValueError(
-            f"split {k} trains on rows of one class only: use splits, or groups, that leave rows "
-            "of both classes to train on"
+            f"split {k} trains on rows of a single class: use splits or groups that leave rows of "
+            "both classes to train on"
         )
 
 
 def _ranks(batch: Batch) -> np.ndarray:
-    """Return the place of each row in an order that depends on the rows alone."""
+    """Return the rank of each row in an order that depends only on the rows."""
     design, y = batch.data.design, to_numpy(batch.data.all_responses)
     direction = design.array(np.random.default_rng(0).standard_normal(design.shape[1]))
     along = to_numpy(design.gathered(design.member(0).forward(direction)))
-    # rounding is not to tell rows apart: those that differ by no more are as good as the same
+    # rows that differ only by rounding errors must be treated as equal
     along = np.round(along / (np.abs(along).max() or 1.0), 6)
     ranks = np.empty(len(y), dtype=int)
     ranks[np.lexsort((along, y))] = np.arange(len(y))
@@ -143,16 +143,16 @@ def _ranks(batch: Batch) -> np.ndarray:
 
 
 def group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> Splits:
-    """Return random folds of whole groups, with about as many rows each.
+    """Return random folds of whole groups with about equal numbers of rows.
 
     Parameters
     ----------
     groups : ndarray of int of shape (n,)
-        The group of each row, from 0 on.
+        Group of each row, numbered from 0.
     n_folds : int
-        Number of folds, at most that of the groups.
+        Number of folds, at most the number of groups.
     rng : numpy.random.Generator
-        Which of the groups of equal size go together.
+        Generator for the assignment of groups of equal size.
     """
     sizes = np.bincount(groups)
     order = rng.permutation(len(sizes))
@@ -164,62 +164,62 @@ def group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> S
 
 
 def check_groups(groups: Any) -> np.ndarray:
-    """Return the group of each row as a number from 0 on, from labels of any kind."""
+    """Return the group of each row as a number from 0 on, given labels of any type."""
     labels = to_numpy(groups) if hasattr(groups, "__dlpack__") else np.asarray(groups)
-    # texts are looked at one by one: of an array of them, a missing one would be the text "nan"
+    # texts are examined one by one: in a text array, a missing label would become "nan"
     values = groups if isinstance(groups, Sequence) else labels.tolist()
     if labels.ndim != 1:
         raise ValueError(
             f"groups must have one label for each row, got an array of shape {labels.shape}"
         )
-    if labels.dtype.kind not in "iu":  # of which none is missing, and codes are read often
+    if labels.dtype.kind not in "iu":  # integers are never missing, and this is called often
         refuse_missing("groups", values)
     try:
         found, codes = np.unique(labels, return_inverse=True)
     except TypeError:
         raise TypeError(
-            "groups must have labels of one kind, such as numbers or texts; got several kinds"
+            "groups must have labels of one type, such as numbers or strings; got several types"
         ) from None
     if len(found) < 2:
         raise ValueError(
-            "groups has one group only: leaving it out leaves no rows to fit; two groups at least "
-            "are needed"
+            "groups has a single group, and leaving it out leaves no rows to fit; pass at least "
+            "two groups"
         )
     return np.asarray(codes, dtype=np.intp).reshape(-1)
 
 
 def refuse_missing(name: str, labels: Iterable[Any]) -> None:
-    """Refuse labels of which one is missing."""
+    """Refuse missing labels."""
     missing = np.array([_is_missing(label) for label in labels], dtype=bool)
     if missing.any():
         raise ValueError(f"{name} has no label for row {int(missing.argmax())}")
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether a label is None, or not equal to itself, as NaN and the like."""
+    """Whether a label is None or not equal to itself, such as NaN."""
     if label is None:
         return True
     try:
         return not bool(label == label)
-    except TypeError:  # of pandas.NA, which is neither
+    except TypeError:  # for pandas.NA
         return True
 
 
 def check_cv(cv: Any) -> Any:
-    """Refuse what is no way to split rows, before the rows are known."""
+    """Refuse an invalid ``cv`` before the rows are known."""
     if cv is None or isinstance(cv, Splits):
         return cv
     if isinstance(cv, Integral):
         return check_count("cv", cv, low=2)
     if isinstance(cv, type):
         raise TypeError(f"cv is the class {cv.__name__}; pass an instance")
-    # texts have a method `split`, too
+    # strings have a method `split`, too
     if isinstance(cv, str | bytes | bytearray) or not (
         hasattr(cv, "split") or isinstance(cv, Iterable)
     ):
         raise TypeError(
-            "cv must be a number of folds, a splitter of scikit-learn or pairs of arrays of "
-            f"indices; got {shown(cv)}"
+            "cv must be a number of folds, a scikit-learn splitter or pairs of index arrays; "
+            f"got {shown(cv)}"
         )
     # an iterator could be read only once
     return cv if hasattr(cv, "split") or isinstance(cv, Sequence) else list(cv)
@@ -228,21 +228,21 @@ def check_cv(cv: Any) -> Any:
 def read_splits(
     cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None, stratify: bool = False
 ) -> Splits:
-    """Return the splits that a user asked for, checked.
+    """Return checked user-defined splits.
 
     Parameters
     ----------
     cv : int, splitter or iterable
-        A number of random folds, of whole groups if there are groups; a splitter of scikit-learn;
-        or pairs of arrays of indices.
+        Number of random folds (of whole groups, if there are groups), a scikit-learn splitter, or
+        pairs of index arrays.
     y : ndarray of shape (n,)
-        The responses.
+        Responses.
     groups : array-like of shape (n,), optional
-        Handed to the splitter.
+        Passed to the splitter.
     rng : None, int or numpy.random.Generator
-        Randomness of the folds, if ``cv`` is their number.
+        Seed or generator of the folds, if ``cv`` is their number.
     stratify : bool, default=False
-        Whether these have equal shares of the values of y.
+        Whether to stratify these by the values of y.
     """
     from sklearn import model_selection
 
@@ -261,34 +261,35 @@ def read_splits(
         cv = model_selection.KFold(cv, shuffle=True, random_state=seed)
     if not hasattr(cv, "split"):
         pairs = list(cv)
-    else:  # y is copied: a splitter of the user's own may change it
+    else:  # y is copied: a user-defined splitter may modify it
         splitter = model_selection.check_cv(cv)
-        with warnings.catch_warnings():  # groups still say what is independent
+        with warnings.catch_warnings():  # groups still define the independent units
             warnings.filterwarnings("ignore", "The groups parameter is ignored")
             pairs = list(splitter.split(np.zeros((n, 1)), y.copy(), groups))
     train, test = np.zeros((n, len(pairs)), dtype=bool), np.zeros((n, len(pairs)))
     for k, pair in enumerate(pairs):
         if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(
-                "cv must give pairs of arrays, of the rows to train and to test on; got "
-                f"{shown(pair)}"
+                f"cv must yield pairs of arrays (training rows, test rows); got {shown(pair)}"
             )
         trained = _counts(pair[0], n)
         if (trained > 1).any():
             raise ValueError(
-                f"split {k} of cv trains on row {trained.argmax()} more than once; give each row "
-                "once: resampling with replacement (a bootstrap) is not supported"
+                f"split {k} of cv trains on row {trained.argmax()} more than once; include each "
+                "row once, since resampling with replacement (bootstrap) is not supported"
             )
         train[:, k], test[:, k] = trained > 0, _counts(pair[1], n)
     if not pairs or not train.any(axis=0).all() or not test.any(axis=0).all():
-        raise ValueError("cv must have splits, each with a row to train on, and one to test on")
+        raise ValueError(
+            "cv must have splits, each with at least one row to train on and one to test on"
+        )
     if (train & (test > 0)).any():
-        raise ValueError("cv has a split that tests rows which it trains on")
+        raise ValueError("cv has a split that tests rows on which it trains")
     return Splits(train, test)
 
 
 def _counts(rows: Any, n: int) -> np.ndarray:
-    """How often each of n rows is among some, given by their indices or a mask."""
+    """Return how often each of n rows is selected, given indices or a mask."""
     masked = isinstance(rows, np.ma.MaskedArray)
     rows = read_array("cv", rows if isinstance(rows, Sequence) else to_numpy(rows))
     if rows.dtype == bool and rows.shape == (n,):
@@ -298,6 +299,6 @@ def _counts(rows: Any, n: int) -> np.ndarray:
     integers = rows.ndim == 1 and rows.dtype.kind in "iu" and not masked
     if not integers or np.any(rows < 0) or np.any(rows >= n):
         raise ValueError(
-            f"cv must give indices from 0 to {n - 1}, or masks of {n} rows; got {shown(rows)}"
+            f"cv must yield indices from 0 to {n - 1}, or masks of {n} rows; got {shown(rows)}"
         )
     return np.bincount(rows.astype(np.intp), minlength=n)

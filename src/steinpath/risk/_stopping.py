@@ -1,4 +1,4 @@
-"""How long to run: until the minimum of the estimated risk is behind, or it no longer falls."""
+"""Stopping rules based on the estimated risk."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import check_cv
 
-# Iterations at first, how many times as many next, and how many at most.
+# Initial number of iterations, growth factor, and maximum number of iterations.
 _FIRST, _GROWTH, _MOST = 100, 2, 1600
-# The limit in work, about half a minute: multiplications with entries of X, over all runs and their
-# folds. A number of an iterate costs as much as so many of them.
+# Limit of the work, about half a minute, in multiplications with entries of X over all runs and
+# their folds; each entry of an iterate counts as this many of them.
 _WORK, _NUMBER = 2e11, 200
-# Iterations, or other penalties, pay if they lower the risk by this share of it.
+# Further iterations or penalties are worthwhile if they lower the risk by this share.
 _WORTH = 5e-3
-# Or by this share of the risk of the start, below which rounding and chance decide.
+# Or by this share of the risk at the start, below which rounding and noise dominate.
 _NOTHING = 1e-5
 
 
 def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[int]:
-    """Numbers of iterations after which to ask whether more of them pay; the last is a limit.
+    """Return the iterations after which to check whether more are worthwhile; the last is a limit.
 
-    The limit is in work, so that large problems end, too.
+    The limit is in terms of work, so that large problems terminate, too.
     """
     folds = n_folds(batch, (options or RiskOptions()).rough_folds)
     step = len(batch) * (1 + folds) * work_of_a_step(batch)
@@ -45,24 +45,24 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
 
 
 def work_of_a_step(batch: Batch) -> int:
-    """Work of a step of one run: multiplications with X, and as much for numbers of an iterate."""
+    """Return the work of a step of one run: multiplications with X, and entries of an iterate."""
     n, p = batch.data.design.whole_shape
     return n * p + _NUMBER * (n + p)
 
 
-def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
-    """Whether more iterations may lower the smallest risk by more than a trifle.
+def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
+    """Whether more iterations are likely to lower the smallest risk noticeably.
 
-    The last doubling of the iterations lowered the smallest risk of each path by so much; the
-    next one is taken to lower it by a quarter of that.
+    The last doubling of the iterations lowered the smallest risk of each path by some amount; the
+    next one is expected to lower it by a quarter of that.
 
     Parameters
     ----------
     risks : sequence of Risk
-        One for each path, all of the same length.
+        Risk of each path, all of the same length.
     at : int, optional
-        The iterate that will be taken, if it is not that with the smallest risk: then what counts
-        is how much its risk still changes.
+        Iteration to use instead of that with the smallest risk. The criterion is then how much its
+        risk still changes.
     """
     curves = np.stack([to_numpy(risk.values).astype(float) for risk in risks])
     half = (curves.shape[1] - 1) // 2
@@ -77,11 +77,11 @@ def promises_less(risks: Sequence[Risk], at: int | None = None) -> bool:
 
 
 def worth(risk: Risk, t: int) -> float:
-    """Return by how much a risk is to fall below that of iterate t for it to matter.
+    """Return the decrease of the risk below that of iteration t that is noticeable.
 
-    Classes that can be told apart have no smallest risk: it falls towards zero as coefficients
-    grow, by large shares of next to nothing. So what counts there is the share of the risk at the
-    start.
+    For separable classes the risk has no minimum: it decreases towards zero as the coefficients
+    grow, by large relative but negligible absolute amounts. The criterion is then a share of the
+    risk at the start.
     """
     value, start = abs(float(risk.values[t])), abs(float(risk.values[0]))
     if getattr(risk.criterion, "margin", False):
@@ -91,20 +91,21 @@ def worth(risk: Risk, t: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class StopOnRisk:
-    """Stop a run when the minimum of the estimated risk is clearly behind.
+    """Stop a run once the estimated risk has clearly passed its minimum.
 
-    The run is extended in growing chunks, and the risk of all its iterates is estimated after
-    each. It stops at the first chunk whose last iterate is `patience` iterations past the best
-    one and worse by more than a standard error of the difference (two would run several times as
-    long, and choose no better). Iterates and estimates are those of the full run, up to the noise
-    of the probes and of the audit: neither has anything to do with what comes later.
+    The run is extended in growing chunks, and the risk of all iterates is estimated after each. It
+    stops after the first chunk whose last iteration is at least `patience` iterations past the best
+    one and worse by more than one standard error of the difference (requiring two would run several
+    times as long without a better selection). Iterates and estimates are those of the full run, up
+    to the Monte Carlo error of the probes and of the audit: both are independent of later
+    iterations.
 
     Parameters
     ----------
     patience : int, default=20
-        Iterations that must have passed since the best one. The first chunk is twice as long.
+        Minimum number of iterations since the best one. The first chunk is twice as long.
     growth : float, default=1.5
-        Each chunk makes the run this many times as long.
+        Factor by which each chunk extends the run.
     test_loss, covariance, method, row_scale, audit, groups, cv, rng
         As for `steinpath.estimate_risk`; the estimate is audited by default.
 
@@ -133,11 +134,11 @@ class StopOnRisk:
         object.__setattr__(self, "patience", check_count("patience", self.patience))
         store_number(self, "growth", low=1, open_low=True)
         check_rng(self.rng)
-        object.__setattr__(self, "cv", check_cv(self.cv))  # an iterator is read once
+        object.__setattr__(self, "cv", check_cv(self.cv))  # an iterator can be read only once
         self._options()
 
     def horizons(self, n_iter: int) -> Iterator[int]:
-        """Numbers of iterations after which to look, the last being ``n_iter``."""
+        """Return the iterations after which to check; the last is ``n_iter``."""
         horizon = 2 * self.patience
         while horizon < n_iter:
             yield horizon
@@ -157,7 +158,7 @@ class StopOnRisk:
             covariance=self.covariance,
             method=self.method,
             row_scale=self.row_scale,
-            # single rows are not what cv leaves out
+            # cv does not leave out single rows
             audit=self.audit if self.cv is None or self.audit == "folds" else 0,
             groups=self.groups,
             cv=self.cv,

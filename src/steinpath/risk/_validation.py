@@ -1,4 +1,4 @@
-"""Test error of every iterate by runs that leave rows out: what estimates are compared with."""
+"""Cross-validation, leave-one-out and hold-out error of every iterate."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from steinpath.risk._splits import check_groups, read_splits
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Test error of every iterate, by runs that left out the rows they are tested on.
+    """Out-of-sample error of every iterate, from runs without the rows on which they are tested.
 
-    Made by `cross_validate_path`, `leave_one_out_path` and `hold_out_path`. As an array it is its
-    `values`.
+    Returned by `cross_validate_path`, `leave_one_out_path` and `hold_out_path`. Converted to an
+    array it is its `values`.
 
     Attributes
     ----------
     values : Array of shape (n_iter + 1,)
-        Mean test loss of each iterate.
+        Mean scoring loss of each iterate.
     stderr : Array of shape (n_iter + 1,)
-        Standard error of `values`, as if the losses of different rows were independent: too
-        small, as they share most of their data.
+        Standard error of `values`, treating the losses of different rows as independent. It is too
+        small, because the training sets overlap.
     best_iter : int
-        Iterate with the smallest test error.
+        Iteration with the smallest error.
     n_splits : int
         Number of runs.
     """
@@ -52,7 +52,7 @@ class Validation:
 
     @property
     def best_iter(self) -> int:
-        """Iterate with the smallest test error."""
+        """Iteration with the smallest error."""
         return int(namespace(self.values).argmin(self.values))
 
     @property
@@ -80,31 +80,30 @@ def cross_validate_path(
     burman: bool = False,
     rng: Any = None,
 ) -> Validation:
-    """Cross-validate every iterate of a path, all splits being columns of the same products.
+    """Cross-validate every iterate of a path, with all splits as columns of the same products.
 
-    Each split runs the path's algorithm on the rows it trains on: they alone centre the columns,
-    and say where the intercept starts. Step sizes are the path's, made smaller where they would not
-    be safe for a part of the rows: `ChambollePock`'s with less than three quarters of them,
-    `HalpernPDHG`'s always.
+    Each split runs the path's algorithm on its training rows, which also centre the columns and
+    determine the initial intercept. Step sizes are those of the path, reduced where they would not
+    be stable on a part of the rows: for `ChambollePock` with less than three quarters of them, for
+    `HalpernPDHG` always.
 
     Parameters
     ----------
     path : Path
-        What `steinpath.run` returned.
+        Path returned by `steinpath.run`.
     cv : int, splitter or iterable, default=5
-        A number of random folds; a splitter of scikit-learn, such as ``GroupKFold(5)``; or pairs
-        of arrays of indices, of the rows to train and to test on. A split trains on each row at
-        most once.
+        Number of random folds; a scikit-learn splitter, such as ``GroupKFold(5)``; or pairs of
+        index arrays with the training and test rows. A split may train on each row at most once.
     test_loss : None, str, Loss or callable, default=None
         As for `steinpath.estimate_risk`.
     groups : array-like of shape (n,), optional
-        Labels of groups of rows. Random folds leave out whole groups; a splitter is handed the
-        labels. Standard errors take groups to be independent, not rows.
+        Group labels of the rows. Random folds hold out whole groups; a splitter receives the
+        labels. Standard errors treat groups, not rows, as independent.
     burman : bool, default=False
-        Correct for training on fewer rows (Burman, 1989): add the training error of the path less
-        the mean, over the splits, of their errors on all rows.
+        Whether to correct for training on fewer rows (Burman, 1989): add the training error of the
+        path minus the mean, over the splits, of their errors on all rows.
     rng : None, int or numpy.random.Generator
-        Randomness of the folds, if ``cv`` is their number.
+        Seed or generator of the folds, if ``cv`` is their number.
 
     Returns
     -------
@@ -123,7 +122,7 @@ def cross_validate_path(
     check_flag("burman", burman)
     path.refuse_weights()
     if not path.maps.structured:
-        raise ValueError("a Recursion cannot be cross-validated; leave_one_out_path can do it")
+        raise ValueError("cross_validate_path does not support a Recursion; use leave_one_out_path")
     criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     splits = read_splits(cv, to_numpy(path.y), groups, rng, stratify=path.loss.margin)
     codes = _codes(path, groups)
@@ -142,19 +141,19 @@ def _codes(path: Path, groups: Any) -> np.ndarray | None:
         return None
     codes = check_groups(groups)
     if len(codes) != path.n_samples:
-        raise ValueError(f"groups has {len(codes)} labels, and there are {path.n_samples} rows")
+        raise ValueError(f"groups has {len(codes)} labels, but there are {path.n_samples} rows")
     return codes
 
 
 def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = None) -> Validation:
-    """Leave out every row, or every group of rows, in turn, for every iterate of a path.
+    """Leave out each row (or group of rows) in turn, for every iterate of a path.
 
     Parameters
     ----------
     path : Path
-        What `steinpath.run` returned.
+        Path returned by `steinpath.run`.
     test_loss : None, str, Loss or callable, default=None
-        As for `steinpath.estimate_risk`, whose method "loo" has the same `values` and better
+        As for `steinpath.estimate_risk`, whose method "loo" has the same `values` and more accurate
         standard errors.
     groups : array-like of shape (n,), optional
         Labels of groups of rows that are left out together.
@@ -162,6 +161,7 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = 
     Returns
     -------
     Validation
+        Mean leave-one-out loss of every iterate.
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     path.refuse_weights()
@@ -184,30 +184,31 @@ def hold_out_path(
     groups: Any = None,
     rng: Any = None,
 ) -> Validation:
-    """Hold out some rows at random, and test every iterate of a path without them.
+    """Hold out some rows at random, and test every iterate of a path fitted without them.
 
     Parameters
     ----------
     path : Path
-        What `steinpath.run` returned.
+        Path returned by `steinpath.run`.
     test_size : float or int, default=0.25
-        Share or number of the rows to hold out.
+        Proportion or number of the rows to hold out.
     test_loss : None, str, Loss or callable, default=None
         As for `steinpath.estimate_risk`.
     groups : array-like of shape (n,), optional
-        Labels of groups of rows that are held out together; ``test_size`` is then of groups.
+        Labels of groups of rows that are held out together; ``test_size`` then refers to groups.
     rng : None, int or numpy.random.Generator
-        Randomness of the rows.
+        Seed or generator of the held-out rows.
 
     Returns
     -------
     Validation
+        Mean loss on the held-out rows, for every iterate.
     """
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
     if not isinstance(test_size, Real) or math.isnan(test_size):
         raise ValueError(
-            "test_size must be a share of the rows, between 0 and 1, or a number of them; got "
+            "test_size must be a proportion of the rows, between 0 and 1, or a number of rows; got "
             f"{shown(test_size)}"
         )
     seed = int(check_rng(rng).integers(2**31))

@@ -21,7 +21,7 @@ SKEWED = "skewed"
 _ROWS = 20_000
 
 
-class Given(NamedTuple):
+class ChoiceData(NamedTuple):
     """Data, and what a model of them will be used for.
 
     Attributes
@@ -51,18 +51,18 @@ class Given(NamedTuple):
         return float(np.mean(resolve_test_loss(None, loss)(y, X @ coef + intercept)))
 
 
-def independent(n: int, p: int, noise: str, rng: Generator) -> Given:
+def independent(n: int, p: int, noise: str, rng: Generator) -> ChoiceData:
     """Independent rows of the paper's model."""
     if noise != SKEWED:
         model = model_of(p).under(noise=noise, design="gaussian")
-        return Given(*model.sample(n, rng), model.sample, model)
+        return ChoiceData(*model.sample(n, rng), model.sample, model)
     bare = model_of(p).under(noise="none", design="gaussian")
 
     def rows(size: int, rng: Generator) -> Data:
         X, signal = bare.sample(size, rng)
         return Data(X, signal + rng.exponential(size=size) - 1)
 
-    return Given(*rows(n, rng), rows)
+    return ChoiceData(*rows(n, rng), rows)
 
 
 def clusters(
@@ -74,7 +74,7 @@ def clusters(
     sizes: tuple[int, int],
     correlation: float,
     shared: float = 0.5,
-) -> Given:
+) -> ChoiceData:
     """Shuffled rows of clusters that have a part of their errors and of their features in common.
 
     A single row has the law of the paper's model with normal noise: so do rows of new clusters.
@@ -105,7 +105,7 @@ def clusters(
             strict=True,
         )
     )
-    return Given(X, X @ model.coef + error, model.sample, model, groups)
+    return ChoiceData(X, X @ model.coef + error, model.sample, model, groups)
 
 
 def _features_and_errors(
@@ -115,7 +115,7 @@ def _features_and_errors(
     return X, y - X @ model.coef
 
 
-def time_series(n: int, p: int, noise: str, rng: Generator, *, memory: float = 0.7) -> Given:
+def time_series(n: int, p: int, noise: str, rng: Generator, *, memory: float = 0.7) -> ChoiceData:
     """First-order autoregressions of features and errors; new rows are those that follow.
 
     Many continuations, each as long as a sixth of the series, follow the last row: that is what the
@@ -144,11 +144,11 @@ def time_series(n: int, p: int, noise: str, rng: Generator, *, memory: float = 0
         later = series(rows[-1], -(-size // length), length, rng)
         return data(later.reshape(-1, p + 1)[:size])
 
-    return Given(*data(rows), following)
+    return ChoiceData(*data(rows), following)
 
 
 #: Laws of data by their names.
-LAWS: dict[str, Callable[[int, int, str, Generator], Given]] = {
+LAWS: dict[str, Callable[[int, int, str, Generator], ChoiceData]] = {
     "independent": independent,
     "clusters of 3": partial(clusters, sizes=(3, 3), correlation=0.7),
     "clusters of 3 to 10": partial(clusters, sizes=(3, 10), correlation=0.8),

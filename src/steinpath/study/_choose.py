@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath.study._choice_data import LAWS, Given
+from steinpath.study._choice_data import LAWS, ChoiceData
 from steinpath.study._settings import LOSSES, PENALTIES, Setting
 from steinpath.tuning._tune import tune
 
@@ -23,14 +23,14 @@ _ROWS = 2000
 COLUMNS = ("truth", "naive", "naive_stderr", "honest", "honest_stderr", "covered", "width")
 
 
-def _later_rows(_: Given) -> dict[str, Any]:
+def _later_rows(_: ChoiceData) -> dict[str, Any]:
     from sklearn.model_selection import TimeSeriesSplit  # which takes time to import
 
     return {"cv": TimeSeriesSplit(5)}
 
 
 #: What each of `steinpath.study._settings.CHOICES` tells `tune`.
-_OPTIONS: dict[str, Callable[[Given], dict[str, Any]]] = {
+_OPTIONS: dict[str, Callable[[ChoiceData], dict[str, Any]]] = {
     "rows": lambda _: {},
     "groups": lambda given: {"groups": given.groups},
     "time": _later_rows,

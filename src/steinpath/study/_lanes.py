@@ -21,7 +21,12 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from steinpath._support.processes import begin_with, deaf_children, leave_with, pin_threads
+from steinpath._support.processes import (
+    children_ignoring_interrupts,
+    exit_with_parent,
+    pin_threads,
+    start_worker,
+)
 from steinpath._support.progress import Clock
 from steinpath.study._batch import (
     MOST_MEMBERS,
@@ -127,7 +132,10 @@ def _started(lanes: int, device: str, jobs: int) -> Iterator[list[Connection]]:
             connections.append(ours)
             arguments = (theirs, os.getpid(), device, jobs)
             process = context.Process(target=_lane, args=arguments)
-            with theirs, deaf_children():  # with our copy closed, we are told when they end
+            with (
+                theirs,
+                children_ignoring_interrupts(),
+            ):  # with our copy closed, we are told when they end
                 process.start()
             processes.append(process)
         yield connections
@@ -194,7 +202,7 @@ def _jobs_of(group: Group) -> list[Job]:
 
 def _lane(connection: Connection, parent: int, device: str, jobs: int) -> None:
     """Do what the process at the other end has to do, until there is no more."""
-    leave_with(parent)
+    exit_with_parent(parent)
     # the exception ends its own processes on its way
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     import torch  # noqa: F401  # whose threads are to be limited, too
@@ -306,7 +314,7 @@ def _processes(count: int) -> Iterator[Executor | None]:
         yield None
         return
     processes = ProcessPoolExecutor(
-        count, mp_context=_new_processes(), initializer=begin_with, initargs=(os.getpid(),)
+        count, mp_context=_new_processes(), initializer=start_worker, initargs=(os.getpid(),)
     )
     try:
         yield processes

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from steinpath._support.processes import leave_with, pin_threads
+from steinpath._support.processes import exit_with_parent, pin_threads
 from steinpath._support.progress import Clock
 from steinpath.study._replicate import Curves, replicate
 from steinpath.study._settings import Setting
@@ -105,7 +105,7 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
             return_as="generator_unordered",
             batch_size=1,
             pre_dispatch=ahead,
-            initializer=leave_with,
+            initializer=exit_with_parent,
             initargs=(os.getpid(),),
         )
         calls = (delayed(in_worker)(job) for job in list(left))
@@ -127,7 +127,7 @@ def _by_itself(job: Job) -> JobResult:
     """Do a replication in a process of its own, which it may take down with it."""
     from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
-    follow = {"initializer": leave_with, "initargs": (os.getpid(),)}
+    follow = {"initializer": exit_with_parent, "initargs": (os.getpid(),)}
     with ProcessPoolExecutor(max_workers=1, **follow) as process:
         try:
             result: JobResult = process.submit(in_worker, job).result()

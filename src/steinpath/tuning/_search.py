@@ -18,18 +18,11 @@ from steinpath.engine._deferred import DeferredBatch, run_all
 from steinpath.engine._loop import Watch
 from steinpath.risk._estimate import Risk, compare_risks, estimate, estimate_together
 from steinpath.risk._fold_runs import FoldRuns
-from steinpath.risk._methods import (
-    fold_runs,
-    folds_pay,
-    left_out_by,
-    n_folds,
-    noise_allowed,
-    noise_near,
-    portions,
-    pose,
-)
+from steinpath.risk._method_costs import folds_pay, leave_out_method
+from steinpath.risk._methods import fold_runs, n_folds, noise_allowed, noise_near, portions
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._stopping import growing_horizons, promises_less
+from steinpath.risk._problem import make_problems
+from steinpath.risk._stopping import growing_horizons, may_still_improve
 from steinpath.tuning._tuning import ChoiceContext, Tuning
 
 #: How a penalty is chosen; see `tune`.
@@ -104,7 +97,7 @@ class Search:
             if told or self.batch.n_iter < horizon:
                 stop = "interrupted"
                 break
-            if given is None and not promises_less(risks, self._last(risks)):
+            if given is None and not may_still_improve(risks, self._last(risks)):
                 stop = "risk"
                 break
         self._runs = {}
@@ -160,21 +153,21 @@ class Search:
         self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
         for first in range(0, len(groups), threads):
             some = groups[first : first + threads]
-            look = partial(self._look, options)
-            found = [risk for part in in_threads(look, some, threads) for risk in part]
+            estimate_part = partial(self._estimate_part, options)
+            found = [risk for part in in_threads(estimate_part, some, threads) for risk in part]
             risks += found
             told = [done() for _ in found]
             if any(told):
                 return risks, True
         return risks, False
 
-    def _look(self, options: RiskOptions, members: list[int]) -> list[Risk]:
+    def _estimate_part(self, options: RiskOptions, members: list[int]) -> list[Risk]:
         """Estimate the risks of some penalties."""
         batch, runs = self.batch, None
         part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
         if options.method == "folds":
             key = tuple(members)
-            runs = self._runs.get(key) or fold_runs(pose(part, options, rngs)[0], part)
+            runs = self._runs.get(key) or fold_runs(make_problems(part, options, rngs)[0], part)
             if not isinstance(batch, DeferredBatch):
                 self._runs[key] = runs
         found = estimate_together(part, options, rngs, runs)
@@ -192,7 +185,7 @@ class Search:
                 iterate = min(iterate, last)
             iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
         options = self._options.but(near=iterate)
-        leave_out = left_out_by(batch, options) if audit and self._automatic else None
+        leave_out = leave_out_method(batch, options) if audit and self._automatic else None
 
         def closely(k: int, rough: bool) -> Risk:
             if leave_out is not None:  # there is nothing to audit then

@@ -21,9 +21,9 @@ from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
 from steinpath.risk._estimate import Risk, compare_risks
 from steinpath.risk._leave_out import LeftOutModels, models_without
-from steinpath.risk._nested import Choosing
+from steinpath.risk._nested import SelectionRule
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._stopping import promises_less
+from steinpath.risk._stopping import may_still_improve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,7 +163,7 @@ class Tuning:
         if self.stop == "limit":
             return True
         (k, t), last = self.best, self.path.n_iter
-        if self.stop == "risk" or t <= last // 2 or not promises_less([self.risks[k]]):
+        if self.stop == "risk" or t <= last // 2 or not may_still_improve([self.risks[k]]):
             return False
         fall, stderr = self.compare((k, last // 2), (k, t))
         return fall > stderr
@@ -181,7 +181,7 @@ class Tuning:
                 context.batch,
                 self.risks,
                 self.best,
-                Choosing(self.lams, self.rule, context.iterate),
+                SelectionRule(self.lams, self.rule, context.iterate),
                 context.options,
                 context.seed,
                 nested=self.stop != "interrupted",

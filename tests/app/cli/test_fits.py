@@ -186,7 +186,7 @@ def test_every_kind_of_file_gives_the_same_model(name, tmp_path):
         (["--loss", "square-root"], "expected squared error"),
         (["--loss", "huber", "--penalty", "ridge"], "Huber + ridge"),
         (["--quantile", "0.9"], "pinball loss at 0.9"),
-        (["--loss", "epsilon_insensitive", "--epsilon", "0"], "error beyond 0"),
+        (["--loss", "epsilon_insensitive", "--epsilon", "0"], "ε-insensitive loss (ε = 0)"),
         (["--penalty", "elastic-net", "--l1-ratio", "0.9"], "LAD + elastic net"),
         (["--penalty", "mcp", "--gamma", "5"], "LAD + MCP"),
         (["--penalty", "scad"], "LAD + SCAD"),

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from steinpath._support.printing import printable_json, with_error
-from steinpath._support.validation import heard
+from steinpath._support.validation import captured_warnings
 from steinpath.app.classes import ClassFit
 from steinpath.app.cli.class_outputs import SHOWN, print_coefficients_of_several, print_confusion
 from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
@@ -102,7 +102,7 @@ def _work(
     asked = asked_task(losses, options)
     seed, rule = options["seed"], options["rule"].replace("-", "_")
     said: list[tuple[str, type[Warning]]] = []
-    kept = heard.set(said)
+    kept = captured_warnings.set(said)
     ranking: list[Ranked] = []
     intervals: FitIntervals | None = None
     try:
@@ -128,7 +128,7 @@ def _work(
     except ValueError as error:  # about the numbers in the file: the rest was checked
         raise DataError(str(error)) from error
     finally:
-        heard.reset(kept)
+        captured_warnings.reset(kept)
     notes = [*data.encoded.notes, *data.notes, *(message for message, _ in said)]
     notes += _remarks(best, ranking)
     if enough:
