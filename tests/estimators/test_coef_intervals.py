@@ -192,7 +192,7 @@ def test_a_new_fit_has_intervals_of_its_own(data):
 def test_weights_are_refused_but_equal_ones_are_none(data):
     X, y = data
     model = sp.LADLasso(alpha=0.02, n_iter=40, method=None, select="last", tol=1.0)
-    with pytest.raises(ValueError, match="unequal sample weights"):
+    with pytest.raises(ValueError, match="non-uniform sample weights"):
         model.fit(X, y, np.linspace(1, 2, N)).coef_intervals()
     found = model.fit(X, y, np.full(N, 2.0)).coef_intervals()
     assert np.all(np.isfinite(found.stderr))

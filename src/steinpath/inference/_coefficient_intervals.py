@@ -302,7 +302,7 @@ class CoefficientIntervals:
         count = len(self.features)
         return (
             f"<CoefficientIntervals ({self.level:.0%}) of {count} coefficient{'s' * (count != 1)} "
-            f"at iteration {self.t}, scores: {self.scores}>"
+            f"at iteration {self.t}, scores by {self.scores}>"
         )
 
 

@@ -350,7 +350,7 @@ def shortest(widths: np.ndarray, doubts: np.ndarray) -> Shortest:
 
 
 def _first_good(likely: np.ndarray, doubt: np.ndarray) -> int:
-    """Return the first of the shortest; if all are in doubt, the one that is least so."""
+    """Return the first of the shortest widths; if all are doubtful, the least doubtful one."""
     if not np.isfinite(likely).any():
         return 1 + int(np.argmin(doubt[1 : len(likely)]))
     return int(np.argmax(likely <= _AS_SHORT * np.min(likely)))
