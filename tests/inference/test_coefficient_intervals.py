@@ -836,7 +836,7 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
         ({"precision": np.diag([0.0, *[1] * 19])}, ValueError, "positive diagonal"),
         ({"covariance": -np.eye(20)}, ValueError, "not positive semidefinite"),
         ({"covariance": np.eye(20), "precision": np.eye(20)}, ValueError, "not both"),
-        ({"covariance": np.eye(20), "scores": "residuals"}, ValueError, "leave it out"),
+        ({"covariance": np.eye(20), "scores": "residuals"}, ValueError, "omit it"),
         ({"scores": "lasso"}, ValueError, "scores must be"),
         ({"row_scale": "auto"}, ValueError, "row_scale must be"),
         ({"row_scale": np.ones(3)}, ValueError, "row_scale must hold"),

@@ -194,11 +194,11 @@ def _svg(height: int, parts: Iterable[str]) -> str:
     )
 
 
-def _label(
-    x: Any, y: Any, value: object, anchor: str, most: int | None = _MOST_CHARACTERS
-) -> str:
+def _label(x: Any, y: Any, value: object, anchor: str, most: int | None = _MOST_CHARACTERS) -> str:
     shown = text(value, most)
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{shown}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{shown}</text>'
+    )
 
 
 def _frame(

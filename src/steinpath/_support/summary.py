@@ -102,5 +102,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     width = (_WIDTH - _NAME) // len(head)
     lines = [" " * _NAME + "".join(f"{each:>{width}}" for each in head), "-" * _WIDTH]
     for name, *values in rows:
-        lines.append(f"{_short(name, _NAME - 1):<{_NAME}}" + "".join(f"{each:>{width}}" for each in values))
+        lines.append(
+            f"{_short(name, _NAME - 1):<{_NAME}}" + "".join(f"{each:>{width}}" for each in values)
+        )
     return lines

@@ -472,7 +472,9 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array
             own = is_foreign(X)  # other libraries multiply only arrays of one precision
             products = X @ (like(coef.T, X) if own else coef.T)
         else:
-            local = isinstance(design.example, np.ndarray)  # then products may be in double precision
+            local = isinstance(
+                design.example, np.ndarray
+            )  # then products may be in double precision
             products = to_numpy(design.forward(coef.T if local else like(coef.T, design.example)))
         xp = namespace(products)
         predictions = cast(products, xp.float64) + beside(intercept, products)

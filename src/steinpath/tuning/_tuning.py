@@ -410,7 +410,9 @@ class Tuning:
             ("Selected Iteration", f"{self.best_iter} of {self.path.n_iter}"),
             *self._figures(with_error(self.best_risk, self.best_risk_stderr)),
         ]
-        note = f"Estimated risk adjusted for selection ({self.chosen.method}); ± one standard error."
+        note = (
+            f"Estimated risk adjusted for selection ({self.chosen.method}); ± one standard error."
+        )
         return Summary("Tuning Results", tuple(facts), notes=(note, *self._notes()))
 
     def _figures(self, found: str) -> list[tuple[str, str]]:
