@@ -59,7 +59,8 @@ def fragment(
     """
     cell = 'style="text-align:left;padding:1px 10px 1px 0;background:none"'
     rows = "".join(
-        f"<tr style='background:none'><th {cell}>{text(name)}</th><td {cell}>{text(value, _MOST_IN_CELL)}</td></tr>"
+        f"<tr style='background:none'><th {cell}>{text(name)}</th>"
+        f"<td {cell}>{text(value, _MOST_IN_CELL)}</td></tr>"
         for name, value in facts
     )
     listed = "".join(f"<li>{text(note)}</li>" for note in notes)
@@ -174,7 +175,7 @@ def interval_chart(
         f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="{_TOP}" y2="{bottom}" '
         'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 2"/>',
     ]
-    for row, k in enumerate(shown):
+    for row, k in enumerate(shown.tolist()):
         y = _TOP + 16 * row + 8
         colour = "currentColor" if lower[k] <= 0 <= upper[k] else BLUE
         parts.append(

@@ -44,11 +44,11 @@ class Summary:
         wide = [fact for fact in facts if len("".join(fact)) + 2 > cell]
         short = [fact for fact in facts if fact not in wide]
         lines = [printable(self.title).center(_WIDTH).rstrip(), "=" * _WIDTH]
-        lines += [_spread(*fact, _WIDTH) for fact in wide]
+        lines += [_spread(fact, _WIDTH) for fact in wide]
         half = (len(short) + 1) // 2
         for left, right in zip_longest(short[:half], short[half:]):
-            second = _spread(*right, cell) if right else ""
-            lines.append(f"{_spread(*left, cell)}{' ' * _GAP}{second}".rstrip())
+            second = _spread(right, cell) if right else ""
+            lines.append(f"{_spread(left, cell)}{' ' * _GAP}{second}".rstrip())
         lines.append("=" * _WIDTH)
         if self.head:
             lines += [*_table(self.head, self.rows), "=" * _WIDTH]
@@ -92,8 +92,9 @@ def _short(value: str, most: int) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 
-def _spread(name: str, value: str, width: int) -> str:
+def _spread(fact: tuple[str, str], width: int) -> str:
     """Return a name and a value at the two ends of a line."""
+    name, value = fact
     return f"{name}:{value:>{max(width - len(name) - 1, len(value) + 1)}}"
 
 

@@ -370,8 +370,8 @@ def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, na
         label, least = classes.tolist()[int(counts.argmin())], int(counts.min())
         weighted = "" if weights is None else " with a positive sample_weight"
         raise ValueError(
-            f"{name} needs at least 2 rows of each class, but class {label!r} has {least}{weighted}: "
-            "drop it, or merge it with another class"
+            f"{name} needs at least 2 rows of each class, but class {label!r} has "
+            f"{least}{weighted}; drop it, or merge it with another class"
         )
 
 

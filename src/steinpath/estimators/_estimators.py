@@ -222,7 +222,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return int(np.count_nonzero(to_numpy(self.coef_)))
 
     def _same_for_all(self) -> dict[str, Any]:
-        """Return parameters that must be the same for the estimators of all quantiles or classes."""
+        """Return parameters that must be the same for all quantiles or classes."""
         seed, cv = self.random_state, self.cv
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
@@ -513,8 +513,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             n_iter = tuning.path.n_iter
             limit = ", the limit for data of this size" if tuning.stop == "limit" else ""
             warn(
-                f"the estimated risk was still decreasing after {n_iter} iterations{limit}; increase "
-                f"n_iter, for example n_iter={2 * n_iter}",
+                f"the estimated risk was still decreasing after {n_iter} iterations{limit}; "
+                f"increase n_iter, for example n_iter={2 * n_iter}",
                 ConvergenceWarning,
             )
         if end := end_of_grid(tuning, same_iterate=self.select != "risk"):

@@ -128,8 +128,8 @@ class QuantileEstimator(NamedRegressor):
             return super().predict_interval(X, level)
         if len(fitted) < 2:
             raise ValueError(
-                "intervals between quantiles need at least two, such as q=(0.05, 0.95), but the fit "
-                f"has q=({fitted[0].q:g},); for intervals from one quantile, use q={fitted[0].q:g}"
+                "intervals between quantiles need at least two, such as q=(0.05, 0.95), but fit "
+                f"had q=({fitted[0].q:g},); for one quantile, use q={fitted[0].q:g}"
             )
         low, high = fitted[0].intervals_, fitted[-1].intervals_
         X = self._features(X, "predict_interval")

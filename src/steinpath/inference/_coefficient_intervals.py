@@ -1,6 +1,7 @@
 r"""Confidence intervals for coefficients, at any iteration of a path.
 
-An iterate of a penalised fit is biased, and so is one before convergence. With the scores :math:`z_j` of `steinpath.inference._scores`, Stein's formula gives
+An iterate of a penalised fit is biased, and so is one before convergence. With the scores
+:math:`z_j` of `steinpath.inference._scores`, Stein's formula gives
 
 .. math:: \hat b_j^t = b_j^{t-1} + \frac{\Omega_{jj}\, z_j^\top u^t
           + \sum_{s<t} c_{t,s} (b_j^s - b_j^{t-1})}{C_t},
@@ -501,8 +502,8 @@ def _intervals(
     path = paths[0]
     if path.loss.margin:
         raise ValueError(
-            f"coefficient intervals are not available for {path.loss!r}: they assume a linear model "
-            "of the response, and coefficients of a classifier have another meaning; use a "
+            f"coefficient intervals are not available for {path.loss!r}: they assume a linear "
+            "model of the response, and coefficients of a classifier have another meaning; use a "
             "regression loss such as sp.LAD()"
         )
     path.refuse_weights(

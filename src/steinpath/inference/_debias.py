@@ -28,8 +28,8 @@ _COLUMNS, _FEWEST = 32, 4
 _SMALL = 0.5
 # Tolerance for the Monte Carlo error in standard errors; how often the probes are doubled.
 _NOISE, _DOUBLINGS = 0.1, 4
-# Standard errors by which total responses are reduced before widths are compared; widths within this
-# factor are regarded as equal.
+# Standard errors by which total responses are reduced before widths are compared; and the factor
+# within which widths are regarded as equal.
 _DOUBT, _AS_SHORT = 3.0, 1.03
 
 

@@ -141,8 +141,8 @@ def _monte_carlo(found: Debiased, stderr: np.ndarray) -> Diagnostic:
         "Monte Carlo error",
         value,
         _NOISY,
-        f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {found.t}, which "
-        "include it; an earlier iteration needs fewer random probes",
+        f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {found.t}, "
+        "which include it; an earlier iteration needs fewer random probes",
         "Are the traces estimated accurately?",
     )
 

@@ -189,7 +189,7 @@ class Risk:
         return int(namespace(self.values).argmin(self.values))
 
     def compare(self, t1: int, t2: int) -> tuple[float, float]:
-        """Return the estimated risk at iteration ``t1`` minus that at ``t2``, and its standard error.
+        """Return the estimated risk at iteration ``t1`` minus that at ``t2``, with standard error.
 
         The standard error is that of the mean difference over the rows, which is much smaller than
         those of the two risks. It includes the dependence between rows where that is known, the
@@ -437,8 +437,8 @@ def estimate_risk(
     cv : int, splitter or iterable, optional
         How "folds" and an audit by folds hold out rows: a number of folds, a scikit-learn splitter
         such as ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test
-        rows. "auto" is then "folds". Unless the splits are folds of all rows, there is no correction
-        for training on fewer rows.
+        rows. "auto" is then "folds". Unless the splits are folds of all rows, there is no
+        correction for training on fewer rows.
     n_probes : int, optional
         Initial number of random probes: tangent columns of "compressed" (16 to 28, depending on
         their cost), vectors of "hutchinson" (5).

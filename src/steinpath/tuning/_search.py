@@ -1,4 +1,4 @@
-"""The search over penalties and iterations: a rough estimate of all, an accurate one of the best."""
+"""The search over penalties and iterations: all are estimated roughly, the best accurately."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Search:
         if options.method == options.audit == "folds":
             options = options.but(audit=0)
         self._options = options
-        # the same probes, folds and audited rows for all, so that their Monte Carlo errors are similar
+        # the same probes, folds and audited rows for all: their Monte Carlo errors are then similar
         self._seed = int(check_rng(rng).integers(2**63))
         self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the rough estimates, extended later
 

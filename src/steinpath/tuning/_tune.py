@@ -55,7 +55,7 @@ def tune(
 ) -> Tuning:
     """Select the penalty and the iteration with the smallest estimated risk.
 
-    The paths of all penalties are run together, as long as the estimated risk decreases. The risk of
+    All penalties are run together, as long as the estimated risk decreases. The risk of
     every iterate of every path is first estimated roughly, usually by a few folds of all paths at
     once. The penalty with the smallest risk is then estimated accurately: with an audit and as many
     probes as needed; by ten folds if there are ten times as many rows as columns; by leave-one-out
@@ -180,8 +180,8 @@ def start_all(
         keys.append(key(penalties[-1]))
     if list(map(key, penalties)) != keys:
         raise ValueError(
-            "penalty(lam) must return a new Penalty each time; it modified one that it had returned "
-            "for another lam"
+            "penalty(lam) must return a new Penalty each time; it modified one that it had "
+            "returned for another lam"
         )
     first, *others = penalties
     for each in penalties:
