@@ -114,7 +114,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        self : object
+        self
             The fitted estimator.
         """
         classes, codes = read_labels(y, type(self).__name__)

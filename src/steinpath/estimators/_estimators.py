@@ -136,7 +136,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        self : object
+        self
             The fitted estimator.
         """
         # a fit replaces an earlier one as a whole, or not at all if an error is raised

@@ -45,7 +45,7 @@ class QuantileEstimator(NamedRegressor):
 
         Returns
         -------
-        self : object
+        self
             The fitted estimator.
         """
         if not _is_several(self.q):

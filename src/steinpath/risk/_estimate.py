@@ -203,7 +203,7 @@ class Risk:
 
         Returns
         -------
-        difference, stderr : float
+        tuple of float
             The difference and its standard error.
         """
         return compare_risks(self, t1, self, t2)
@@ -636,8 +636,8 @@ def estimate_risk_batch(
         As for `steinpath.estimate_risk`.
     rng : None, int, numpy.random.Generator, or a sequence of these
         Random numbers for the probes. With a sequence of one for each path, each path has the
-        probes that it would have alone. (For the square-root and squared losses, paths with an X of
-        their own would have more probes alone.)
+        probes that it would have alone. For the square-root and squared losses, paths with an X of
+        their own would have more probes alone.
     n_probes : int, optional
         Number of random probes, as for `steinpath.estimate_risk`.
     precision : {"float32", "float64"}, default="float32"

@@ -326,7 +326,7 @@ class Tuning:
 
         Returns
         -------
-        difference, stderr : float
+        tuple of float
             The difference and its standard error.
         """
         indices = []
