@@ -151,9 +151,8 @@ def test_summary_of_intervals(intervals):
     head = next(line for line in lines if "P>|z|" in line)
     assert head.split() == ["coef", "std", "err", "P>|z|", "[0.025", "0.975]"]
     row = next(line for line in lines if line.startswith("feature 3 ")).split()[2:]
-    values = [
-        getattr(intervals, name)[3] for name in ["estimate", "stderr", "pvalue", "lower", "upper"]
-    ]
+    names = ["estimate", "stderr", "pvalue", "lower", "upper"]
+    values = [getattr(intervals, name)[3] for name in names]
     np.testing.assert_allclose([float(each) for each in row], values, atol=6e-4)
 
 

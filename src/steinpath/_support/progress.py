@@ -84,7 +84,8 @@ class Lines:
             inner = self._inner(what, steps)
 
         def show() -> None:
-            self.tell(f"{what} ({done}/{max(steps, done)}), total={clock():6.1f}s")
+            count = f" ({done}/{max(steps, done)})" if steps or done else ""
+            self.tell(f"{what}{count}, total={clock():6.1f}s")
 
         def step() -> bool:
             nonlocal done

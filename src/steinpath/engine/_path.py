@@ -273,6 +273,8 @@ class RemotePath(Path, ABC):
     """A path whose rows are on other machines, where its risk is estimated."""
 
     def _repr_html_(self) -> str:
+        if "iterates" in self.__dict__:
+            return super()._repr_html_()
         # without a chart, for which all iterates would have to be fetched
         return fragment("Path (rows on a cluster)", self._facts())
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from steinpath._support.arrays import Array
+from steinpath._support.progress import begin
 from steinpath.design._reading import as_design, check_response
 from steinpath.design._remote import RemoteDesign
 from steinpath.engine._data import prepare
@@ -100,6 +101,7 @@ def run_remote(
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     options = options.but(test_loss=scaled_test_loss(options.test_loss, loss, estimator.y_scale_))
     how = options, seed, estimator.rule, iterate, n_iter
+    begin("tuning on the cluster", 0)
     tuning: Tuning = design.tune(rows.y, loss, penalty, (lams, None), algorithm, intercept, *how)
     estimator._keep_risk(tuning)
     estimator._keep_left_out(tuning, rows)

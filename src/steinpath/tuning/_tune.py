@@ -9,7 +9,7 @@ import numpy as np
 
 from steinpath._support.equality import key
 from steinpath._support.frames import library_of
-from steinpath._support.progress import printing
+from steinpath._support.progress import begin, printing
 from steinpath._support.validation import check_count, check_instance
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
@@ -158,6 +158,7 @@ def tune(
     library, design = library_of(X), as_design(X)
     with printing(verbose, "tune"):
         if isinstance(design, RemoteDesign):
+            begin("tuning on the cluster", 0)
             grid = lams, lam_ratio
             how = algorithm, fit_intercept, options, rng, rule, iterate, length
             remote: Tuning = design.tune(y, loss, penalty, grid, *how)
