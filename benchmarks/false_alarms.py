@@ -72,7 +72,7 @@ def fit(estimator: str, X: np.ndarray, y: np.ndarray, seed: int = 0, **options: 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = getattr(sp, estimator)(random_state=seed, **options).fit(X, y, **weights)
-    falls = any("still falls" in str(each.message) for each in caught)
+    falls = any("still decreasing" in str(each.message) for each in caught)
     return Fit(model, [named(message) for message in model.warnings_], falls)
 
 

@@ -122,7 +122,7 @@ ESTIMATORS = {
 FASTER = {"n_alphas": 6, "n_iter": 100, "random_state": 0, "algorithm": sp.HalpernPDHG()}
 
 
-@pytest.mark.filterwarnings("ignore:the estimated risk still falls")
+@pytest.mark.filterwarnings("ignore:the estimated risk was still decreasing")
 @pytest.mark.parametrize(("kind", "loss", "cost"), ESTIMATORS.values(), ids=ESTIMATORS)
 def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     X, y = (data.to_numpy() for data in diabetes)

@@ -215,7 +215,7 @@ def test_shapes_and_the_minimum(how, intercept):
     assert tuning.intercept == pytest.approx(path.intercept[t], abs=1e-12)
     assert isinstance(tuning.intercept, float)
     assert tuning.warnings == tuning.risks[k].warnings
-    assert f"iterate {t} at lam = {tuning.best_lam:.4g}" in repr(tuning)
+    assert f"iteration {t} at lam = {tuning.best_lam:.4g}" in repr(tuning)
 
 
 PENALTIES_OF_LAM = {

@@ -229,6 +229,20 @@ def test_two_runs_give_the_same_bits():
     assert np.array_equal(*(sp.estimate_risk(path, rng=0).values for path in paths))
 
 
+def test_notebooks_fetch_no_iterates():
+    X, y, _ = draw(60, 12)
+    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
+    assert "<svg" in path._repr_html_()  # of iterates that are here
+    assert "<svg" in sp.estimate_risk(path, method="compressed", rng=0)._repr_html_()
+    assert not {"products", "duals", "etas"} & set(vars(path))
+    options = {"lams": 3, "n_iter": 10, "rng": 0}
+    tuning = sp.tune(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso, **options)
+    assert "<svg" in tuning._repr_html_()
+    assert len(tuning.to_dict()["lam"]) == 3
+    assert "<svg" not in tuning.path._repr_html_()
+    assert not any("iterates" in vars(risk.path) for risk in tuning.risks)
+
+
 def test_what_it_says_of_itself():
     X, y, _ = draw(60, 12)
     path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)

@@ -339,7 +339,7 @@ def test_there_is_no_risk_estimate():
             X, y, path.loss, path.penalty, stop=sp.StopOnRisk(), sample_weight=counts
         ),
     ):
-        with pytest.raises(ValueError, match=r"unequal sample weights.*not known"):
+        with pytest.raises(ValueError, match=r"non-uniform sample weights.*cannot be estimated"):
             refuses(path)
 
 

@@ -134,7 +134,7 @@ def test_probabilities_are_of_the_logistic_loss_alone():
     assert not hasattr(model, "predict_log_proba")
     with pytest.raises(AttributeError) as caught:
         model.predict_proba(X)
-    assert "has no probabilities" in str(caught.value.__cause__)
+    assert "has probabilities with the logistic loss only" in str(caught.value.__cause__)
     assert sp.PathClassifier("logistic").predict_proba is not None
 
 
@@ -155,7 +155,7 @@ def test_the_error_rate_is_that_of_rows_that_were_left_out():
     assert not hasattr(model, "predict_interval")
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight is taken for counts")
+@pytest.mark.filterwarnings("ignore:sample_weight is treated as numbers")
 def test_counts_are_copies_in_the_error_rate_too():
     X, y = draw(60, 3)
     counts = np.where(y == "yes", 1, 4)
@@ -192,7 +192,7 @@ def test_groups_and_folds_are_taken():
 @pytest.mark.parametrize(
     ("change", "y", "message"),
     [
-        ({}, ["a"] * 200, "labels of two classes, and all labels y are of one class: 'a'"),
+        ({}, ["a"] * 200, "needs at least two classes, but all labels in y are of one class: 'a'"),
         ({}, [np.nan, *[0.0, 1.0] * 99, 1.0], "y has no label for row 0"),
         ({}, [None, *["a", "b"] * 99, "a"], "y has no label for row 0"),
         ({}, ["rare", *["common"] * 199], "the class 'rare' has 1"),
@@ -201,7 +201,7 @@ def test_groups_and_folds_are_taken():
         ({"loss": "lad"}, None, "loss must be one of 'hinge', 'squared_hinge', 'logistic'"),
         ({"loss": sp.LAD()}, None, "use sp.PathRegressor"),
         ({"loss": sp.Logistic({1: 2.0})}, None, "give them to PathClassifier"),
-        ({"test_loss": "huber"}, None, "is for regression; use one of 'zero_one'"),
+        ({"test_loss": "huber"}, None, "is a scoring loss for regression; use one of 'zero_one'"),
         ({"class_weight": "heavy"}, None, "class_weight must be None, 'balanced' or a dict"),
         ({"class_weight": {"maybe": 2.0}}, None, "class_weight has an unknown class 'maybe'"),
         ({"class_weight": {"yes": -1.0}}, None, "finite number in"),

@@ -56,7 +56,7 @@ N, P = 100, 8
 mad = functools.partial(median_abs_deviation, scale="normal")
 # Few iterations are not meant to converge: ConvergenceWarning is tested on its own.
 unconverged = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-# Weights are said to be taken for counts.
+# Integer weights are treated as counts, with a warning.
 copies = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
@@ -443,7 +443,11 @@ def test_random_state(data):
     ("parameters", "error", "message"),
     [
         ({"alpha": -1.0}, ValueError, "alpha must be a finite number in"),
-        ({"alpha": "best"}, ValueError, "alpha must be 'auto', a number or several, got 'best'"),
+        (
+            {"alpha": "best"},
+            ValueError,
+            "alpha must be 'auto', a number or an array of numbers, got 'best'",
+        ),
         ({"alpha": []}, ValueError, "alpha is empty"),
         (
             {"alpha": [0.1, -0.1]},
@@ -454,7 +458,7 @@ def test_random_state(data):
         ({"n_alphas": 0}, ValueError, "n_alphas must be at least 1"),
         ({"n_iter": 0}, ValueError, "n_iter must be at least 1"),
         ({"n_iter": 1.5}, TypeError, "n_iter must be an integer"),
-        ({"select": "best"}, ValueError, "select must be 'risk', 'last' or an iterate"),
+        ({"select": "best"}, ValueError, "select must be 'risk', 'last' or an iteration"),
         ({"select": 41}, ValueError, "select must be at most 40"),
         ({"select": -1}, ValueError, "select must be at least 0"),
         ({"fit_intercept": "no"}, TypeError, "fit_intercept must be True or False"),
@@ -806,11 +810,11 @@ def test_weights_that_say_nothing(name, data):
     ("weights", "message"),
     [
         (np.full(N, -1.0), "Negative values"),
-        (np.zeros(N), "at least one non-zero|two at least must count"),  # scikit-learn's, or ours
-        (np.eye(N)[0], "two at least must count"),
+        (np.zeros(N), "at least one non-zero|at least 2 are required"),  # scikit-learn's, or ours
+        (np.eye(N)[0], "at least 2 are required"),
         (np.ones(N - 1), r"sample_weight.shape == \(99,\)"),
         (np.full(N, np.nan), "NaN"),
-        (np.where(np.arange(N) > 0, 1, 10**9), "too many to be written out"),
+        (np.where(np.arange(N) > 0, 1, 10**9), "too many to expand"),
     ],
     ids=["negative", "zero", "one row", "too few", "nan", "huge"],
 )
@@ -963,11 +967,11 @@ def test_warm_starts_look_at_the_data_of_this_fit(kind, standardize, data):
 
 
 def test_convergence_warnings(data):
-    advice = r"\(tol=0.001\): raise n_iter, or use select='risk'"
+    advice = r"\(tol=0.001\); increase n_iter, or use select='risk'"
     gap = rf"not converge in 10 iterations: the duality gap .* is 0\.\d+ of its objective {advice}"
     with pytest.warns(ConvergenceWarning, match=gap):
         make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
-    with pytest.warns(ConvergenceWarning, match="risk still falls .* pass a larger n_iter"):
+    with pytest.warns(ConvergenceWarning, match="risk was still decreasing .* increase n_iter"):
         make("LADLasso", alpha=0.01, n_iter=3).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -1022,7 +1026,9 @@ def test_what_has_converged_gives_no_warning(loss, penalty, alpha):
 
 def test_without_a_duality_gap_movement_decides(data):
     model = sp.PathRegressor(penalty=NoConjugate, alpha=0.01, select="last", method=None)
-    with pytest.warns(ConvergenceWarning, match="still move .* raise n_iter, or use select='risk'"):
+    with pytest.warns(
+        ConvergenceWarning, match="fitted values changed .* increase n_iter, or use select='risk'"
+    ):
         model.set_params(n_iter=10).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

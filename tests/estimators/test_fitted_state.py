@@ -120,7 +120,7 @@ def test_counts_that_cannot_be_written_out_are_refused():
     counts = np.ones(30)
     for huge in (1e8, 1e307):
         counts[0] = huge
-        with pytest.raises(ValueError, match="too many to be written out"):
+        with pytest.raises(ValueError, match="too many to expand"):
             sp.LADLasso(n_iter=3).fit(X, y, sample_weight=counts)
 
 

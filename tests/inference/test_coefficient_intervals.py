@@ -836,7 +836,7 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
         ({"precision": np.diag([0.0, *[1] * 19])}, ValueError, "positive diagonal"),
         ({"covariance": -np.eye(20)}, ValueError, "not positive semidefinite"),
         ({"covariance": np.eye(20), "precision": np.eye(20)}, ValueError, "not both"),
-        ({"covariance": np.eye(20), "scores": "residuals"}, ValueError, "leave it out"),
+        ({"covariance": np.eye(20), "scores": "residuals"}, ValueError, "omit it"),
         ({"scores": "lasso"}, ValueError, "scores must be"),
         ({"row_scale": "auto"}, ValueError, "row_scale must be"),
         ({"row_scale": np.ones(3)}, ValueError, "row_scale must have"),
@@ -871,7 +871,7 @@ def test_classifiers_are_refused(problem, loss):
 def test_weights_are_refused(problem):
     X, y = problem
     path = fitted(X, y, sample_weight=np.arange(1.0, 91))
-    with pytest.raises(ValueError, match="unequal sample weights"):
+    with pytest.raises(ValueError, match="non-uniform sample weights"):
         sp.coefficient_intervals(path)
 
 
@@ -996,13 +996,13 @@ def test_names_are_in_tables_and_warnings():
     plain = sp.coefficient_intervals(path, features=[2, 0, 1], rng=0)
     assert any("(columns 2, 1)" in message for message in plain.warnings)
     for wrong in (names[:3], "abcd"):
-        with pytest.raises(ValueError, match="names must be those of the 4 columns"):
+        with pytest.raises(ValueError, match="names must have one entry for each of 4 columns"):
             sp.coefficient_intervals(path, names=wrong, rng=0)
 
 
 def test_repr(intervals):
     assert repr(intervals) == (
-        f"<CoefficientIntervals (95%) of 30 coefficients at iterate {intervals.t}, "
+        f"<CoefficientIntervals (95%) of 30 coefficients at iteration {intervals.t}, "
         "scores by residuals>"
     )
     one = replace(intervals, features=np.array([3]), level=0.9)

@@ -57,7 +57,7 @@ def test_no_row_of_small_gaussian_data_is_said_to_decide(shape, loss):
 
 def test_few_rows():
     found = intervals(*drawn(25, 4), scores="node-wise lasso")
-    assert "with 25 rows the normal approximation is rough" in " ".join(found.warnings)
+    assert "with 25 rows the normal approximation is inaccurate" in " ".join(found.warnings)
     assert "few rows" not in warning_names(intervals(*drawn(40, 4), scores="node-wise lasso"))
     # of residuals, those that are left
     found = intervals(*drawn(45, 15), scores="residuals")
@@ -67,7 +67,7 @@ def test_few_rows():
 def test_few_groups():
     X, y = drawn(300, 10)
     found = intervals(X, y, groups=np.arange(300) % 12)
-    assert "with 12 groups the normal approximation is rough" in " ".join(found.warnings)
+    assert "with 12 groups the normal approximation is inaccurate" in " ".join(found.warnings)
     assert "few rows" not in warning_names(intervals(X, y, groups=np.arange(300) % 60))
 
 

@@ -488,5 +488,5 @@ def test_numbers_of_residuals_to_keep_that_are_none_are_refused(most):
 def test_quantiles_of_other_rows_are_refused():
     rng = np.random.default_rng(0)
     first, second = drawn(rng, n=50), drawn(rng, n=60)
-    with pytest.raises(ValueError, match="left out different rows, 50 and 60"):
+    with pytest.raises(ValueError, match="residuals of the same rows, got 50 and 60"):
         conformalised_quantiles(first, second, np.zeros((1, P)))

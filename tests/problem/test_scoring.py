@@ -114,7 +114,7 @@ ROUTES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:the risk still falls")
+@pytest.mark.filterwarnings("ignore:the estimated risk was still decreasing")
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 @pytest.mark.parametrize("careless", CARELESS.values(), ids=CARELESS)
 def test_a_test_loss_that_changes_arrays_changes_no_result(careless, route):

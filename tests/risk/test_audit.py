@@ -567,7 +567,7 @@ def test_folds_audit_all_rows(method, n):
 
 
 def test_folds_say_nothing_of_folds():
-    with pytest.raises(ValueError, match="nothing to say of method 'folds'; use audit=32"):
+    with pytest.raises(ValueError, match="audit='folds' cannot check method='folds'; use audit=32"):
         sp.estimate_risk(ridge_path(), method="folds", audit="folds")
 
 

@@ -316,7 +316,7 @@ BAD_CV = {
     ),
     "folds by folds": (
         *(KFold(3), {"method": "folds", "audit": "folds"}),
-        *(ValueError, "an audit by folds has nothing to say of method 'folds'"),
+        *(ValueError, "audit='folds' cannot check method='folds'"),
     ),
     "trains and tests": ([([0, 1, 2], [2, 3])], {}, ValueError, "tests rows on which it trains"),
     "nothing to train on": ([([], [2, 3])], {}, ValueError, "at least one row to train"),

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+from steinpath._support.validation import check_count
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -56,6 +59,87 @@ class Clock:
             self._seconds += max(now - self._before, 0.0)
             self._before = now
             return self._seconds
+
+
+class Lines:
+    """A listener that prints one line for each stage, as scikit-learn does with ``verbose``.
+
+    Parameters
+    ----------
+    name : str
+        What is running, such as "LADLasso".
+    verbose : int
+        With 2 or more, every tenth of a stage is printed, too.
+    inner : Listener, optional
+        Another listener, which is called as well.
+    """
+
+    def __init__(self, name: str, verbose: int, inner: Listener | None = None):
+        self._name, self._verbose, self._inner = name, verbose, inner
+        self._pending: Callable[[], None] | None = None
+
+    def __call__(self, what: str, steps: int) -> Step:
+        """Print the previous stage, and begin a new one."""
+        self.end()
+        clock, inner, done = Clock(), None, 0
+        if self._inner is not None:
+            inner = self._inner(what, steps)
+
+        def show() -> None:
+            count = f" ({done}/{max(steps, done)})" if steps or done else ""
+            self.tell(f"{what}{count}, total={clock():6.1f}s")
+
+        def step() -> bool:
+            nonlocal done
+            done += 1
+            if self._verbose > 1 and done < steps and 10 * done // steps > 10 * (done - 1) // steps:
+                show()
+            return inner is not None and inner()
+
+        self._pending = show
+        return step
+
+    def tell(self, message: str) -> None:
+        """Print a message."""
+        print(f"[{self._name}] {message}", flush=True)
+
+    def end(self) -> None:
+        """Print the stage under way, if there is one."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending()
+
+
+def tell(message: str) -> None:
+    """Print a message if progress is printed; see `printing`."""
+    listens = listener.get()
+    if isinstance(listens, Lines):
+        listens.end()
+        listens.tell(message)
+
+
+@contextmanager
+def printing(verbose: Any, name: str) -> Iterator[None]:
+    """Print progress to standard output in a ``with`` block.
+
+    Parameters
+    ----------
+    verbose : bool or int
+        0 or False prints nothing.
+    name : str
+        What is running.
+    """
+    level = int(verbose) if isinstance(verbose, bool) else check_count("verbose", verbose, low=0)
+    if not level:
+        yield
+        return
+    lines = Lines(name, level, listener.get())
+    token = listener.set(lines)
+    try:
+        yield
+        lines.end()
+    finally:
+        listener.reset(token)
 
 
 def make_bars(**options: Any) -> Progress:

@@ -1,4 +1,4 @@
-"""The path of one run: every iterate, and what its risk estimates need."""
+"""The path of one run: every iterate, and the histories that risk estimates need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, copied, namespace
+from steinpath._support.arrays import Array, cast, copied, namespace, to_numpy
+from steinpath._support.html import fragment, line_chart
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
@@ -20,16 +21,19 @@ from steinpath.engine._gap import duality_gap
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
 
+# Coefficients in the chart that notebooks show.
+_SHOWN = 10
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The iterates of one run, and the histories that its tangents need.
+    """The iterates of one run, and the histories that its tangents need. Made by `run`.
 
-    Made by `run`. Everything is an array of the namespace, device and dtype of X; but `y`, `fitted`
-    and `intercept` have the precision of y, if that is higher.
+    Arrays have the namespace, device and dtype of X; `y`, `fitted` and `intercept` have the
+    precision of y if that is higher.
 
     Attributes
     ----------
@@ -44,29 +48,33 @@ class Path:
     objective : Array of shape (n_iter + 1,)
         Loss plus penalty.
     gap : Array of shape (n_iter + 1,)
-        Duality gap: the objective is at most this far above the smallest one. Where the penalty
-        is not convex (MCP, SCAD), that of the local linear approximation of the penalty at each
-        iterate, which is zero at stationary points only. Infinite if it is not known: for a
-        `Recursion`, or a loss or penalty of your own without a conjugate. Not available for rows on
-        a cluster.
+        Duality gap: an upper bound on the objective minus its minimum. For a penalty that is not
+        convex (MCP, SCAD) it is that of the local linear approximation of the penalty at each
+        iterate, which is zero at stationary points only. Infinite if it is unknown: for a
+        `Recursion`, or a user-defined loss or penalty without a conjugate. Not available for rows
+        on a cluster.
     y : Array of shape (n,)
         The responses.
-    loss, penalty, algorithm
-        What was minimised and how; the algorithm with the step sizes it used.
+    loss : Loss
+        The loss.
+    penalty : Penalty
+        The penalty.
+    algorithm : Algorithm
+        The algorithm, with the step sizes it used.
     risk : Risk or None
         The estimate of the stopping rule, if `run` had one.
 
     Notes
     -----
-    New rows are predicted by ``X_new @ path.coef[t] + path.intercept[t]``: the intercept is that
-    of the columns as they were given.
+    Predictions for new rows are ``X_new @ path.coef[t] + path.intercept[t]``: the intercept is for
+    columns that are not centred.
     """
 
     y: Array
     loss: Loss
     penalty: Penalty
     algorithm: Algorithm
-    #: The design that the recursion saw: X, or X centred with the intercept's column.
+    #: The design of the recursion: X, or X centred with a column for the intercept.
     design: Design = field(repr=False)
     maps: Maps = field(repr=False)
     #: Where the intercept started; the recursion worked on ``y - level``.
@@ -76,7 +84,7 @@ class Path:
     products: Array = field(repr=False)
     duals: Array = field(repr=False)
     etas: Array = field(repr=False)
-    #: What the stopping rule of `run` estimated, if there was one.
+    #: The estimate of the stopping rule of `run`, if there was one.
     risk: Any = field(default=None, repr=False)
 
     @property
@@ -91,7 +99,7 @@ class Path:
 
     @property
     def n_features(self) -> int:
-        """Number of columns of X, the intercept's not counted."""
+        """Number of columns of X, without the intercept."""
         return self.design.shape[1] - self.fit_intercept
 
     @property
@@ -115,7 +123,7 @@ class Path:
         return self.above_level(self.products)
 
     def products_at(self, t: slice) -> Array:
-        """``X b^t`` of some iterates: their fitted values less the level."""
+        """``X b^t`` of some iterates: their fitted values minus the level."""
         return self.products[t, :]
 
     def above_level(self, values: Array) -> Array:
@@ -139,18 +147,18 @@ class Path:
     def objective_at(self, t: int) -> Array:
         """Loss plus penalty of one iterate."""
         residuals = self.response - self.products_at(slice(t, t + 1))[0, :]
-        with np.errstate(over="ignore"):  # of iterates that run away it may be infinite
+        with np.errstate(over="ignore"):  # it may be infinite if iterates diverge
             loss = self.loss.value(residuals, self.data.rows)
             return loss + self.penalty.value(copied(self.coef[t, :]))
 
     @cached_property
     def gap(self) -> Array:
-        """Duality gap of each iterate: how much smaller its objective can become at most."""
+        """Duality gap of each iterate: an upper bound on its objective minus the minimum."""
         return duality_gap(self)
 
     @property
     def data(self) -> RunData:
-        """What it has in common with other paths on the same data."""
+        """The part that it shares with other paths on the same data."""
         return RunData(self.y[:, None], self.loss, self.design, np.array([self.level]))
 
     @cached_property
@@ -159,34 +167,51 @@ class Path:
         return self.data.response[:, 0]
 
     def copy(self) -> Path:
-        """Return a path with arrays of its own, which may be changed."""
+        """Return a copy whose arrays may be modified.
+
+        Returns
+        -------
+        Path
+            The copy.
+        """
         names = ("y", "iterates", "products", "duals", "etas")
         return self.but(**{name: copied(getattr(self, name)) for name in names})
 
     def until(self, n_iter: int) -> Path:
-        """Return the first iterations of the path."""
+        """Return the first iterations of the path.
+
+        Parameters
+        ----------
+        n_iter : int
+            Number of iterations to keep.
+
+        Returns
+        -------
+        Path
+            A path of at most ``n_iter`` iterations.
+        """
         if n_iter >= self.n_iter:
             return self
         names = ("iterates", "products", "duals", "etas")
         return self.but(**{name: getattr(self, name)[: n_iter + 1, :] for name in names})
 
     def but(self, **changes: Any) -> Path:
-        """Return a path with some changes, all of whose arrays are here."""
+        """Return a path with some attributes replaced, and all arrays in memory."""
         return Path(**{each.name: getattr(self, each.name) for each in fields(Path)} | changes)
 
     def refuse_weights(self, advice: str | None = None) -> None:
-        """Refuse a path with unequal sample weights, for what is not known of it."""
+        """Raise an error for a path with non-uniform sample weights."""
         if self.design.weights is not None:
             raise ValueError(
                 advice
-                or "this path has unequal sample weights (sample_weight), for which its risk is "
-                "not known; run it without weights, or hold out rows of your own to test it on"
+                or "the risk of a path with non-uniform sample weights (sample_weight) cannot be "
+                "estimated; run it without weights, or evaluate it on held-out rows"
             )
 
     def plot(
         self, names: Sequence[str] | None = None, best: int | None = None, ax: Axes | None = None
     ) -> Axes:
-        """Draw the coefficients against the iteration, the largest with their names.
+        """Plot the coefficients against the iteration, the largest with their names.
 
         `steinpath.plots.plot_coefficients` has more options.
 
@@ -195,17 +220,38 @@ class Path:
         names : sequence of str of length p, optional
             Names of the columns of X.
         best : int, optional
-            The chosen iterate, to be marked.
+            The selected iteration, which is marked.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
+            The axes.
         """
         from steinpath.plots import plot_coefficients
 
         return plot_coefficients(self, names, best=best, ax=ax)
+
+    def _repr_html_(self) -> str:
+        coef = to_numpy(self.coef)
+        count = f"{np.count_nonzero(coef[-1])} of {coef.shape[1]} at the last iteration"
+        facts = [*self._facts(), ("Nonzero coefficients", count)]
+        largest = np.argsort(-np.abs(np.nan_to_num(coef[-1])), kind="stable")[:_SHOWN]
+        lines = {f"coefficient {j}": coef[:, j] for j in sorted(largest)}
+        times, label = np.arange(self.n_iter + 1), f"iteration ({len(lines)} largest coefficients)"
+        chart = line_chart(times, lines, x_label=label, legend=False)
+        return fragment("Path", facts, chart)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("Loss", repr(self.loss)),
+            ("Penalty", repr(self.penalty)),
+            ("Algorithm", type(self.algorithm).__name__),
+            ("Data", f"n = {self.n_samples}, p = {self.n_features}"),
+            ("Intercept", "yes" if self.fit_intercept else "no"),
+            ("Iterations", str(self.n_iter)),
+        ]
 
     def __repr__(self) -> str:
         n, p = self.n_samples, self.n_features
@@ -216,7 +262,7 @@ class Path:
         )
 
     def _kind(self) -> str:
-        """Say what its arrays are, unless they are NumPy's in double precision."""
+        """Return the kind of its arrays, unless they are NumPy arrays in double precision."""
         kind = str(self.iterates.dtype)
         if not isinstance(self.y, np.ndarray):
             return f", {kind} on {array_api_compat.device(self.y)}"
@@ -224,14 +270,20 @@ class Path:
 
 
 class RemotePath(Path, ABC):
-    """A path whose rows are not here, so that its risk is estimated where they are."""
+    """A path whose rows are on other machines, where its risk is estimated."""
+
+    def _repr_html_(self) -> str:
+        if "iterates" in self.__dict__:
+            return super()._repr_html_()
+        # without a chart, for which all iterates would have to be fetched
+        return fragment("Path (rows on a cluster)", self._facts())
 
     @abstractmethod
     def estimate_risk(self, options: Any, rng: Any) -> Any:
-        """Do as `steinpath.estimate_risk`, with `RiskOptions` that were checked."""
+        """Do as `steinpath.estimate_risk`, with validated `RiskOptions`."""
 
     @abstractmethod
     def coefficient_intervals(
         self, times: Any, features: Any, level: float, rng: Any, options: Any
     ) -> Any:
-        """Do as `steinpath.coefficient_intervals`, for several iterates."""
+        """Do as `steinpath.coefficient_intervals`, for several iterations."""

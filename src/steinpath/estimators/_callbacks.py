@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks, where the installed version has them."""
+"""Callbacks of scikit-learn, if the installed version has them."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ try:
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """A placeholder."""
 
     def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
 class Progress:
-    """Tells the callbacks of an estimator of its fit, and of every iteration.
+    """Calls the callbacks of an estimator during its fit, after every iteration.
 
     Parameters
     ----------
     estimator : PathEstimator
-        What is being fitted.
+        The estimator.
     X, y, sample_weight
-        The data, as the callbacks are to see them.
+        The data that are passed to callbacks.
     known : dict
-        Attributes of the fit that are known before it begins.
+        Attributes that are known before the fit begins.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        # how many iterations there will be, if that is known
+        # number of iterations, if it is known
         self._n_iter = None if isinstance(estimator.n_iter, str) else estimator.n_iter
         self._known = known
-        self._root: Any = None  # contexts of the fit, and of the iteration under way
+        self._root: Any = None  # contexts of the fit and of the current iteration
         self._open: Any = None
         if hasattr(estimator, "_init_callback_context"):
             self._root = estimator._init_callback_context(max_subtasks=self._n_iter)
@@ -53,10 +53,10 @@ class Progress:
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
     def watch(self, data: RunData, rows: PreparedRows, known: int) -> Watch | None:
-        """Return what is to be called after each iteration; None if nobody listens.
+        """Return the function to call after each iteration; None without callbacks.
 
-        So many iterations are ``known`` from a warm start. Callbacks are shown the model of the
-        iterate, unless there are several penalties.
+        ``known`` is the number of iterations of a warm start. With a single penalty, callbacks are
+        passed the model of the iterate.
         """
         if self._root is None or not self._anyone_listens or known == self._n_iter:
             return None
@@ -78,7 +78,7 @@ class Progress:
             stop = self._open.call_on_fit_task_end(
                 **self._facts, reconstruction_attributes=attributes
             )
-            # whether there is a next iteration may not be known before it is done
+            # whether there is a next iteration may be unknown until it has run
             unsure = self._n_iter is None or t == self._n_iter
             self._open = None if stop or unsure else self._begin()
             return bool(stop)
@@ -88,7 +88,7 @@ class Progress:
         return after
 
     def end(self) -> None:
-        """Say that the fit is done."""
+        """Report the end of the fit."""
         if self._root is not None:
             self._root.call_on_fit_task_end(**self._facts, reconstruction_attributes=dict)
 

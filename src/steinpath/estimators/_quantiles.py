@@ -1,4 +1,4 @@
-"""Quantile regression: one quantile, or several at once whose predictions do not cross."""
+"""Quantile regression: one quantile, or several whose predictions do not cross."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.validation import captured_warnings, check_array, shown, warn
+from steinpath.estimators._docstrings import documented
 from steinpath.estimators._estimators import PathEstimator, put_together
-from steinpath.estimators._regressors import NamedRegressor
+from steinpath.estimators._regressors import REGRESSOR_EXAMPLE, NamedRegressor, PathRegressor
 from steinpath.inference._prediction_intervals import conformalised_quantiles
 from steinpath.problem._losses import Quantile
 from steinpath.problem._penalties import Lasso, Ridge
@@ -20,14 +21,16 @@ from steinpath.problem._penalties import Lasso, Ridge
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuantileEstimator(NamedRegressor):
-    """One quantile; or several, each with an estimator of its own. See `QuantileLasso`."""
+    """Base class for one quantile, or several with an estimator for each. See `QuantileLasso`."""
 
     q: Any = 0.5
 
     loss_class: ClassVar[Any] = Quantile
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
-        """Run the algorithm for every penalty, and choose; for each quantile by itself.
+        """Fit the model: run the algorithm for every penalty, and select by estimated risk.
+
+        Several quantiles are fitted one by one, each with its own selection.
 
         Parameters
         ----------
@@ -35,19 +38,21 @@ class QuantileEstimator(NamedRegressor):
             The features. A `numpy.memmap` is read in blocks, and may be larger than memory.
         y : array-like of shape (n_samples,)
             The responses.
-        sample_weight, groups : array-like of shape (n_samples,), optional
-            How often each row counts, and labels of rows that are left out together; see
-            `PathRegressor`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights; see `PathRegressor.fit`.
+        groups : array-like of shape (n_samples,), optional
+            Group labels of rows that are held out together; see `PathRegressor.fit`.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         if not _is_several(self.q):
             return super().fit(X, y, sample_weight, groups)  # type: ignore[no-any-return]
         levels, messages = _check_levels(self.q), []
         common = self.get_params(deep=False) | self._same_for_all()
-        # with warm starts, these go on from where they stopped
+        # with warm starts, these are continued
         former = {one.q: one for one in getattr(self, "estimators_", ())}
         fitted = []
         for level in levels:
@@ -65,8 +70,11 @@ class QuantileEstimator(NamedRegressor):
             warn(message, category)
         return self
 
+    def _label(self, k: int) -> str:
+        return f"q = {self.estimators_[k].q:g}"
+
     def predict(self, X: Any) -> Array:
-        """Predict the quantiles of the responses of rows.
+        """Predict quantiles of the response.
 
         Parameters
         ----------
@@ -76,8 +84,8 @@ class QuantileEstimator(NamedRegressor):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_quantiles)
-            Several quantiles are sorted, so that a higher one is never below a lower one: this
-            brings them closer to the quantiles aimed at [1]_.
+            The quantiles. Several quantiles are sorted in each row, so that they do not cross; this
+            improves the estimates [1]_.
 
         References
         ----------
@@ -90,22 +98,21 @@ class QuantileEstimator(NamedRegressor):
         return namespace(predictions).sort(predictions, axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
-        """Return intervals that cover the responses of rows with a given probability.
+        """Return prediction intervals.
 
-        Of several quantiles, the smallest and the largest are conformalised [1]_: the interval
-        between them is extended, or cut back, on both sides by a quantile of the distances by which
-        the responses of rows that were left out are beyond it. So it is wide where the responses
-        vary much. Of one quantile, the interval is made of left-out residuals, and as wide
-        everywhere but for the differences between models. Coverage is as for
-        `PathRegressor.predict_interval`.
+        With several quantiles, the smallest and the largest are conformalised [1]_: the interval
+        between them is extended or shortened on both sides by a quantile of the distances of
+        held-out responses from it. Its width adapts to the spread of the responses. With one
+        quantile, the interval is from out-of-fold residuals and has nearly the same width
+        everywhere. Coverage is as for `PathRegressor.predict_interval`.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The features.
         level : float, default=0.9
-            The probability, between 0 and 1. The levels of the quantiles need not go with it, but
-            intervals are shortest if they do: 0.05 and 0.95 with 0.9.
+            The nominal coverage, between 0 and 1. The quantiles need not match it, but intervals
+            are shortest if they do: 0.05 and 0.95 with 0.9.
 
         Returns
         -------
@@ -119,33 +126,32 @@ class QuantileEstimator(NamedRegressor):
         """
         check_is_fitted(self)
         fitted = getattr(self, "estimators_", ())
-        if not fitted or not hasattr(fitted[0], "intervals_"):  # which is refused there
+        if not fitted or not hasattr(fitted[0], "intervals_"):  # which raises an error
             return super().predict_interval(X, level)
         if len(fitted) < 2:
             raise ValueError(
-                "intervals between quantiles need two of them at least, such as q=(0.05, 0.95); "
-                f"the fit has q=({fitted[0].q:g},) alone: for intervals about one quantile, use "
-                f"q={fitted[0].q:g}"
+                "intervals between quantiles need at least two, such as q=(0.05, 0.95), but fit "
+                f"had q=({fitted[0].q:g},); for one quantile, use q={fitted[0].q:g}"
             )
         low, high = fitted[0].intervals_, fitted[-1].intervals_
         X = self._features(X, "predict_interval")
         return self._bounds(conformalised_quantiles(low, high, X, level))
 
     def coef_intervals(self, features: Any = None, level: float = 0.95) -> Any:
-        """Return confidence intervals for the coefficients, as `PathRegressor.coef_intervals`.
+        """Return confidence intervals for the coefficients; see `PathRegressor.coef_intervals`.
 
         Parameters
         ----------
         features : array-like of int or of str, optional
-            Columns of X, by their numbers or names; all by default.
+            Columns of X, by index or by name; all by default.
         level : float, default=0.95
             Confidence level of each interval.
 
         Returns
         -------
-        CoefficientIntervals, or a list of them
+        CoefficientIntervals, or list of CoefficientIntervals
             One for each quantile, if there are several. They assume errors that do not depend on
-            the features: then the coefficients of all quantiles are equal.
+            the features; then the coefficients of all quantiles are equal.
         """
         check_is_fitted(self)
         if not hasattr(self, "estimators_"):
@@ -162,12 +168,12 @@ class QuantileEstimator(NamedRegressor):
         y : array-like of shape (n_samples,)
             The responses.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts.
+            Sample weights.
 
         Returns
         -------
         float
-            Of several quantiles, that of the one nearest to the median.
+            R² of ``self.predict(X)``; with several quantiles, of the one nearest to the median.
         """
         check_is_fitted(self)
         if not hasattr(self, "estimators_"):
@@ -193,7 +199,7 @@ def _check_levels(q: Any) -> list[float]:
 
 
 def _stacked(fitted: list[Any]) -> dict[str, Any]:
-    """Return the attributes of a fit of several quantiles from those of each."""
+    """Return the attributes of a fit of several quantiles, from those of single quantiles."""
     found = put_together(fitted)
     if hasattr(fitted[0], "warnings_"):
         found["warnings_"] = tuple(
@@ -202,32 +208,51 @@ def _stacked(fitted: list[Any]) -> dict[str, Any]:
     return found
 
 
+@documented(PathRegressor)
 class QuantileLasso(QuantileEstimator):
-    """Quantile regression with the lasso, of one quantile or of several.
+    """Quantile regression with the lasso penalty, for one or several quantiles.
 
-    Other parameters and attributes are those of `PathRegressor`. Several quantiles are chosen each
-    by itself, with the same folds; attributes of the model have one more axis for them, the first,
-    and all others are those of `estimators_`.
+    With several quantiles, ``alpha`` and iteration are selected for each, with the same folds.
+    Attributes of the model then have a first axis for the quantiles, and all other attributes are
+    those of `estimators_`.
 
     Parameters
     ----------
     q : float or sequence of float, default=0.5
-        The quantile aimed at, or several in increasing order.
+        The quantile, or several in increasing order.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_quantiles, n_features)
-        Coefficients.
-    intercept_, alpha_, best_index_, best_iter_, n_iter_ : float or int, or ndarray
-        As for `PathRegressor`; of several quantiles arrays of shape (n_quantiles,).
-    best_risk_, best_risk_stderr_, naive_risk_ : float, or ndarray of shape (n_quantiles,)
-        As for `PathRegressor`, where a risk is estimated.
+        Coefficients of the selected model.
+    intercept_ : float, or ndarray of shape (n_quantiles,)
+        Intercept of the selected model.
+    alpha_ : float, or ndarray of shape (n_quantiles,)
+        The selected regularisation strength.
+    best_iter_ : int, or ndarray of shape (n_quantiles,)
+        The selected iteration.
+    best_index_ : int, or ndarray of shape (n_quantiles,)
+        Index of `alpha_` in `alphas_`.
+    best_risk_, best_risk_stderr_ : float, or ndarray of shape (n_quantiles,)
+        Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
+        iteration, and its standard error. Not available if no risk is estimated.
+    naive_risk_ : float, or ndarray of shape (n_quantiles,)
+        Estimated risk of the selected model, not adjusted for selection. Not available if no risk
+        is estimated.
+    n_iter_ : int, or ndarray of shape (n_quantiles,)
+        Number of iterations run.
     estimators_ : list of QuantileLasso
-        The fit of each, if there are several.
+        The fit of each quantile, if there are several.
+
+    See Also
+    --------
+    QuantileRidge : The ridge penalty.
+    LADLasso : Median regression.
+    PathRegressor : Any loss and penalty.
 
     Examples
     --------
-    Responses whose spread grows with the first feature:
+    Responses whose spread increases with the first feature:
 
     >>> import numpy as np
     >>> import steinpath as sp
@@ -246,10 +271,24 @@ class QuantileLasso(QuantileEstimator):
     penalty_class = Lasso
 
 
+@documented(QuantileLasso, example=REGRESSOR_EXAMPLE)
 class QuantileRidge(QuantileEstimator):
-    """Quantile regression with the ridge penalty, of one quantile or of several.
+    """Quantile regression with the ridge penalty, for one or several quantiles.
 
-    Parameters and attributes are those of `QuantileLasso`.
+    With several quantiles, ``alpha`` and iteration are selected for each, with the same folds.
+    Attributes of the model then have a first axis for the quantiles, and all other attributes are
+    those of `estimators_`.
+
+    Attributes
+    ----------
+    estimators_ : list of QuantileRidge
+        The fit of each quantile, if there are several.
+
+    See Also
+    --------
+    QuantileLasso : The lasso penalty.
+    LADRidge : Median regression.
+    PathRegressor : Any loss and penalty.
     """
 
     penalty_class = Ridge

@@ -1,4 +1,4 @@
-"""What users hand to estimators, before scikit-learn checks it."""
+"""Reading of the data passed to estimators, before scikit-learn validates them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from steinpath.design._sparse import compressed
 
 
 def readable(name: str, values: Any) -> Any:
-    """Return what scikit-learn reads as the numbers that it holds; refuse what `run` refuses.
+    """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
 
-    scikit-learn ignores masks, takes dates and texts for numbers, and converts sparse matrices
-    before it looks at their indices. Frames stay frames, for the names of their columns. Arrays of
-    other libraries stay what and where they are with scikit-learn's array API dispatch, and become
-    arrays of NumPy without.
+    scikit-learn ignores masks, converts dates and strings to numbers, and converts sparse matrices
+    before it checks their indices. Data frames stay data frames, for the names of their columns.
+    Arrays of other libraries stay on their device with scikit-learn's array API dispatch, and
+    become NumPy arrays without.
     """
-    if needs_blocks(values):  # is read, and checked, in blocks
+    if needs_blocks(values):  # read and checked in blocks
         return values
     if hasattr(type(values), "compute"):  # of Dask
         values = values.compute()
@@ -35,29 +35,31 @@ def readable(name: str, values: Any) -> Any:
     if not isinstance(array, np.ndarray):
         xp = namespace(array)
         if xp.isdtype(array.dtype, "real floating") and array.dtype != xp.float32:
-            array = xp.astype(array, xp.float64)  # NumPy does not know all others
+            array = xp.astype(array, xp.float64)  # NumPy does not have all other types
         if not sklearn.get_config()["array_api_dispatch"]:
             array = _on_the_host(name, array)
-        elif xp.isdtype(array.dtype, "complex floating"):  # which scikit-learn would make real
+        elif xp.isdtype(
+            array.dtype, "complex floating"
+        ):  # scikit-learn would discard the imaginary part
             raise TypeError(f"{name} must be real, got {array.dtype}; take .real if that is meant")
     return array
 
 
 def _on_the_host(name: str, array: Array) -> np.ndarray:
-    """Return an array of another library as one of NumPy, if it is on the CPU."""
+    """Return an array of another library as a NumPy array, if it is on the CPU."""
     try:
         return np.asarray(array)
-    except (TypeError, RuntimeError):  # which libraries raise for arrays on other devices
+    except (TypeError, RuntimeError):  # raised by libraries for arrays on other devices
         raise TypeError(
-            f"{name} is on the device {device(array)}: to compute there, turn on scikit-learn's "
-            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or pass it on the CPU"
+            f"{name} is on the device {device(array)}: to compute there, enable scikit-learn's "
+            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or move it to the CPU"
         ) from None
 
 
 def following(values: Any, X: Any) -> Any:
-    """Return values of the rows where X is: in its library and on its device.
+    """Return values of the rows in the library and on the device of X.
 
-    All that goes with sparse matrices, frames and files is NumPy's.
+    For sparse matrices, data frames and files, they are NumPy arrays.
     """
     if is_foreign(X):
         return beside(values, X)
@@ -65,7 +67,7 @@ def following(values: Any, X: Any) -> Any:
 
 
 def check_same_library(X: Any, coef: Array, method: str) -> None:
-    """Refuse X in another array library than that of the fit, or on another device.
+    """Raise an error if X is in another array library than in the fit, or on another device.
 
     Parameters
     ----------
@@ -74,13 +76,13 @@ def check_same_library(X: Any, coef: Array, method: str) -> None:
     coef : Array
         The coefficients.
     method : str
-        What X was passed to, such as "LADLasso.predict()".
+        The method that X was passed to, such as "LADLasso.predict()".
     """
     known, given = (_place(array) for array in (coef, X))
     if known != given:
         raise ValueError(
             f"Inputs passed to {method} must use the same namespace and the same device as those "
-            f"passed to fit(): fit() was given {known}, and {method} {given}; convert X, with "
+            f"passed to fit(): fit() was passed {known}, and {method} {given}; convert X, and use "
             "sklearn.set_config(array_api_dispatch=True) for arrays of other libraries than NumPy"
         )
 
@@ -93,17 +95,17 @@ def _place(array: Any) -> str:
 
 
 def columns_named(features: Any, names: np.ndarray | None) -> Any:
-    """Return columns of X by their numbers, if they are given by their names."""
+    """Return column indices of features that are given by name."""
     if isinstance(features, str):
         features = [features]
     if np.ndim(features) == 0 or not any(isinstance(each, str) for each in features):
         return features
     if names is None:
         raise ValueError(
-            "features are given by name, but X had no names in the fit; use numbers of columns"
+            "features are given by name, but X had no column names in fit; use column indices"
         )
     places = {name: place for place, name in enumerate(names)}
     unknown = [name for name in features if name not in places]
     if unknown:
-        raise ValueError(f"X had no column {unknown[0]!r} in the fit")
+        raise ValueError(f"X had no column {unknown[0]!r} in fit")
     return [places[name] for name in features]

@@ -1,8 +1,8 @@
-"""Estimators of responses that are numbers."""
+"""Regressors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
+from steinpath.estimators._docstrings import documented
 from steinpath.estimators._estimators import GeneralEstimator, NamedEstimator, PathEstimator
 from steinpath.estimators._reading import columns_named, readable
 from steinpath.estimators._rows import PreparedRows
@@ -33,7 +34,7 @@ from steinpath.tuning._tuning import Tuning
 
 
 class FittedRun(NamedTuple):
-    """The run of the penalty that was chosen, to be done again: its path would be much to keep."""
+    """The run of the selected penalty, which can be repeated: its path would take much memory."""
 
     data: RunData
     penalty: Penalty
@@ -43,7 +44,7 @@ class FittedRun(NamedTuple):
     groups: np.ndarray | None
 
     def path(self) -> Path:
-        """Run it once more."""
+        """Run again."""
         design = self.data.design
         features = design.features if isinstance(design, InterceptDesign) else design
         if isinstance(features, RemoteDesign):
@@ -55,7 +56,7 @@ class FittedRun(NamedTuple):
 
 
 class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
-    """What regressors have in common: predictions, their intervals and their score."""
+    """Base class of regressors: predictions, their intervals and their score."""
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         centre = None if rows.centre is None else to_numpy(rows.centre)
@@ -67,12 +68,12 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # a model that is saved, or sent elsewhere, does not take the rows of its fit along
+        # a model that is pickled or copied does not contain the rows of its fit
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "fitted_run_"}
 
     def predict(self, X: Any) -> Array:
-        """Predict the responses of rows.
+        """Predict responses.
 
         Parameters
         ----------
@@ -82,18 +83,19 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,)
-            An array of the library of X, under array API dispatch.
+            The predictions, also for a data frame; with array API dispatch an array of the library
+            of X.
         """
         return self._linear(X, "predict")
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
-        """Return intervals that cover the responses of rows with a given probability.
+        """Return prediction intervals.
 
-        By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ where the risk was
-        estimated by leave-one-out: from models that were fitted without some of the rows, and their
-        residuals there. If new rows are exchangeable with those of the fit, the coverage is at
-        least ``2 * level - 1``, less a term of the order of ``1 / sqrt(n)``; in practice it is
-        close to `level`: see `steinpath.Tuning.predict_interval`. If the fit had `groups`, the
+        The method is CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ if the
+        risk was estimated by leave-one-out: it combines models fitted without some of the rows with
+        their residuals there. If new rows are exchangeable with the training rows, the coverage is
+        at least ``2 * level - 1``, less a term of order ``1 / sqrt(n)``; in practice it is close to
+        `level`. See `steinpath.Tuning.predict_interval`. If `groups` were passed to `fit`, the
         intervals are for rows of new groups.
 
         Parameters
@@ -101,18 +103,19 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The features.
         level : float, default=0.9
-            The probability, between 0 and 1.
+            The nominal coverage, between 0 and 1.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
-            Lower and upper ends.
+            Lower and upper ends, also for a data frame; with array API dispatch an array of the
+            library of X.
         """
         check_is_fitted(self)
         if not hasattr(self, "intervals_"):
             raise ValueError(
-                "this fit has no prediction intervals, since no risk was estimated (method=None, "
-                "or rows that count unequally): fit with method='auto', without such weights"
+                "prediction intervals are not available, since no risk was estimated (method=None, "
+                "or non-uniform sample weights): fit with method='auto', without such weights"
             )
         return self._bounds(self.intervals_.interval(self._features(X, "predict_interval"), level))
 
@@ -123,31 +126,32 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     def coef_intervals(self, features: Any = None, level: float = 0.95) -> CoefficientIntervals:
         """Return confidence intervals for the coefficients of the linear model.
 
-        Without the bias of the penalty and of early stopping, from an early iterate of the chosen
-        penalty with short intervals, which is not the one that predicts best; see
-        `steinpath.coefficient_intervals` for what they assume. They do not allow for the choice of
-        the penalty, on which early iterates hardly depend. If the fit had `groups`, standard errors
-        are robust to dependence within groups. The penalty is run once more, on the rows of the
-        fit, which must not have been changed since; saved models do not have them.
+        The estimates are debiased for the penalty and early stopping. They are from an early
+        iterate of the selected penalty with short intervals, which is not the one that predicts
+        best; see `steinpath.coefficient_intervals` for the assumptions. They are not adjusted for
+        selection of the penalty, on which early iterates hardly depend. If `groups` were passed to
+        `fit`, standard errors are cluster-robust. The penalty is run again on the rows of the fit,
+        which must not have been modified since; pickled models do not contain them.
 
         Parameters
         ----------
         features : array-like of int or of str, optional
-            Columns of X, by their numbers or names; all by default. Where X has fewer than three
-            rows for each column, each feature asked for takes a regression of its own.
+            Columns of X, by index or by name; all by default. If X has fewer than three rows per
+            column, each feature needs a regression of its own.
         level : float, default=0.95
             Confidence level of each interval.
 
         Returns
         -------
         CoefficientIntervals
-            For coefficients of X as it was given.
+            Intervals in the original units of X. Rows have the names of the features if X was a
+            data frame, and ``to_frame()`` returns a data frame of the same library.
         """
         check_is_fitted(self)
         if not hasattr(self, "fitted_run_"):
             raise ValueError(
-                "intervals for coefficients need the rows of the fit, which a model that was saved "
-                "or copied does not have: fit it again"
+                "coefficient intervals need the rows of the fit, which a pickled or copied model "
+                "does not contain; fit it again"
             )
         names = getattr(self, "feature_names_in_", None)
         run, chosen = self.fitted_run_, columns_named(features, names)
@@ -162,7 +166,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         )
         for message in found.warnings:
             warn(message)
-        return found.rescaled(run.scale)
+        return replace(found.rescaled(run.scale), library=self._frame_library)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.
@@ -174,11 +178,12 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         y : array-like of shape (n_samples,)
             The responses.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts.
+            Sample weights.
 
         Returns
         -------
         float
+            R² of ``self.predict(X)``.
         """
         return self._score(y, self.predict(X), sample_weight)
 
@@ -191,131 +196,151 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         return float(r2_score(y, to_numpy(predictions), sample_weight=sample_weight))
 
 
+@documented()
 @dataclass(eq=False, repr=False)
 class PathRegressor(Regressor, GeneralEstimator):
-    r"""Robust linear regression whose penalty and iterate are chosen by estimated risk.
+    r"""Penalised linear regression with selection of alpha and iteration by estimated risk.
 
-    An algorithm is run for every penalty, all of them side by side, and the out-of-sample risk of
-    every iterate is estimated from the runs themselves; the choice is checked against ten folds,
-    which run side by side, too. What is minimised is
+    The algorithm is run for all penalties together, and the out-of-sample risk of every iterate is
+    estimated from these runs. The selected model is checked by ten-fold cross-validation. The
+    objective is
 
     .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
 
-    and for the square root :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
-    SCAD are what their classes say for ``lam = alpha * √n``; their ``gamma`` and ``a`` are not
-    scaled.
+    and for the square-root loss :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
+    SCAD are those of their classes with ``lam = alpha * √n``; ``gamma`` and ``a`` are not scaled.
 
     Parameters
     ----------
     loss : str or Loss, default="lad"
-        "lad", "square_root", "quantile", "huber", "epsilon_insensitive", "squared"; or one with
-        parameters, such as ``sp.Quantile(0.9)``. By name, the ``delta`` of Huber is 1.35, and the
-        ``eps`` of the ε-insensitive loss 0.1 robust standard deviations of y (median absolute
-        deviation / 0.6745, see `y_scale_`); in a class, such as ``sp.Huber(20.0)``, they are in
-        units of y.
+        "lad", "square_root", "quantile", "huber", "epsilon_insensitive" or "squared"; or a loss
+        object such as ``sp.Quantile(0.9)``. By name, the ``delta`` of Huber is 1.35 and the ``eps``
+        of the ε-insensitive loss is 0.1 robust standard deviations of y (median absolute deviation
+        / 0.6745, see `y_scale_`). In an object such as ``sp.Huber(20.0)`` they are in units of y.
     penalty : str or callable, default="lasso"
-        "lasso", "ridge", "elastic_net", "mcp", "scad", "none"; or a function of ``lam``, such as
+        "lasso", "ridge", "elastic_net", "mcp", "scad" or "none"; or a function of ``lam`` such as
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
     alpha : "auto", float or array-like, default="auto"
-        Regularisation strength, or several to choose from; "auto" tries `n_alphas` in equal
-        ratios from the smallest with all coefficients zero down (for ridge, from one that
-        shrinks everything tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
+        Regularisation strength, or several to select from. "auto" is a geometric grid of `n_alphas`
+        values that starts at the smallest one with all coefficients zero (for ridge, at one that
+        shrinks every direction tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
     n_alphas : int, default=20
-        Number of penalties that "auto" tries.
+        Number of values of ``alpha`` on the grid of "auto".
     n_iter : int or "auto", default="auto"
-        Number of iterations; "auto" runs as long as the estimated risk still falls, up to a limit
-        that depends on the size of the data. Where no risk is estimated, it runs until `tol`.
+        Number of iterations. "auto" runs as long as the estimated risk decreases, up to a limit
+        that depends on the size of the data; if no risk is estimated, until `tol` is reached.
     select : "risk", "last" or int, default="risk"
-        Which iterate to take: that of the smallest estimated risk, the last one, or this one.
-        With several ``alpha``, that with the smallest risk at the iterate.
+        The iteration to use: the one with the smallest estimated risk, the last one, or the given
+        one. With "last" or a number, ``alpha`` is selected by the risk at that iteration.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
     standardize : bool, default=True
-        Divide the columns by their standard deviations before the fit (without an intercept, by
-        their root mean squares), and the coefficients after it.
-    algorithm : ProximalAlgorithm, optional
-        What to run, such as ``sp.ChambollePock()``; by default
+        Whether to divide the columns by their standard deviations before the fit (without an
+        intercept, by their root mean squares). Coefficients are returned for the original columns.
+    algorithm : ProximalAlgorithm, default=None
+        The algorithm, such as ``sp.ChambollePock()``. None is
         ``sp.HalpernPDHG(ratio="auto", warmup=10)``.
     test_loss : None, str, Loss or callable, default=None
-        What the risk is the mean of; the loss's own by default. See `steinpath.estimate_risk`.
-        "huber", "pseudo_huber" and "epsilon_insensitive" have the parameter of the fitted loss if
-        it has one, and that of its name otherwise, in robust standard deviations of y.
-    method, row_scale, audit
-        How the risk is estimated; see `steinpath.tune`. With ``method=None`` it is not, for a fixed
-        ``alpha`` and iterate.
-    cv : int, splitter or iterable, optional
-        How rows are left out: a number of folds, a splitter of scikit-learn such as
-        ``TimeSeriesSplit(5)``, or pairs of arrays of indices; see `steinpath.tune`. Groups of rows
-        are given to `fit`.
+        The scoring loss, whose expectation is the risk; None is matched to the loss. See
+        `steinpath.estimate_risk`. "huber", "pseudo_huber" and "epsilon_insensitive" have the
+        parameter of the fitted loss if it has one, and otherwise the default, in robust standard
+        deviations of y.
+    method : str or None, default="auto"
+        How the risk is estimated, as for `steinpath.tune`. None estimates no risk, which requires a
+        fixed ``alpha`` and iteration.
+    row_scale : None, "norm", "auto" or array-like of shape (n_samples,), default="norm"
+        Row scales of the correction, as for `steinpath.tune`.
+    audit : int or "folds", default="folds"
+        Number of rows whose exact leave-one-out refits check the estimate, or "folds" for ten
+        folds; 0 for no audit. See `steinpath.tune`.
+    cv : int, splitter or iterable, default=None
+        How rows are held out: a number of folds, a scikit-learn splitter such as
+        ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows. See
+        `steinpath.tune`. Group labels are passed to `fit`.
     rule : {"min", "one_se"}, default="min"
-        "one_se" takes the largest penalty whose risk is within one standard error of the minimum;
+        "one_se" selects the largest penalty whose risk is within one standard error of the minimum;
         see `steinpath.tune`.
     tol : float, default=1e-3
-        With ``select="last"``, warn if the duality gap of the last iterate (see `steinpath.Path`)
-        is more than this share of its objective, or of ``tol`` times the objective of zero
-        coefficients if that is larger. A loss or penalty of your own without a conjugate has no
-        duality gap: the warning is then given if the fitted values moved by more than ``tol`` in
-        the last tenth of the iterations, relative to the standard deviation of y.
+        With ``select="last"``, tolerance for the duality gap of the last iterate (see
+        `steinpath.Path`) relative to its objective, or to ``tol`` times the objective of zero
+        coefficients if that is larger. A `ConvergenceWarning` is issued if it is exceeded. For a
+        user-defined loss or penalty without a conjugate, the tolerance is for the change of the
+        fitted values in the last tenth of the iterations, relative to the standard deviation of y.
     warm_start : bool, default=False
-        Keep the paths, so that a refit to the same data with a larger ``n_iter`` goes on from
-        where this one stopped, with the same result as one from the start. Anything else starts
-        afresh, and so does X in a `numpy.memmap`.
-    random_state : None, int or RandomState
-        Randomness of the risk estimate.
+        Whether to keep the paths, so that a refit to the same data with a larger ``n_iter``
+        continues them, with the same result as a new fit. Any other refit starts from zero; so does
+        one with X in a `numpy.memmap`.
+    verbose : bool or int, default=False
+        Whether to print progress: one line per stage, and with 2 or more every tenth of a stage.
+    random_state : None, int or RandomState, default=None
+        Random numbers for the risk estimate. Results are reproducible for a fixed integer.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Coefficients of the chosen iterate.
+        Coefficients of the selected model.
     intercept_ : float
-        Its intercept.
+        Intercept of the selected model.
     alpha_ : float
-        Its penalty.
+        The selected regularisation strength.
     best_iter_ : int
-        Which iterate it is.
+        The selected iteration.
     best_index_ : int
-        Which of `alphas_` its penalty is.
+        Index of `alpha_` in `alphas_`.
     best_risk_, best_risk_stderr_ : float
-        Its estimated risk on new rows, the choice itself counted, with standard error: the choice
-        is made again without the rows that it is tested on, see `steinpath.Tuning`.
+        Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
+        iteration, and its standard error; see `steinpath.Tuning`. Not available if no risk is
+        estimated.
     naive_risk_ : float
-        The smallest of the estimated risks, ``risk_path_.min()`` in most cases: too small, since it
-        was chosen.
+        Estimated risk of the selected model, not adjusted for selection: usually
+        ``risk_path_.min()``, and too small. Not available if no risk is estimated.
     n_iter_ : int
-        Number of iterations that were run.
+        Number of iterations run.
     alphas_ : ndarray of shape (n_alphas,)
-        All penalties.
+        The grid of regularisation strengths.
     risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Estimated risk of every iterate for every penalty; not for all in the same way, see
-        `steinpath.tune`. Where no risk is estimated, this is not there, nor are the next three,
-        nor `best_risk_`, `naive_risk_` and `intervals_`.
+        Estimated risk of every iterate for every penalty. Different penalties may have different
+        methods, see `steinpath.tune`. Not available if no risk is estimated.
     risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
-        Its standard errors.
+        Standard errors of `risk_path_`. Not available if no risk is estimated.
     train_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        The training error, with the same test loss.
+        Training error with the same scoring loss. Not available if no risk is estimated.
     intervals_ : PredictionIntervals
-        What `predict_interval` needs: the models that left out rows, and their residuals.
+        Out-of-fold models and residuals, used by `predict_interval`. Not available if no risk is
+        estimated.
     warnings_ : tuple of str
-        Reasons not to trust the estimate; each is also issued as a warning.
+        Warnings about the estimated risk, which are also issued; an empty tuple means no warnings.
+        Not available if no risk is estimated.
     loss_ : Loss
-        The loss that was minimised, with its parameter in units of y.
+        The loss, with its parameter in units of y.
     y_scale_ : float
-        Robust standard deviation of y: the unit of the parameters of losses and test losses that
-        are given by name, and of the ``delta`` of `HuberLasso`. Where the median absolute deviation
-        is zero, the plain standard deviation.
+        Robust standard deviation of y: the unit of the parameters of losses that are given by name
+        and of the ``delta`` of `HuberLasso`. If the median absolute deviation is zero, it is the
+        standard deviation.
+    fitted_run_ : FittedRun
+        The data of the fit, used by `coef_intervals`. Not part of a pickled or copied model.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X had any.
+        Names of the features, if X is a pandas or polars data frame with string column names.
+
+    See Also
+    --------
+    PathClassifier : Classification.
+    steinpath.tune : The same search as a function, on the scale of ``lam``.
+    steinpath.coefficient_intervals : Confidence intervals for coefficients of a path.
 
     Notes
     -----
-    Under scikit-learn's array API dispatch (``sklearn.set_config(array_api_dispatch=True)``), X may
+    With scikit-learn's array API dispatch (``sklearn.set_config(array_api_dispatch=True)``), X may
     be an array of another library than NumPy, such as a torch tensor on a GPU. Everything is then
-    computed on its device. Attributes that are arrays, `intercept_`, predictions and prediction
-    intervals are arrays of the same library on the same device; other numbers, and what
-    `coef_intervals` returns, are Python's and NumPy's. float32 stays float32, except for
-    `intercept_`, predictions and intervals where y is float64.
+    computed on its device. Array attributes, `intercept_`, predictions and prediction intervals are
+    arrays of the same library on the same device; other numbers and the result of `coef_intervals`
+    are Python numbers and NumPy arrays. float32 stays float32, except for `intercept_`, predictions
+    and intervals if y is float64.
+
+    For data frames, `coef_`, predictions and prediction intervals are NumPy arrays, as in
+    scikit-learn. ``coef_intervals().to_frame()`` returns a data frame of the same library.
 
     Examples
     --------
@@ -336,13 +361,31 @@ class PathRegressor(Regressor, GeneralEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NamedRegressor(Regressor, NamedEstimator):
-    """A regressor of one loss and one penalty, whose parameters are its own."""
+    """Base class of regressors with one loss and one penalty, whose parameters they have."""
 
 
+#: An example for every named regressor.
+REGRESSOR_EXAMPLE = """
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
+    >>> model = sp.{name}(n_alphas=5, random_state=0).fit(X, y)
+    >>> model.predict(X[:5]).shape
+    (5,)
+    """
+
+
+@documented(PathRegressor)
 class LADLasso(NamedRegressor):
-    """Least absolute deviations with the lasso.
+    r"""Least absolute deviations regression with the lasso penalty.
 
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    The objective is :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \alpha \|b\|_1`.
+
+    See Also
+    --------
+    LADRidge : The ridge penalty.
+    LADElasticNet : The elastic net penalty.
+    QuantileLasso : Other quantiles than the median.
+    PathRegressor : Any loss and penalty.
 
     Examples
     --------
@@ -356,25 +399,38 @@ class LADLasso(NamedRegressor):
     loss_class, penalty_class = LAD, Lasso
 
 
+@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
 class LADRidge(NamedRegressor):
-    """Least absolute deviations with the ridge penalty.
+    r"""Least absolute deviations regression with the ridge penalty.
 
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    The objective is
+    :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \frac{\alpha}{2} \|b\|_2^2`.
+
+    See Also
+    --------
+    LADLasso : The lasso penalty.
+    LADElasticNet : The elastic net penalty.
+    PathRegressor : Any loss and penalty.
     """
 
     loss_class, penalty_class = LAD, Ridge
 
 
+@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LADElasticNet(NamedRegressor):
-    """Least absolute deviations with the elastic net.
-
-    Other parameters and attributes are those of `PathRegressor`.
+    """Least absolute deviations regression with the elastic net penalty.
 
     Parameters
     ----------
     l1_ratio : float, default=0.5
-        Share of the lasso, between 0 (ridge) and 1 (lasso).
+        Weight of the lasso penalty, between 0 (ridge) and 1 (lasso).
+
+    See Also
+    --------
+    LADLasso : The lasso penalty.
+    LADRidge : The ridge penalty.
+    PathRegressor : Any loss and penalty.
     """
 
     l1_ratio: float = 0.5
@@ -382,36 +438,54 @@ class LADElasticNet(NamedRegressor):
     loss_class, penalty_class = LAD, ElasticNet
 
 
+@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
 class SqrtLasso(NamedRegressor):
-    """Square-root lasso: least squares whose best penalty does not depend on the noise level.
+    r"""Square-root lasso.
 
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \alpha \|b\|_1`. Its minimiser is a lasso
+    estimate, but the optimal ``alpha`` does not depend on the noise level.
+
+    See Also
+    --------
+    SqrtRidge : The ridge penalty.
+    PathRegressor : Any loss and penalty.
     """
 
     loss_class, penalty_class = SquareRoot, Lasso
 
 
+@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
 class SqrtRidge(NamedRegressor):
-    """Square-root loss with the ridge penalty.
+    r"""Square-root loss with the ridge penalty.
 
-    Parameters and attributes are those of `PathRegressor`, but for ``loss`` and ``penalty``.
+    The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \frac{\alpha}{2} \|b\|_2^2`.
+
+    See Also
+    --------
+    SqrtLasso : The lasso penalty.
+    PathRegressor : Any loss and penalty.
     """
 
     loss_class, penalty_class = SquareRoot, Ridge
 
 
+@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
 @dataclass(eq=False, repr=False, kw_only=True)
 class HuberLasso(NamedRegressor):
-    """Huber regression with the lasso.
-
-    Other parameters and attributes are those of `PathRegressor`.
+    """Huber regression with the lasso penalty.
 
     Parameters
     ----------
     delta : float, default=1.35
-        Where the loss turns from quadratic to linear, in robust standard deviations of y (median
-        absolute deviation / 0.6745), so that the fit does not depend on the units of y. In units
-        of y it is ``delta * model.y_scale_``, the ``delta`` of ``model.loss_``.
+        Residual at which the loss changes from quadratic to linear, in robust standard deviations
+        of y (median absolute deviation / 0.6745), so that the fit does not depend on the units of
+        y. In units of y it is ``delta * model.y_scale_``, the ``delta`` of ``model.loss_``.
+
+    See Also
+    --------
+    HuberRidge : The ridge penalty.
+    LADLasso : Absolute loss, which is the limit for small ``delta``.
+    PathRegressor : Any loss and penalty.
     """
 
     delta: float = 1.35
@@ -420,10 +494,15 @@ class HuberLasso(NamedRegressor):
     penalty_class: ClassVar[Any] = Lasso
 
 
+@documented(HuberLasso, example=REGRESSOR_EXAMPLE)
 class HuberRidge(HuberLasso):
     """Huber regression with the ridge penalty.
 
-    Parameters and attributes are those of `HuberLasso`.
+    See Also
+    --------
+    HuberLasso : The lasso penalty.
+    LADRidge : Absolute loss, which is the limit for small ``delta``.
+    PathRegressor : Any loss and penalty.
     """
 
     penalty_class = Ridge

@@ -1,4 +1,4 @@
-"""Rows as the engine wants them: counts written out, columns of unit size."""
+"""Preparation of rows for the engine: counts are expanded, columns are standardised."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from steinpath.design._remote import RemoteDesign
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import ScaledDesign
 
-# Numbers of runs from which on single precision will do, if responses have sizes within these.
+# Size of runs from which on single precision is enough, for responses within a moderate range.
 _LARGE, _MODERATE = 3e7, 1e7
-#: Iterations that are taken for granted when a precision is chosen.
+#: Iterations that are assumed when the precision is selected.
 USUAL_ITERATIONS = 100
-# Counts are written out as rows up to this many entries of X, or four times those it has.
+# Counts are expanded to rows up to this many entries of X, or four times the entries of X.
 _MOST_ENTRIES = 2**26
 
 
@@ -46,16 +46,17 @@ class PreparedRows(NamedTuple):
     Attributes
     ----------
     X : Array or sparse matrix of shape (n, p)
-        The columns as they are.
+        The columns, not standardised.
     y : Array of shape (n,)
+        The responses.
     weights : ndarray of shape (n,), or None
-        Positive and unequal.
+        Positive weights; None if they are uniform.
     scale : Array of shape (p,)
-        What to divide the columns by.
+        The scale of each column.
     centre : Array of shape (p,), or None
-        What to subtract from the columns first; None for nothing.
+        The centre of each column, subtracted before scaling; None for zero.
     sources : ndarray of int of shape (n,), or None
-        Which of the rows that were given each is, unless it is all of them in their order.
+        Index of each row in the data passed by the user; None if rows are unchanged.
     """
 
     X: Any
@@ -66,9 +67,9 @@ class PreparedRows(NamedTuple):
     sources: np.ndarray | None = None
 
     def own_units(self, coef: Array, intercept: float) -> tuple[Array, Any]:
-        """Return a model of the columns as they are from that of the standardised ones.
+        """Return the model of the original columns from that of the standardised ones.
 
-        The intercept is a float, or an array of shape () if the columns are not NumPy's.
+        The intercept is a float, or an array of shape () if X is an array of another library.
         """
         coef = coef / self.scale
         if self.centre is not None:
@@ -76,13 +77,13 @@ class PreparedRows(NamedTuple):
         return coef, like(intercept, self.y) if is_foreign(self.X) else intercept
 
     def copy(self) -> PreparedRows:
-        """Return a copy, which later changes of the data do not reach."""
+        """Return a copy that is independent of later changes of the data."""
         weights = None if self.weights is None else self.weights.copy()
         X = self.X if needs_blocks(self.X) else _copy(self.X)
         return self._replace(X=X, y=copied(self.y), weights=weights)
 
     def equal(self, other: PreparedRows) -> bool:
-        """Whether the data are the same; of files one does not know whether they have changed."""
+        """Whether the data are the same; files are always regarded as changed."""
         kinds = [(_kind(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
         if kinds[0] != kinds[1] or needs_blocks(self.X) or needs_blocks(other.X):
             return False
@@ -93,7 +94,7 @@ class PreparedRows(NamedTuple):
 
 
 def _kind(X: Any) -> tuple[Any, str]:
-    """Return what has to be the same of matrices that are compared: their library and device."""
+    """Return the library and the device of a matrix."""
     return type(X) if is_foreign(X) else _is_sparse(X), str(getattr(X, "device", "cpu"))
 
 
@@ -117,26 +118,24 @@ def prepare_rows(
 ) -> tuple[PreparedRows, Design]:
     """Return the rows, and a design of their standardised columns.
 
-    An array is divided once and for all, which is faster, and everything else in each product,
-    which needs no copy.
+    An array is scaled once, which is faster. Other matrices are scaled in each product, which needs
+    no copy.
 
     Parameters
     ----------
     X, y
-        Checked by scikit-learn.
+        Data validated by scikit-learn.
     sample_weight : array-like of shape (n,), optional
-        How often each row counts.
+        Sample weights.
     needs_risk : bool
-        Whether the risk has to be known: then counts are written out, and other weights refused.
+        Whether the risk is needed: then counts are expanded, and other weights raise an error.
     standardize, about_mean : bool
-        Whether to divide columns by their standard deviations, or by their root mean squares.
+        Whether to scale the columns; by their standard deviations, or by their root mean squares.
     centre : bool, default=False
-        Whether to subtract the means from the columns of an array that is standardised. A fit with
-        an intercept is the same without, but for rounding: a date has many digits, and a date less
-        the mean has few.
+        Whether to subtract the means from the columns of a standardised array. A fit with an
+        intercept is the same without, except for rounding errors.
     dtype : str, optional
-        Precision of the design, to which an array is rounded when it has been standardised; that
-        of X by default.
+        Precision to which a standardised array is rounded; that of X by default.
     """
     if isinstance(X, RemoteDesign):
         return _prepare_remote(X, y, standardize, about_mean)
@@ -180,16 +179,16 @@ def _prepare_remote(
 
 
 def enough_precision(y: np.ndarray, numbers: float) -> str:
-    """Return the precision that is enough for runs of so many numbers: single, if they are many.
+    """Return the precision of runs of a given size: single, if they are large.
 
-    Columns are then to be standardised and centred before they are rounded.
+    Columns must then be standardised and centred before they are rounded.
 
     Parameters
     ----------
     y : ndarray of shape (n,)
         The responses.
     numbers : float
-        Iterates times the numbers of each.
+        Number of iterations times the size of each iterate.
     """
     spread = float(np.abs(y - np.median(y)).max())
     small = numbers > _LARGE and 1 / _MODERATE < spread < _MODERATE
@@ -199,10 +198,10 @@ def enough_precision(y: np.ndarray, numbers: float) -> str:
 def _weighted(
     X: Any, y: Array, sample_weight: Any, needs_risk: bool
 ) -> tuple[Any, Array, np.ndarray | None, np.ndarray | None]:
-    """Return X, y, weights that are no counts, and which of the given rows each is."""
+    """Return X, y, weights that are not counts, and the original index of each row."""
     if sample_weight is None:
         return X, y, None, None
-    if is_foreign(sample_weight):  # which are looked at here, one by one
+    if is_foreign(sample_weight):  # read on the host
         sample_weight = to_numpy(sample_weight)
     if np.iscomplexobj(sample_weight):
         raise TypeError("sample_weight must be real, got complex numbers")
@@ -213,28 +212,30 @@ def _weighted(
         X, y, weights, sources = _rows(X, kept), take(y, kept), weights[kept], kept
     if len(weights) < 2:
         count = len(weights)
-        raise ValueError(f"sample_weight leaves n_samples = {count}; two at least must count")
+        raise ValueError(
+            f"sample_weight is positive for n_samples = {count}; at least 2 are required"
+        )
     if np.all(weights == weights[0]):
         return X, y, None, sources
     if not needs_risk:  # only proportions matter
         return X, y, weights / unit_of(largest(weights)), sources
     if np.any(weights % 1):
         raise ValueError(
-            "the risk of a fit to rows that count unequally is not known, so that nothing can be "
-            "chosen by it: use integers for sample_weight if they are counts of observations, or "
-            "a number for alpha and select='last' or an iterate"
+            "the risk cannot be estimated with non-uniform sample weights, but selection needs it: "
+            "use integers for sample_weight if they are counts of observations, or a number for "
+            "alpha and select='last' or an iteration"
         )
     with np.errstate(over="ignore"):
         count = weights.sum()
     if count * X.shape[1] > max(_MOST_ENTRIES, 4 * X.shape[0] * X.shape[1]):
         raise ValueError(
-            f"sample_weight counts {count:.3g} rows, too many to be written out for the "
-            "risk estimate; use a number for alpha and select='last' or an iterate"
+            f"sample_weight adds up to {count:.3g} rows, too many to expand for the risk estimate; "
+            "use a number for alpha and select='last' or an iteration"
         )
     warn(
-        "sample_weight is taken for counts of separate observations; if it weighs single ones, the "
-        "estimated risk is too small, since copies of a row predict each other: use select='last' "
-        "and a number for alpha"
+        "sample_weight is treated as numbers of separate observations; if these are weights of "
+        "single observations, the estimated risk is too small, since copies of a row predict each "
+        "other: use select='last' and a number for alpha"
     )
     repeated = np.repeat(np.arange(len(weights)), weights.astype(int))
     return _rows(X, repeated), take(y, repeated), None, kept[repeated]
@@ -266,17 +267,17 @@ def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
         means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
         largest = np.zeros(len(means))
         np.maximum.at(largest, X.matrix.tocoo(copy=False).col, np.abs(X.matrix.data))
-        # the squares of these are no numbers: they are refused for their size
+        # their squares under- or overflow: the check of sizes reports them
         extreme = (largest > 0) & ~((largest > 1e-150) & (largest < 1e150))
         return means, np.where(extreme, largest, np.sqrt(variances))
     else:
         xp, counts = namespace(X), None if weights is None else beside(weights, X)
         means = _mean(X, counts)
-        # the rounding of a long sum would be taken for the size of a constant column
+        # otherwise the rounding error of the mean would be the scale of a constant column
         means = means + _mean(X - means, counts)
         gaps = X - means
         sizes = xp.max(xp.abs(gaps), axis=0)
-        gaps /= units_of(sizes)  # so that no square is too small or too large
+        gaps /= units_of(sizes)  # so that no square under- or overflows
         return means, sizes * xp.sqrt(_mean(gaps**2, counts))
     return means, np.sqrt(variances)
 
@@ -284,9 +285,9 @@ def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
 def _column_sizes(
     X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any, xp: Any
 ) -> tuple[Array, Array]:
-    """Root mean square of each column, about its mean or about 0, and the means.
+    """Return the root mean square of each column, about its mean or about 0, and the means.
 
-    The size of a constant column is 1.
+    A constant column has scale 1.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         means, deviations = _column_moments(X, weights)
@@ -304,10 +305,10 @@ def sizes_from_moments(
     """Do as `_column_sizes`, from means and standard deviations of the columns."""
     with np.errstate(over="ignore", invalid="ignore"):
         sizes = deviations if about_mean else xp.hypot(deviations, means)
-        # what is left of a constant column is rounding
+        # a constant column leaves rounding errors
         constant = sizes <= 10 * float(xp.finfo(dtype).eps) * xp.abs(means)
     sizes = xp.where(constant, xp.ones_like(sizes), sizes)
-    # the latter is of a NaN, if there is one
+    # argmax finds a NaN, if there is one
     for j in (int(xp.argmin(sizes)), int(xp.argmax(sizes))):
         check_size(f"column {j} of X", float(sizes[j]), dtype, shape, xp)
     return cast(sizes, dtype), cast(means, dtype)

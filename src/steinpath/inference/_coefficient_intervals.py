@@ -1,7 +1,7 @@
-r"""Confidence intervals for coefficients, at any iterate of a path.
+r"""Confidence intervals for coefficients, at any iteration of a path.
 
-An iterate of a penalised fit is biased, and so is one of an algorithm that has not converged. With
-the scores :math:`z_j` of `steinpath.inference._scores`, Stein's formula gives
+An iterate of a penalised fit is biased, and so is one before convergence. With the scores
+:math:`z_j` of `steinpath.inference._scores`, Stein's formula gives
 
 .. math:: \hat b_j^t = b_j^{t-1} + \frac{\Omega_{jj}\, z_j^\top u^t
           + \sum_{s<t} c_{t,s} (b_j^s - b_j^{t-1})}{C_t},
@@ -22,6 +22,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from steinpath._support.frames import to_frame
+from steinpath._support.html import fragment, interval_chart
+from steinpath._support.summary import Summary
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -45,6 +48,9 @@ from steinpath.inference._scores import (
 from steinpath.risk._evidence import Diagnostic
 from steinpath.risk._splits import check_groups
 
+# Intervals in the chart that notebooks show.
+_SHOWN = 15
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -53,38 +59,42 @@ if TYPE_CHECKING:
 class CoefficientIntervals:
     """Confidence intervals for coefficients. Made by `coefficient_intervals`.
 
-    Arrays are NumPy's, with one entry for each of the features asked for. A coefficient that is not
-    identified, because its column is constant or a linear combination of others, has infinite
-    ``stderr`` and the p-value 1.
+    Arrays are NumPy arrays with one entry for each requested feature. A coefficient that is not
+    identified, because its column is constant or a linear combination of others, has an infinite
+    ``stderr`` and a p-value of 1.
 
     Attributes
     ----------
     estimate : ndarray of shape (k,)
-        Estimates without the bias of the penalty and of early stopping.
+        Estimates, debiased for the penalty and early stopping.
     stderr : ndarray of shape (k,)
-        Their standard errors, the Monte Carlo error included.
+        Their standard errors, which include the Monte Carlo error.
     lower, upper : ndarray of shape (k,)
         Ends of the intervals.
     pvalue : ndarray of shape (k,)
         Two-sided p-values of the hypotheses that the coefficients are zero.
     t : int
-        The iterate they are computed from.
+        The iteration they are computed from.
     features : ndarray of int of shape (k,)
-        The columns of X.
+        Indices of the columns of X.
     level : float
-        Confidence level of each interval by itself.
+        Confidence level of each single interval.
     probe_stderr : ndarray of shape (k,)
         Monte Carlo error alone, from the random probes.
     relative_width : ndarray of shape (n_iter + 1,)
-        Average width of the intervals at each iterate relative to that at ``t``, roughly: infinite
-        at 0, not computed (NaN) after ``t`` if that was given, and else after about ``4 * t``.
+        Approximate average width of the intervals at each iteration relative to that at ``t``. It
+        is infinite at 0, and not computed (NaN) after ``t`` if ``t`` was given, and otherwise after
+        about ``4 * t``.
     scores : str
-        "covariance", "residuals" or "node-wise lasso": how the part of each column was found that
-        the others do not explain.
+        "covariance", "residuals" or "node-wise lasso": how the part of each column that the others
+        do not explain was computed.
     diagnostics : tuple of Diagnostic
-        What was checked.
+        Checks of the assumptions.
     warnings : tuple of str
-        Messages of the diagnostics that advise against trusting the intervals.
+        Messages of the diagnostics that advise against trusting the intervals; an empty tuple means
+        no warnings.
+    names : tuple of str, or None
+        Names of the features, if they are known.
     """
 
     estimate: np.ndarray
@@ -96,8 +106,9 @@ class CoefficientIntervals:
     relative_width: np.ndarray = field(repr=False)
     scores: str
     diagnostics: tuple[Diagnostic, ...] = field(default=(), repr=False)
-    #: Names of the features, if they are known.
     names: tuple[str, ...] | None = field(default=None, repr=False)
+    #: Library of the data frame that X came as, if it did.
+    library: str | None = field(default=None, repr=False)
 
     @property
     def lower(self) -> np.ndarray:
@@ -113,13 +124,13 @@ class CoefficientIntervals:
     def pvalue(self) -> np.ndarray:
         """Two-sided p-values."""
         sizes = np.abs(self.estimate)
-        certain = np.where(sizes > 0, np.inf, 0.0)  # of an exact fit
+        certain = np.where(sizes > 0, np.inf, 0.0)  # for an exact fit
         scores = np.divide(sizes, self.stderr, out=certain, where=self.stderr > 0)
         return np.asarray(2 * ndtr(-scores))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons not to trust the intervals."""
+        """Warnings about the intervals."""
         return tuple(each.message for each in self.diagnostics if each.warns)
 
     @property
@@ -134,13 +145,14 @@ class CoefficientIntervals:
         fdr : float, default=0.1
             Nominal false discovery rate.
         n_tests : int, optional
-            Number of hypotheses; that of the features asked for by default. Where these were
-            chosen by the same data, such as those that a lasso selected, give the number of
-            features that they were chosen from: the others then count as not rejected.
+            Number of hypotheses; by default the number of requested features. If these were
+            selected from the same data, for instance by a lasso, pass the number of features that
+            they were selected from: the others then count as not rejected.
 
         Returns
         -------
         ndarray of bool of shape (k,)
+            Whether each coefficient is declared nonzero.
         """
         fdr = check_number("fdr", fdr, low=0, high=1, open_low=True, open_high=True)
         order = np.argsort(self.pvalue)
@@ -154,12 +166,17 @@ class CoefficientIntervals:
         return found
 
     def rescaled(self, scale: np.ndarray) -> CoefficientIntervals:
-        """Return the intervals for columns as they were before each was divided by its scale.
+        """Return the intervals for the columns before they were divided by a scale.
 
         Parameters
         ----------
         scale : ndarray of shape (p,)
-            What all columns of X were divided by.
+            The scale of each column of X.
+
+        Returns
+        -------
+        CoefficientIntervals
+            The intervals in the original units.
         """
         own = scale[self.features]
         return replace(
@@ -170,7 +187,14 @@ class CoefficientIntervals:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns of a table: one row for each feature, with its name if it is known."""
+        """Return a table as columns by name: one row for each feature.
+
+        Returns
+        -------
+        dict
+            Columns "feature" (the name, or the index if there are no names), "estimate", "stderr",
+            "lower", "upper" and "pvalue".
+        """
         feature: Any = self.features if self.names is None else list(self.names)
         return {
             "feature": feature,
@@ -182,32 +206,68 @@ class CoefficientIntervals:
         }
 
     def to_frame(self, library: str | None = None) -> Any:
-        """Return the table as a data frame.
+        """Return the table of `to_dict` as a data frame.
 
         Parameters
         ----------
         library : {"pandas", "polars"}, optional
-            Whose; the first of these that is installed by default.
+            The library; by default that of X if an estimator was fitted to a data frame, and
+            otherwise the first of these that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row for each feature.
         """
-        if library is not None:
-            check_choice("library", library, ("pandas", "polars"))
-        try:
-            if library != "polars":
-                import pandas
+        return to_frame(self.to_dict(), library, self.library)
 
-                return pandas.DataFrame(self.to_dict())
-        except ImportError:
-            pass
-        try:
-            if library != "pandas":
-                import polars
+    def summary(self) -> Summary:
+        """Summarise the intervals as a table, in the style of statsmodels.
 
-                return polars.DataFrame(self.to_dict())
-        except ImportError:
-            pass
-        raise ImportError(
-            f"to_frame needs {library or 'pandas or polars'}; install it, or use to_dict()"
+        Returns
+        -------
+        Summary
+            ``print`` it for plain text; notebooks show it as HTML. It has one row for each feature;
+            use ``features`` to request fewer.
+        """
+        tail = (1 - self.level) / 2
+        head = ("coef", "std err", "P>|z|", f"[{tail:.3g}", f"{1 - tail:.3g}]")
+        columns = (self.estimate, self.stderr, self.pvalue, self.lower, self.upper)
+        rows = tuple(
+            (name, f"{b:.4f}", f"{se:.3f}", f"{p:.3f}", f"{low:.3f}", f"{high:.3f}")
+            if 1e-2 <= max(abs(b), se) < 1e5
+            else (name, f"{b:.3g}", f"{se:.3g}", f"{p:.3f}", f"{low:.3g}", f"{high:.3g}")
+            for name, b, se, p, low, high in zip(self._labels(), *columns, strict=True)
         )
+        note = (
+            "Debiased estimates. Each interval has the stated level by itself; P-values are "
+            "two-sided and not adjusted for multiple testing (see significant())."
+        )
+        return Summary("Coefficient Intervals", self._facts(), head, rows, (note, *self.warnings))
+
+    def _labels(self) -> list[str]:
+        return [f"x{j}" for j in self.features] if self.names is None else list(self.names)
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        return (
+            ("No. Coefficients", str(len(self.features))),
+            ("Confidence Level", f"{self.level:g}"),
+            ("Iteration", str(self.t)),
+            ("Scores", self.scores),
+        )
+
+    def _repr_html_(self) -> str:
+        found = int(self.significant().sum())
+        facts = [*self._facts(), ("Nonzero (FDR 0.1)", f"{found} of {len(self.features)}")]
+        # the smallest p-values, in the order of the estimates
+        some = np.argsort(self.pvalue, kind="stable")[:_SHOWN]
+        some = some[np.argsort(-self.estimate[some], kind="stable")]
+        names, label = self._labels(), f"coefficient, {self.level:.0%} interval"
+        if len(some) < len(names):
+            label += f" ({len(some)} smallest p-values)"
+        ends = (each[some] for each in (self.estimate, self.lower, self.upper))
+        chart = interval_chart([names[k] for k in some], *ends, x_label=label)
+        return fragment("Coefficient intervals", facts, chart, notes=self.warnings)
 
     def plot(
         self,
@@ -217,14 +277,14 @@ class CoefficientIntervals:
         fdr: float = 0.1,
         n_tests: int | None = None,
     ) -> Axes:
-        """Draw the intervals, sorted by their estimates: a forest plot.
+        """Plot the intervals, sorted by their estimates: a forest plot.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
         most : int, default=40
-            How many to draw: those with the smallest p-values.
+            Number of intervals to draw: those with the smallest p-values.
         fdr : float, default=0.1
             False discovery rate at which coefficients are marked.
         n_tests : int, optional
@@ -233,6 +293,7 @@ class CoefficientIntervals:
         Returns
         -------
         matplotlib.axes.Axes
+            The axes.
         """
         from steinpath.plots import plot_intervals
 
@@ -242,12 +303,12 @@ class CoefficientIntervals:
         count = len(self.features)
         return (
             f"<CoefficientIntervals ({self.level:.0%}) of {count} coefficient{'s' * (count != 1)} "
-            f"at iterate {self.t}, scores by {self.scores}>"
+            f"at iteration {self.t}, scores by {self.scores}>"
         )
 
 
 class IntervalOptions(NamedTuple):
-    """What `coefficient_intervals` may be told about rows and scores."""
+    """Options of `coefficient_intervals` about rows and scores."""
 
     covariance: Any = None
     precision: Any = None
@@ -271,42 +332,42 @@ def coefficient_intervals(
     scores: str = "auto",
     names: Any = None,
 ) -> CoefficientIntervals:
-    r"""Confidence intervals for the coefficients of the linear model, from any iterate of a path.
+    r"""Return confidence intervals for coefficients of a linear model, from any iterate of a path.
 
-    The bias of each coefficient, from the penalty and from stopping early, is removed by the
-    responses of the dual iterates to the residuals. That is valid for every loss and penalty of
-    the family and for more columns than rows, if the rows of X are independent and roughly
-    Gaussian and the model is linear.
+    The estimates are debiased for the penalty and early stopping, with the derivatives of the dual
+    iterates with respect to the residuals. This is valid for every loss and penalty of the family,
+    and for more columns than rows, if the model is linear and the rows of X are independent and
+    approximately Gaussian.
 
     Parameters
     ----------
     path : Path
-        What `run` returned.
+        The path, as returned by `run`.
     t : int, optional
-        The iterate, from 1 on. By default an early one with short intervals: the first whose
-        average width is within 3% of the smallest, each width being that of a total response
-        :math:`C_t` smaller by three standard errors, so that chance hardly enters the choice. The
-        search ends at four times the best iterate so far.
+        The iteration, at least 1. By default an early one with short intervals: the first whose
+        average width is within 3% of the smallest. For this comparison each total response
+        :math:`C_t` is reduced by three standard errors, so that chance hardly affects the
+        selection. The search ends at four times the best iteration so far.
     features : array-like of int, optional
-        Columns of X; all by default.
+        Indices of columns of X; all by default.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X, if it is known.
     level : float, default=0.95
         Confidence level of each interval.
     rng : None, int or numpy.random.Generator
-        Randomness of the probes.
+        Random numbers for the probes.
     precision : array-like of shape (p, p), optional
-        Inverse of the covariance, in its place.
+        Inverse of the covariance, as an alternative to ``covariance``.
     row_scale : None, "norm" or array-like of shape (n,)
-        Sizes of rows that are unequal, as in elliptical designs; see `steinpath.estimate_risk`.
+        Row scales, for rows whose norms vary; see `steinpath.estimate_risk`.
     groups : array-like of shape (n,), optional
-        Labels of groups of rows that are not independent of each other. Standard errors are then
-        from the spread of the groups' contributions, which takes groups to be independent.
+        Group labels of rows that depend on each other. Standard errors are then cluster-robust:
+        they treat groups as independent.
     scores : {"auto", "residuals", "node-wise lasso"}, default="auto"
-        How to find the part of each column that the others do not explain, if the covariance is not
-        known: by least squares, which needs more rows than columns and makes intervals wider by
+        How to compute the part of each column that the others do not explain, if the covariance is
+        not known: by least squares, which needs more rows than columns and widens intervals by
         :math:`\sqrt{n / (n - p)}`, or by the lasso with penalty :math:`\sqrt{\log p / n} / 2` on
-        standardised columns. "auto" takes least squares if there are three times as many rows as
+        standardised columns. "auto" uses least squares if there are three times as many rows as
         columns.
     names : sequence of str of length p, optional
         Names of the columns, for tables, plots and warnings.
@@ -314,22 +375,23 @@ def coefficient_intervals(
     Returns
     -------
     CoefficientIntervals
+        Estimates, standard errors, intervals and p-values.
 
     Notes
     -----
     With :math:`\Omega` the inverse covariance of the rows and
-    :math:`z_j = X \Omega e_j / \Omega_{jj}`, the estimate at iterate t is
+    :math:`z_j = X \Omega e_j / \Omega_{jj}`, the estimate at iteration t is
     :math:`(\Omega_{jj} z_j^\top u^t + \sum_s c_{t,s} b_j^s) / C_t` with
     :math:`c_{t,s} = n^{-1/2}\, \mathrm{tr}(\partial u^t / \partial v^s)` and
     :math:`C_t = \sum_s c_{t,s}`. Its variance is
     :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
     :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term,
     from the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for
-    coefficients that are far from zero. Where the scores are estimated, their own sizes replace
+    coefficients that are far from zero. Where the scores are estimated, their norms replace
     :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
-    term: what is proportional to a score does not vary then. The traces are estimated with random
-    signs. Not available for losses of margins (classification), whose coefficients have another
-    meaning, nor for paths with sample weights.
+    term, since the component along a score does not vary then. The traces are estimated with random
+    signs. Intervals are not available for margin losses (classification), whose coefficients have
+    another meaning, nor for paths with sample weights.
 
     Examples
     --------
@@ -356,16 +418,16 @@ def intervals_along(
     rng: Any,
     options: IntervalOptions,
 ) -> list[CoefficientIntervals]:
-    """Return intervals at several iterates, whose scores and total responses are computed once.
+    """Return intervals at several iterations; scores and total responses are computed once.
 
     Parameters
     ----------
     path, features, level, rng
         As for `coefficient_intervals`.
     times : sequence of int or None
-        The iterates, each as ``t`` of `coefficient_intervals`.
+        The iterations, each as ``t`` of `coefficient_intervals`.
     options : IntervalOptions
-        The rest.
+        Other options.
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     if isinstance(path, RemotePath):
@@ -389,21 +451,33 @@ def coefficient_intervals_batch(
     row_scale: Any = None,
     scores: str = "auto",
 ) -> list[CoefficientIntervals]:
-    """Confidence intervals for the coefficients of every member, their tangents advancing together.
+    """Return confidence intervals for the coefficients of every path of a batch, in one pass.
 
     Parameters
     ----------
     batch : Batch
-        What `run_batch` returned.
-    t, features, covariance, level, rng, precision, scores
-        As for `coefficient_intervals`, the same for all members.
+        The paths, as returned by `run_batch`.
+    t : int, optional
+        The iteration, as for `coefficient_intervals`.
+    features : array-like of int, optional
+        Indices of columns of X; all by default.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, the same for all paths.
+    level : float, default=0.95
+        Confidence level of each interval.
+    rng : None, int or numpy.random.Generator
+        Random numbers for the probes.
+    precision : array-like of shape (p, p), optional
+        Inverse of the covariance, as an alternative to ``covariance``.
     row_scale : None or "norm"
+        As for `coefficient_intervals`.
+    scores : {"auto", "residuals", "node-wise lasso"}, default="auto"
         As for `coefficient_intervals`.
 
     Returns
     -------
     list of CoefficientIntervals
-        One for each member.
+        One for each path.
     """
     check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
     if row_scale is not None:
@@ -424,17 +498,17 @@ def _intervals(
     level: float,
     rngs: Sequence[np.random.Generator],
 ) -> list[list[CoefficientIntervals]]:
-    """Do as `coefficient_intervals`, for each of some iterates and all paths of a batch."""
+    """Do as `coefficient_intervals`, for several iterations and all paths of a batch."""
     path = paths[0]
     if path.loss.margin:
         raise ValueError(
-            f"coefficient intervals are not available for {path.loss!r}: they are derived for a "
-            "linear model of the response, and coefficients of a classifier have another meaning; "
-            "use a regression loss such as sp.LAD()"
+            f"coefficient intervals are not available for {path.loss!r}: they assume a linear "
+            "model of the response, and coefficients of a classifier have another meaning; use a "
+            "regression loss such as sp.LAD()"
         )
     path.refuse_weights(
-        "coefficient intervals are not available with unequal sample weights; run the path without "
-        "sample_weight, or repeat rows"
+        "coefficient intervals are not available with non-uniform sample weights; run the path "
+        "without sample_weight, or repeat rows"
     )
     times = [t if t is None else check_count("t", t, high=path.n_iter) for t in times]
     level = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
@@ -471,7 +545,7 @@ def _of(
 
 
 def check_features(features: Any, p: int) -> np.ndarray:
-    """Return columns of X as increasing or other distinct numbers from 0 on."""
+    """Return indices of columns of X, as non-negative integers."""
     if features is None:
         return np.arange(p)
     given = np.asarray(features)
@@ -481,7 +555,7 @@ def check_features(features: Any, p: int) -> np.ndarray:
         given = given[None]
     if given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
         raise ValueError(
-            f"features must be a list of columns of X, as numbers from 0 to {p - 1}; got "
+            f"features must be column indices of X, integers from 0 to {p - 1}; got "
             f"{features!r:.60}"
         )
     outside = given[(given < -p) | (given >= p)]
@@ -495,7 +569,7 @@ def _names_of(features: np.ndarray, names: Any, p: int) -> tuple[str, ...] | Non
     if names is None:
         return None
     if isinstance(names, str) or len(names) != p:
-        raise ValueError(f"names must be those of the {p} columns of X; got {names!r:.60}")
+        raise ValueError(f"names must have one entry for each of {p} columns; got {names!r:.60}")
     return tuple(str(names[j]) for j in features)
 
 
@@ -505,9 +579,9 @@ def _scores(path: Path, features: np.ndarray, options: IntervalOptions) -> Score
     given = [options.covariance is not None, options.precision is not None]
     if any(given):
         if all(given):
-            raise ValueError("give the covariance or the precision matrix, not both")
+            raise ValueError("pass either covariance or precision, not both")
         if options.scores != "auto":
-            raise ValueError("scores are those of the covariance where that is given; leave it out")
+            raise ValueError("scores has no effect if covariance or precision is given; omit it")
         return known_scores(path, options.covariance, options.precision, features, squares)
     kind = options.scores
     if kind == "auto":
@@ -516,7 +590,7 @@ def _scores(path: Path, features: np.ndarray, options: IntervalOptions) -> Score
         return nodewise_scores(path, features, squares)
     if path.n_samples - path.fit_intercept <= path.n_features:
         raise ValueError(
-            f"scores='residuals' needs more rows than columns; X has {path.n_samples} and "
-            f"{path.n_features}: use scores='node-wise lasso'"
+            f"scores='residuals' needs more rows than columns, but X has {path.n_samples} rows and "
+            f"{path.n_features} columns; use scores='node-wise lasso'"
         )
     return residual_scores(path, features, squares)

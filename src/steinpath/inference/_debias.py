@@ -1,4 +1,4 @@
-"""Coefficients without the bias of penalties and of early stopping, at one iterate of a path."""
+"""Debiased coefficients, at one iteration of a path."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from steinpath.engine._precision import design_in
 from steinpath.engine._tangents import Linearization
 from steinpath.inference._scores import Scores
 
-#: Probes of the total response at every iterate.
+#: Probes of the total response at every iteration.
 PROBES = 16
-# Iterations between looks whether the search for short intervals is over, how many there are at
-# least, and how many times as many as the best iterate so far.
+# Iterations between checks whether the search for short intervals is over, their minimum, and the
+# multiple of the best iteration so far at which it ends.
 _LOOK, _LEAST, _BEYOND = 16, 32, 4
-# Tangent columns that follow the iterates, as many iterations as the path has; probes are at least
-# so many.
+# Tangent columns that follow the iterates, for as many iterations as the path has; and the minimum
+# number of probes.
 _COLUMNS, _FEWEST = 32, 4
-# Directions of the iterates that are smaller than this, in standard errors, are left out.
+# Directions of the iterates that are smaller than this, in standard errors, are dropped.
 _SMALL = 0.5
-# Monte Carlo error, in standard errors, at which there are probes enough; how often these double.
+# Tolerance for the Monte Carlo error in standard errors; how often the probes are doubled.
 _NOISE, _DOUBLINGS = 0.1, 4
-# Standard errors by which total responses are reduced before widths are compared; iterates are
-# about as good within this factor.
+# Standard errors by which total responses are reduced before widths are compared; and the factor
+# within which widths are regarded as equal.
 _DOUBT, _AS_SHORT = 3.0, 1.03
 
 
 @dataclass(frozen=True, eq=False)
 class Debiased:
-    """Coefficients of one path without bias, at one iterate.
+    """Debiased coefficients of one path, at one iteration.
 
     Attributes
     ----------
     t : int
-        The iterate.
+        The iteration.
     estimate : ndarray of shape (k,)
         The coefficients.
     stderr : ndarray of shape (k,)
@@ -52,7 +52,7 @@ class Debiased:
     total, doubt : float
         The total response ``C_t``, and its relative standard error.
     relative_width : ndarray of shape (n_iter + 1,)
-        Widths of intervals at each iterate, relative to those at ``t``.
+        Widths of intervals at each iteration, relative to those at ``t``.
     """
 
     t: int
@@ -66,7 +66,7 @@ class Debiased:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the Monte Carlo error is small beside the standard errors."""
+        """Whether the Monte Carlo error is small relative to the standard errors."""
         known = np.isfinite(self.stderr) & (self.stderr > 0)
         if not known.any():
             return True
@@ -74,31 +74,30 @@ class Debiased:
 
 
 class Responses:
-    """Responses of the duals to the residuals, of all paths of a batch, by random probes.
+    """Derivatives of the duals with respect to the residuals, of all paths, by random probes.
 
     Parameters
     ----------
     batch : Batch
         The paths.
     scores : sequence of Scores
-        Of the coefficients of each.
+        Scores of the coefficients of each path.
     rngs : sequence of numpy.random.Generator
-        Randomness of the probes of each.
+        Random numbers for the probes of each path.
     times : sequence of int or None
-        The iterates that will be asked for; None is one with short intervals, which is looked for.
+        The iterations to compute; None is one with short intervals, which is searched for.
 
     Attributes
     ----------
     totals : ndarray of shape (end + 1, members, probes)
-        What each probe found of the total responses ``C_t``, as far as these are known.
+        Estimates of the total responses ``C_t`` by each probe, as far as these are known.
     norms : ndarray of shape (n_iter + 1, members)
-        Norms of the duals, as the scores see them.
+        Norms of the duals in the space in which the scores vary.
     widths : ndarray of shape (n_iter + 1, members)
-        Root mean squares of the standard errors at each iterate, roughly; infinite at 0, and not
-        known (NaN) after the end.
+        Approximate root mean squares of the standard errors at each iteration; infinite at 0, and
+        unknown (NaN) after the end.
     doubts : ndarray of shape (end + 1, members)
-        Standard errors of the total responses, relative to these: how much they differ from one
-        data set to the next.
+        Relative standard errors of the total responses over data sets.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class Responses:
         nothing = DualTraces(
             np.zeros((len(batch), PROBES, 1)), np.zeros((len(batch), PROBES, 1, 1))
         )
-        found = [nothing]  # at iterate 0
+        found = [nothing]  # at iteration 0
         for t, each in enumerate(self.along(ones, PROBES), 1):
             found.append(each)
             if searches and t >= least and t % _LOOK == 0:
@@ -127,7 +126,7 @@ class Responses:
         self._measure(found)
 
     def _measure(self, found: Sequence[DualTraces]) -> None:
-        """Find total responses and widths from what the probes read at the first iterates."""
+        """Compute total responses and widths from the probes at the first iterations."""
         self.totals = np.stack([each.traces[..., 0] for each in found])
         products = np.stack([each.products[..., 0, 0].mean(axis=1) for each in found])
         end = len(found)
@@ -145,11 +144,11 @@ class Responses:
         self.widths[0] = np.inf
 
     def known(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return widths and doubts of a path, as far as they are known."""
+        """Return known widths and doubts of a path."""
         return self.widths[: len(self.doubts), k], self.doubts[:, k]
 
     def along(self, curves: Array, count: int) -> Iterator[DualTraces]:
-        """Follow curves of shape (T, members, r) with so many new probes of each member."""
+        """Follow curves of shape (T, members, r) with ``count`` new probes of each member."""
         signs = [
             own.path.design.local(own.path.design.signs(rng, own.path.n_samples, count))
             for own, rng in zip(self._scores, self._rngs, strict=True)
@@ -160,7 +159,7 @@ class Responses:
         return dual_traces(part, xp.stack(signs, axis=1), xp.stack(readers, axis=1), curves)
 
     def debias(self, times: Sequence[int]) -> list[Debiased]:
-        """Remove the bias of the coefficients of each path at an iterate of its own."""
+        """Debias the coefficients of each path, each at its own iteration."""
         batch = self._batch
         directions, curves = self._directions(times)
         last, _, rank = curves.shape
@@ -180,7 +179,7 @@ class Responses:
         return found
 
     def _at(self, times: Sequence[int], along: Iterator[DualTraces]) -> DualTraces:
-        """Return what was read of each path at its own iterate."""
+        """Return the traces of each path at its own iteration."""
         found = {}
         for t, each in enumerate(along, 1):
             for k, own in enumerate(times):
@@ -191,7 +190,7 @@ class Responses:
         )
 
     def _directions(self, times: Sequence[int]) -> tuple[list[np.ndarray], Array]:
-        """Return directions of the iterates before these, of the features, and their curves.
+        """Return directions of the iterates before these iterations, and their curves.
 
         The first curve is constant, for the total response.
         """
@@ -219,10 +218,10 @@ class Responses:
         products: np.ndarray,
         directions: np.ndarray,
     ) -> Debiased:
-        """Estimate coefficients from what the probes read.
+        """Estimate coefficients from the traces.
 
-        The same probes are in the numerator and in the denominator, where their noise cancels in
-        good part.
+        Numerator and denominator use the same probes, so that most of their Monte Carlo error
+        cancels.
         """
         own = self._scores[k]
         totals = np.concatenate([self.totals[t, k], readings[:, 0]])
@@ -243,8 +242,8 @@ class Responses:
             squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * _share(own) ** 2
             first = (own.unit * norm) ** 2
             if own.self_normalised:
-                # the part of a dual, or of a response, that is proportional to the score itself
-                # does not vary; norms in the complement of the columns are without it
+                # the component of a dual, or of a response, along the score does not vary; norms in
+                # the complement of the columns do not contain it
                 constant = explained**2 / own.path.n_samples
                 squares -= constant
                 if own.inverse is None:
@@ -264,24 +263,24 @@ class Responses:
 
 
 def _relative(widths: np.ndarray, t: int) -> np.ndarray:
-    """Return widths relative to that at an iterate, which may be infinite, or zero."""
+    """Return widths relative to that at iteration t, which may be infinite or zero."""
     if not math.isfinite(widths[t]):
         return np.where(np.isfinite(widths), 0.0, np.where(np.arange(len(widths)) == t, 1, widths))
     return np.asarray(widths / (widths[t] or 1.0))
 
 
 def _share(scores: Scores) -> float:
-    """Share of the dimensions of the duals in which the scores vary."""
+    """Return the fraction of the dimensions of the duals in which the scores vary."""
     return (scores.dimension or scores.path.n_samples) / scores.path.n_samples
 
 
 def _mean(values: np.ndarray, scores: Scores) -> Any:
-    """Mean over the coefficients that are identified."""
+    """Return the mean over the identified coefficients."""
     return values[..., scores.identified].mean(axis=-1) if scores.identified.any() else 1.0
 
 
 def _bias(scores: Scores) -> np.ndarray:
-    """Mean squared distance of the coefficients of ``b^{t-1}`` from those of the last iterate."""
+    """Return mean squared distances of the coefficients of ``b^{t-1}`` from the last iterate."""
     iterates = to_numpy(scores.path.coef).astype(float)[:, scores.features]
     before = np.maximum(np.arange(len(iterates)) - 1, 0)
     squares = (iterates[before] - iterates[-1]) ** 2
@@ -294,18 +293,18 @@ def debias(
     times: Sequence[int | None],
     rngs: Sequence[np.random.Generator],
 ) -> list[list[Debiased]]:
-    """Remove the bias of coefficients at some iterates of each path.
+    """Debias coefficients at some iterations of each path.
 
     Parameters
     ----------
     batch : Batch
         The paths.
     scores : sequence of Scores
-        Of the coefficients of each.
+        Scores of the coefficients of each path.
     times : sequence of int or None
-        The iterates; None is of each path one with short intervals.
+        The iterations; None is one with short intervals, for each path.
     rngs : sequence of numpy.random.Generator
-        Randomness of the probes of each.
+        Random numbers for the probes of each path.
 
     Returns
     -------
@@ -318,29 +317,28 @@ def debias(
 
 
 class Shortest(NamedTuple):
-    """An iterate with short intervals, and whether later ones would not change that."""
+    """An iteration with short intervals, and whether later ones cannot change the result."""
 
     iterate: int
     is_final: bool
 
 
 def shortest(widths: np.ndarray, doubts: np.ndarray) -> Shortest:
-    """Return an early iterate with short intervals.
+    """Return an early iteration with short intervals.
 
-    Total responses differ from one data set to the next, for losses with kinks the more the later
-    the iterate, and the smallest of many widths is one that happens to be too small. So each
-    width is taken at a total response that is smaller by three of its standard errors, and of
-    iterates that are about as good the first is returned. The search ends at four times the best
-    iterate so far.
+    Total responses vary over data sets, for losses with kinks the more the later the iteration,
+    and the smallest of many widths is biased downwards. So each width is computed with a total
+    response reduced by three standard errors, and the first of the iterations that are about
+    equally good is returned. The search ends at four times the best iteration so far.
 
     Parameters
     ----------
     widths : ndarray of shape (T,)
-        Average width of the intervals at each iterate, in any unit.
+        Average width of the intervals at each iteration, in any unit.
     doubts : ndarray of shape (T,)
         Relative standard errors of the total responses.
     """
-    # where a total response happens to be too large, its relative error is too small
+    # the relative error is too small where a total response is too large by chance
     doubt = np.concatenate([[np.inf], np.maximum.accumulate(doubts[1:])])
     likely = np.where(_DOUBT * doubt < 1, widths / np.maximum(1 - _DOUBT * doubt, 1e-9), np.inf)
     last = len(widths) - 1
@@ -352,7 +350,7 @@ def shortest(widths: np.ndarray, doubts: np.ndarray) -> Shortest:
 
 
 def _first_good(likely: np.ndarray, doubt: np.ndarray) -> int:
-    """Return the first of the shortest; if all are in doubt, the one that is least so."""
+    """Return the first of the shortest widths; if all are doubtful, the least doubtful one."""
     if not np.isfinite(likely).any():
         return 1 + int(np.argmin(doubt[1 : len(likely)]))
     return int(np.argmax(likely <= _AS_SHORT * np.min(likely)))

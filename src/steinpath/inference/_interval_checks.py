@@ -1,4 +1,4 @@
-"""Standard errors for groups of rows, and checks of coefficient intervals."""
+"""Cluster-robust standard errors, and checks of coefficient intervals."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from steinpath.inference._debias import Debiased
 from steinpath.inference._scores import Scores
 from steinpath.risk._evidence import Diagnostic
 
-# Coefficients whose scores are read together, and how many are looked at by the checks.
+# Coefficients whose scores are read together, and how many the checks use.
 _BLOCK, _LOOKED_AT = 256, 64
-# Monte Carlo error, in standard errors, from which on there is a doubt.
+# Monte Carlo error, in standard errors, above which there is a warning.
 _NOISY = 0.25
-# Relative standard error that the total response may have.
+# Relative standard error of the total response above which there is a warning.
 _DOUBTFUL = 1 / 3
-# How much wider than the shortest intervals may be.
+# Width relative to the shortest intervals above which there is a warning.
 _WIDE = 2.0
-# Largest share of one row in the variance of a coefficient: at least, and at most. Between these,
-# how much more it may be than the largest of products of normal variables usually is.
+# Threshold for the share of one row in the variance of a coefficient: its minimum and maximum, and
+# between these the factor over the usual maximum for products of normal variables.
 _SHARE, _MOST_SHARE, _UNUSUAL = 0.25, 0.9, 1.3
-# Rows, or groups, from which on the normal distribution is a fair approximation.
+# Rows, or groups, from which on the normal approximation is adequate.
 _ENOUGH = 30
-# How far the sizes of the rows may change variances, unless they are allowed for.
+# Relative change of variances by the row norms above which there is a warning.
 _UNEQUAL = 0.25
 
 
 def between_groups(scores: Scores, found: Debiased, groups: np.ndarray) -> np.ndarray:
-    """Return standard errors for groups of dependent rows, from the groups' contributions."""
+    """Return cluster-robust standard errors, from the contributions of groups of rows."""
     dual, design = _dual(scores, found.t), scores.path.design
     codes, sizes = np.unique(groups, return_counts=True)
     own = design.local(groups)
@@ -60,7 +60,7 @@ def between_groups(scores: Scores, found: Debiased, groups: np.ndarray) -> np.nd
 def check_intervals(
     scores: Scores, found: Debiased, stderr: np.ndarray, groups: np.ndarray | None
 ) -> tuple[Diagnostic, ...]:
-    """Check what the intervals rest on.
+    """Check the assumptions of the intervals.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def _few_rows(scores: Scores, groups: np.ndarray | None) -> Diagnostic:
         "few rows",
         1 / max(count, 1),
         1 / _ENOUGH,
-        f"with {count:.0f} {what} the normal approximation is rough, and intervals may be too "
+        f"with {count:.0f} {what} the normal approximation is inaccurate, and intervals may be too "
         "short; collect more rows, or use fewer columns",
-        "Are there rows enough for a normal approximation?",
+        "Are there enough rows for the normal approximation?",
     )
 
 
@@ -111,7 +111,7 @@ def _not_identified(scores: Scores) -> Diagnostic:
         f"{count} coefficient{'s are' if count != 1 else ' is'} not identified (columns "
         f"{scores.listed(first)}{', …' * (count > 5)}): the column is constant, or a linear "
         "combination of others; drop columns, such as one category of each one-hot encoding",
-        "Can each coefficient be told from the others?",
+        "Is each coefficient identified?",
     )
 
 
@@ -120,16 +120,16 @@ def _total_response(found: Debiased) -> Diagnostic:
     known = np.where(np.isnan(widths), np.inf, widths)
     best = int(np.argmin(known))
     ratio = 1 / known[best] if 0 < known[best] < math.inf else math.inf
-    problem = "near zero, so that its intervals are wide"
+    problem = "near zero, so that the intervals are wide"
     if ratio <= _WIDE:
-        problem = f"uncertain (relative standard error {found.doubt:.0%}), and so are its intervals"
+        problem = f"uncertain (relative standard error {found.doubt:.0%}), and so are the intervals"
     return Diagnostic(
         "total response",
         max(ratio / _WIDE, found.doubt / _DOUBTFUL),
         1.0,
-        f"the total response of the duals at iterate {found.t} is {problem}; leave t out for an "
-        "iterate with short intervals, or use more rows",
-        "Do the duals respond to the residuals?",
+        f"the total response of the duals at iteration {found.t} is {problem}; omit t to select an "
+        "iteration with short intervals, or use more rows",
+        "Is the total response of the duals large enough?",
     )
 
 
@@ -141,8 +141,8 @@ def _monte_carlo(found: Debiased, stderr: np.ndarray) -> Diagnostic:
         "Monte Carlo error",
         value,
         _NOISY,
-        f"the Monte Carlo error is {value:.0%} of the standard errors at iterate {found.t} (it is "
-        "included in them); an earlier iterate needs fewer random probes",
+        f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {found.t}, "
+        "which include it; an earlier iteration needs fewer random probes",
         "Are the traces estimated accurately?",
     )
 
@@ -160,8 +160,8 @@ def _correlated_scores(scores: Scores) -> Diagnostic | None:
         allowed,
         f"{many} of {len(worst)} columns are still correlated with others after the node-wise "
         f"lasso (columns {scores.listed(worst[:5].tolist())}, up to "
-        f"{scores.correlation[worst[0]]:.2f}): their intervals may be off centre; pass the "
-        "covariance if it is known, or scores='residuals' if there are more rows than columns",
+        f"{scores.correlation[worst[0]]:.2f}): their intervals may be biased; pass the covariance "
+        "if it is known, or scores='residuals' if there are more rows than columns",
         "Are the scores uncorrelated with the other columns?",
     )
 
@@ -172,7 +172,7 @@ def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
         return None
     which = which[np.unique(np.linspace(0, len(which) - 1, _LOOKED_AT).astype(int))]
     parts = scores.columns(which) ** 2
-    # also by themselves: the dual of a row that has a column to itself vanishes with the residual
+    # also without the duals: that of the only row in which a column is nonzero vanishes
     design, n = scores.path.design, scores.path.n_samples
     weighted = parts * _dual(scores, found.t)[:, None] ** 2
     shares = np.maximum(_largest_shares(parts, design), _largest_shares(weighted, design))
@@ -184,16 +184,16 @@ def _dominant_rows(scores: Scores, found: Debiased) -> Diagnostic | None:
         "dominant rows",
         float(shares[worst[0]]),
         allowed,
-        f"a single row has {shares[worst[0]]:.0%} of the variance of a coefficient (so for {many} "
-        f"of {len(which)} columns that were checked, such as "
-        f"{scores.listed(which[worst[:3]].tolist())}): the normal approximation is "
-        "rough for rare categories and heavy-tailed columns; transform or merge these",
-        "Does a single row decide an interval?",
+        f"a single row contributes {shares[worst[0]]:.0%} of the variance of a coefficient ({many} "
+        f"of {len(which)} columns checked are affected, such as "
+        f"{scores.listed(which[worst[:3]].tolist())}): the normal approximation is inaccurate "
+        "for rare categories and heavy-tailed columns; transform or merge these",
+        "Is every interval supported by many rows?",
     )
 
 
 def _largest_shares(parts: np.ndarray, design: Design) -> np.ndarray:
-    """Share of the largest entry of each column in its sum."""
+    """Return the share of the largest entry of each column in its sum."""
     totals = design.over_rows(parts.sum(axis=0))
     return np.asarray(design.largest(parts.max(axis=0)) / np.where(totals > 0, totals, 1.0))
 
@@ -210,8 +210,8 @@ def _row_norms(scores: Scores, found: Debiased) -> Diagnostic | None:
         abs(ratio - 1) if math.isfinite(ratio) else 0.0,
         _UNEQUAL,
         f"row norms of X vary, and rows with large norms have larger duals (variances are off by "
-        f"{abs(ratio - 1):.0%}): use row_scale='norm'",
-        "Do rows have similar norms, or are unequal ones allowed for?",
+        f"{abs(ratio - 1):.0%}); use row_scale='norm'",
+        "Are row norms similar, or accounted for?",
     )
 
 
@@ -225,6 +225,6 @@ def _row_squares(path: Path) -> np.ndarray | None:
 
 
 def _dual(scores: Scores, t: int) -> np.ndarray:
-    """Return ``u^t`` as the scores see it."""
+    """Return the component of ``u^t`` in the space in which the scores vary."""
     dual = scores.path.duals[t, :]
     return to_numpy(scores.varying(dual[:, None])[:, 0]).astype(float)

@@ -19,9 +19,9 @@ from steinpath.problem._penalties import Lasso
 
 #: The penalty ``alpha = FACTOR * √(log p / n)`` on the scale of standardised columns.
 FACTOR = 0.5
-# Iterations at a time, and at most; the run ends where conditions of optimality hold to this share.
+# Iterations per round and in total; and the relative tolerance of the optimality conditions.
 _STRIDE, _MOST_ITERATIONS, _TOLERANCE = 50, 500, 0.05
-# Bytes for the states of regressions that advance together.
+# Bytes for the states of regressions that are run together.
 _ROOM = 2**28
 # Columns that are read together.
 _BLOCK = 256
@@ -42,13 +42,13 @@ def nodewise_residuals(design: Design, features: np.ndarray) -> Nodewise:
     Parameters
     ----------
     design : Design
-        X; an intercept's column takes no part, and the others are centred then.
+        X. The column of an intercept is excluded; the others are then centred.
     features : ndarray of int of shape (k,)
-        The columns. Those that are constant have residuals of zero.
+        The columns. Constant ones have residuals of zero.
     """
     p = design.shape[1] - isinstance(design, InterceptDesign)
     scales = column_scales(design, p)
-    # no regression sees constant columns, nor that of an intercept
+    # constant columns and that of an intercept are excluded from all regressions
     divisors = np.append(np.where(scales > 0, scales, np.inf), np.full(design.shape[1] - p, np.inf))
     scaled = ScaledDesign(design, design.array(divisors))
     lam = FACTOR * math.sqrt(math.log(max(p, 2)))
@@ -71,9 +71,9 @@ def nodewise_residuals(design: Design, features: np.ndarray) -> Nodewise:
 def _regress(
     scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
 ) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Return residuals, products and correlations of columns that are regressed together."""
+    """Return residuals, products and correlations of a block of columns."""
     n, members, own = scaled.n_rows, len(features), scales[features]
-    # of the columns before they were scaled, whose intercept `columns_of` knows
+    # of the unscaled columns, for which `columns_of` handles the intercept
     columns = columns_of(scaled.features, features) / scaled.array(np.where(own > 0, own, np.inf))
     others = OtherColumns(scaled, features)
     data = RunData(columns, Squared(), others, np.zeros(members))
@@ -95,14 +95,14 @@ def _regress(
 
 
 class OtherColumns(TransformedDesign):
-    """Columns of a design, of which each member does not see one.
+    """Columns of a design, one of which is hidden from each member.
 
     Parameters
     ----------
     scaled : ScaledDesign
         The columns.
     own : ndarray of int of shape (members,)
-        The column that each member does not see.
+        The column hidden from each member.
     """
 
     def __init__(self, scaled: ScaledDesign, own: np.ndarray):
@@ -134,14 +134,14 @@ class OtherColumns(TransformedDesign):
         return self._seen * self._scaled.adjoint(block)
 
     def norm_bounds(self) -> NormBounds:
-        """Bounds for the norm of all columns, which no member's exceeds."""
+        """Bounds for the norm of all columns, which bound that of each member."""
         return self._scaled.norm_bounds()
 
 
 def columns_of(design: Design, which: np.ndarray) -> Array:
     """Return some columns of X as an array, centred if there is an intercept."""
     wanted = which
-    if isinstance(design, InterceptDesign):  # of which every part has the last column
+    if isinstance(design, InterceptDesign):  # every part of it has the last column
         wanted = np.append(which, design.shape[1] - 1)
     part = design.part(None, wanted)
     if part is not None:
@@ -152,7 +152,7 @@ def columns_of(design: Design, which: np.ndarray) -> Array:
 
 
 def column_scales(design: Design, p: int) -> np.ndarray:
-    """Root mean squares of the first columns; zero where they are nothing but rounding."""
+    """Return root mean squares of the first columns; zero where they are rounding errors."""
     squares, sizes = np.zeros(p), np.zeros(p)
     for k in range(0, p, _BLOCK):
         which = np.arange(k, min(k + _BLOCK, p))

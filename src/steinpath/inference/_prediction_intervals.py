@@ -1,7 +1,7 @@
-"""Prediction intervals from models that each left out a fold of the rows (CV+).
+"""Prediction intervals from out-of-fold models and their residuals (CV+).
 
-The residual of a row that a model did not see is what its error on a new row is like, and the
-models of the folds differ as models of other samples would.
+An out-of-fold residual is distributed like the error on a new row, and the models of the folds vary
+like models of other samples.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._sparse import SparseDesign
 
-# Numbers that are held at a time: 32 MiB of them.
+# Numbers that are held in memory at a time: 32 MiB.
 _MOST_ENTRIES = 2**22
 
 
@@ -37,40 +37,41 @@ _MOST_ENTRIES = 2**22
 class PredictionIntervals:
     r"""Prediction intervals by cross-validation (CV+).
 
-    With :math:`\hat\mu_k` the model that left out fold k, and :math:`r_i` the residual of row i
-    under the model that left it out, the interval at x goes from a low quantile of
+    With :math:`\hat\mu_k` the model fitted without fold k, and :math:`r_i` the residual of row i
+    under the model fitted without it, the interval at x goes from a low quantile of
     :math:`\hat\mu_{k(i)}(x) - |r_i|` over the rows i to a high one of
     :math:`\hat\mu_{k(i)}(x) + |r_i|`.
 
     Parameters
     ----------
     coef : ndarray of shape (K, p)
-        Coefficients of the models that leave out a fold each.
+        Coefficients of the out-of-fold models.
     intercept : ndarray of shape (K,)
         Their intercepts.
     fold : ndarray of int of shape (n,)
-        Which of the models left each row out.
+        Index of the model that was fitted without each row.
     residuals : ndarray of shape (n,)
-        The response of each row less its prediction by that model.
+        The response of each row minus its prediction by that model.
     symmetric : bool, default=True
-        Whether to use absolute residuals at ``1 - level``, or else signed ones at
-        ``(1 - level) / 2`` on each side: for models of a quantile, whose residuals are not about 0.
+        Whether to use absolute residuals at ``1 - level``. Otherwise signed residuals are used at
+        ``(1 - level) / 2`` on each side, for models of a quantile, whose residuals are not centred
+        at 0.
     model : tuple of an ndarray of shape (p,) and a float, optional
-        Coefficients and intercept of one model, at which all intervals are centred in place of
-        those of the folds. For time series, whose early models had few rows.
+        Coefficients and intercept of one model at which all intervals are centred, instead of the
+        models of the folds. For time series, whose early models have few rows.
 
     Notes
     -----
-    If the rows are exchangeable (independent draws from one distribution, for example), and each
-    model treats the rows that it was fitted to alike, an interval of level :math:`1 - \alpha`
-    covers the response of a new row with probability at least :math:`1 - 2\alpha` less a term that
-    is small for large n, whatever the distribution; see [1]_, Theorem 4. In practice coverage is
-    close to :math:`1 - \alpha`. Whatever was chosen, such as a penalty, must have been chosen
-    without the fold. The coverage is an average over x: it may be lower for some x and higher for
+    If the rows are exchangeable (for example, independent draws from one distribution), and each
+    model is a symmetric function of its training rows, an interval of level :math:`1 - \alpha`
+    covers the response of a new row with probability at least :math:`1 - 2\alpha` minus a term that
+    is small for large n, for any distribution; see [1]_, Theorem 4. In practice coverage is close
+    to :math:`1 - \alpha`. Everything selected, such as a penalty, must be selected without the
+    fold. Coverage is marginal: it is an average over x, and may be lower for some x and higher for
     others.
 
-    There is no such guarantee for rows that depend on each other (rows of a group that are in
-    different folds, time series), nor with a ``model`` given.
+    There is no guarantee for dependent rows (rows of one group in different folds, time series),
+    nor if ``model`` is given.
 
     References
     ----------
@@ -138,7 +139,7 @@ class PredictionIntervals:
         Returns
         -------
         Array of shape (m, K)
-            Of the library of X, if that is an array.
+            The predictions; an array of the library of X, and of NumPy for a data frame.
         """
         return linear_predictions(X, self.coef, self.intercept)
 
@@ -150,7 +151,7 @@ class PredictionIntervals:
         X : array-like, data frame or sparse matrix of shape (m, p)
             The features.
         level : float, default=0.9
-            Which share of the responses to cover.
+            The nominal coverage, between 0 and 1.
 
         Returns
         -------
@@ -165,7 +166,7 @@ class PredictionIntervals:
         return cross_conformal(centres, centres, down, up, fold, alpha, alpha)
 
     def _centred(self, X: Any) -> tuple[Array, np.ndarray]:
-        """Return predictions at which intervals are centred, and which of them goes with a row."""
+        """Return predictions at which intervals are centred, and the column of each row."""
         if self.model is None:
             return self.predict(X), self.fold
         coef, intercept = self.model
@@ -183,11 +184,12 @@ class PredictionIntervals:
             The coefficients are those of ``(x - centre) / scale``; those returned are of ``x``.
             ``centre`` is 0 by default.
         level : float, default=0
-            What to add to all predictions.
+            Constant added to all predictions.
 
         Returns
         -------
         PredictionIntervals
+            The intervals in the other units.
         """
         p = self.coef.shape[1]
         scale = _per_column("scale", scale, p)
@@ -204,23 +206,23 @@ class PredictionIntervals:
         return replace(self, coef=coef, intercept=intercept, model=model)
 
     def thinned(self, most: int = 2000) -> PredictionIntervals:
-        """Return about the same intervals from fewer residuals.
+        """Return approximately the same intervals from fewer residuals.
 
-        In each fold every g-th residual is kept, from the largest in size down; of signed ones,
-        from both ends to the median. Each stands for itself and for g - 1 that are no larger in
-        size, so that intervals do not become narrower, unless nearly all of a fold (for signed
-        residuals: half of it) is beyond a bound, which takes a level near 0 or folds whose models
-        differ by more than their residuals do.
+        In each fold every g-th residual is kept, from the largest absolute value down; signed
+        residuals are kept from both ends to the median. Each represents itself and g - 1 others
+        that are no larger in absolute value, so that intervals do not become narrower. The
+        exception is that nearly all of a fold (half of it for signed residuals) is beyond a bound,
+        for a level near 0 or for folds whose models differ by more than their residuals.
 
         Parameters
         ----------
         most : int, default=2000
-            How many residuals to keep at most, or four for each fold if that is more.
+            Maximum number of residuals to keep, or four for each fold if that is more.
 
         Returns
         -------
         PredictionIntervals
-            This one, if it has no more than so many.
+            The intervals; this object if it has no more residuals.
         """
         most = max(check_count("most", most), 4 * len(self.coef))
         step = -(-len(self.residuals) // most)
@@ -236,7 +238,7 @@ class PredictionIntervals:
                 order = rows[np.argsort(self.residuals[rows], kind="stable")]
                 half = len(rows) // 2
                 ends = [order[:half], order[::-1][:half]]
-            # what is left over would count for more than it is
+            # an incomplete last portion would be overweighted
             kept += [end[::step][: len(end) // step] for end in ends]
         chosen = np.sort(np.concatenate(kept))
         return replace(self, fold=self.fold[chosen], residuals=self.residuals[chosen])
@@ -247,10 +249,10 @@ def conformalised_quantiles(
 ) -> Array:
     """Return prediction intervals from models of a low and of a high quantile.
 
-    Both bounds are moved outwards or inwards by a quantile of the scores ``max(lower - y,
-    y - upper)`` of rows that were left out (Romano, Patterson and Candès, 2019), with the models
-    that left them out (CV+). The guarantee is that of `PredictionIntervals`. Where the
-    spread of the response depends on the features, so does the width.
+    Both bounds are shifted outwards or inwards by a quantile of the out-of-fold scores
+    ``max(lower - y, y - upper)`` (Romano, Patterson and Candès, 2019), with the out-of-fold models
+    (CV+). The guarantee is that of `PredictionIntervals`. The width adapts to the spread of the
+    response given the features.
 
     Parameters
     ----------
@@ -259,21 +261,22 @@ def conformalised_quantiles(
     X : array-like, data frame or sparse matrix of shape (m, p)
         The features.
     level : float, default=0.9
-        Which share of the responses to cover.
+        The nominal coverage, between 0 and 1.
 
     Returns
     -------
     Array of shape (m, 2)
+        Lower and upper bounds.
     """
     n = len(lower.residuals)
     if len(upper.residuals) != n:
         raise ValueError(
-            "the models of the two quantiles left out different rows, "
-            f"{n} and {len(upper.residuals)}: residuals of the same rows are needed"
+            "the models of the two quantiles need residuals of the same rows, got "
+            f"{n} and {len(upper.residuals)}"
         )
     alpha = tail(level, n)
     (low, low_fold), (high, high_fold) = lower._centred(X), upper._centred(X)
-    # as many as there are folds, if these are the same for both
+    # one pair for each fold, if the folds are the same for both
     pairs, fold = np.unique(np.stack([low_fold, high_fold]), axis=1, return_inverse=True)
     scores = np.maximum(-lower.residuals, upper.residuals)
     low, high = _columns(low, pairs[0]), _columns(high, pairs[1])
@@ -295,7 +298,7 @@ def cross_conformal(
     alpha_upper: float,
     most_entries: int = _MOST_ENTRIES,
 ) -> Array:
-    r"""Return prediction intervals from predictions of models that left out folds.
+    r"""Return prediction intervals from predictions of out-of-fold models.
 
     The lower bound is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
     ``lower[:, fold[i]] - lower_scores[i]`` over the n rows i, and the upper bound the
@@ -303,27 +306,27 @@ def cross_conformal(
     With absolute residuals as scores this is CV+ [1]_, with the scores
     ``max(lower - y, y - upper)`` of quantiles it is conformalised quantile regression [2]_.
 
-    Every interval also contains the median over i of the midpoints of these pairs: otherwise the
-    lower bound could be above the upper one, where levels are low or where quantiles reach much
-    less far than for most rows.
+    Every interval is extended to contain the median over i of the midpoints of these pairs.
+    Otherwise the lower bound could exceed the upper one, for low levels or where the predicted
+    quantiles are much closer than for most rows.
 
     Parameters
     ----------
     lower, upper : Array of shape (m, K)
-        Predictions of the models, of any array library; for symmetric intervals both are the same.
+        Predictions of the models, of any array library; the same for symmetric intervals.
     lower_scores, upper_scores : ndarray of shape (n,)
-        How far below and above the predictions the responses of the rows were, each by the
-        prediction that left the row out.
+        Distances of the responses below and above their out-of-fold predictions.
     fold : ndarray of int of shape (n,)
-        Which of the models left each row out.
+        Index of the model that was fitted without each row.
     alpha_lower, alpha_upper : float
-        Share of responses that may be below and above; 1 / (n + 1) at least.
+        Shares of responses that may be below and above; at least 1 / (n + 1).
     most_entries : int, optional
-        About how many numbers to hold at a time; the intervals do not depend on it.
+        Approximate number of values held in memory at a time; it does not affect the result.
 
     Returns
     -------
     Array of shape (m, 2)
+        Lower and upper bounds.
 
     References
     ----------
@@ -368,9 +371,9 @@ class _Shifted:
     def smallest(self, centres: Array, k: int) -> Array:
         """Return the k-th smallest for each row of ``centres``.
 
-        It differs from that with a single centre by no more than the centres differ. So shifts
-        that differ from the k-th by more than that are above or below it for certain, and only
-        the others need to be sorted: few, where the models are nearly the same.
+        It differs from that with a single centre by no more than the centres differ. Shifts that
+        differ from the k-th by more than that are certainly above or below it, and only the others
+        are sorted: few, if the models are nearly the same.
         """
         xp, within = namespace(centres), _columns(centres, self.used)
         spread = float(xp.max(xp.max(within, axis=1) - xp.min(within, axis=1)))
@@ -383,7 +386,7 @@ class _Shifted:
             order = xp.argsort(centres, axis=1)
             so_far = xp.take(indices(counts, centres), xp.reshape(order, (-1,)), axis=0)
             so_far = xp.cumulative_sum(xp.reshape(so_far, order.shape), axis=1)
-            # as many as are not enough come before the one that is
+            # the number of centres whose cumulative count is too small is the index of the result
             place = xp.sum(xp.astype(so_far < k - first, xp.int64), axis=1, keepdims=True)
             chosen = xp.take_along_axis(order, place, axis=1)
             return xp.take_along_axis(centres, chosen, axis=1)[:, 0] + float(middle)
@@ -397,7 +400,7 @@ class _Shifted:
 
 
 def _columns(block: Array, which: np.ndarray) -> Array:
-    """Return columns of a block; of NumPy's in the layout in which extremes of rows are fast."""
+    """Return columns of a block; for NumPy in a layout in which extremes of rows are fast."""
     return block[:, which] if type(block) is np.ndarray else take(block, which, axis=1)
 
 
@@ -407,16 +410,16 @@ def _rank(alpha: float, n: int) -> int:
 
 
 def tail(level: Any, n: int, share: float = 1.0) -> float:
-    """Return the share of responses that may be beyond a bound of an interval.
+    """Return the share of responses that may be outside one bound of an interval.
 
     Parameters
     ----------
     level : float
-        Which share of the responses to cover.
+        The nominal coverage.
     n : int
-        Number of residuals; too few for the level are refused.
+        Number of residuals; an error is raised if they are too few for the level.
     share : float, default=1
-        Share of ``1 - level`` that each of the two bounds has.
+        Share of ``1 - level`` for each of the two bounds.
     """
     try:
         covered = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
@@ -450,7 +453,7 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array
     Returns
     -------
     Array of shape (m, K)
-        In double precision. Of the library of X, if that is an array, and NumPy's otherwise.
+        In double precision; an array of the library of X, and of NumPy otherwise.
     """
     design: Design | None = None
     if isinstance(X, Design):
@@ -466,10 +469,12 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array
         raise ValueError(f"X has {columns} columns, but the models have {coef.shape[1]} features")
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         if design is None:
-            own = is_foreign(X)  # whose libraries multiply only what has one precision
+            own = is_foreign(X)  # other libraries multiply only arrays of one precision
             products = X @ (like(coef.T, X) if own else coef.T)
         else:
-            local = isinstance(design.example, np.ndarray)  # then products may be in double
+            local = isinstance(
+                design.example, np.ndarray
+            )  # then products may be in double precision
             products = to_numpy(design.forward(coef.T if local else like(coef.T, design.example)))
         xp = namespace(products)
         predictions = cast(products, xp.float64) + beside(intercept, products)
@@ -489,7 +494,7 @@ def _check_models(coef: np.ndarray, intercept: np.ndarray, what: str) -> None:
 
 
 def _per_column(name: str, values: Any, p: int) -> np.ndarray:
-    """Return a finite number for each column; one for all will do."""
+    """Return a finite number for each column; a scalar is used for all."""
     array = np.asarray(values, float)
     if array.shape not in ((), (p,)) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be {p} finite numbers, one for each column")

@@ -6,7 +6,7 @@ The score of coefficient j is :math:`z_j = X \Omega e_j / \Omega_{jj}` with the 
 - *covariance*: Ω is known.
 - *residuals*: the residuals of the least-squares regression of column j on all others, for X with
   many more rows than columns. Conditionally on the other columns they vary in the orthogonal
-  complement of these alone, whose dimension replaces n.
+  complement of these only, whose dimension replaces n.
 - *node-wise lasso*: the residuals of a lasso regression on all others, otherwise.
 """
 
@@ -25,15 +25,15 @@ from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._path import Path
 from steinpath.inference._nodewise import column_scales, columns_of, nodewise_residuals
 
-#: Rows for each column from which on least-squares residuals are the scores.
+#: Rows per column from which on the scores are least-squares residuals.
 ROWS_PER_COLUMN = 3
-# Singular values of X below this share of the largest are rounding, as squares of float64's.
+# Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors.
 _RANK_TOL = 1e-10
-# Share of a column that others must leave unexplained for its coefficient to be identified.
+# Unexplained fraction of a column from which on its coefficient is identified.
 _IDENTIFIED = 1e-7
-# Correlation of a score with another column from which on these are copies of each other.
+# Correlation of a score with another column from which on they are regarded as duplicates.
 _COPIES = 1 - 1e-5
-# Random signs that estimate a trace of order n, to a share of 1 / √(32 n).
+# Random signs that estimate a trace of order n, with relative error 1 / √(32 n).
 _SIGNS = 64
 
 
@@ -46,14 +46,14 @@ class Scores:
     kind : str
         "covariance", "residuals" or "node-wise lasso".
     features : ndarray of int of shape (k,)
-        The coefficients, by their columns.
+        Indices of the columns.
     factor : ndarray of shape (k,)
-        What replaces the diagonal of the precision matrix; zero where the column is constant or a
+        Replacement of the diagonal of the precision matrix; zero where the column is constant or a
         linear combination of others, so that its coefficient is not identified.
     unit : ndarray of shape (k,)
         Standard deviation of ``factor * zᵀu`` for a dual of norm 1.
     correlation : ndarray of shape (k,) or None
-        Largest correlation of each score with another column, where it may be other than 0.
+        Largest correlation of each score with another column, where it may be nonzero.
     """
 
     kind: str
@@ -62,41 +62,41 @@ class Scores:
     factor: np.ndarray
     unit: np.ndarray
     correlation: np.ndarray | None
-    #: The scores, as combinations of the columns of the design or as they are.
+    #: The scores, either as combinations of the columns of the design or as residuals.
     combinations: Array | None = field(default=None, repr=False)  # (p, k)
     residuals: Array | None = field(default=None, repr=False)  # (n, k)
-    #: Squared sizes of the rows, with mean 1, if these are unequal.
+    #: Squared row scales, with mean 1, if rows have scales.
     row_squares: Array | None = field(default=None, repr=False)
-    #: Dimension of the space in which the scores vary, if that is not all of it.
+    #: Dimension of the space in which the scores vary, if that is less than n.
     dimension: float | None = None
-    #: Inverse of the Gram matrix, where scores vary in the complement of the columns alone.
+    #: Inverse of the Gram matrix, where scores vary in the complement of the columns only.
     inverse: Array | None = field(default=None, repr=False)
     #: Names of the features, if they are known.
     names: tuple[str, ...] | None = None
 
     @property
     def identified(self) -> np.ndarray:
-        """Whether there is anything to learn about each coefficient."""
+        """Whether each coefficient is identified."""
         return np.asarray(self.factor > 0)
 
     def listed(self, which: Sequence[int]) -> str:
-        """Return some of its columns for a message: their names, or else their numbers."""
+        """Return the names of some columns for a message, or their indices without names."""
         named = [repr(self.names[k]) if self.names else str(self.features[k]) for k in which]
         return ", ".join(named)
 
     @property
     def self_normalised(self) -> bool:
-        """Whether the scores' own sizes are in `factor`, instead of what they are on average."""
+        """Whether `factor` has the norms of the scores instead of their expectation."""
         return self.kind != "covariance"
 
     def read(self, signs: Array) -> Array:
-        """Return what reads the responses of the duals to these signs, of shape (n, m)."""
+        """Return the block (n, m) that reads the responses of the duals to these signs."""
         if self.row_squares is not None:
             signs = self.row_squares[:, None] * signs
         return self.varying(signs)
 
     def norms(self) -> np.ndarray:
-        """Norms of the duals ``u^0 … u^N``, of what the scores see of them."""
+        """Norms of the duals ``u^0 … u^N`` in the space in which the scores vary."""
         duals, over_rows = self.path.duals, self.path.design.over_rows
         xp = namespace(duals)
         if self.row_squares is not None:
@@ -125,7 +125,7 @@ class Scores:
         return np.asarray(self.factor * to_numpy(products).astype(float))
 
     def columns(self, which: np.ndarray) -> np.ndarray:
-        """Return some of the scores themselves, of shape (n, len(which)), of rows that are here."""
+        """Return some scores, of shape (n, len(which)), for the rows of this process."""
         if self.residuals is not None:
             return to_numpy(take(self.residuals, which, axis=1)).astype(float)
         assert self.combinations is not None
@@ -168,8 +168,8 @@ def known_scores(
             columns = np.full_like(identity, np.nan)
         if not np.all(np.isfinite(columns)) or np.any(columns[features].diagonal() <= 0):
             raise ValueError(
-                "covariance is singular: the scores need its inverse; leave out columns that are "
-                "linear combinations of others, or leave the covariance out"
+                "covariance is singular, but the scores need its inverse; drop columns that are "
+                "linear combinations of others, or omit the covariance"
             )
     else:
         columns = matrix[:, features]
@@ -198,7 +198,7 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     seen = values > _RANK_TOL * max(values[-1], 1e-300)
     rank = int(seen.sum())
     inverse = (vectors[:, seen] / values[seen]) @ vectors[:, seen].T
-    # what part of each coefficient's direction X sees at all
+    # the part of each coefficient's direction in the row space of X
     visible = np.sum(vectors[features][:, seen] ** 2, axis=1)
     diagonal = inverse[features, features]
     identified = (scales[features] > 0) & (visible > 1 - _IDENTIFIED) & (diagonal > 0)
@@ -215,7 +215,7 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
         row_squares=row_squares,
         inverse=_in_double(inverse, path),
     )
-    # the dimension of the complement, in which rows count by their squared sizes
+    # the dimension of the complement, with rows weighted by their squared scales
     free = float(n - path.fit_intercept - rank)
     if row_squares is not None:
         signs = path.design.signs(np.random.default_rng(0), n, _SIGNS)
@@ -259,11 +259,11 @@ def _gram(path: Path, p: int) -> np.ndarray:
 
 
 def _in_double(values: np.ndarray, path: Path) -> Array:
-    """Return values in double precision, where the path is."""
+    """Return values in double precision, on the device of the path."""
     return like(values, like(np.zeros(1), cast(path.iterates[:1, 0], namespace(path.y).float64)))
 
 
 def uses_residuals(path: Path) -> bool:
-    """Whether there are rows enough for least-squares residuals."""
+    """Whether there are enough rows for least-squares residuals."""
     n = path.n_samples - isinstance(path.design, InterceptDesign)
     return n >= ROWS_PER_COLUMN * path.n_features

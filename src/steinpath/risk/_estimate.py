@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace
+from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.frames import to_frame
+from steinpath._support.html import fragment, line_chart
 from steinpath._support.printing import with_error
+from steinpath._support.summary import Summary
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -50,27 +53,27 @@ class Risk:
     Attributes
     ----------
     values : Array of shape (n_iter + 1,)
-        Estimated risk of ``b^t``; repaired by the audit, if there was one.
+        Estimated risk of ``b^t``; bias-corrected by the audit, if there was one.
     raw : Array of shape (n_iter + 1,)
-        The same without the audit's repair.
+        The estimate before the correction by the audit.
     train : Array of shape (n_iter + 1,)
-        Training error with the same test loss.
+        Training error with the same scoring loss.
     stderr : Array of shape (n_iter + 1,)
-        Standard error of `values`: from the spread of the losses; where rows were left out one at
-        a time (by an audit, or "loo"), from their dependence on each other, without which it is
-        too small once the fit is flexible; and from the sampling of the audited rows. The noise
-        of the probes is not in it.
+        Standard error of `values`. It includes the variation of the losses over rows and the
+        sampling of the audited rows. Where rows were left out one at a time (by an audit or by
+        "loo") it also includes the dependence between their losses, without which it is too small
+        for flexible fits. It does not include the Monte Carlo error of the probes.
     probe_stderr : Array of shape (n_iter + 1,)
-        Standard error of `values` from the random probes alone: zero where there are none,
-        infinite (unknown) for a single one.
+        Monte Carlo error of `values` from the random probes: zero without probes, infinite
+        (unknown) for a single one.
     corrected : Array of shape (n_iter + 1, n)
-        Corrected fitted values, computed when asked for. The risk for another test loss is
-        ``loss(y, risk.corrected[t]).mean()``. Rows that no split of ``cv`` tests have their fitted
-        values as they are.
+        Corrected fitted values, computed at first access. The risk for another scoring loss is
+        ``loss(y, risk.corrected[t]).mean()``. Rows that no split of ``cv`` tests keep their fitted
+        values.
     best_iter : int
-        Iterate with the smallest estimated risk.
+        Iteration with the smallest estimated risk.
     test_loss : str
-        Name of the test loss.
+        Name of the scoring loss.
     method : str
         How the corrections were computed.
     n_probes : int
@@ -78,17 +81,16 @@ class Risk:
     covariance_known : bool
         Whether this is the paper's R̃ (True) or R̂.
     row_scale : None, "norm" or "given"
-        Which sizes of the rows were used.
+        The row scale that was used.
     centered : bool
         Whether the loss of the zero prediction was subtracted.
     audit : Audit or None
-        How the estimate compares with runs that leave rows out.
+        Comparison of the estimate with refits without some rows.
     diagnostics : tuple of Diagnostic
-        What was checked of the data, the path and the estimate near `best_iter`; computed when
-        asked for.
+        Checks of the data, the path and the estimate near `best_iter`; computed at first access.
     warnings : tuple of str
-        Messages of those diagnostics that say not to trust the estimate, in plain words. Checks
-        of the rows are left out for designs that do not know their sizes.
+        Messages of the diagnostics that advise against trusting the estimate; an empty tuple means
+        no warnings. Designs without row norms skip the checks of rows.
     """
 
     values: Array
@@ -110,7 +112,7 @@ class Risk:
     groups: np.ndarray | None = field(default=None, repr=False)
     #: The splits that left rows out, if they were given.
     splits: Splits | None = field(default=None, repr=False)
-    #: What it was made of, so that a closer look need not compute it again.
+    #: Intermediate results, so that a more accurate estimate need not compute them again.
     found: Estimate | None = field(default=None, repr=False)
     left_out: LeftOut | None = field(default=None, repr=False)
 
@@ -121,11 +123,11 @@ class Risk:
 
     @property
     def path(self) -> Path:
-        """The path whose risk this is."""
+        """The path."""
         return self.predictions.path
 
     def on(self, path: Path) -> Risk:
-        """Return the same estimate of the same path, which is another object."""
+        """Return the same estimate for another object that holds the same path."""
         assert self.found is not None
         predictions = replace(self.predictions, path=path)
         return replace(
@@ -133,26 +135,37 @@ class Risk:
         )
 
     def residuals(self, t: int) -> Array:
-        """``y`` less the corrected fitted values of one iterate."""
+        """Return ``y`` minus the corrected fitted values of one iterate.
+
+        Parameters
+        ----------
+        t : int
+            The iteration.
+
+        Returns
+        -------
+        Array of shape (n,)
+            The corrected residuals.
+        """
         return self.path.response - self.predictions.of(slice(t, t + 1))[0, ...]
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was checked of the data, the path and the estimate."""
+        """Checks of the data, the path and the estimate."""
         return self.diagnose()
 
     def diagnose(self, at: int | None = None) -> tuple[Diagnostic, ...]:
-        """Check the data, the path and the estimate near an iterate.
+        """Check the data, the path and the estimate near an iteration.
 
         Parameters
         ----------
         at : int, optional
-            The iterate that was chosen; that with the smallest estimated risk by default.
+            The selected iteration; by default the one with the smallest estimated risk.
 
         Returns
         -------
         tuple of Diagnostic
-            Those that warn have a ``value`` above their ``threshold``.
+            A diagnostic warns if its ``value`` is above its ``threshold``.
         """
         if at is not None:
             at = check_count("at", at, low=0, high=self.values.shape[0] - 1)
@@ -160,77 +173,167 @@ class Risk:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons not to trust the estimate, in plain words."""
+        """Warnings about the estimate."""
         return tuple(found.message for found in self.diagnostics if found.warns)
 
     @property
     def best_iter(self) -> int:
-        """Iterate with the smallest estimated risk."""
+        """Iteration with the smallest estimated risk."""
         return int(namespace(self.values).argmin(self.values))
 
     def compare(self, t1: int, t2: int) -> tuple[float, float]:
-        """Return the estimated risk of iterate ``t1`` less that of ``t2``, and its standard error.
+        """Return the estimated risk at iteration ``t1`` minus that at ``t2``, with standard error.
 
-        The error is that of the mean difference over the observations, which is much smaller
-        than those of the two risks, with their dependence on each other where it is known, that of
-        the audit, and that of the random probes, as if these were independent: on the safe side.
+        The standard error is that of the mean difference over the rows, which is much smaller than
+        those of the two risks. It includes the dependence between rows where that is known, the
+        error of the audit and the Monte Carlo error. These are treated as independent, which is
+        conservative.
 
         Parameters
         ----------
         t1, t2 : int
-            Iterates.
+            The iterations.
+
+        Returns
+        -------
+        tuple of float
+            The difference and its standard error.
         """
         return compare_risks(self, t1, self, t2)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw training error and estimated risk against the iteration.
+        """Plot training error and estimated risk against the iteration.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
+            The axes.
         """
         from steinpath.plots import plot_risk
 
         return plot_risk(self, ax)
 
     def plot_residuals(self, t: int | None = None, ax: Axes | None = None) -> Axes:
-        """Draw corrected against raw residuals.
+        """Plot corrected against raw residuals.
 
         Parameters
         ----------
         t : int, optional
-            The iterate; that with the smallest risk by default.
+            The iteration; by default the one with the smallest risk.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
+            The axes.
         """
         from steinpath.plots import plot_residuals
 
         return plot_residuals(self, t, ax)
 
     def plot_diagnostics(self, ax: Axes | None = None) -> Axes:
-        """Draw what each diagnostic found relative to its threshold.
+        """Plot the value of each diagnostic relative to its threshold.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
+            The axes.
         """
         from steinpath.plots import plot_diagnostics
 
         return plot_diagnostics(self, ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a table as columns by name: one row for each iteration.
+
+        Returns
+        -------
+        dict
+            Columns "iteration", "risk", "stderr", "probe_stderr" and "train".
+        """
+        columns = (self.values, self.stderr, self.probe_stderr, self.train)
+        names = ("risk", "stderr", "probe_stderr", "train")
+        found = {name: to_numpy(each) for name, each in zip(names, columns, strict=True)}
+        return {"iteration": np.arange(self.values.shape[0]), **found}
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the table of `to_dict` as a data frame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, optional
+            The library; by default the first of these that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row for each iteration.
+        """
+        return to_frame(self.to_dict(), library)
+
+    def summary(self) -> Summary:
+        """Summarise the estimate at its minimum as a table, in the style of statsmodels.
+
+        Returns
+        -------
+        Summary
+            ``print`` it for plain text; notebooks show it as HTML. The estimated risk is the
+            smallest along the path, not adjusted for selection of the iteration; `steinpath.tune`
+            adjusts for it.
+        """
+        best, path = self.best_iter, self.path
+        coef = to_numpy(path.coef[best, :])
+        facts = [
+            *model_facts(path),
+            ("Selected Iteration", f"{best} of {path.n_iter}"),
+            ("Scoring Loss", self.test_loss),
+            ("Estimated Risk", self._at_best()),
+            ("Training Error", f"{float(self.train[best]):.4g}"),
+            ("Risk at Last Iteration", f"{float(self.values[-1]):.4g}"),
+            ("Method", self.method),
+            ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
+        ]
+        if path.fit_intercept and not self.centered:
+            facts.append(("Constant-Prediction Error", f"{float(self.train[0]):.4g}"))
+        facts.append(("Nonzero Coefficients", f"{np.count_nonzero(coef)} of {len(coef)}"))
+        note = "Estimated risk not adjusted for selection of the iteration; ± one standard error."
+        return Summary("Risk Estimation Results", tuple(facts), notes=(note, *self.warnings))
+
+    def _at_best(self) -> str:
+        best = self.best_iter
+        return with_error(float(self.values[best]), float(self.stderr[best]))
+
+    def _repr_html_(self) -> str:
+        best, path = self.best_iter, self.path
+        facts = [
+            ("Model", f"{path.loss!r}, {path.penalty!r}"),
+            ("Data", f"n = {path.n_samples}, p = {path.n_features}"),
+            ("Scoring loss", self.test_loss),
+            ("Method", self.method + (", audited" if self.audit is not None else "")),
+            ("Best iteration", f"{best} of {path.n_iter}"),
+            ("Estimated risk", self._at_best()),
+            ("Training error", f"{float(self.train[best]):.4g}"),
+        ]
+        # diagnostics are expensive for rows elsewhere: they are shown once they are known
+        notes = self.warnings if "diagnostics" in self.__dict__ else ()
+        return fragment("Estimated risk of every iterate", facts, self._chart(best), notes=notes)
+
+    def _chart(self, marked: int, x_label: str = "iteration") -> str:
+        """Return a small chart of the risk along iterations as SVG, for notebooks."""
+        lines = {"estimated risk": self.values, "training error": self.train}
+        times = np.arange(self.values.shape[0])
+        return line_chart(times, lines, x_label=x_label, marked=marked, errors=self.stderr)
 
     def __repr__(self) -> str:
         best = self.best_iter
@@ -238,6 +341,18 @@ class Risk:
             f"<Risk ({self.test_loss}, {self.method}) of {self.values.shape[0]} iterates: best is "
             f"{best} with {with_error(float(self.values[best]), float(self.stderr[best]))}>"
         )
+
+
+def model_facts(path: Path) -> list[tuple[str, str]]:
+    """Return the model and the size of the data, for summaries."""
+    return [
+        ("Loss", repr(path.loss)),
+        ("Penalty", repr(path.penalty)),
+        ("Algorithm", type(path.algorithm).__name__),
+        ("No. Observations", str(path.n_samples)),
+        ("No. Features", str(path.n_features)),
+        ("Intercept", "yes" if path.fit_intercept else "no"),
+    ]
 
 
 def estimate_risk(
@@ -260,81 +375,83 @@ def estimate_risk(
 ) -> Risk:
     """Estimate the out-of-sample risk of every iterate of a path, from the path alone.
 
-    Each fitted value is corrected by a weighted combination of past dual iterates, so that it is
-    close to what the iterate would predict had the observation been left out. The risk is the
-    mean test loss at the corrected values.
+    Each fitted value is corrected by a weighted combination of past dual iterates, so that it
+    approximates the prediction of the iterate with that row left out. The estimated risk is the
+    mean scoring loss at the corrected values.
 
     Parameters
     ----------
     path : Path
-        What `run` returned.
+        The path, as returned by `run`.
     test_loss : None, str, Loss or callable, default=None
-        What a prediction costs. None is the loss's own: absolute for LAD, squared for the square
-        root and squared losses, and so on. A name: "absolute", "squared", "huber",
-        "pseudo_huber", "epsilon_insensitive", "quantile", with the parameter of the path's loss
-        if that is of the same kind and the loss class's default otherwise. A loss such as
-        ``sp.Quantile(0.8)`` brings its own. A callable gets copies of ``(y, prediction)`` of all
-        observations and returns one finite real number for each.
+        The scoring loss. None is matched to the loss of the path: absolute for LAD, squared for the
+        square-root and squared losses, and so on. A name is one of "absolute", "squared", "huber",
+        "pseudo_huber", "epsilon_insensitive", "quantile"; its parameter is that of the path's loss
+        if that is of the same kind, and otherwise the default of the loss class. A loss such as
+        ``sp.Quantile(0.8)`` has its own parameter. A callable is passed copies of
+        ``(y, prediction)`` for all rows and returns one finite number for each.
     covariance : array-like of shape (p, p), optional
-        Covariance of the rows of X. Given, the estimate is the paper's R̃; otherwise R̂.
+        Covariance of the rows of X. If given, the estimate is the paper's R̃; otherwise R̂.
     method : str, default="auto"
         How the corrections are computed:
 
-        - "compressed": compressed in time, with random probes, at the cost of one to three runs.
-        - "spectral": by the singular values of X, without probes, for the square-root or squared
-          loss with an isotropic penalty; leaves out terms of relative order ``1 / p``.
-        - "exact": the paper's traces, by basis vectors. Small problems only.
-        - "hutchinson": the paper's traces, by random vectors.
-        - "loo": no estimate, but leave-one-out itself, at n columns.
-        - "folds": ten-fold cross-validation with Burman's correction of its bias.
+        - "compressed": the correction compressed in time, with random probes, at the cost of one to
+          three runs.
+        - "spectral": from the singular values of X, without probes, for the square-root or squared
+          loss with an isotropic penalty; omits terms of relative order ``1 / p``.
+        - "exact": the paper's traces, computed with basis vectors. For small problems only.
+        - "hutchinson": the paper's traces, estimated with random vectors.
+        - "loo": leave-one-out cross-validation, at the cost of n runs.
+        - "folds": ten-fold cross-validation with Burman's bias correction.
         - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6`` (more with an audit),
-          "spectral" where it applies and p is not small, else "compressed"; with a covariance,
-          "exact" where it takes no longer; for the hinge loss with a penalty that sets coefficients
+          "spectral" where it applies and p is not small, otherwise "compressed". With a covariance,
+          "exact" where it takes no longer. For the hinge loss with a penalty that sets coefficients
           to zero, "folds".
     row_scale : None, "norm", "auto" or array-like of shape (n,)
-        Sizes of rows that are unequal, as in elliptical designs: the correction of row ``i`` is
-        multiplied by its squared size, relative to the mean. None is the paper's estimator; "auto"
-        lets the audit choose between it and "norm". "loo" and "folds" need no such help.
+        Row scales, for rows whose norms vary as in elliptical designs: the correction of row ``i``
+        is multiplied by its squared scale relative to the mean. None is the paper's estimator, and
+        "auto" lets the audit select between it and "norm". "loo" and "folds" do not use it.
     audit : int or "folds", default=0
-        Check the estimate against runs that leave rows out, and repair it where they disagree by
-        more than chance: exact leave-one-out of this many random rows (32 are enough; two at
-        least), or ten folds with Burman's correction. See `Risk.audit`.
-    audit_until : int, optional
-        The last iterate to audit. By default, as far as a choice needs it: a little more than twice
-        the iterate with the smallest risk after the audit. Later iterates are repaired as this
-        one; use ``path.n_iter`` to audit all of them.
+        Check the estimate against refits without some rows, and correct its bias where they differ
+        by more than chance: exact leave-one-out for this many random rows (at least 2; 32 are
+        enough), or ten folds with Burman's correction. See `Risk.audit`.
     groups : array-like of shape (n,), optional
-        Labels of groups of rows that belong together, such as measurements of one subject. Whole
-        groups are then left out, by "loo", by "folds" and by audits, and standard errors take
-        groups to be independent, not rows. Methods that leave nothing out take rows to be
-        independent: with groups they need an audit, all of whose difference is added. "auto" is
-        "loo" for up to 30 groups, and "folds" for more.
+        Group labels of the rows, such as subjects with repeated measurements. Whole groups are then
+        held out by "loo", "folds" and audits, and standard errors treat groups instead of rows as
+        independent. The other methods assume independent rows: with groups they require an audit,
+        whose difference is added in full. "auto" is "loo" for up to 30 groups, and "folds" for
+        more.
     rng : None, int or numpy.random.Generator
-        Randomness of the probes, of the folds and of the audited rows.
+        Random numbers for the probes, the folds and the audited rows.
+    audit_until : int, optional
+        The last iteration to audit. By default a little more than twice the iteration with the
+        smallest risk after the audit. Later iterations get the correction of this one; use
+        ``path.n_iter`` to audit all.
     cv : int, splitter or iterable, optional
-        How "folds", and an audit by folds, leave rows out: a number of folds, a splitter of
-        scikit-learn such as ``TimeSeriesSplit(5)``, or pairs of arrays of indices, of the rows to
-        train and to test on. "auto" is then "folds". Unless the splits are folds of all rows, there
-        is no correction for training on fewer rows.
+        How "folds" and an audit by folds hold out rows: a number of folds, a scikit-learn splitter
+        such as ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test
+        rows. "auto" is then "folds". Unless the splits are folds of all rows, there is no
+        correction for training on fewer rows.
     n_probes : int, optional
-        Random probes to begin with: tangent columns of "compressed" (16 to 28, by their
-        cost), vectors of "hutchinson" (5).
+        Initial number of random probes: tangent columns of "compressed" (16 to 28, depending on
+        their cost), vectors of "hutchinson" (5).
     probe_tol : float, optional
-        How large the noise of the probes may be near the minimum: as root mean square over the
-        iterates from half to twice the best one. "compressed" adds probes until it is no larger,
-        up to 16 times as many as at first, and warns if that is not enough. A quarter of the
-        sampling standard error at the minimum by default.
+        Tolerance for the Monte Carlo error near the minimum: the root mean square over the
+        iterations from half to twice the best one. "compressed" adds probes until it is met, up to
+        16 times the initial number, and warns if that is not enough. By default a quarter of the
+        standard error at the minimum.
     near : int, optional
-        The iterate near which the noise of the probes is to be small, in place of the minimum.
+        The iteration near which the Monte Carlo error must be small, in place of the minimum.
     precision : {"float32", "float64"}, default="float32"
-        Precision of the tangents of "compressed"; the path and all else stay in their own.
+        Precision of the tangents of "compressed"; everything else has the precision of the path.
     centered : bool, default=False
-        Subtract the loss of the prediction 0 from every observation's. Minimum and differences
-        stay the same; standard errors are much smaller under heavy-tailed noise.
+        Subtract the loss of the zero prediction from the loss of each row. The minimum and
+        differences stay the same; standard errors are much smaller for heavy-tailed noise.
 
     Returns
     -------
     Risk
+        The estimated risk of every iterate.
 
     Examples
     --------
@@ -373,10 +490,10 @@ def estimate(
     known: Risk | None = None,
     same_probes: bool = False,
 ) -> Risk:
-    """Do as `estimate_risk`, with options that were checked.
+    """Do as `estimate_risk`, with validated options.
 
-    What is known from an estimate of the same path with the same randomness is not computed again:
-    what its audit left out and, if it has the probes that are wanted, what its method found.
+    Results of an earlier estimate of the same path with the same random numbers are reused: those
+    of its audit and, with the same probes, those of its method.
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     path.refuse_weights()
@@ -389,11 +506,11 @@ def estimate(
     options, method, audit = problem.options, options.method, options.audit
     if method == "auto":
         method = cheapest(problem, options.audited_rows)
-        if method == audit == "folds":  # there is nothing else to leave out
+        if method == audit == "folds":  # an audit would repeat the estimate
             audit = 0
     if method == audit == "folds":
-        raise ValueError("an audit by folds has nothing to say of method 'folds'; use audit=32")
-    # what is left out does not depend on how many probes were drawn, nor the other way round
+        raise ValueError("audit='folds' cannot check method='folds'; use audit=32 or audit=0")
+    # the held-out rows must not depend on the number of probes, nor the other way round
     aside = problem._replace(rng=spawned(problem.rng)) if audit else problem
     problems = {options.scale_name: problem}
     if method in LEAVE_OUT:
@@ -428,23 +545,23 @@ def _audited(
     results: Mapping[str | None, Estimate],
     known: LeftOut | None,
 ) -> tuple[dict[str | None, Audit], LeftOut]:
-    """Audit estimates as far as the choice of an iterate needs it.
+    """Audit estimates up to the iteration that selection needs.
 
     Parameters
     ----------
     problem : Problem
-        The path, and the randomness of the audit.
+        The path, and the random numbers of the audit.
     audit : int or "folds"
-        What to leave out.
+        What to hold out.
     method : str
-        By which the estimates were found.
+        The method of the estimates.
     results : mapping
         The estimates, by their row scales.
     known : LeftOut, optional
-        What the same audit left out before.
+        Earlier results of the same audit.
     """
     path, options = problem.path, problem.options
-    # without rows left out, an estimate for independent rows is wrong for others
+    # an estimate that holds out no rows is valid for independent rows only
     noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
     exact = results[None] if method == "loo" else None
     if exact is not None:
@@ -457,7 +574,7 @@ def _audited(
     while True:
         left_out = known
         if left_out is None or left_out.until < until:
-            problem.rng.bit_generator.state = drawn  # the same rows, if it has to go further
+            problem.rng.bit_generator.state = drawn  # the same rows if the audit is extended
             left_out = leave_rows_out(problem._replace(path=path.until(until)), audit, exact)
         audits = {scale: compare(problem, it, left_out, noise) for scale, it in results.items()}
         if options.audit_until is not None:
@@ -471,14 +588,14 @@ def _audited(
 
 
 def _needed(problem: Problem, values: Array) -> int:
-    """Return how far an audit of estimated risks goes."""
+    """Return the last iteration that an audit needs."""
     near = problem.options.near
     best = int(namespace(values).argmin(values)) if near is None else near
     return reach(best, problem.path.n_iter)
 
 
 def _found_before(known: Risk | None, method: str, scale: str | None) -> Estimate | None:
-    """Return what the same method found for the same row scale, if it did."""
+    """Return earlier results of the same method and row scale, if there are any."""
     if known is None or known.method != method or known.row_scale != scale:
         return None
     return known.found
@@ -495,28 +612,36 @@ def estimate_risk_batch(
     precision: str = "float32",
     centered: bool = False,
 ) -> list[Risk]:
-    """Estimate the risk of every iterate of every member, their tangents advancing together.
+    """Estimate the risk of every iterate of every path of a batch, all in one pass.
 
-    Always by the method "compressed", and without an audit: for those, and for other methods,
-    call `steinpath.estimate_risk` with a member of the batch.
+    The method is "compressed", without an audit. For other methods, call `steinpath.estimate_risk`
+    with a path of the batch.
 
     Parameters
     ----------
     batch : Batch
-        What `run_batch` returned.
-    test_loss, covariance, n_probes, precision, centered
-        As for `steinpath.estimate_risk`, the same for all members.
+        The paths, as returned by `run_batch`.
+    test_loss : None, str, Loss or callable, default=None
+        The scoring loss, as for `steinpath.estimate_risk`.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, the same for all paths.
     row_scale : None or "norm"
         As for `steinpath.estimate_risk`.
     rng : None, int, numpy.random.Generator, or a sequence of these
-        Randomness of the probes; a sequence has one for each member, which then has the probes
-        that it would have alone (more of them, alone, for the square-root and squared losses where
-        members have an X of their own).
+        Random numbers for the probes. With a sequence of one for each path, each path has the
+        probes that it would have alone. For the square-root and squared losses, paths with an X of
+        their own would have more probes alone.
+    n_probes : int, optional
+        Number of random probes, as for `steinpath.estimate_risk`.
+    precision : {"float32", "float64"}, default="float32"
+        Precision of the tangents.
+    centered : bool, default=False
+        Subtract the loss of the zero prediction from the loss of each row.
 
     Returns
     -------
     list of Risk
-        One for each member.
+        One for each path.
     """
     check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
     if row_scale is not None:
@@ -539,11 +664,11 @@ def estimate_together(
     rngs: Sequence[np.random.Generator],
     runs: FoldRuns | None = None,
 ) -> list[Risk]:
-    """Estimate the risks of all paths of a batch without audits, all of them together.
+    """Estimate the risks of all paths of a batch together, without audits.
 
-    By "compressed" as one stream of tangents, by "folds" (of paths that differ in their penalties
-    alone) as members of the same runs, which may be known as far as they went before. By "auto",
-    each path has the cheapest method, and those for which that is "compressed" are one stream.
+    "compressed" propagates the tangents of all paths in one pass. "folds", for paths that differ in
+    their penalties only, adds its runs to one batch, which may extend earlier ones. With "auto",
+    each path has the cheapest method, and those with "compressed" share one pass.
     """
     problems = make_problems(batch, options.but(audit=0), rngs)
     methods = [options.method] * len(batch)
@@ -590,7 +715,7 @@ def assemble(
     pairs: Interactions | None = None,
     left_out: LeftOut | None = None,
 ) -> Risk:
-    """Put together what was found out about a path."""
+    """Return the risk of a path from its parts."""
     values, stderr = found.score.values, found.score.stderr
     xp = namespace(values)
     if audit is not None:
@@ -627,7 +752,7 @@ def _training_error(problem: Problem, found: Estimate) -> Array:
 
 
 def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:
-    """Do as `Risk.compare`, for iterates of two paths on the same data."""
+    """Do as `Risk.compare`, for two paths on the same data."""
     sides = []
     for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
         sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
@@ -660,7 +785,7 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
 
 
 def _misfit(audit: Audit | None) -> float:
-    """Root mean square difference between estimated and left-out losses, over rows and iterates."""
+    """Root mean square difference of estimated and held-out losses, over rows and iterations."""
     return 0.0 if audit is None else audit.misfit
 
 

@@ -1,4 +1,4 @@
-"""Whether the choice fell on an end of the grid of penalties where it matters."""
+"""Check whether the selected penalty is at an end of the grid, where a wider grid may be better."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from steinpath.tuning._tuning import Tuning
 
 
 def end_of_grid(tuning: Tuning, same_iterate: bool = False) -> str | None:
-    """Return which end of the grid was chosen, "smallest" or "largest", if others may be better.
+    """Return the end of the grid that was selected, "smallest" or "largest", if it matters.
 
-    With many rows for the columns the smallest penalty is often the best, and smaller ones are as
-    good. So an end counts only if the risk there is lower than at the next penalty by more than a
-    standard error of the difference, and if penalties beyond it promise more than a trifle: below
-    the smallest, if the risk went on falling in proportion to the penalty, down to none.
+    With many more rows than columns the smallest penalty is often the best, and smaller ones are as
+    good. So an end is returned only if the risk there is lower than at the next penalty by more
+    than a standard error of the difference, and if penalties beyond it promise a noticeable
+    improvement. Below the smallest, the risk is extrapolated linearly to a penalty of zero.
 
     Parameters
     ----------
     tuning : Tuning
-        The choice.
+        The result of the search.
     same_iterate : bool, default=False
-        Whether the iterate was given, and not chosen with the penalty.
+        Whether the iteration was given instead of being selected with the penalty.
+
+    Returns
+    -------
+    str or None
+        None if extending the grid is not worthwhile.
     """
     k, t = tuning.best
     order = np.argsort(tuning.lams, kind="stable")

@@ -1,4 +1,4 @@
-"""The search over penalties and iterates: roughly at first, and with care where it matters."""
+"""The search over penalties and iterations: all are estimated roughly, the best accurately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
-from steinpath._support.progress import begin, listener
+from steinpath._support.printing import with_error
+from steinpath._support.progress import begin, listener, tell
 from steinpath._support.threads import in_threads, one_thread_unless
 from steinpath._support.validation import check_choice, check_count, check_rng, is_own
 from steinpath.engine._batch import Batch
@@ -25,20 +26,20 @@ from steinpath.risk._problem import make_problems
 from steinpath.risk._stopping import growing_horizons, may_still_improve
 from steinpath.tuning._tuning import ChoiceContext, Tuning
 
-#: How a penalty is chosen; see `tune`.
+#: How a penalty is selected; see `tune`.
 RULES = ("min", "one_se")
-# Differences up to this share of the sampling error, times the number of careful estimates so far,
-# are no reason for another one: neighbours have much the same errors, and risks.
+# Differences up to this share of the sampling error, times the number of accurate estimates so far,
+# do not call for another one: neighbouring penalties have similar errors and risks.
 _CHANCE = 0.1
 
 
 class Search:
-    """The choice of a penalty and an iterate, on runs that become longer; see `tune`.
+    """Selection of a penalty and an iteration, on runs of increasing length; see `tune`.
 
     Parameters
     ----------
     batch : Batch
-        Runs of all penalties, from where they are to go on.
+        Runs of all penalties, which are extended.
     lams : ndarray of shape (L,)
         The penalties.
     options : RiskOptions
@@ -65,12 +66,12 @@ class Search:
         if options.method == options.audit == "folds":
             options = options.but(audit=0)
         self._options = options
-        # the same probes, folds and audited rows for all: their noise is then much the same
+        # the same probes, folds and audited rows for all: their Monte Carlo errors are then similar
         self._seed = int(check_rng(rng).integers(2**63))
-        self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the first look, which go on
+        self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the rough estimates, extended later
 
     def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
-        """Run for so many iterations, or for as many as pay, and choose."""
+        """Run ``n_iter`` iterations, or until the risk no longer decreases, and select."""
         n, p = self.batch.data.design.shape
         with one_thread_unless(n * p * len(self.batch)):
             return self._run(n_iter, watch)
@@ -85,15 +86,16 @@ class Search:
             horizons, stop = growing_horizons(self.batch, self._options), "limit"
         else:
             horizons, stop = [given], "n_iter"
-        known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last look
+        known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last round
         for horizon in [each for each in horizons if each >= known] or [known]:
             before = self.batch
             self._extend(horizon, watch)
-            found, told = self._first_look()
-            if len(found) < len(risks):  # what was known of all is better than this of some
+            found, told = self._rough_estimates()
+            if len(found) < len(risks):  # earlier estimates of all are better than these of some
                 self.batch, stop = before, "interrupted"
                 break
             risks = found
+            self._tell("best estimated risk so far", risks)
             if told or self.batch.n_iter < horizon:
                 stop = "interrupted"
                 break
@@ -106,31 +108,43 @@ class Search:
     def _extend(self, horizon: int, watch: Watch | None) -> None:
         if horizon == self.batch.n_iter:
             return
-        done = begin(f"running {len(self._lams)} penalties", horizon)
+        batch = self.batch
+        if isinstance(batch, DeferredBatch):  # iterations that were not kept are run again
+            batch = batch.unmoved()
+        done = begin(f"running {len(self._lams)} penalties", horizon - batch.n_iter)
 
         def told(t: int, b: Array) -> bool:
             enough = watch is not None and watch(t, b)
             return done() or enough
 
         unseen = watch is None and listener.get() is None
-
-        batch = self.batch
-        if isinstance(batch, DeferredBatch):  # what could not be kept begins again
-            batch = batch.unmoved()
         self.batch = run_all(batch, horizon, None if unseen else told)
 
     def _last(self, risks: Sequence[Risk]) -> int | None:
-        """Return the iterate that will be taken, if that is the last."""
+        """Return the iteration that will be selected, if that is the last."""
         return None if self._iterate is None else risks[0].path.n_iter
+
+    def _tell(self, what: str, risks: Sequence[Risk], best: tuple[int, int] | None = None) -> None:
+        """Print the best model so far, if progress is printed."""
+        if listener.get() is None:
+            return
+        if best is None:
+            at = [self._iterate if self._iterate is not None else each.best_iter for each in risks]
+            least = [float(each.values[t]) for each, t in zip(risks, at, strict=True)]
+            k = int(np.argmin(least))
+            best = k, at[k] % risks[k].values.shape[0]
+        k, t = best
+        found = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
+        tell(f"{what}: {found} (penalty {k + 1} of {len(risks)}, iteration {t})")
 
     @property
     def _automatic(self) -> bool:
         return self._options.method == "auto" and self._options.covariance is None
 
-    def _first_look(self) -> tuple[list[Risk], bool]:
-        """Estimate all risks roughly, in as many portions as may be interrupted.
+    def _rough_estimates(self) -> tuple[list[Risk], bool]:
+        """Estimate all risks roughly, in portions between which it can be interrupted.
 
-        Returns the risks, and whether it was told that this is enough.
+        Returns the risks, and whether it was interrupted.
         """
         batch, options = self.batch, self._options
         changes = {
@@ -148,7 +162,7 @@ class Search:
         groups, threads = portions(batch, options), 1
         if by_folds and (options.test_loss is None or is_own(options.criterion(batch.data.loss))):
             threads = batch.threads(n_folds(batch, options))
-        # of other portions than before, nothing can go on
+        # runs of portions that have changed cannot be extended
         keys = {tuple(members) for members in groups}
         self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
         for first in range(0, len(groups), threads):
@@ -171,29 +185,29 @@ class Search:
             if not isinstance(batch, DeferredBatch):
                 self._runs[key] = runs
         found = estimate_together(part, options, rngs, runs)
-        if isinstance(batch, DeferredBatch):  # that nothing holds on to the states
+        if isinstance(batch, DeferredBatch):  # so that nothing keeps the states in memory
             pairs = zip(members, found, strict=True)
             found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
         return found
 
     def _settle(self, risks: list[Risk], stop: str) -> Tuning:
-        """Estimate those risks again, with care, that would be chosen; and choose."""
+        """Estimate accurately the risks of the penalties that would be selected, and select."""
         batch, method, audit = self.batch, self._options.method, self._options.audit
         iterate, last = self._iterate, batch.n_iter
         if iterate is not None:
-            if stop == "interrupted":  # before the iterate was reached
+            if stop == "interrupted":  # before that iteration was reached
                 iterate = min(iterate, last)
             iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
         options = self._options.but(near=iterate)
         leave_out = leave_out_method(batch, options) if audit and self._automatic else None
 
         def closely(k: int, rough: bool) -> Risk:
-            if leave_out is not None:  # there is nothing to audit then
+            if leave_out is not None:  # then there is nothing to audit
                 alone = options.but(method=leave_out, row_scale=None, audit=0)
                 return estimate(batch[k], alone, self._seed)
             return estimate(batch[k], options.but(rough=rough), self._seed, risks[k], rough)
 
-        # an estimate that is too small by chance does not survive an audit, and more probes
+        # an audit and more probes expose an estimate that is too small by chance
         efforts = [True, False] if audit or risks[0].method == "folds" else [False]
         lams = self._lams[: len(risks)]
         left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
@@ -208,6 +222,7 @@ class Search:
                 best = chosen, iterates[chosen]
                 if not enough:
                     _raise_others(risks, iterates, settled, lowest)
+                self._tell("selected", risks, best)
                 context = ChoiceContext(batch, self._options, self._seed, iterate)
                 return Tuning(lams, tuple(risks), settled, self._rule, best, stop, context)
             k = unsettled[0]
@@ -220,9 +235,10 @@ class Search:
 def _raise_others(
     risks: list[Risk], iterates: Sequence[int], settled: np.ndarray, lowest: int
 ) -> None:
-    """Raise rough estimates that are lower by chance than the best careful one, all by as much.
+    """Raise rough estimates that are lower by chance than the best accurate one, all by one shift.
 
-    Care changes neighbours much alike: so they are as far above the best as they were.
+    Accurate estimates of neighbouring penalties change by similar amounts, so the differences
+    between the rough ones are kept.
     """
     rough = [k for k in range(len(risks)) if not settled[k]]
     if not rough or not settled[lowest]:
@@ -237,12 +253,12 @@ def _raise_others(
 
 
 def _is_quiet(risk: Risk, t: int) -> bool:
-    """Whether the noise of the probes is as small as `estimate_risk` wants it by default."""
+    """Whether the Monte Carlo error is within the default tolerance of `estimate_risk`."""
     return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
 
 
 def _is_exact(risk: Risk, method: str, audit: int | str) -> bool:
-    """Whether nothing can be added to the first estimate."""
+    """Whether the first estimate cannot be improved."""
     return risk.method == "loo" or (method == "folds" and not audit)
 
 
@@ -253,10 +269,9 @@ def _lowest_and_chosen(
     lams: np.ndarray,
     known: Sequence[int],
 ) -> tuple[int, int]:
-    """Return which penalty has the smallest risk, and which one the rule takes.
+    """Return the penalty with the smallest risk, and the one that the rule selects.
 
-    Of those that were estimated with care, the best is the smallest unless a rough estimate is
-    smaller by more than chance.
+    The best accurate estimate is the smallest unless a rough one is lower by more than chance.
     """
     places = list(zip(risks, iterates, strict=True))
     sizes = np.array([float(risk.values[t]) for risk, t in places])

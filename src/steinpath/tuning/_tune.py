@@ -1,12 +1,15 @@
-"""Tuning of a penalty: its paths, run together, and a search over them."""
+"""Tuning of a penalty: its paths are run together and searched for the smallest risk."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.equality import key
+from steinpath._support.frames import library_of
+from steinpath._support.progress import begin, printing
 from steinpath._support.validation import check_count, check_instance
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
@@ -23,7 +26,7 @@ from steinpath.risk._options import RiskOptions
 from steinpath.tuning._search import Search
 from steinpath.tuning._tuning import Tuning
 
-#: What is run unless something else is asked for.
+#: The default algorithm.
 DEFAULT_ALGORITHM = HalpernPDHG(ratio="auto", warmup=10)
 
 
@@ -48,68 +51,84 @@ def tune(
     rule: str = "min",
     iterate: int | None = None,
     lam_ratio: float | None = None,
+    verbose: bool | int = False,
 ) -> Tuning:
-    """Choose the penalty and the iterate with the smallest estimated risk.
+    """Select the penalty and the iteration with the smallest estimated risk.
 
-    All penalties advance together, as columns of the same products with X, as long as the risk
-    falls. The risk of every iterate of every path is first estimated roughly: mostly by a few folds
-    of all paths at once. The penalty that has the minimum is then estimated with care: with an
-    audit and as many probes as it needs; by ten folds if there are ten times as many rows as
-    columns; by leave-one-out if there are fewer rows than columns and it takes a second or two.
-    If that raises its risk clearly above that of another, the other is next. Rough estimates that
-    are still lower by chance are raised by what they lack, all alike. So rows of `Tuning.risk` may
-    come from different methods: see ``risks[k].method``.
+    All penalties are run together, as long as the estimated risk decreases. The risk of
+    every iterate of every path is first estimated roughly, usually by a few folds of all paths at
+    once. The penalty with the smallest risk is then estimated accurately: with an audit and as many
+    probes as needed; by ten folds if there are ten times as many rows as columns; by leave-one-out
+    if there are fewer rows than columns and it takes a second or two. If its risk is then clearly
+    above that of another penalty, that one is estimated accurately next. Rough estimates that are
+    still lower by chance are all raised by the same amount. So rows of `Tuning.risk` may come from
+    different methods: see ``risks[k].method``.
 
-    The smallest of many estimates is too small. The error to report is `Tuning.best_risk`, for
-    which the choice is made again without the rows that it is tested on.
+    The smallest of many estimates is biased downwards. Report `Tuning.best_risk`, which is adjusted
+    for selection: the selection is repeated without the rows that it is evaluated on.
 
     Parameters
     ----------
-    X, y, loss, fit_intercept
-        As for `steinpath.run`.
+    X : array-like, sparse matrix or Design of shape (n, p)
+        The features, as for `steinpath.run`.
+    y : array-like of shape (n,)
+        The responses.
+    loss : Loss
+        The loss, such as ``sp.LAD()``.
     penalty : callable
-        A penalty for each ``lam``: ``sp.Lasso`` itself, or such as
+        A function of ``lam`` that returns a penalty: ``sp.Lasso``, or
         ``functools.partial(sp.MCP, gamma=2.5)``.
     lams : int or array-like, default=20
-        The penalties, or how many of them: then in equal ratios from the smallest with all
-        coefficients zero down; for ridge, from one that shrinks every direction tenfold.
+        The values of ``lam``, or their number: then a geometric grid that starts at the smallest
+        value with all coefficients zero (for ridge, at one that shrinks every direction tenfold).
     n_iter : int or "auto", default="auto"
-        Number of iterations. "auto" begins with 100 and doubles them as long as that promises to
-        lower the risk by half a percent, up to a limit in work: see `Tuning.stop`.
+        Number of iterations. "auto" starts with 100 and doubles it as long as that is expected to
+        lower the risk by half a percent, up to a limit on the cost: see `Tuning.stop`.
     algorithm : ProximalAlgorithm, default=HalpernPDHG(ratio="auto", warmup=10)
-        What to run, such as ``sp.ChambollePock()``.
-    test_loss, covariance, method, row_scale
-        As for `steinpath.estimate_risk`; rows are taken to be of unequal size by default.
+        The algorithm to run, such as ``sp.ChambollePock()``.
+    fit_intercept : bool, default=False
+        Whether to fit an intercept.
+    test_loss : None, str, Loss or callable, default=None
+        The scoring loss, as for `steinpath.estimate_risk`; by default matched to ``loss``.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, if it is known.
+    method : str, default="auto"
+        How the risk is estimated, as for `steinpath.estimate_risk`.
+    row_scale : None, "norm", "auto" or array-like of shape (n,), default="norm"
+        Row scales of the correction, as for `steinpath.estimate_risk`; the row norms by default.
     audit : int or "folds", default="folds"
-        As for `steinpath.estimate_risk`; 0 for none. Ten folds see all rows at the price of ten
-        columns: for a choice that is worth more than 32 rows that are left out one at a time.
+        As for `steinpath.estimate_risk`; 0 for none. For selection, ten folds, which use all rows,
+        are more informative than 32 rows left out one at a time.
     groups : array-like of shape (n,), optional
-        Labels of groups of rows that belong together, such as measurements of one subject: whole
-        groups are left out, wherever rows are, and the risk is that of rows of new groups.
-    cv : int, splitter or iterable, optional
-        How rows are left out: a number of folds, a splitter of scikit-learn such as
-        ``TimeSeriesSplit(5)``, or pairs of arrays of indices, of the rows to train and to test on.
+        Group labels of the rows, such as subjects with repeated measurements. Whole groups are
+        held out, and the estimated risk is that on new groups.
     rng : None, int or numpy.random.Generator
-        Randomness of the probes and of the folds, which are the same for all penalties.
+        Random numbers for the probes and the folds, which are the same for all penalties.
+    cv : int, splitter or iterable, optional
+        How rows are held out: a number of folds, a scikit-learn splitter such as
+        ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows.
     rule : {"min", "one_se"}, default="min"
-        "one_se" takes the largest penalty whose best iterate has a risk within one standard error
-        of the minimum: that of their difference, which is much smaller than those of the risks.
+        "one_se" selects the largest penalty whose risk is within one standard error of the minimum.
+        The standard error is that of the difference, which is much smaller than that of the risks.
     iterate : int, optional
-        Choose the penalty for this iterate (-1 for the last one) instead of choosing both.
+        Use this iteration (-1 for the last one), and select the penalty only.
     lam_ratio : float, optional
-        Smallest penalty of the grid relative to the largest: 0.01 by default with fewer rows than
-        columns, 0.001 with more, 0.0001 for ridge.
+        Ratio of the smallest to the largest ``lam`` of the grid. By default 0.01 with fewer rows
+        than columns, 0.001 with more, 0.0001 for ridge.
+    verbose : bool or int, default=False
+        Whether to print progress: one line per stage, and with 2 or more every tenth of a stage.
 
     Returns
     -------
     Tuning
+        The estimated risk of every iterate for every penalty, and the selected model.
 
     Notes
     -----
     The paths of all penalties take ``16 L N (n + p)`` bytes in double precision. Up to half a
-    gigabyte they are kept; beyond that they are run a few at a time, and those that are looked at
-    closely once more. Rows that count unequally have no risk estimate, so that there are no sample
-    weights.
+    gigabyte they are kept. Beyond that they are run a few at a time, and those that are estimated
+    accurately are run again. Sample weights are not supported, since there is no risk estimate for
+    non-uniform weights.
 
     Examples
     --------
@@ -120,7 +139,7 @@ def tune(
     ((10, 101), (60,))
     >>> bool(tuning.risk[tuning.best] == tuning.risk.min())
     True
-    >>> tuning.best_risk > tuning.naive_risk  # since the choice counts
+    >>> tuning.best_risk > tuning.naive_risk  # adjusted for selection
     True
     >>> tuning.predict_interval(X[:3], level=0.8).shape
     (3, 2)
@@ -136,30 +155,34 @@ def tune(
         groups=groups,
         cv=cv,
     )
-    design = as_design(X)
-    if isinstance(design, RemoteDesign):
-        grid = lams, lam_ratio
-        how = algorithm, fit_intercept, options, rng, rule, iterate, length
-        found: Tuning = design.tune(y, loss, penalty, grid, *how)
-        return found
-    data = prepare(design, y, loss, fit_intercept)
-    lams = check_lams(data, penalty, lams, lam_ratio)
-    batch = start_all(data, penalty, lams, algorithm)
-    return Search(batch, lams, options, rng, rule, iterate).run(length)
+    library, design = library_of(X), as_design(X)
+    with printing(verbose, "tune"):
+        if isinstance(design, RemoteDesign):
+            begin("tuning on the cluster", 0)
+            grid = lams, lam_ratio
+            how = algorithm, fit_intercept, options, rng, rule, iterate, length
+            remote: Tuning = design.tune(y, loss, penalty, grid, *how)
+            return remote
+        data = prepare(design, y, loss, fit_intercept)
+        lams = check_lams(data, penalty, lams, lam_ratio)
+        batch = start_all(data, penalty, lams, algorithm)
+        return replace(
+            Search(batch, lams, options, rng, rule, iterate).run(length), library=library
+        )
 
 
 def start_all(
     data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
 ) -> Batch:
-    """Return runs of all penalties that have not moved yet."""
+    """Return runs of all penalties, at iteration 0."""
     penalties, keys = [], []
     for lam in lams:
         penalties.append(make_penalty(penalty, lam))
         keys.append(key(penalties[-1]))
     if list(map(key, penalties)) != keys:
         raise ValueError(
-            "penalty(lam) must return a new Penalty each time; it changed one that it had returned "
-            "for another lam"
+            "penalty(lam) must return a new Penalty each time; it modified one that it had "
+            "returned for another lam"
         )
     first, *others = penalties
     for each in penalties:
@@ -168,7 +191,7 @@ def start_all(
 
 
 def check_n_iter(n_iter: Any) -> int | None:
-    """Return a number of iterations, or None for as many as pay."""
+    """Return a number of iterations, or None for "auto"."""
     if isinstance(n_iter, str):
         if n_iter != "auto":
             raise ValueError(f"n_iter must be 'auto' or a number of iterations; got {n_iter!r:.60}")

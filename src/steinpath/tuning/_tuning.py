@@ -1,4 +1,4 @@
-"""The result of a search over penalties and iterates."""
+"""The result of a search over penalties and iterations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
+from steinpath._support.frames import to_frame
+from steinpath._support.html import fragment, line_chart
 from steinpath._support.printing import with_error
+from steinpath._support.summary import Summary
 from steinpath._support.threads import one_thread_unless
 from steinpath._support.validation import check_count
 from steinpath.engine._batch import Batch
@@ -19,7 +22,7 @@ from steinpath.engine._path import Path
 from steinpath.inference._prediction_intervals import PredictionIntervals, linear_predictions
 from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
-from steinpath.risk._estimate import Risk, compare_risks
+from steinpath.risk._estimate import Risk, compare_risks, model_facts
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._nested import SelectionRule
 from steinpath.risk._options import RiskOptions
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ChoiceContext(NamedTuple):
-    """From what the risk of a choice is estimated.
+    """Data from which the risk of the selected model is estimated.
 
     Attributes
     ----------
@@ -39,9 +42,9 @@ class ChoiceContext(NamedTuple):
     options : RiskOptions
         How risks were estimated.
     seed : int
-        Of all randomness.
+        Seed of the random numbers.
     iterate : int or None
-        The iterate, if it was given.
+        The iteration, if it was given.
     """
 
     batch: Batch
@@ -57,49 +60,49 @@ class Tuning:
     Attributes
     ----------
     lams : ndarray of shape (L,)
-        The penalties.
+        The regularisation strengths.
     risk : Array of shape (L, n_iter + 1)
         Estimated risk of each iterate of each path.
     stderr, train : Array of shape (L, n_iter + 1)
-        Their standard errors, and the training error.
+        Standard errors of `risk`, and training errors.
     best : tuple of int
-        Index of the chosen penalty, and the chosen iterate.
+        Index of the selected penalty, and the selected iteration.
     best_lam : float
-        The chosen penalty.
+        The selected penalty.
     best_iter : int
-        The chosen iterate.
+        The selected iteration.
     path : Path
-        The path of the chosen penalty.
+        The path of the selected penalty.
     coef : Array of shape (p,)
-        Its coefficients.
+        Coefficients of the selected model.
     intercept : float
         Its intercept; zero without one.
     risks : tuple of Risk
         One for each penalty, with its path.
     settled : ndarray of bool of shape (L,)
-        Which penalties contended for the minimum, and were looked at closely: audited, the chosen
-        one also with all the probes it needs. The others have had a first look alone.
+        Whether the risk of each penalty was estimated accurately: with an audit and, for the
+        selected one, as many probes as needed. The others were screened out by a rough estimate.
     rule : {"min", "one_se"}
-        How the choice was made.
+        The selection rule.
     stop : {"risk", "limit", "n_iter", "interrupted"}
-        Why the iterations ended: the estimated risk no longer falls, it still does at the limit for
-        data of this size, their number was given, or they were interrupted.
+        Why the iterations ended: the estimated risk no longer decreased; the limit for data of this
+        size was reached while it still did; their number was given; or they were interrupted.
     best_risk, best_risk_stderr : float
-        Estimated risk of the chosen model, the choice itself counted, and its standard error. The
-        choice is made again without the rows that it is tested on: by ten nested folds, or five,
-        where they cost no more than the tuning; elsewhere by the bootstrap of the choice. Computed
-        when they are asked for.
+        Estimated risk of the selected model, adjusted for selection, and its standard error. The
+        selection is repeated without the rows that it is evaluated on: by ten or five nested folds
+        where these cost no more than the tuning, and otherwise by a bootstrap of the selection.
+        Computed at first access.
     naive_risk, naive_risk_stderr : float
-        The smallest estimated risk, ``risk[best]``, and its standard error: too small, by a few
-        percent, and by ten or more with few rows for the columns.
+        The estimated risk ``risk[best]``, not adjusted for selection, and its standard error. It
+        is usually too small by a few percent, and by ten or more with few rows per column.
     chosen : ChosenRisk
-        More about `best_risk`: how it was computed, and the predictions of rows that were left out.
+        More about `best_risk`: how it was computed, and the out-of-fold predictions.
     intervals : PredictionIntervals
-        What `predict_interval` needs.
+        The out-of-fold models and residuals that `predict_interval` uses.
     warnings : tuple of str
-        Reasons not to trust the estimate of the chosen iterate, in plain words.
+        Warnings about the estimated risk of the selected model; an empty tuple means no warnings.
     still_falls : bool
-        Whether the risk still fell when the iterations ended: more may be better.
+        Whether the risk was still decreasing when the iterations ended; more may then be better.
     """
 
     lams: np.ndarray
@@ -108,8 +111,10 @@ class Tuning:
     rule: str
     best: tuple[int, int]
     stop: str
-    #: From what the risk of the choice is estimated, the choice counted.
+    #: Data for the risk adjusted for selection.
     context: ChoiceContext = field(repr=False)
+    #: Library of the data frame that X came as, if it did.
+    library: str | None = field(default=None, repr=False)
 
     @cached_property
     def risk(self) -> Array:
@@ -128,38 +133,38 @@ class Tuning:
 
     @property
     def best_lam(self) -> float:
-        """The chosen penalty."""
+        """The selected penalty."""
         return float(self.lams[self.best[0]])
 
     @property
     def best_iter(self) -> int:
-        """The chosen iterate."""
+        """The selected iteration."""
         return self.best[1]
 
     @property
     def path(self) -> Path:
-        """The path of the chosen penalty."""
+        """The path of the selected penalty."""
         return self.risks[self.best[0]].path
 
     @property
     def coef(self) -> Array:
-        """Coefficients of the chosen iterate."""
+        """Coefficients of the selected model."""
         return self.path.coef[self.best_iter, :]
 
     @property
     def intercept(self) -> float:
-        """Intercept of the chosen iterate."""
+        """Intercept of the selected model."""
         return float(self.path.intercept[self.best_iter])
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons not to trust the estimate of the chosen iterate."""
+        """Warnings about the estimated risk of the selected model."""
         k, t = self.best
         return tuple(found.message for found in self.risks[k].diagnose(t) if found.warns)
 
     @property
     def still_falls(self) -> bool:
-        """Whether the risk still fell when the iterations ended."""
+        """Whether the risk was still decreasing when the iterations ended."""
         if self.stop == "limit":
             return True
         (k, t), last = self.best, self.path.n_iter
@@ -170,11 +175,19 @@ class Tuning:
 
     @cached_property
     def chosen(self) -> ChosenRisk:
-        """Risk of the chosen model, the choice counted, and predictions of left-out rows."""
+        """Risk of the selected model, adjusted for selection, and out-of-fold predictions."""
         return self.count_choice()
 
     def count_choice(self) -> ChosenRisk:
-        """Estimate the risk of the chosen model; `chosen` keeps it."""
+        """Estimate the risk of the selected model, adjusted for selection.
+
+        The attribute `chosen` has the result, computed once.
+
+        Returns
+        -------
+        ChosenRisk
+            The estimate.
+        """
         context = self.context
         with self._few_threads():
             return risk_after_choice(
@@ -189,7 +202,7 @@ class Tuning:
 
     @property
     def best_risk(self) -> float:
-        """Estimated risk of the chosen model, the choice counted."""
+        """Estimated risk of the selected model, adjusted for selection."""
         return self.chosen.value
 
     @property
@@ -199,7 +212,7 @@ class Tuning:
 
     @property
     def naive_risk(self) -> float:
-        """The smallest estimated risk."""
+        """Estimated risk of the selected model, not adjusted for selection."""
         return float(self.risks[self.best[0]].values[self.best[1]])
 
     @property
@@ -209,22 +222,22 @@ class Tuning:
 
     @cached_property
     def intervals(self) -> PredictionIntervals:
-        """What `predict_interval` needs: models that left out rows, and their residuals."""
+        """Out-of-fold models and their residuals, for `predict_interval`."""
         if self.path.loss.margin:
             raise ValueError(
-                "there are no prediction intervals of labels; the left-out predictions of rows are "
-                "tuning.chosen.predictions"
+                "prediction intervals are not available for classification; the out-of-fold "
+                "predictions are tuning.chosen.predictions"
             )
         chosen, y = self.chosen, to_numpy(self.path.y).astype(float)
         models, fold, model = chosen.models, chosen.splits.fold, None
         residuals = y[chosen.rows] - chosen.predictions
         if not chosen.splits.complete or fold is None:
-            # models of a part of the rows, as of the past, are worse than that of all
+            # models of some of the rows, such as the past, are worse than the model of all
             model = to_numpy(self.coef).astype(float), self.intercept
             tested, fold = np.nonzero(chosen.splits.test)
             residuals = y[tested] - models.predictions[tested, fold]
         elif self.risks[self.best[0]].method == "loo" and chosen.groups is None:
-            # rows one at a time, each with the choice that was made without its fold
+            # rows one at a time, each with the selection that was made without its fold
             members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
             models = self.models_without(members, ~np.eye(len(y), dtype=bool), at)
             fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
@@ -240,61 +253,66 @@ class Tuning:
     def models_without(
         self, members: Sequence[int], train: np.ndarray, at: Sequence[int]
     ) -> LeftOutModels:
-        """Fit models to some of the rows each.
+        """Fit models to subsets of the rows.
 
         Parameters
         ----------
         members : sequence of int of length K
-            Their penalties.
+            Index of the penalty of each model.
         train : ndarray of bool of shape (n, K)
-            The rows that each is fitted to.
+            The rows that each model is fitted to.
         at : sequence of int of length K
-            Their iterates.
+            The iteration of each model.
+
+        Returns
+        -------
+        LeftOutModels
+            The models and their predictions.
         """
         with self._few_threads():
             return models_without(self.context.batch.unmoved().part(members), train, at)
 
     def predict(self, X: Any) -> Array:
-        """Predict the responses of new rows by the chosen iterate.
+        """Predict the responses of new rows with the selected model.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, p)
-            The rows, with the columns that `tune` was given.
+            The rows, with the columns passed to `tune`.
 
         Returns
         -------
         Array of shape (m,)
-            Of the library of X, if that is an array.
+            The predictions; an array of the library of X, and of NumPy for a data frame.
         """
         coef, intercept = to_numpy(self.coef)[None, :], np.array([self.intercept])
         return linear_predictions(X, coef.astype(float), intercept)[:, 0]
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
-        """Return intervals that cover the responses of new rows with a given probability.
+        """Return prediction intervals for the responses of new rows.
 
-        By CV+ (Barber, Candès, Ramdas and Tibshirani, 2021): from the models that each left out a
-        fold and the residuals of the rows that they left out; where the risk was estimated by
-        leave-one-out, from models that left out one row each (jackknife+). If new rows are
-        exchangeable with those that were fitted, and each model is chosen without what it leaves
-        out, the coverage is at least ``2 * level - 1``, less a term of the order of
-        ``1 / sqrt(n)``; in practice it is close to `level`. The choice is made so by nested folds;
-        with many rows (`ChosenRisk.method` "bootstrap") it is made once, which then hardly matters.
-        Intervals are symmetric about predictions, but for the quantile loss. Given splits that do
-        not leave out each row once, as of a time series, intervals are centred at predictions of
-        the chosen model, and there is no guarantee.
+        The method is CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), which combines the
+        out-of-fold models with their out-of-fold residuals. Where the risk was estimated by
+        leave-one-out, one row is left out at a time (jackknife+). If new rows are exchangeable
+        with the training rows, and each model is selected without its held-out rows, the coverage
+        is at least ``2 * level - 1``, less a term of order ``1 / sqrt(n)``; in practice it is close
+        to `level`. Nested folds select without the held-out rows. With many rows
+        (`ChosenRisk.method` is "bootstrap") the selection is made once, which then hardly matters.
+        Intervals are symmetric about predictions except for the quantile loss. For splits that do
+        not hold out each row once, as for time series, intervals are centred at the predictions of
+        the selected model, and there is no guarantee.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (m, p)
-            The rows, with the columns that `tune` was given.
+            The rows, with the columns passed to `tune`.
         level : float, default=0.9
-            The probability, between 0 and 1.
+            The nominal coverage, between 0 and 1.
 
         Returns
         -------
         Array of shape (m, 2)
-            Lower and upper ends; of the library of X, if that is an array.
+            Lower and upper ends; an array of the library of X, and of NumPy for a data frame.
         """
         return self.intervals.interval(X, level)
 
@@ -304,48 +322,165 @@ class Tuning:
         Parameters
         ----------
         first, second : tuple of int
-            Each the index of a penalty and an iterate, such as ``tuning.best``.
+            Index of a penalty and an iteration, such as ``tuning.best``.
+
+        Returns
+        -------
+        tuple of float
+            The difference and its standard error.
         """
         indices = []
         for name, pair in (("first", first), ("second", second)):
             if not hasattr(pair, "__len__") or len(pair) != 2:
-                raise TypeError(f"{name} must be a pair (penalty, iterate), got {pair!r:.60}")
+                raise TypeError(f"{name} must be a pair (penalty, iteration), got {pair!r:.60}")
             indices.append(check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1))
         return compare_risks(self.risks[indices[0]], first[1], self.risks[indices[1]], second[1])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the risk over penalties and iterations.
+        """Plot the risk over penalties and iterations.
 
         Parameters
         ----------
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
         matplotlib.axes.Axes
+            The axes.
         """
         from steinpath.plots import plot_tuning
 
         return plot_tuning(self, ax)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return a table as columns by name: one row for each penalty, at its best iteration.
+
+        Returns
+        -------
+        dict
+            Columns "lam", "iteration" (that with the smallest risk, or the given one), "risk",
+            "stderr", "train", "settled" and "selected".
+        """
+        k, t = self.best
+        at = [self.context.iterate] * len(self.lams)
+        if self.context.iterate is None:
+            at = [risk.best_iter for risk in self.risks]
+        at[k] = t
+        pairs = list(zip(self.risks, at, strict=True))
+        return {
+            "lam": self.lams,
+            "iteration": np.array(at),
+            "risk": np.array([float(risk.values[s]) for risk, s in pairs]),
+            "stderr": np.array([float(risk.stderr[s]) for risk, s in pairs]),
+            "train": np.array([float(risk.train[s]) for risk, s in pairs]),
+            "settled": np.asarray(self.settled),
+            "selected": np.arange(len(self.lams)) == k,
+        }
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the table of `to_dict` as a data frame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, optional
+            The library; by default that of X if it was a data frame, and otherwise the first of
+            these that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row for each penalty.
+        """
+        return to_frame(self.to_dict(), library, self.library)
+
+    def summary(self) -> Summary:
+        """Summarise the selected model as a table, in the style of statsmodels.
+
+        Returns
+        -------
+        Summary
+            ``print`` it for plain text; notebooks show it as HTML. The estimated risk is adjusted
+            for selection, which may take as long as the tuning at first access.
+        """
+        facts = [
+            *model_facts(self.path),
+            ("No. Penalties", str(len(self.lams))),
+            ("Selected lam", f"{self.best_lam:.4g}"),
+            ("Selected Iteration", f"{self.best_iter} of {self.path.n_iter}"),
+            *self._figures(with_error(self.best_risk, self.best_risk_stderr)),
+        ]
+        note = (
+            f"Estimated risk adjusted for selection ({self.chosen.method}); ± one standard error."
+        )
+        return Summary("Tuning Results", tuple(facts), notes=(note, *self._notes()))
+
+    def _figures(self, found: str) -> list[tuple[str, str]]:
+        """Return errors and the number of nonzero coefficients."""
+        risk, t = self.risks[self.best[0]], self.best_iter
+        facts = [
+            ("Scoring Loss", risk.test_loss),
+            ("Estimated Risk", found),
+            ("Training Error", f"{float(risk.train[t]):.4g}"),
+        ]
+        if self.path.fit_intercept and not risk.centered:
+            facts.append(("Constant-Prediction Error", f"{float(risk.train[0]):.4g}"))
+        return [*facts, ("Nonzero Coefficients", f"{_nonzero(self.coef)} of {len(self.coef)}")]
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return warnings."""
+        if not self.still_falls:
+            return self.warnings
+        message = f"the estimated risk was still decreasing after {self.path.n_iter} iterations"
+        return (message, *self.warnings)
+
+    def _adjusted(self) -> str:
+        """Return the estimated risk, adjusted for selection if that was computed."""
+        if "chosen" in self.__dict__:
+            return with_error(self.best_risk, self.best_risk_stderr)
+        # a repr must not compute for long
+        return f"{with_error(self.naive_risk, self.naive_risk_stderr)}, not adjusted for selection"
+
+    def _repr_html_(self) -> str:
+        k, t = self.best
+        facts = [
+            ("Model", f"{self.path.loss!r}, {type(self.path.penalty).__name__}"),
+            ("Data", f"n = {self.path.n_samples}, p = {self.path.n_features}"),
+            ("Selected", f"lam = {self.best_lam:.4g}, iteration {t} of {self.path.n_iter}"),
+            ("Scoring loss", self.risks[k].test_loss),
+            ("Estimated risk", self._adjusted()),
+            ("Training error", f"{float(self.risks[k].train[t]):.4g}"),
+        ]
+        places = [risk.best_iter for risk in self.risks]
+        places[k] = t
+        pairs = list(zip(self.risks, places, strict=True))
+        lines = {
+            "estimated risk": [float(risk.values[s]) for risk, s in pairs],
+            "training error": [float(risk.train[s]) for risk, s in pairs],
+        }
+        errors = np.array([float(risk.stderr[s]) for risk, s in pairs])
+        log = len(self.lams) > 1 and bool(np.all(self.lams > 0))
+        chart = line_chart(self.lams, lines, x_label="lam", marked=k, errors=errors, log_x=log)
+        along = self.risks[k]._chart(t, f"iteration at lam = {self.best_lam:.3g}")
+        return fragment(f"Tuning of {len(self.lams)} penalties", facts, chart, along)
+
     def __repr__(self) -> str:
         risk = self.risks[self.best[0]]
-        if "chosen" in self.__dict__:
-            found = with_error(self.best_risk, self.best_risk_stderr)
-        else:  # a repr is not to compute for long
-            found = f"{with_error(self.naive_risk, self.naive_risk_stderr)}, the choice not counted"
         return (
             f"<Tuning ({risk.test_loss}) of {len(self.lams)} penalties and {risk.path.n_iter} "
-            f"iterations: best is iterate {self.best_iter} at lam = {self.best_lam:.4g} with "
-            f"{found}>"
+            f"iterations: selected iteration {self.best_iter} at lam = {self.best_lam:.4g}, "
+            f"estimated risk {self._adjusted()}>"
         )
 
     def _few_threads(self) -> AbstractContextManager[None]:
-        """Return a context in which small products use one thread."""
+        """Return a context in which small matrix products use one thread."""
         n, p = self.context.batch.data.design.shape
         return one_thread_unless(n * p * len(self.lams))
 
     def _stack(self, name: str) -> Array:
         arrays = [getattr(risk, name) for risk in self.risks]
         return namespace(*arrays).stack(arrays)
+
+
+def _nonzero(coef: Array) -> int:
+    return int(np.count_nonzero(to_numpy(coef)))

@@ -1,0 +1,255 @@
+"""HTML for notebooks: tables of key figures and small SVG charts.
+
+Neither matplotlib nor JavaScript is needed. Text and axes have the colour of the surrounding text,
+so that charts are legible in light and dark notebooks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
+from steinpath._support.printing import printable
+
+_COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE, YELLOW)
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 190, 58, 12, 20, 34
+# Points of a line, and characters of a label, at most: the size of the page is bounded.
+_MOST_POINTS, _MOST_CHARACTERS, _MOST_IN_CELL = 80, 24, 80
+# Share of the largest values of a chart that may be cut off: iterates may diverge.
+_CUT_OFF = 0.02
+
+
+def text(value: object, most: int | None = None) -> str:
+    """Return a value as HTML text, without characters that could be taken for markup.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    most : int, optional
+        Number of characters beyond which the text is shortened.
+    """
+    plain = printable(str(value))
+    if most is not None and len(plain) > most:
+        plain = f"{plain[: most - 1]}…"
+    return escape(plain)
+
+
+def fragment(
+    title: str, facts: Iterable[tuple[str, object]], *charts: str, notes: Sequence[str] = ()
+) -> str:
+    """Return a table of key figures with charts beside it and numbered notes below.
+
+    Parameters
+    ----------
+    title : str
+        The heading.
+    facts : iterable of (str, object)
+        Names and values.
+    *charts : str
+        Charts as SVG.
+    notes : sequence of str
+        Warnings.
+    """
+    cell = 'style="text-align:left;padding:1px 10px 1px 0;background:none"'
+    rows = "".join(
+        f"<tr style='background:none'><th {cell}>{text(name)}</th>"
+        f"<td {cell}>{text(value, _MOST_IN_CELL)}</td></tr>"
+        for name, value in facts
+    )
+    listed = "".join(f"<li>{text(note)}</li>" for note in notes)
+    return (
+        '<div style="font-size:90%"><div style="font-weight:bold;margin-bottom:4px">'
+        f"{text(title)}</div>"
+        '<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:flex-start">'
+        f'<table style="border-collapse:collapse;margin:0">{rows}</table>{"".join(charts)}</div>'
+        + (f'<ol style="margin:4px 0 0 0;max-width:60em">{listed}</ol>' if listed else "")
+        + "</div>"
+    )
+
+
+def line_chart(
+    x: Any,
+    lines: Mapping[str, Any],
+    *,
+    x_label: str,
+    marked: int | None = None,
+    errors: Any = None,
+    log_x: bool = False,
+    legend: bool = True,
+) -> str:
+    """Return a chart of lines as SVG.
+
+    Parameters
+    ----------
+    x : array-like of shape (m,)
+        Positions of the points, in increasing or decreasing order.
+    lines : mapping of str to array-like of shape (m,)
+        Heights of the points of each line, by its name. All but the first are dashed, if there is a
+        legend.
+    x_label : str
+        Label of the horizontal axis.
+    marked : int, optional
+        Index of a point of the first line to mark.
+    errors : array-like of shape (m,), optional
+        Standard errors of the first line, shown as a band.
+    log_x : bool, default=False
+        Whether the horizontal axis is logarithmic.
+    legend : bool, default=True
+        Whether to name the lines.
+    """
+    x = _floats(x)
+    heights = {name: _floats(y) for name, y in lines.items()}
+    first = next(iter(heights.values()), np.zeros(0))
+    errors = np.zeros(len(first)) if errors is None else _floats(errors)
+    band = first + errors, first - errors
+    every = np.concatenate([*heights.values(), *band])
+    every = every[np.isfinite(every)]
+    if not len(every):
+        return ""
+    positions = np.log(x) if log_x else x
+    to_x = _Scale(positions.min(), positions.max(), _LEFT, _WIDTH - _RIGHT)
+    low, high = _range(every)
+    to_y = _Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+    kept = _thinned(len(x), marked)
+    parts = [_frame(x_label, [(to_x(positions[k]), f"{x[k]:.3g}") for k in (0, -1)], to_y)]
+    if np.any(errors > 0):
+        around = [_points(to_x(positions[kept]), to_y(each[kept])) for each in band]
+        points = " ".join([around[0], *reversed(around[1].split(" "))])
+        parts.append(f'<polygon points="{points}" fill="{BLUE}" fill-opacity=".18"/>')
+    for k, (name, y) in enumerate(heights.items()):
+        colour, dash = _COLOURS[k % len(_COLOURS)], ' stroke-dasharray="4 3"' * (k > 0 and legend)
+        points = _points(to_x(positions[kept]), to_y(y[kept]))
+        parts.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"{dash}>'
+            f"<title>{text(name, _MOST_CHARACTERS)}</title></polyline>"
+        )
+        if legend:
+            left = _LEFT + 110 * k
+            parts.append(
+                f'<line x1="{left}" x2="{left + 16}" y1="{_TOP - 11}" y2="{_TOP - 11}" '
+                f'stroke="{colour}" stroke-width="2"{dash}/>'
+                + _label(left + 20, _TOP - 8, name, "start")
+            )
+    if marked is not None:
+        across, down = to_x(positions[marked]), to_y(first[marked])
+        parts.append(
+            f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" '
+            'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 2"/>'
+            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3.5" fill="{ORANGE}"/>'
+        )
+    return _svg(_HEIGHT, parts)
+
+
+def interval_chart(
+    names: Sequence[object], estimate: Any, lower: Any, upper: Any, *, x_label: str
+) -> str:
+    """Return a forest plot as SVG: one interval per line, with a rule at zero.
+
+    Parameters
+    ----------
+    names : sequence of length k
+        Labels of the intervals.
+    estimate, lower, upper : array-like of shape (k,)
+        Their centres and ends. Intervals without finite ends are omitted.
+    x_label : str
+        Label of the horizontal axis.
+    """
+    estimate, lower, upper = (_floats(each) for each in (estimate, lower, upper))
+    shown = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))
+    if not len(shown):
+        return ""
+    left, height = 150, _TOP + 16 * len(shown) + _BOTTOM
+    low, high = min(float(lower[shown].min()), 0.0), max(float(upper[shown].max()), 0.0)
+    to_x = _Scale(low, high, left, _WIDTH - _RIGHT)
+    bottom, zero = height - _BOTTOM, float(to_x(0.0))
+    ends = [(to_x(low), f"{low:.3g}"), (to_x(high), f"{high:.3g}")]
+    parts = [
+        _frame(x_label, ends, None, left, height),
+        f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="{_TOP}" y2="{bottom}" '
+        'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 2"/>',
+    ]
+    for row, k in enumerate(shown.tolist()):
+        y = _TOP + 16 * row + 8
+        colour = "currentColor" if lower[k] <= 0 <= upper[k] else BLUE
+        parts.append(
+            f'<line x1="{to_x(lower[k]):.1f}" x2="{to_x(upper[k]):.1f}" y1="{y}" y2="{y}" '
+            f'stroke="{colour}" stroke-width="2"/>'
+            f'<circle cx="{to_x(estimate[k]):.1f}" cy="{y}" r="3" fill="{colour}"/>'
+            + _label(left - 6, y + 3.5, names[k], "end")
+        )
+    return _svg(height, parts)
+
+
+def _svg(height: int, parts: Iterable[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}" role="img" font-family="sans-serif" font-size="10">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def _label(x: Any, y: Any, value: object, anchor: str, most: int | None = _MOST_CHARACTERS) -> str:
+    shown = text(value, most)
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{shown}</text>'
+    )
+
+
+def _frame(
+    x_label: str, ticks: Iterable[tuple[Any, str]], to_y: Any, left: int = _LEFT, height: int = 0
+) -> str:
+    """Return the axes with the ends of their ranges."""
+    height = height or _HEIGHT
+    bottom, right = height - _BOTTOM, _WIDTH - _RIGHT
+    axes = f"M{left} {_TOP}V{bottom}H{right}" if to_y is not None else f"M{left} {bottom}H{right}"
+    parts = [f'<path d="{axes}" fill="none" stroke="currentColor" stroke-opacity=".5"/>']
+    parts += [_label(at, bottom + 13, tick, "middle") for at, tick in ticks]
+    parts.append(_label((left + right) / 2, height - 6, x_label, "middle", most=None))
+    if to_y is not None:
+        for at, value in ((bottom, to_y.low), (_TOP + 8, to_y.high)):
+            parts.append(_label(left - 5, at, f"{value:.3g}", "end"))
+    return "".join(parts)
+
+
+class _Scale:
+    """Maps an interval of values to an interval of pixels; values outside are put at its ends."""
+
+    def __init__(self, low: float, high: float, start: float, end: float):
+        self.low, self.high, self.start, self.end = float(low), float(high), start, end
+
+    def __call__(self, values: Any) -> Any:
+        width = self.high - self.low
+        with np.errstate(invalid="ignore", over="ignore"):
+            shares = (np.asarray(values, float) - self.low) / (width if width > 0 else 1.0)
+        shares = np.clip(np.nan_to_num(shares, nan=1.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+        return self.start + shares * (self.end - self.start)
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """Return the range of values to show, with a margin."""
+    low, high = float(values.min()), float(np.quantile(values, 1 - _CUT_OFF))
+    if not math.isfinite(high - low) or high <= low:
+        return low, low + max(abs(low), 1.0)
+    margin = 0.06 * (high - low)
+    return low - margin, high + margin
+
+
+def _thinned(count: int, marked: int | None) -> np.ndarray:
+    """Return which points of a line to draw: the marked one among them."""
+    some = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).astype(int))
+    return some if marked is None else np.union1d(some, [marked % count])
+
+
+def _floats(values: Any) -> np.ndarray:
+    return to_numpy(values).astype(float)
+
+
+def _points(x: Any, y: Any) -> str:
+    return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))

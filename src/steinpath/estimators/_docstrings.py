@@ -1,0 +1,80 @@
+"""Docstrings of estimators, composed from those of `PathRegressor` and `PathClassifier`.
+
+A named estimator describes what is its own. Parameters and attributes that it shares are described
+once, by the general estimator, and copied from there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+
+_SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
+_HEADING = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
+
+
+def documented(
+    like: type | None = None, *, without: tuple[str, ...] = (), example: str = ""
+) -> Callable[[type], type]:
+    """Return a class decorator that completes the docstring of an estimator.
+
+    The docstring gets a description of every parameter, in the order of the signature, and of every
+    attribute: its own, or else that of another estimator.
+
+    Parameters
+    ----------
+    like : type, optional
+        The other estimator.
+    without : tuple of str
+        Attributes of the other estimator that this one does not have.
+    example : str
+        An example for an estimator without one of its own, in which ``{name}`` is its name.
+    """
+
+    def complete(cls: type) -> type:
+        if not cls.__doc__:  # with python -OO
+            return cls
+        head, own = _parts(cls.__doc__)
+        other = _parts(like.__doc__)[1] if like is not None and like.__doc__ else {}
+        parameters = _entries(other.get("Parameters", "")) | _entries(own.get("Parameters", ""))
+        names = [name for name in inspect.signature(cls).parameters if name in parameters]
+        own["Parameters"] = "\n".join(parameters[name] for name in names)
+        own["Attributes"] = "\n".join(
+            _attributes(other.get("Attributes", ""), own.get("Attributes", ""), without)
+        )
+        if example and "Examples" not in own:
+            own["Examples"] = inspect.cleandoc(example).replace("{name}", cls.__name__)
+        parts = [f"{name}\n{'-' * len(name)}\n{own[name]}" for name in _SECTIONS if own.get(name)]
+        cls.__doc__ = "\n\n".join([head, *parts]) + "\n"
+        return cls
+
+    return complete
+
+
+def _parts(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return the text before the first section, and the sections by their names."""
+    head, *rest = _HEADING.split(inspect.cleandoc(docstring))
+    return head.strip(), {
+        name: text.strip("\n") for name, text in zip(*[iter(rest)] * 2, strict=True)
+    }
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the entries of a section by their names, of which an entry may have several."""
+    entries = re.split(r"\n(?=\S)", section) if section else []
+    return {entry.partition("\n")[0].partition(" : ")[0]: entry.rstrip() for entry in entries}
+
+
+def _attributes(inherited: str, own: str, without: tuple[str, ...]) -> list[str]:
+    """Return the entries of attributes: inherited ones in their order, and then the others."""
+    mine = _entries(own)
+    places = {name: key for key in mine for name in key.split(", ")}
+    found = dict[str, str]()
+    for key, entry in _entries(inherited).items():
+        names = key.split(", ")
+        if any(name in places for name in names):
+            found |= {places[name]: mine[places[name]] for name in names if name in places}
+        elif not all(name in without for name in names):
+            found[key] = entry
+    return list((found | mine).values())
