@@ -117,7 +117,7 @@ def test_other_losses_are_refused():
     X, y = sp.simulate.paper_model(5).sample(60, rng=0)
     tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, 2, 5, rng=0)
     for plot in (plots.plot_roc, plots.plot_reliability):
-        with pytest.raises(ValueError, match="loss must be Logistic"):
+        with pytest.raises(ValueError, match="requires a margin loss"):
             plot(tuning)
-    with pytest.raises(ValueError, match="probabilities are those of the logistic loss"):
+    with pytest.raises(ValueError, match="requires the logistic loss"):
         plots.plot_reliability(tuned(sp.Hinge()))

@@ -58,12 +58,12 @@ def test_each_interval_is_drawn_in_its_place():
         assert (low, high) == (intervals.lower[k], intervals.upper[k])
         assert middle == intervals.estimate[k]
         assert to_rgba(colour) == to_rgba(ORANGE if k in (1, 2) else GREY)
-    assert ax.get_xlabel() == "coefficient, 90% confidence interval"
+    assert ax.get_xlabel() == "coefficient with 90% confidence interval"
     bottom, top = ax.get_ylim()
     assert bottom > 3 > 0 > top  # the first is on top, and all can be seen
     text = " ".join(each.get_text() for each in ax.texts)
     assert "4 of 5" in text
-    assert "false discovery rate 10%" in text
+    assert "FDR 10%" in text
 
 
 def test_the_smallest_p_values_are_drawn_where_there_are_many():
