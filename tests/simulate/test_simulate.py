@@ -44,7 +44,7 @@ REGRESSION = [name for name, kind in CRITERIA.items() if not kind.margin]
 
 @pytest.mark.parametrize("test_loss", ["zero_one", "log", sp.Hinge()], ids=str)
 def test_linear_models_have_no_labels(test_loss):
-    with pytest.raises(ValueError, match="is for labels, and the responses of a linear model are"):
+    with pytest.raises(ValueError, match="is for class labels, but a linear model has numeric"):
         paper_model(4, "normal").risk(np.zeros(4), test_loss)
 
 
@@ -252,29 +252,35 @@ def test_shapes_and_centering():
         (lambda: LinearModel([[1.0]]), "1 dimension"),
         (
             lambda: LinearModel([1.0], design="cauchy"),
-            "design must be one of 'gaussian', 'uniform', or 't' with .* 't4'; got 'cauchy'",
+            "design must be one of 'gaussian', 'uniform', or 't' followed by .* 't4'; got 'cauchy'",
         ),
         (lambda: LinearModel([1.0], design="t"), "design must be one of"),
         (lambda: LinearModel([1.0], design=4), "design must be one of .* got 4"),
         (lambda: LinearModel([1.0], design="normal"), "design must be one of"),
-        (lambda: LinearModel([1.0], design="t2"), "above 2, for the covariance to exist"),
-        (lambda: paper_model(5, design="t31"), "design 't31': .* 'gaussian' is as good"),
+        (lambda: LinearModel([1.0], design="t2"), "greater than 2, so that the covariance exists"),
+        (lambda: paper_model(5, design="t31"), "design 't31': .* use 'gaussian' for larger"),
         (lambda: Noise("cauchy"), "noise must be one of 'normal', 'laplace', 'none', or 't'"),
         (lambda: Noise(None), "noise must be one of"),
-        (lambda: Noise("t1"), "for the mean to exist"),
-        (lambda: Noise("t50"), "'normal' is as good"),
+        (lambda: Noise("t1"), "so that the mean exists"),
+        (lambda: Noise("t50"), "use 'normal' for larger values"),
         (lambda: LinearModel([1.0, 2.0], mean=[1.0, 2.0, 3.0]), "mean must be a number"),
         (lambda: sparse_signal(np.eye(3), -1.0), "strength must be"),
         (lambda: paper_model(5).risk(np.zeros((2, 2, 5))), "2 dimensions"),
         (lambda: paper_model(5).risk(np.full(5, np.nan)), "NaN"),
-        (lambda: paper_model(5).risk(np.zeros((3, 5)), intercept=[1, 2]), "one for each of the 3"),
+        (
+            lambda: paper_model(5).risk(np.zeros((3, 5)), intercept=[1, 2]),
+            r"shape \(3,\), one per row of coef",
+        ),
         (lambda: paper_model(5).sample(5, rng="seed"), "rng must be"),
         (lambda: Noise("normal", -1), "scale must be"),
         (lambda: toeplitz(3, 1.0), "correlation must be"),
         (lambda: paper_model(0), "p must be at least 1"),
         (lambda: paper_model(5).sample(0), "n must be at least 1"),
-        (lambda: paper_model(5).risk(np.zeros(4)), "4 entries per row"),
-        (lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y), "not a callable"),
+        (lambda: paper_model(5).risk(np.zeros(4)), "5 entries per row, as the model; got 4"),
+        (
+            lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y),
+            "test_loss must be a name or a Loss",
+        ),
         (lambda: paper_model(5).risk(np.zeros(5), "quadratic"), "test_loss must be one of"),
     ],
 )
