@@ -1,4 +1,4 @@
-"""Plots of classes."""
+"""Plots for classification."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def left_out(tuning):
 @pytest.mark.parametrize("digits", [8, 0])
 def test_roc_curves_are_those_of_scikit_learn(digits):
     rng = np.random.default_rng(1)
-    values = rng.standard_normal(200).round(digits)  # with ties, and without
+    values = rng.standard_normal(200).round(digits)  # with and without ties
     positive = values + rng.standard_normal(200) > 0.5
     found = roc_curve(positive, values)
     false, true, _ = roc_of_sklearn(positive, values, drop_intermediate=False)

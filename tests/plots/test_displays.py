@@ -1,4 +1,4 @@
-"""Plots of the risk over iterations and penalties."""
+"""Plots of the risk over iterations and regularisation strengths."""
 
 import sys
 
@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
 
-ALPHAS = [0.1, 0.5, 0.02]  # in no order
+ALPHAS = [0.1, 0.5, 0.02]  # unsorted
 KINDS = ("path", "surface")
 
 
@@ -40,7 +40,7 @@ def lines(ax):
 
 
 def assert_surface(ax, risk, alphas, best):
-    """Every risk is drawn in its place, the largest penalty on top, and the choice marked."""
+    """All risks are drawn, the largest penalty on top, and the selected model is marked."""
     (mesh,) = [each for each in ax.collections if hasattr(each, "get_coordinates")]
     corners = mesh.get_coordinates()
     assert (np.diff(corners[:, 0, 1]) > 0).all()
@@ -50,7 +50,7 @@ def assert_surface(ax, risk, alphas, best):
     column = int(np.searchsorted(corners[0, :, 0], t)) - 1
     assert np.sort(alphas)[row] == alphas[best[0]]
     assert column == t == best[1]
-    # the whole of it can be seen
+    # the whole surface is visible
     assert ax.get_ylim()[0] <= corners[0, 0, 1] < corners[-1, 0, 1] <= ax.get_ylim()[1]
     assert ax.get_xlim()[0] <= 0 < risk.shape[1] - 1 <= ax.get_xlim()[1]
     assert mesh.norm.vmin == risk.min()
@@ -124,7 +124,7 @@ def test_given_axes(kind, model):
     assert display.ax_ is axes[1]
     assert display.figure_ is figure
     assert not axes[0].has_data()
-    part = Figure().subfigures(1, 2)[0]  # the figure is then that of all parts
+    part = Figure().subfigures(1, 2)[0]  # figure_ is the root figure
     inner = sp.RiskPathDisplay.from_estimator(model, kind=kind, ax=part.subplots())
     assert inner.figure_ is part.figure
 

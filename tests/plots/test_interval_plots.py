@@ -1,4 +1,4 @@
-"""The forest plot of coefficient intervals."""
+"""Forest plot of coefficient intervals."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ ESTIMATES, ERRORS = [0.5, -3.0, 2.0, 0.1, 9.0], [1.0, 0.5, 0.4, 0.2, np.inf]
 
 
 def bars(ax):
-    """Intervals that are drawn, from the top, by the line and the mark of each."""
+    """Return the intervals drawn, from the top, as line and marker."""
     zero, *lines = ax.get_lines()
     assert set(zero.get_xdata()) == {0}
     assert len(lines) % 2 == 0

@@ -1,4 +1,4 @@
-"""Plots of rows that were left out."""
+"""Plots of out-of-fold predictions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Plots: what is drawn, on whose axes, and what is written to files."""
+"""Plots: contents, axes, and files."""
 
 import sys
 from dataclasses import replace
@@ -65,7 +65,7 @@ def texts_of(ax):
 
 
 # ------------------------------------------------------------------------------------------------
-# The look, and files
+# Style and files
 # ------------------------------------------------------------------------------------------------
 
 
@@ -242,7 +242,7 @@ def test_smallest_risk_for_each_penalty(tuning):
 
 
 def named(ax):
-    """Curves of the coefficients that have names."""
+    """Return the curves of labelled coefficients."""
     curves = curves_of(ax)
     return {label[1:]: curve for label, curve in curves.items() if label.startswith("_x")}
 
@@ -288,7 +288,7 @@ def test_names_do_not_overlap(top, height):
     figure = Figure(figsize=(4, height), layout="constrained")
     ax = plots.plot_coefficients(path, top=top, ax=figure.subplots())
     figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the lines to the curves
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the connecting lines
     assert 0 < len(boxes) <= min(top, 40) or top == 0
     assert all(0 <= box.x0 < box.x1 <= figure.bbox.x1 for box in boxes)
     centres = np.sort([(box.y0 + box.y1) / 2 for box in boxes])
@@ -464,7 +464,9 @@ def test_summary_of_little(n, options):
     found = panels(figure)
     assert "selected iteration 2" in curves_of(found["(a)"])
     assert found["(e)"].get_xlabel() == "raw residual at iteration 2"
-    assert "smallest estimated risk" in curves_of(found["(f)"])  # in place of an audit that has no say
+    assert "smallest estimated risk" in curves_of(
+        found["(f)"]
+    )  # in place of an audit that has no say
 
 
 def test_ranking():

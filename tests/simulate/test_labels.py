@@ -1,4 +1,4 @@
-"""A model of labels: what it draws, and its exact risk against other routes to the same number."""
+"""Model of labels: samples, and exact risk compared with independent computations."""
 
 import itertools
 import math
@@ -69,7 +69,7 @@ def test_risk_of_a_constant_needs_the_share_alone(model, name):
 
 @EVERY
 def test_features_that_tell_nothing(name):
-    """Predictions that do not depend on the label, from a feature beside the informative one."""
+    """Predictions from an uninformative feature are independent of the label."""
     model = sp.simulate.LabelModel([30.0, 0.0])
     g = np.linspace(-9, 9, 180_001)
     both = [1e-4 * LOSSES[name](s * (g + 0.2)) @ stats.norm.pdf(g) for s in (-1, 1)]

@@ -1,4 +1,4 @@
-"""Simulated data and their exact risks, against Monte Carlo and closed forms."""
+"""Simulated data and exact risks, compared with Monte Carlo and closed forms."""
 
 import math
 
@@ -38,7 +38,7 @@ def test_samples_have_the_moments_asked_for(design):
     np.testing.assert_array_equal(model.sample(5, rng=3).X, model.sample(5, rng=3).X)
 
 
-#: Test losses of responses that are numbers.
+#: Scoring losses for numeric responses.
 REGRESSION = [name for name, kind in CRITERIA.items() if not kind.margin]
 
 
@@ -52,7 +52,7 @@ def test_linear_models_have_no_labels(test_loss):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("design", ["gaussian", "uniform", "t4"])
 def test_exact_risks_are_those_of_monte_carlo(noise, design):
-    """Every test loss, with and without errors in coefficients and intercept."""
+    """Every scoring loss, with and without errors in coefficients and intercept."""
     p, draws = 8, 400_000
     model = LinearModel(
         sparse_signal(toeplitz(p)), toeplitz(p), Noise(noise, 0.8), design, mean=0.3, intercept=1.0
@@ -70,14 +70,14 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
             assert np.isinf(exact).all()
             continue
         if design == "t4" and test_loss == "squared":
-            continue  # fourth moments are infinite, and standard errors with them
+            continue  # infinite fourth moments, hence infinite standard errors
         losses = resolve_test_loss(test_loss)(y[:, None], predictions)
         stderr = losses.std(axis=0) / math.sqrt(draws)
         assert (np.abs(exact - losses.mean(axis=0)) <= 4 * stderr + 1e-9).all()
 
 
 def test_absolute_risk_of_a_gaussian_design_in_closed_form():
-    """Folded normal given the noise, then an integral over the noise law (Student t₂)."""
+    """Folded normal given the noise, then an integral over the noise (Student t₂)."""
     model = paper_model(30, "t2")
     coef = model.coef * np.linspace(0, 0.99, 7)[:, None]
     size = np.sqrt(np.einsum("ij,jk,ik->i", coef - model.coef, model.covariance, coef - model.coef))
@@ -95,7 +95,9 @@ def test_absolute_risk_of_a_gaussian_design_in_closed_form():
 
 def test_normal_design_and_noise_add_up():
     model = paper_model(30, "normal")
-    total = np.sqrt(1 + np.linspace(0, 1, 5) ** 2 * 2)  # of coef = (1 - c) times the truth
+    total = np.sqrt(
+        1 + np.linspace(0, 1, 5) ** 2 * 2
+    )  # for coef = (1 - c) times the true coefficients
     coef = model.coef * (1 - np.linspace(0, 1, 5))[:, None]
     np.testing.assert_allclose(
         model.risk(coef, "absolute"), total * math.sqrt(2 / math.pi), rtol=1e-10
@@ -116,7 +118,7 @@ def test_normal_design_and_noise_add_up():
 
 
 def test_uniform_design_of_one_feature():
-    """E|ε - U d| with ε normal: a double integral done by quadrature."""
+    """E|ε - U d| with ε normal: a double integral by quadrature."""
     model = LinearModel([1.0], noise="normal", design="uniform")
     half = math.sqrt(3) * 2.0
 
@@ -128,7 +130,7 @@ def test_uniform_design_of_one_feature():
 
 
 def test_many_small_and_few_large_errors_of_a_uniform_design():
-    """The series and the sines, which serve different entries, agree with Monte Carlo."""
+    """The series and the sines, used for different entries, agree with Monte Carlo."""
     model = LinearModel(np.zeros(200), noise=Noise("normal", 0.1), design="uniform")
     coef = np.zeros((2, 200))
     coef[0] = 0.05
@@ -142,7 +144,7 @@ def test_many_small_and_few_large_errors_of_a_uniform_design():
 def sincs(s, spread):
     """Return φ = ∏ sin x / x, the terms of f = -s φ' / φ, and bounds of those of s f'."""
     x = np.longdouble(s) * np.longdouble(math.sqrt(3) * np.abs(spread))
-    y = np.maximum(x, 0.03)  # below, 1 - x cot x cancels, and its series does not
+    y = np.maximum(x, 0.03)  # below, 1 - x cot x suffers from cancellation; its series does not
     series = x**2 / 3 + x**4 / 45 + 2 * x**6 / 945 + x**8 / 4725
     fall = np.where(x < y, series, 1 - y / np.tan(y))
     phi = np.prod(np.where(x > 0, np.sin(x) / np.where(x > 0, x, 1), 1))
@@ -162,7 +164,7 @@ ROWS = {
 
 @pytest.mark.parametrize("spread", ROWS.values(), ids=ROWS)
 def test_transforms_of_uniform_sums_are_products(spread):
-    """On both sides of every size of entry, to rounding; below e^-60 nothing need be formed."""
+    """On both sides of every size of entry, to rounding; values below e^-60 may be zero."""
     size = np.abs(spread).max(axis=1)
     transform = uniform(spread)
     for x in np.exp(np.arange(-20, 14, 0.13)):
@@ -170,7 +172,7 @@ def test_transforms_of_uniform_sums_are_products(spread):
         found = transform(s)
         for row, entries in enumerate(spread):
             phi, fall, rate = sincs(s[row], entries)
-            terms, rounding = np.abs(fall).sum(), 4e-16  # of s times an entry
+            terms, rounding = np.abs(fall).sum(), 4e-16  # relative, of s times an entry
             tolerance = (1e-13 + rounding * terms) * abs(phi) + math.exp(-60)
             assert abs(found.value[row] - phi) <= tolerance
             slope = found.slope[row] * s[row] ** 2
@@ -186,12 +188,12 @@ def test_rows_of_a_student_design_have_one_random_size_each(df):
     np.testing.assert_allclose(y, X @ model.coef)
     scale = math.sqrt((df - 2) / df)
     z = (X - mean) @ np.linalg.inv(model.root) / scale  # standard multivariate Student
-    # χ²_p / p over χ²_df / df; entries of independent sizes would have another law
+    # χ²_p / p over χ²_df / df; entries with independent scales would have another distribution
     assert stats.kstest(np.sum(z**2, axis=1) / p, stats.f(p, df).cdf).pvalue > 0.01
     direction = np.array([1.0, -2.0, 0.5])
     size = scale * math.sqrt(direction @ model.covariance @ direction)
     assert stats.kstest((X - mean) @ direction / size, stats.t(df).cdf).pvalue > 0.01
-    # sizes and directions of rows are independent, and directions uniform: cosines for p = 3
+    # norms and directions of rows are independent, and directions uniform: cosines for p = 3
     cosine = z[:, 0] / np.linalg.norm(z, axis=1)
     assert stats.kstest(cosine, stats.uniform(-1, 2).cdf).pvalue > 0.01
     assert abs(stats.spearmanr(np.abs(cosine), np.sum(z**2, axis=1)).statistic) < 0.02
@@ -219,7 +221,7 @@ def test_student_design_in_closed_form(df):
 
 @pytest.mark.parametrize("noise", ["normal", "t2"])
 def test_student_designs_mix_gaussian_ones(noise):
-    """Given its size a row is Gaussian: an integral over sizes, by the trapezoidal rule."""
+    """Given its scale, a row is Gaussian: an integral over scales by the trapezoidal rule."""
     df, coef = 4, np.array([0.5, -1.0])
     truth = LinearModel([0.0, 0.0], noise=noise, design=f"t{df}")
     given = LinearModel([0.0, 0.0], noise=noise)

@@ -57,7 +57,7 @@ def _draw(table: Table) -> Figure:
             ax.plot(column(rows, "iterate"), column(rows, way), lw=1.3, **STYLES[way])
         ax.axhspan(*band, color=GREY, alpha=0.15, lw=0, label=label)
     for row in axes:
-        row[0].set_ylabel("share covered", fontsize="small")
+        row[0].set_ylabel("coverage", fontsize="small")
     label_iterations(axes)
     share_legend(figure, axes)
     return figure
