@@ -30,7 +30,7 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# At most 8 cases of each test; `make slow` runs all.
+# At most 8 cases of each test; all of them with `make slow`.
 unit: .venv/ready
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --thin
 
