@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from competitors import CHEAP, DEAR, PAIRS, Problem, plain, rms
+from competitors import CHEAP, EXPENSIVE, PAIRS, Problem, plain, rms
 from converged import converged, converged_table
 from measuring import Record, machine, peak_memory, seconds, versions
 from pages import filled
@@ -48,14 +48,14 @@ from tuned import intervals, intervals_table, tuned_beside_fit, tuned_table
 import steinpath as sp
 
 
-def peers(n: int, p: int, n_iter: int, n_sets: int, dear: bool) -> list[Record]:
+def peers(n: int, p: int, n_iter: int, n_sets: int, expensive: bool) -> list[Record]:
     """Run all methods on several data sets of each pair."""
     records = []
     for loss, penalty in PAIRS:
         for seed in range(n_sets):
             problem = Problem.draw(loss, penalty, n, p, n_iter, seed)
             truth = problem.truth()
-            methods = {**CHEAP, **DEAR} if dear and seed == 0 else CHEAP
+            methods = {**CHEAP, **EXPENSIVE} if expensive and seed == 0 else CHEAP
             base, result = seconds(partial(plain, problem), repeats=5)
             assert np.allclose(result["last"], problem.path.coef[-1], atol=1e-8)
             for method in methods.values():
@@ -377,7 +377,7 @@ def main() -> None:
 
     chosen = [size for size in sizes["peers"] if args.p in (None, size[1])]
     for n, p, n_iter, n_sets in chosen if "peers" in args.parts else []:
-        records = peers(n, p, n_iter, n_sets, dear=p < n)
+        records = peers(n, p, n_iter, n_sets, expensive=p < n)
         print(f"\n## peers, n={n}, p={p}, {n_iter} iterations\n\n{peers_table(records)}")
         print(f"\n{pairs_table(records)}\n", flush=True)
         keep("peers", records)

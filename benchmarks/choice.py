@@ -10,7 +10,7 @@ one thread each. Seconds are CPU time:
 
 - **tune, smallest estimate**: `steinpath.tune`, not adjusted for selection: the error is the
   smallest estimate.
-- **tune, the choice counted**: `tune` with `best_risk` (adjusted for selection) and
+- **tune, adjusted for selection**: `tune` with `best_risk` (adjusted for selection) and
   `predict_interval`.
 - **LADLasso**, **SqrtLasso**: `fit` with `best_risk_` and `predict_interval`.
 - **nested GridSearchCV**: scikit-learn's `cross_val_score` with ten folds of a `GridSearchCV` with
@@ -92,7 +92,7 @@ CASES = (
 QUICK = (CASES[0], CASES[3])
 
 
-class Found(NamedTuple):
+class FittedModel(NamedTuple):
     """A fitted model, with its estimated error and prediction intervals."""
 
     predict: Callable[[np.ndarray], np.ndarray]
@@ -110,24 +110,24 @@ def _tuning(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Any:
     return sp.tune(X, y, loss, sp.Lasso, fit_intercept=True, rng=seed)
 
 
-def smallest_estimate(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def smallest_estimate(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     tuning = _tuning(case, X, y, seed)
-    return Found(tuning.predict, (tuning.naive_risk, tuning.naive_risk_stderr))
+    return FittedModel(tuning.predict, (tuning.naive_risk, tuning.naive_risk_stderr))
 
 
-def choice_counted(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def choice_counted(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     tuning = _tuning(case, X, y, seed)
     tuning.predict_interval(X[:1], LEVEL)
     error = tuning.best_risk, tuning.best_risk_stderr
-    return Found(tuning.predict, error, partial(tuning.predict_interval, level=LEVEL))
+    return FittedModel(tuning.predict, error, partial(tuning.predict_interval, level=LEVEL))
 
 
-def estimator(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def estimator(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     make = {"lad": sp.LADLasso, "square_root": sp.SqrtLasso}[case.loss]
     model = make(random_state=seed).fit(X, y)
     model.predict_interval(X[:1], level=LEVEL)
     error = model.best_risk_, model.best_risk_stderr_
-    return Found(model.predict, error, partial(model.predict_interval, level=LEVEL))
+    return FittedModel(model.predict, error, partial(model.predict_interval, level=LEVEL))
 
 
 def _search(case: Case, seed: int) -> GridSearchCV:
@@ -145,35 +145,35 @@ def _search(case: Case, seed: int) -> GridSearchCV:
     )
 
 
-def nested(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def nested(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     search = _search(case, seed)
     outer = KFold(10, shuffle=True, random_state=seed + 1)
     scores = -cross_val_score(search, X, y, scoring=search.scoring, cv=outer)
     error = float(scores.mean()), float(scores.std(ddof=1) / math.sqrt(len(scores)))
-    return Found(search.fit(X, y).predict, error)
+    return FittedModel(search.fit(X, y).predict, error)
 
 
-def mapie(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def mapie(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     outer = KFold(10, shuffle=True, random_state=seed + 1)
     return _conformal(_search(case, seed), outer, X, y)
 
 
-def mapie_jackknife(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def mapie_jackknife(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     chosen = _search(case, seed).fit(X, y).best_estimator_
     return _conformal(clone(chosen), LeaveOneOut(), X, y)
 
 
-def _conformal(estimator: Any, splits: Any, X: np.ndarray, y: np.ndarray) -> Found:
+def _conformal(estimator: Any, splits: Any, X: np.ndarray, y: np.ndarray) -> FittedModel:
     from mapie.regression import CrossConformalRegressor
 
     model = CrossConformalRegressor(estimator, confidence_level=LEVEL, method="plus", cv=splits)
     model.fit_conformalize(X, y)
-    return Found(model.predict, interval=lambda new: model.predict_interval(new)[1][:, :, 0])
+    return FittedModel(model.predict, interval=lambda new: model.predict_interval(new)[1][:, :, 0])
 
 
-METHODS: dict[str, Callable[[Case, np.ndarray, np.ndarray, int], Found]] = {
+METHODS: dict[str, Callable[[Case, np.ndarray, np.ndarray, int], FittedModel]] = {
     "tune, smallest estimate": smallest_estimate,
-    "tune, the choice counted": choice_counted,
+    "tune, adjusted for selection": choice_counted,
     "estimator": estimator,
     "nested GridSearchCV": nested,
     "MAPIE, CV+": mapie,

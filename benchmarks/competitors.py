@@ -144,4 +144,4 @@ CHEAP: dict[str, Callable[[Problem], Curves]] = {
     "5-fold, Burman": folds(5, burman=True),
     "10-fold, Burman": folds(10, burman=True),
 }
-DEAR: dict[str, Callable[[Problem], Curves]] = {"hutchinson": hutchinson, "loo": loo}
+EXPENSIVE: dict[str, Callable[[Problem], Curves]] = {"hutchinson": hutchinson, "loo": loo}

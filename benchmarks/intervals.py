@@ -44,7 +44,7 @@ LEVEL, FDR = 0.95, 0.1
 ITERS = 300
 
 
-class Found(NamedTuple):
+class IntervalResult(NamedTuple):
     """Intervals for all coefficients, and p-values."""
 
     lower: np.ndarray
@@ -57,49 +57,49 @@ class Found(NamedTuple):
 # ------------------------------------------------------------------------------------------------
 
 
-def _steinpath(make: Callable[..., Any], X: np.ndarray, y: np.ndarray) -> Found:
+def _steinpath(make: Callable[..., Any], X: np.ndarray, y: np.ndarray) -> IntervalResult:
     found = make(random_state=0).fit(X, y).coef_intervals(level=LEVEL)
-    return Found(found.lower, found.upper, found.pvalue)
+    return IntervalResult(found.lower, found.upper, found.pvalue)
 
 
-def lad_lasso(X: np.ndarray, y: np.ndarray) -> Found:
+def lad_lasso(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     return _steinpath(sp.LADLasso, X, y)
 
 
-def sqrt_lasso(X: np.ndarray, y: np.ndarray) -> Found:
+def sqrt_lasso(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     return _steinpath(sp.SqrtLasso, X, y)
 
 
-def desparsified(X: np.ndarray, y: np.ndarray) -> Found:
+def desparsified(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     from hidimstat import DesparsifiedLasso
 
     model = DesparsifiedLasso(random_state=0, confidence=LEVEL)
     model.fit_importance(X, y)
-    return Found(
+    return IntervalResult(
         np.ravel(model.confidence_bound_min_),
         np.ravel(model.confidence_bound_max_),
         np.ravel(model.pvalues_),
     )
 
 
-def _statsmodels(fitted: Any) -> Found:
+def _statsmodels(fitted: Any) -> IntervalResult:
     low, high = np.asarray(fitted.conf_int(1 - LEVEL)).T
-    return Found(low[1:], high[1:], np.asarray(fitted.pvalues)[1:])
+    return IntervalResult(low[1:], high[1:], np.asarray(fitted.pvalues)[1:])
 
 
-def least_squares(X: np.ndarray, y: np.ndarray) -> Found:
+def least_squares(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     import statsmodels.api as sm
 
     return _statsmodels(sm.OLS(y, sm.add_constant(X)).fit())
 
 
-def median_regression(X: np.ndarray, y: np.ndarray) -> Found:
+def median_regression(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     import statsmodels.api as sm
 
     return _statsmodels(sm.QuantReg(y, sm.add_constant(X)).fit(0.5))
 
 
-METHODS: dict[str, Callable[[np.ndarray, np.ndarray], Found]] = {
+METHODS: dict[str, Callable[[np.ndarray, np.ndarray], IntervalResult]] = {
     "LADLasso": lad_lasso,
     "SqrtLasso": sqrt_lasso,
     "desparsified lasso": desparsified,

@@ -140,7 +140,7 @@ CASES = {
 # ------------------------------------------------------------------------------------------------
 
 
-class Chosen(NamedTuple):
+class SelectedModel(NamedTuple):
     """A selected model, its estimated error with standard error, alpha and iteration."""
 
     predict: Callable[[np.ndarray], np.ndarray]
@@ -150,16 +150,16 @@ class Chosen(NamedTuple):
     iterate: int | None  # None for a minimiser
 
 
-def estimated(model: Any) -> Chosen:
+def estimated(model: Any) -> SelectedModel:
     """Return the model and error estimate of a fitted estimator."""
     k, t = list(model.alphas_).index(model.alpha_), model.best_iter_
     risk, stderr = float(model.risk_path_[k, t]), float(model.risk_stderr_[k, t])
-    return Chosen(model.predict, risk, stderr, model.alpha_, t)
+    return SelectedModel(model.predict, risk, stderr, model.alpha_, t)
 
 
 def cross_validated(
     case: Case, alphas: np.ndarray, X: np.ndarray, y: np.ndarray, seed: int
-) -> Chosen:
+) -> SelectedModel:
     """Select among all iterations of all penalties by the smallest cross-validated error."""
     scale, root_n = X.std(axis=0), math.sqrt(len(y))
     # the paths of the estimator; running them one at a time takes slightly longer than batched
@@ -172,12 +172,12 @@ def cross_validated(
     k, t = map(int, np.unravel_index(np.argmin(values), values.shape))
     coef, intercept = paths[k].coef[t] / scale, paths[k].intercept[t]
     error, stderr = float(values[k, t]), float(crossed[k].stderr[t])
-    return Chosen(lambda X: X @ coef + intercept, error, stderr, float(alphas[k]), t)
+    return SelectedModel(lambda X: X @ coef + intercept, error, stderr, float(alphas[k]), t)
 
 
 def grid_searched(
     case: Case, alphas: np.ndarray, X: np.ndarray, y: np.ndarray, seed: int
-) -> Chosen:
+) -> SelectedModel:
     """Select among exact minimisers with scikit-learn."""
     model = make_pipeline(StandardScaler(), QuantileRegressor(quantile=case.quantile))
     grid = {"quantileregressor__alpha": alphas / case.pinballs}
@@ -187,7 +187,7 @@ def grid_searched(
     best = search.best_index_
     scores = [search.cv_results_[f"split{k}_test_score"][best] for k in range(FOLDS)]
     error, stderr = map(float, mean_and_error(-case.pinballs * np.array(scores)))
-    return Chosen(search.predict, error, stderr, float(alphas[best]), None)
+    return SelectedModel(search.predict, error, stderr, float(alphas[best]), None)
 
 
 def split(
@@ -199,7 +199,7 @@ def split(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         elapsed, _ = seconds(partial(model.fit, X[train], y[train]))
-    results: dict[str, tuple[float, Chosen]] = {"estimated": (elapsed, estimated(model))}
+    results: dict[str, tuple[float, SelectedModel]] = {"estimated": (elapsed, estimated(model))}
     rest = (case, model.alphas_, X[train], y[train], seed)
     results["5-fold CV"] = seconds(partial(cross_validated, *rest))
     if case.quantile is not None and SOURCES[source].small:

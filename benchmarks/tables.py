@@ -400,7 +400,7 @@ def sets_table(tables: Record) -> str:
         [name, f"{t['n']:,}", f"{t['p']:,}", TABLES[name].about, ", ".join(t["kinds"])]
         for name, t in tables.items()
     ]
-    return table_of(["data set", "n", "p", "description", "properties"], rows)
+    return table_of(["data set", "n", "p", "what it is", "kind"], rows)
 
 
 def errors_table(tables: Record) -> str:
@@ -432,8 +432,8 @@ def _plain(record: Record, method: str) -> str:
 
 
 def times_table(tables: Record) -> str:
-    """Return seconds per fit."""
-    heads = ["data set", "training rows", "p", *METHODS]
+    """Return seconds for a fit."""
+    heads = ["data set", "rows in training", "p", *METHODS]
     rows = []
     for name, table in tables.items():
         methods = table["methods"]
@@ -476,9 +476,9 @@ def overall(found: Record) -> str:
         cells += [f"{np.mean(np.abs(z) <= 2):.0%}", f"{warned:.0%}"]
         cells += [_times_of(tables, method, rival) for rival in ("LAD", "LassoCV")]
         rows.append([method, *cells])
-    heads = ["", "error / best unpenalised", "largest", "behind", "error / same loss"]
+    heads = ["", "error, of the best minimiser's", "largest", "behind", "of the same loss's"]
     heads += ["estimate within 2 s.e.", "fits that warn"]
-    heads += ["time / LAD (largest)", "time / LassoCV (largest)"]
+    heads += ["time, of LAD's (largest)", "of LassoCV's (largest)"]
     lines = [table_of(heads, rows), ""]
     for name, method, comparison in sorted(lost, key=lambda each: -each[2].ratio):
         if math.isinf(comparison.ratio):
@@ -521,7 +521,7 @@ def measured_on(found: Record) -> str:
     return (
         f"`{found['command']}` ([results](../benchmarks/results/tables.json)), {on['date']}, one "
         f"thread of an {on['processor']}, {found['splits']} splits, at most {found['limit']} "
-        f"seconds for each fit of another package; {used}."
+        f"seconds for each fit of a rival; {used}."
     )
 
 

@@ -44,7 +44,7 @@ def tuned_beside_fit(n: int, p: int, n_sets: int, plain_seconds: float) -> list[
         records += [
             common
             | {
-                "method": "tune, 20 penalties, with the error of the choice",
+                "method": "tune, 20 penalties, with adjusted error",
                 "seconds": of_tune["seconds"],
                 "ratio": of_tune["seconds"] / plain_seconds,
                 "of_fit": of_tune["seconds"] / of_fit["seconds"],

@@ -28,7 +28,7 @@ from steinpath.cluster._shares import Place
 
 # Seconds between checks of the workers, seconds to wait for the replacement of a lost worker, and
 # maximum number of seconds without any workers.
-_LOOK, _RETURN, _PATIENCE = 1.0, 10.0, 300.0
+_POLL, _RETURN, _PATIENCE = 1.0, 10.0, 300.0
 # Replaying the whole log to a new session is a large message, which is intended.
 _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
@@ -98,7 +98,7 @@ class DaskCarrier:
         alone_since = None
         while waiting:
             try:
-                found = gathering.look()
+                found = gathering.poll()
             except Exception as error:
                 raise self._explained(error, waiting) from None
             if found is not None:
@@ -127,7 +127,7 @@ class DaskCarrier:
             if time.monotonic() > until:
                 raise _no_workers()
             with suppress(TimeoutError):
-                self._client.wait_for_workers(1, timeout=_LOOK)
+                self._client.wait_for_workers(1, timeout=_POLL)
             time.sleep(0.05)
         self._crew = max(self._crew, len(threads))
         holders = self._client.who_has([self._args[k][0] for k in blocks])
@@ -208,18 +208,18 @@ class _Gathering:
         self._client, self._futures = client, futures
         self._task: asyncio.Task[list[Any]] | None = None
 
-    def look(self) -> list[Any] | None:
+    def poll(self) -> list[Any] | None:
         """Wait briefly for the results; return None if they take longer."""
-        found: list[Any] | None = self._client.sync(self._look)
+        found: list[Any] | None = self._client.sync(self._poll)
         return found
 
-    async def _look(self) -> list[Any] | None:
+    async def _poll(self) -> list[Any] | None:
         if self._task is None:
             gathering = self._client.gather(self._futures, asynchronous=True)
             self._task = asyncio.ensure_future(gathering)
             # its exception is ignored if the result is no longer needed
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.wait([self._task], timeout=_LOOK)
+        await asyncio.wait([self._task], timeout=_POLL)
         return self._task.result() if self._task.done() else None
 
 

@@ -50,24 +50,24 @@ def plot_intervals(
     known = np.flatnonzero(np.isfinite(intervals.stderr))
     if not len(known):
         raise ValueError("nothing to plot: no coefficient is identified")
-    chosen = known[np.argsort(intervals.pvalue[known], kind="stable")[:most]]
-    chosen = chosen[np.argsort(-intervals.estimate[chosen], kind="stable")]
+    shown = known[np.argsort(intervals.pvalue[known], kind="stable")[:most]]
+    shown = shown[np.argsort(-intervals.estimate[shown], kind="stable")]
     found = intervals.significant(fdr, n_tests)
     names = intervals.names or [f"column {j}" for j in intervals.features]
-    with drawing_on(ax, (4.8, 0.75 + 0.17 * len(chosen))) as axes:
+    with drawing_on(ax, (4.8, 0.75 + 0.17 * len(shown))) as axes:
         axes.axvline(0, color=GREY, lw=0.6, ls=":", zorder=1)
-        for place, k in enumerate(chosen):
+        for place, k in enumerate(shown):
             colour = ORANGE if found[k] else GREY
             ends = intervals.lower[k], intervals.upper[k]
             axes.plot(ends, [place] * 2, color=colour, lw=1, solid_capstyle="butt")
             axes.plot(intervals.estimate[k], place, "o", color=colour, ms=3)
-        axes.set(ylim=(len(chosen) - 0.4, -0.6))
-        axes.set_yticks(range(len(chosen)), [names[k] for k in chosen])
+        axes.set(ylim=(len(shown) - 0.4, -0.6))
+        axes.set_yticks(range(len(shown)), [names[k] for k in shown])
         axes.tick_params(axis="y", length=0)
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(f"coefficient with {intervals.level:.0%} confidence interval")
-        some = f"{len(chosen)} of {len(intervals.features)}, " * (
-            len(chosen) < len(intervals.features)
+        some = f"{len(shown)} of {len(intervals.features)}, " * (
+            len(shown) < len(intervals.features)
         )
         note(axes, f"{some}coloured: significant at FDR {fdr:.0%}")
         open_frame(axes)

@@ -68,12 +68,12 @@ def _summary(results: Results) -> Table:
     for s, curves in results.items():
         for way in WAYS:
             covered = _covered(curves, way)
-            chosen = np.argmin(curves[way], axis=1)[:, None]
+            selected = np.argmin(curves[way], axis=1)[:, None]
             row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(covered)}
             share, spread = mean_and_error(covered.mean(axis=1))
             row |= {"estimate": PLAIN[way], "all iterates": float(share), "s.e.": float(spread)}
             row["last"] = float(covered[:, -1].mean())
-            row["chosen"] = float(np.take_along_axis(covered, chosen, axis=1).mean())
+            row["chosen"] = float(np.take_along_axis(covered, selected, axis=1).mean())
             summary.append(row)
     return summary
 

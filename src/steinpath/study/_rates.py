@@ -94,13 +94,13 @@ def _draw(table: Table) -> Figure:
         n = column(rows, "n")
         for k, (name, style) in enumerate(styles.items()):
             error, spread = column(rows, name), column(rows, f"{name}_se")
-            beside = n * 1.06 ** (k - 1)  # shifted, to avoid overlap
-            ax.errorbar(beside, error, 2 * spread, ls="none", ms=4, **style)
+            shifted = n * 1.06 ** (k - 1)  # avoids overlap
+            ax.errorbar(shifted, error, 2 * spread, ls="none", ms=4, **style)
             if name not in THEOREMS:
                 continue
             found, uncertain = slope(n, error, spread)
             fit = np.exp(np.log(error).mean()) * (n / np.exp(np.log(n).mean())) ** found
-            ax.plot(beside, fit, color=style["color"], lw=1)
+            ax.plot(shifted, fit, color=style["color"], lw=1)
             text = f"{style['label']}: {found:.2f}, s.e. {uncertain:.2f}".replace("-0", "−0")
             place = {"x": 0.04, "y": 0.105 - 0.065 * k, "transform": ax.transAxes}
             ax.text(s=text, fontsize="x-small", color=style["color"], **place)

@@ -21,11 +21,11 @@ LAST = "last"  # no selection
 def _regret(curves: Curves, way: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the relative excess risk of the selected iteration, and its number."""
     truth = curves["truth"]
-    chosen = np.full(len(truth), truth.shape[1] - 1)
+    selected = np.full(len(truth), truth.shape[1] - 1)
     if way != LAST:
-        chosen = np.argmin(curves[way], axis=1)
-    risk = np.take_along_axis(truth, chosen[:, None], axis=1)[:, 0]
-    return risk / truth.min(axis=1) - 1, chosen
+        selected = np.argmin(curves[way], axis=1)
+    risk = np.take_along_axis(truth, selected[:, None], axis=1)[:, 0]
+    return risk / truth.min(axis=1) - 1, selected
 
 
 def _table(results: Results) -> Table:
@@ -34,10 +34,10 @@ def _table(results: Results) -> Table:
     for s, curves in results.items():
         best = np.argmin(curves["truth"], axis=1)
         for way in (*WAYS, LAST):
-            for r, (regret, chosen) in enumerate(zip(*_regret(curves, way), strict=True)):
+            for r, (regret, selected) in enumerate(zip(*_regret(curves, way), strict=True)):
                 row: dict[str, Any] = {"n": s.n, "p": s.p, "loss": s.loss, "penalty": s.penalty}
                 row |= {"replication": r, "way": way, "regret": float(regret)}
-                table.append(row | {"chosen": int(chosen), "best": int(best[r])})
+                table.append(row | {"chosen": int(selected), "best": int(best[r])})
     return table
 
 

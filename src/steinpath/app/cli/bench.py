@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bench(n: int, p: int, n_iter: int, seed: int, as_json: bool) -> None:
-    """Time risk estimation on this machine, compared with cross-validation.
+    """Time risk estimates and cross-validation on this machine.
 
     Fits a LAD–lasso on simulated data with known true risk. For a comparison with other packages,
     use `make bench` in a checkout.

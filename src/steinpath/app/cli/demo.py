@@ -36,7 +36,7 @@ def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | N
     help="Save a plot to this file (.png, .pdf or .svg).",
 )
 def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
-    """Compare estimated and true risk of a LAD–lasso on simulated heavy-tailed data."""
+    """Compare estimated and true risk on simulated data."""
     from steinpath._support.printing import with_error
     from steinpath.app.cli.display import make_console, make_table, print_warnings, say
     from steinpath.app.demo import iterates_to_show, lad_lasso_demo

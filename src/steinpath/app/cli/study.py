@@ -96,7 +96,9 @@ def study(
     n_iter: int | None,
     **options: Any,
 ) -> None:
-    """Run a Monte Carlo study. `steinpath study list` lists the studies.
+    """Run a Monte Carlo study.
+
+    `steinpath study list` lists the studies.
 
     Run the same command again to resume an interrupted study.
     """
