@@ -1,14 +1,14 @@
-# Every target does its own set-up in .venv; nothing else is needed than Python 3.11 or later.
+# Each target sets up what it needs in .venv. The only requirement is Python 3.11 or later.
 PYTHON ?= python3
 BIN := .venv/bin
-# A process per core, and one thread in each: small problems gain nothing from more.
+# One process per core with one thread each: more threads do not speed up small problems.
 THREADS := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PARALLEL := -q -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: install demo test check lint types unit slow bench bench-full studies docs docs-quick \
     dist links coverage properties fuzz kills mutants oldest newest clean
 
-# The command, with all it can read and draw: .venv/bin/steinpath fit FILE --target COLUMN
+# The command with all extras: .venv/bin/steinpath fit FILE --target COLUMN
 install: .venv/installed
 
 demo: .venv/installed
@@ -19,8 +19,8 @@ test: .venv/ready
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint types docs-quick dist
 	$(MAKE) --no-print-directory unit
 
-# The inner loop, in less than two minutes on two cores: the numerical core and the estimators, with a
-# few cases of each test, on NumPy alone.
+# Quick tests, less than two minutes on two cores: the numerical core and the estimators, a few cases
+# of each test, NumPy only.
 check: lint types
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --quick -k 'not check_estimator and not memory_stays' \
 	    $(addprefix tests/,problem design algorithms engine risk support estimators test_tuning.py)
@@ -37,56 +37,55 @@ types: .venv/ready
 unit: .venv/ready
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --thin
 
-# Accuracy on the paper's model at its size, how far to trust it, scikit-learn's checks of every
-# estimator at its defaults, and all cases of all other tests: three quarters of an hour.
+# Accuracy on the paper's model at full size, reliability of the estimates, scikit-learn's estimator
+# checks with default parameters, and all cases of all other tests: about 45 minutes.
 slow: .venv/ready
 	$(BIN)/python -m pytest -q -m slow
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL)
 
-# All peers in one run: small problems in two minutes, the paper's sizes in an hour. Other packages take
-# part if they are there: .venv/bin/pip install '.[bench]'
+# Comparison with other methods: small problems in two minutes, the paper's sizes in an hour. Other
+# packages are included if installed: .venv/bin/pip install '.[bench]'
 bench: .venv/ready
 	$(BIN)/python benchmarks/bench.py
 
 bench-full: .venv/ready
 	$(BIN)/python benchmarks/bench.py --full --json benchmarks/results/bench.json
 
-# The paper's experiments and more, small: each study in two minutes at most.
+# All studies with small sizes: at most two minutes each.
 studies: .venv/ready
 	$(BIN)/steinpath study all --quick
 
-# ----- By hand: what docs/guarantees.md rests on, beside `make test` -----
+# ----- Run by hand: evidence for docs/guarantees.md, in addition to `make test` -----
 
-# Which branches of src/ the tests take, those in processes that they start included.
+# Branch coverage of src/ by the tests, including subprocesses.
 coverage: .venv/ready
 	$(BIN)/python -m coverage erase
 	$(THREADS) $(BIN)/python -m coverage run -m pytest $(PARALLEL)
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered --show-missing
 
-# Fifty times as many examples of each property as in the tests, and new ones each time: some ten minutes.
+# Property tests with fifty times as many examples, different in each run: about ten minutes.
 properties: .venv/ready
 	HYPOTHESIS_PROFILE=many $(THREADS) $(BIN)/python -m pytest $(PARALLEL) tests/properties
 
-# Ten thousand random inputs through everything that is public.
+# Ten thousand random inputs to all public functions.
 fuzz: .venv/ready
 	$(BIN)/python tests/fuzz/fuzz.py --cases 10000
 
-# A study killed a hundred times, at random moments, and resumed: the same tables to the last bit. Ten
-# minutes on a free core.
+# Kill a study a hundred times at random moments and resume it: the tables must be identical bit for
+# bit. Ten minutes on an idle core.
 kills: .venv/ready
 	$(BIN)/python tests/faults/kills.py --kills 100
 
-# Small changes to the numerical core, three thousand, one at a time: do the tests notice? About an hour
-# of one core; it goes on where it was stopped, and mutants/summary.json has what no test noticed.
+# Mutation testing of the numerical core with three thousand mutants. About an hour on one core; an
+# interrupted run resumes, and mutants/summary.json lists the surviving mutants.
 mutants: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[mutation]'
 	$(BIN)/python tests/mutation/run_mutants.py
 
-# All tests, beside the oldest versions that pyproject.toml allows and beside the newest that are
-# released (no previews), each in an environment of its own: by hand, ten minutes each. What old
-# libraries think of the newest beneath them is not our business, so their deprecations are ignored;
-# scikit-learn before 1.7 does not import its checks of estimators without SCIPY_ARRAY_API.
+# All tests with the oldest versions that pyproject.toml allows, and with the newest releases (no
+# pre-releases), each in its own environment: ten minutes each. Deprecation warnings between old
+# libraries are ignored; scikit-learn before 1.7 needs SCIPY_ARRAY_API to import its estimator checks.
 oldest: .venv-oldest/ready
 	SCIPY_ARRAY_API=1 $(THREADS) .venv-oldest/bin/python -m pytest $(PARALLEL) \
 	    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
@@ -104,8 +103,8 @@ newest:
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable '.[dev]'
 	touch $@
 
-# Pages with the gallery's output, a minute and a half; docs-quick does not run the gallery. Warnings
-# are errors, and nothing is fetched while building.
+# Documentation with the gallery, a minute and a half; docs-quick does not run the gallery. Warnings
+# are errors, and nothing is downloaded.
 docs docs-quick: .venv/ready
 	$(THREADS) $(BIN)/python -m sphinx -W --keep-going -q -b html \
 	    $(if $(filter docs-quick,$@),-D plot_gallery=0) docs docs/_build/html

@@ -1,15 +1,15 @@
-"""How close the estimates are to the true risk, on the paper's model.
+"""Accuracy of the estimated risk on the paper's model.
 
-For each of the paper's eight loss–penalty pairs and each seed: the path, R̃ (covariance known) and
-R̂, and the exact risk. Prints, averaged over seeds, the root mean square error over the path beside
-the estimates' own sampling standard error and probe noise (all as root mean squares), and the
-worst regret of a chosen iterate relative to the best on the path.
+For each of the paper's eight loss–penalty pairs and each seed, runs the path and computes R̃
+(covariance known), R̂ and the exact risk. Prints, averaged over seeds, the root mean square error
+over the path, the estimates' own sampling standard error and Monte Carlo error (as root mean
+squares), and the worst regret of the selected iteration relative to the best on the path.
 
     python benchmarks/accuracy.py --seeds 5 --json accuracy.json
     python benchmarks/accuracy.py --seeds 1 --method hutchinson --probes 5     # the paper's own
 
-LAD is compared on the scale centred at the zero prediction, because the mean of absolute
-Student-t₂ noise, the same for every iterate, has no variance and would drown everything else.
+For LAD, the loss of the zero prediction is subtracted: the mean of absolute Student-t₂ noise is
+common to all iterates, has infinite variance and would dominate all differences.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def measure(
     n_iter: int = 300,
     **options: Any,
 ) -> dict[str, Any]:
-    """Errors and regrets of both estimates on one data set."""
+    """Return errors and regrets of both estimates on one data set."""
     problem = Problem.draw(loss, penalty, n, p, n_iter, seed)
     centered = loss == "lad"
     truth = problem.model.risk(problem.path.coef, problem.path.loss, centered=centered)
@@ -59,9 +59,9 @@ def measure(
 
 
 def summary(records: list[dict[str, Any]]) -> str:
-    """Table of means over seeds, one line per pair."""
+    """Return a table of means over seeds, one line per pair."""
     lines = [
-        "| pair | R̃ error | R̂ error | sampling s.e. | probe noise R̃, R̂ | worst regret R̃, R̂ |",
+        "| pair | R̃ error | R̂ error | sampling s.e. | Monte Carlo error R̃, R̂ | worst regret R̃, R̂ |",
         "|---|---|---|---|---|---|",
     ]
     for loss, penalty in PAIRS:

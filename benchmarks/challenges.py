@@ -1,6 +1,6 @@
-"""Data sets with very different rows: the paper's model, and four that break its assumptions.
+"""Data-generating processes: the paper's model, and four that violate its assumptions.
 
-Each draws data and knows the risk of any coefficients on new, independent rows.
+Each draws data and computes the risk of any coefficients on new, independent rows.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def gaussian(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator)
 def elliptical(
     n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator, df: int = 3
 ) -> Drawn:
-    """Rows of a multivariate Student t: a random length for each."""
+    """Draw multivariate Student t rows, whose norms vary widely."""
     model = sp.simulate.paper_model(p, noise, f"t{df}")
     return _of_model(model, *model.sample(n, rng), loss)
 
 
 def one_hot(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator) -> Drawn:
-    """Categories of very unequal frequency, twenty to a factor, each with its own effect."""
+    """Draw factors of twenty categories of very unequal frequency, each with its own effect."""
     levels = 20
     factors = p // levels
     frequency = 1 / np.arange(1, levels + 1) ** 1.2

@@ -1,30 +1,31 @@
-"""The error of a tuned model and its prediction intervals: cost and coverage, beside others.
+"""Estimated error and prediction intervals of tuned models: cost and coverage of several methods.
 
-    python benchmarks/choice.py                       # 2 to 10 data sets of each case, ten minutes
+    python benchmarks/choice.py                       # 2 to 10 data sets per case, ten minutes
     python benchmarks/choice.py --quick               # two of the smallest cases, a minute
     python benchmarks/choice.py --sets 5              # at most five
     python benchmarks/choice.py --json benchmarks/results/choice.json
 
-Independent rows of the paper's model (Toeplitz 0.5), all methods on the same data sets, each on one
-thread. Seconds are those of the processor, so that others on the machine do not count:
+All methods use the same data sets with independent rows of the paper's model (Toeplitz 0.5), and
+one thread each. Seconds are CPU time:
 
-- **tune, smallest estimate**: `steinpath.tune` alone; the error is the smallest of all estimates.
+- **tune, smallest estimate**: `steinpath.tune`, not adjusted for selection: the error is the
+  smallest estimate.
 - **tune, adjusted for selection**: `tune` with `best_risk` (adjusted for selection) and
   `predict_interval`.
 - **LADLasso**, **SqrtLasso**: `fit` with `best_risk_` and `predict_interval`.
-- **nested GridSearchCV**: scikit-learn's `cross_val_score`, ten folds, of a `GridSearchCV`, five
-  folds and ten penalties, over `QuantileRegressor(solver="highs")` or `Lasso` of standardised
+- **nested GridSearchCV**: scikit-learn's `cross_val_score` with ten folds of a `GridSearchCV` with
+  five folds and ten alphas, over `QuantileRegressor(solver="highs")` or `Lasso` with standardised
   columns. The standard error is that of the mean of the ten scores. The time includes a fit to all
-  rows, whose error is the truth.
-- **MAPIE, CV+**: `CrossConformalRegressor`, ten folds, around the same `GridSearchCV`: prediction
-  intervals alone.
-- **MAPIE, jackknife+**: the same with one row left out at a time, at the penalty that one
-  `GridSearchCV` on all rows chose: with the search in each of the n fits it would take n / 10
-  times as long as CV+. Its guarantee is for a penalty that does not depend on the data.
+  rows, whose error is the true error.
+- **MAPIE, CV+**: `CrossConformalRegressor` with ten folds around the same `GridSearchCV`;
+  prediction intervals only.
+- **MAPIE, jackknife+**: the leave-one-out version, at the alpha selected by one `GridSearchCV` on
+  all rows; a search in each of the n fits would take n / 10 times as long as CV+. Its guarantee
+  assumes an alpha that does not depend on the data.
 
-The truth is the mean loss on 20,000 new rows, 2,000 of which have prediction intervals of level
-0.9. Bias: the mean of the estimates relative to that of the truths, with its standard error over
-the data sets. These are fewer where the others are slower, by default.
+The true error is the mean loss on 20,000 new rows, 2,000 of which have prediction intervals of
+level 0.9. Bias is the mean of the estimates relative to the mean true error, with its standard
+error over the data sets. By default there are fewer data sets where other methods are slow.
 """
 
 from __future__ import annotations
@@ -62,22 +63,22 @@ class Case(NamedTuple):
     loss: str  # "lad" or "square_root"
     n: int
     p: int
-    sets: int  # of data, by default: few where others are slow
+    sets: int  # default number of data sets; few where other methods are slow
 
     @property
     def name(self) -> str:
-        """What it is called in tables."""
+        """Name in tables."""
         pair = {"lad": "LAD–lasso", "square_root": "square-root–lasso"}[self.loss]
         return f"{pair} {self.n} × {self.p}"
 
     @property
     def model(self) -> sp.simulate.LinearModel:
-        """The law of its data."""
+        """Data-generating model."""
         noise = {"lad": "laplace", "square_root": "normal"}[self.loss]
         return sp.simulate.paper_model(self.p, noise=noise)
 
     def losses(self, residuals: np.ndarray) -> np.ndarray:
-        """Return the test losses."""
+        """Return the scoring losses."""
         return np.asarray(np.abs(residuals) if self.loss == "lad" else np.square(residuals))
 
 
@@ -91,16 +92,16 @@ CASES = (
 QUICK = (CASES[0], CASES[3])
 
 
-class Found(NamedTuple):
-    """What a method says of its model, and the model."""
+class FittedModel(NamedTuple):
+    """A fitted model, with its estimated error and prediction intervals."""
 
     predict: Callable[[np.ndarray], np.ndarray]
     error: tuple[float, float] | None = None  # estimate and standard error
-    interval: Callable[[np.ndarray], np.ndarray] | None = None  # rows in, (m, 2) out
+    interval: Callable[[np.ndarray], np.ndarray] | None = None  # returns intervals of shape (m, 2)
 
 
 # ------------------------------------------------------------------------------------------------
-# Methods: data in, a fitted model out, with all that was asked of it computed
+# Methods: each returns a fitted model with its error and intervals computed
 # ------------------------------------------------------------------------------------------------
 
 
@@ -109,28 +110,28 @@ def _tuning(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Any:
     return sp.tune(X, y, loss, sp.Lasso, fit_intercept=True, rng=seed)
 
 
-def smallest_estimate(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def smallest_estimate(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     tuning = _tuning(case, X, y, seed)
-    return Found(tuning.predict, (tuning.naive_risk, tuning.naive_risk_stderr))
+    return FittedModel(tuning.predict, (tuning.naive_risk, tuning.naive_risk_stderr))
 
 
-def choice_counted(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def choice_counted(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     tuning = _tuning(case, X, y, seed)
     tuning.predict_interval(X[:1], LEVEL)
     error = tuning.best_risk, tuning.best_risk_stderr
-    return Found(tuning.predict, error, partial(tuning.predict_interval, level=LEVEL))
+    return FittedModel(tuning.predict, error, partial(tuning.predict_interval, level=LEVEL))
 
 
-def estimator(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def estimator(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     make = {"lad": sp.LADLasso, "square_root": sp.SqrtLasso}[case.loss]
     model = make(random_state=seed).fit(X, y)
     model.predict_interval(X[:1], level=LEVEL)
     error = model.best_risk_, model.best_risk_stderr_
-    return Found(model.predict, error, partial(model.predict_interval, level=LEVEL))
+    return FittedModel(model.predict, error, partial(model.predict_interval, level=LEVEL))
 
 
 def _search(case: Case, seed: int) -> GridSearchCV:
-    # on standardised columns the largest leaves few of them, whatever the data; ten to a hundredth
+    # ten alphas down to a hundredth; with standardised columns, few are selected at the largest
     model, largest, scoring = {
         "lad": (QuantileRegressor(quantile=0.5, solver="highs"), 0.2, "absolute"),
         "square_root": (Lasso(max_iter=10_000), 1.0, "squared"),
@@ -144,33 +145,33 @@ def _search(case: Case, seed: int) -> GridSearchCV:
     )
 
 
-def nested(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def nested(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     search = _search(case, seed)
     outer = KFold(10, shuffle=True, random_state=seed + 1)
     scores = -cross_val_score(search, X, y, scoring=search.scoring, cv=outer)
     error = float(scores.mean()), float(scores.std(ddof=1) / math.sqrt(len(scores)))
-    return Found(search.fit(X, y).predict, error)
+    return FittedModel(search.fit(X, y).predict, error)
 
 
-def mapie(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def mapie(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     outer = KFold(10, shuffle=True, random_state=seed + 1)
     return _conformal(_search(case, seed), outer, X, y)
 
 
-def mapie_jackknife(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> Found:
+def mapie_jackknife(case: Case, X: np.ndarray, y: np.ndarray, seed: int) -> FittedModel:
     chosen = _search(case, seed).fit(X, y).best_estimator_
     return _conformal(clone(chosen), LeaveOneOut(), X, y)
 
 
-def _conformal(estimator: Any, splits: Any, X: np.ndarray, y: np.ndarray) -> Found:
+def _conformal(estimator: Any, splits: Any, X: np.ndarray, y: np.ndarray) -> FittedModel:
     from mapie.regression import CrossConformalRegressor
 
     model = CrossConformalRegressor(estimator, confidence_level=LEVEL, method="plus", cv=splits)
     model.fit_conformalize(X, y)
-    return Found(model.predict, interval=lambda new: model.predict_interval(new)[1][:, :, 0])
+    return FittedModel(model.predict, interval=lambda new: model.predict_interval(new)[1][:, :, 0])
 
 
-METHODS: dict[str, Callable[[Case, np.ndarray, np.ndarray, int], Found]] = {
+METHODS: dict[str, Callable[[Case, np.ndarray, np.ndarray, int], FittedModel]] = {
     "tune, smallest estimate": smallest_estimate,
     "tune, adjusted for selection": choice_counted,
     "estimator": estimator,
@@ -186,7 +187,7 @@ METHODS: dict[str, Callable[[Case, np.ndarray, np.ndarray, int], Found]] = {
 
 
 def data_set(case: Case, seed: int, names: Iterable[str] = tuple(METHODS)) -> Record:
-    """Run all methods, or those named, on one data set."""
+    """Run all methods, or the named ones, on one data set."""
     data, later = (np.random.default_rng(each) for each in np.random.SeedSequence(seed).spawn(2))
     model = case.model
     X, y = model.sample(case.n, data)
@@ -209,7 +210,7 @@ def data_set(case: Case, seed: int, names: Iterable[str] = tuple(METHODS)) -> Re
 
 
 def summary(records: list[Record]) -> Record:
-    """Summarise what one method found on some data sets."""
+    """Summarise the results of one method over data sets."""
     columns = {key: np.array([record[key] for record in records]) for key in records[0]}
     truth = columns["truth"]
     found: Record = {"truth": float(truth.mean()), "seconds": float(np.median(columns["seconds"]))}
@@ -230,8 +231,8 @@ def _stderr(values: np.ndarray) -> float:
 
 
 HEAD = """\
-| data | sets | method | seconds | error | bias of its estimate | ± 2 s.e. covers | \
-90% intervals cover | width |
+| data | sets | method | seconds | error | bias of estimate | coverage of ± 2 s.e. | \
+coverage of 90% intervals | width |
 |---|---|---|---|---|---|---|---|---|"""
 
 
@@ -253,14 +254,14 @@ def line(case: Case, sets: int, method: str, found: Record) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two data sets of small cases")
-    parser.add_argument("--sets", type=int, help="data sets of each case, at most")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each on one core")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--quick", action="store_true", help="run two data sets of small cases")
+    parser.add_argument("--sets", type=int, help="maximum number of data sets per case")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     most = options.sets or (2 if options.quick else 1000)
     if most < 2:
-        parser.error("--sets must be two at least, for standard errors")
+        parser.error("--sets must be at least 2, for standard errors")
     packages = ("steinpath", "scikit-learn", "mapie")
     result: Record = {
         "machine": machine(),
@@ -268,7 +269,7 @@ def main() -> None:
         "command": " ".join(["python", *sys.argv]),
         "cases": [],
     }
-    choice_counted(CASES[0], *CASES[0].model.sample(30, rng=0), 0)  # what is imported when used
+    choice_counted(CASES[0], *CASES[0].model.sample(30, rng=0), 0)  # trigger lazy imports
     print(HEAD)
     for case in QUICK if options.quick else CASES:
         calls = [(case, seed) for seed in range(min(most, case.sets))]
@@ -278,7 +279,7 @@ def main() -> None:
         result["cases"].append({**about, "methods": methods})
         for name, each in methods.items():
             print(line(case, len(found), name, each), flush=True)
-        if options.json:  # after each: a long run may be cut short
+        if options.json:  # after each case: a long run may be interrupted
             text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
             options.json.write_text(text, encoding="utf-8")
 

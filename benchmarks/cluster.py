@@ -1,15 +1,14 @@
-"""Rows on two workers of a Dask cluster on this machine, against NumPy with all of X in memory.
+"""A design on two workers of a local Dask cluster, compared with NumPy and X in memory.
 
     python benchmarks/cluster.py --json benchmarks/results/cluster.json
 
-Seconds per iteration of a path (LAD with a lasso penalty) and of its risk estimate, in turn: in
-this process with all its threads, and on two worker processes of one thread each, which hold half
-of the rows. The norm of X, which is computed once for a design, is timed apart. Then a worker is
-killed half-way, and the seconds that this costs are counted. X is 2 GB by default; blocks are drawn
-where they stay.
+Measures seconds per iteration of a path (LAD–lasso) and of its risk estimate, alternating between
+this process with all its threads, and two worker processes with one thread and half of the rows
+each. The norm of X, computed once per design, is timed separately. Then a worker is killed
+half-way, and the extra time is measured. X has 2 GB by default; blocks are drawn on the workers.
 
-With ``--tune`` a penalty is chosen as well, with the risk of the choice: all of `sp.tune` and
-`Tuning.best_risk`. ``--rounds`` times rounds by themselves: sums of p numbers, and of p times 100.
+``--tune`` also times `sp.tune` and `Tuning.best_risk`. ``--rounds`` times single rounds of
+communication: sums of p numbers, and of 100 p numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def draw_block(seed: int, n: int, p: int) -> np.ndarray:
 
 
 class Contest:
-    """Times paths and risks of the same data, here and there."""
+    """Times paths and risks of the same data in memory and on the cluster."""
 
     def __init__(self, sides: dict[str, Any], y: np.ndarray, iters: int):
         self.sides, self.y, self.iters = sides, y, iters
@@ -48,13 +47,13 @@ class Contest:
         for side, seconds in self.seconds.items():
             took, _ = timed(partial(self.run, side, 1))
             seconds["norm"].append(took)
-            print(f"{side:>8}: the norm of X in {took:.1f} s", flush=True)
+            print(f"{side:>8}: norm of X in {took:.1f} s", flush=True)
 
     def run(self, side: str, n_iter: int) -> Any:
         return sp.run(self.sides[side], self.y, sp.LAD(), sp.Lasso(0.1), n_iter=n_iter)
 
     def round(self) -> None:
-        """Let each side do everything once, and compare what they find."""
+        """Run everything once on each side, and compare the results."""
         found = {}
         for side, seconds in self.seconds.items():
             each, path = timed(partial(self.run, side, self.iters))
@@ -73,13 +72,13 @@ class Contest:
             print(f"          {name} differ by {np.abs(one - other).max():.1e}")
 
     def ratio(self, what: str) -> float:
-        """Return how much longer it takes on the cluster."""
+        """Return the time on the cluster relative to memory."""
         here, there = (median(seconds[what]) for seconds in self.seconds.values())
         return there / here
 
 
 def killed(contest: Contest, client: Any, design: Any) -> dict[str, float]:
-    """Time a path with and without a worker that is killed half-way."""
+    """Time a path with and without killing a worker half-way."""
     undisturbed, path = timed(lambda: contest.run("cluster", contest.iters))
     [address] = client.who_has(design.blocks[:1]).popitem()[1][:1]
     pid = client.run(os.getpid, workers=[address])[address]
@@ -94,7 +93,7 @@ def killed(contest: Contest, client: Any, design: Any) -> dict[str, float]:
 
 
 def tuned(sides: dict[str, Any], y: np.ndarray, lams: int, n_iter: int) -> dict[str, Any]:
-    """Time the choice of a penalty, and the risk of that choice, here and there."""
+    """Time `tune` and `best_risk` in memory and on the cluster."""
     seconds: dict[str, Any] = {}
     found = {}
     for side, design in sides.items():
@@ -104,26 +103,26 @@ def tuned(sides: dict[str, Any], y: np.ndarray, lams: int, n_iter: int) -> dict[
         seconds[side] = {"tune": choosing, "best_risk": counting}
         found[side] = tuning.best, tuning.coef, value
         print(
-            f"{side:>8}: {lams} penalties of {n_iter} iterations in {choosing:.1f} s, the risk of "
-            f"the choice ({tuning.chosen.method}) in {counting:.1f} s; best {tuning.best}",
+            f"{side:>8}: {lams} penalties with {n_iter} iterations in {choosing:.1f} s, best_risk "
+            f"({tuning.chosen.method}) in {counting:.1f} s; best {tuning.best}",
             flush=True,
         )
     (first, coef, value), (second, other, same) = found.values()
     assert first == second
     print(f"          coef differ by {np.abs(coef - other).max():.1e}, risk by {value - same:.1e}")
     here, there = (sum(each.values()) for each in seconds.values())
-    print(f"tune: {there / here:.2f} times memory's")
+    print(f"tune: {there / here:.2f} times as long as in memory")
     return seconds | {"ratio": there / here}
 
 
 def add_up(share: Any, size: int, count: int) -> None:
-    """Take sums over all rows, one after the other."""
+    """Compute successive sums over all rows."""
     for _ in range(count):
         share.design.over_rows(np.zeros(size))
 
 
 def rounds(design: Any, sizes: list[int], count: int = 100) -> dict[int, float]:
-    """Return milliseconds of a round, by how many numbers it adds up."""
+    """Return milliseconds per round, by the number of values summed."""
     from steinpath.cluster._conversation import Conversation
     from steinpath.cluster._sessions import Call
 
@@ -148,17 +147,19 @@ def main() -> None:
     parser.add_argument("--iters", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--tune", action="store_true", help="choose a penalty as well")
-    parser.add_argument("--lams", type=int, default=20, help="penalties of --tune")
-    parser.add_argument("--tune-iters", type=int, default=50, help="iterations of --tune")
-    parser.add_argument("--rounds", action="store_true", help="time rounds by themselves")
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--tune", action="store_true", help="time sp.tune as well")
+    parser.add_argument("--lams", type=int, default=20, help="number of penalties for --tune")
+    parser.add_argument(
+        "--tune-iters", type=int, default=50, help="number of iterations for --tune"
+    )
+    parser.add_argument("--rounds", action="store_true", help="time single rounds of communication")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     n, p, workers = options.n, options.p, options.workers
     sizes = [len(part) for part in np.array_split(np.arange(n), workers)]
     loaders = [partial(draw_block, seed, size, p) for seed, size in enumerate(sizes)]
     start = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
-    patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}  # for the one that is killed
+    patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}  # for the killed worker
     with config.set(patience), LocalCluster(**start) as cluster, Client(cluster) as client:
         loading, design = timed(lambda: sp.distributed.from_delayed(loaders))
         print(f"{design!r}, loaded in {loading:.1f} s", flush=True)
@@ -176,7 +177,11 @@ def main() -> None:
         for _ in range(options.repeats):
             contest.round()
         ratios = {what: contest.ratio(what) for what in ("norm", "path", "risk")}
-        print(", ".join(f"{what}: {ratio:.2f} times memory's" for what, ratio in ratios.items()))
+        print(
+            ", ".join(
+                f"{what}: {ratio:.2f} times as long as in memory" for what, ratio in ratios.items()
+            )
+        )
         lost = killed(contest, client, design)
     if options.json:
         result = {"machine": machine(), "n": n, "p": p, "iters": options.iters, "workers": workers}

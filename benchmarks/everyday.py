@@ -1,14 +1,14 @@
-"""Seconds of a default fit on tables of ordinary shapes, beside other regressions, in one run.
+"""Time of default fits on tables of ordinary shapes, compared with other regressions.
 
     python benchmarks/everyday.py
-    python benchmarks/everyday.py --quick        # without the largest
+    python benchmarks/everyday.py --quick        # without the largest table
     python benchmarks/everyday.py --json benchmarks/results/everyday.json
 
-Simulated designs with independent columns and t₂ noise, and real flight delays (one-hot columns,
-collinear): `LADLasso`, all penalties and the choice included, beside one fit of scikit-learn's
-`QuantileRegressor` without a penalty (a linear program) and its `LassoCV`. All may use all cores.
-Accuracy beside time: the training error relative to the linear program's, which is the smallest,
-and the mean absolute error on other rows.
+Data are simulated designs with independent columns and t₂ noise, and real flight delays (collinear
+one-hot columns). Compares `LADLasso`, including tuning, with one fit of scikit-learn's
+`QuantileRegressor` without a penalty (a linear program) and with `LassoCV`. All may use all cores.
+Also reports the training error relative to that of the linear program, which is the smallest
+possible, and the mean absolute error on other rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def simulated(n: int, p: int) -> Data:
 
 
 def flights(n: int) -> Data:
-    """Twice as many flights as are trained on, in random order."""
+    """Return twice as many flights as training rows, in random order."""
     X, y = TABLES["flights-100000"].load()
     rows = np.random.default_rng(0).permutation(len(y))[: 2 * n]
     X, y = X[rows], y[rows]
@@ -55,7 +55,7 @@ CASES: dict[str, Callable[[], Data]] = {
     "flights, 3,000 rows": lambda: flights(3000),
     "flights, 50,000 rows": lambda: flights(50_000),
 }
-#: The linear program of the largest takes many minutes.
+#: The linear program takes many minutes on the largest table.
 LARGEST = "flights, 50,000 rows"
 
 
@@ -81,10 +81,10 @@ def measure(name: str) -> Record:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="without the largest")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--quick", action="store_true", help="skip the largest table")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
-    sp.LADLasso(n_iter=5, n_alphas=2).fit(*simulated(20, 3))  # what is imported when it is used
+    sp.LADLasso(n_iter=5, n_alphas=2).fit(*simulated(20, 3))  # trigger lazy imports
     records = []
     print("| table | p | method | seconds | training error | error on other rows |")
     print("|---|---|---|---|---|---|")

@@ -1,15 +1,17 @@
-"""How often default fits warn: where nothing is wrong, on real data, and where rows are alien.
+"""How often default fits warn: on well-specified, real and mis-specified data.
 
     python benchmarks/false_alarms.py                  # five minutes on one core
     python benchmarks/false_alarms.py --quick          # one minute
     python benchmarks/false_alarms.py --json benchmarks/results/false_alarms.json
 
-- **well-specified**: independent rows and errors, of several shapes, among them such as look
+- **well-specified**: independent rows and errors of several shapes, including some that look
   suspicious: categories, small integers, squares and products, sorted files, sample weights.
-- **real data**: each warning is listed, and judged by hand in `JUDGED`.
-- **alien rows**: the five kinds of `challenges.py`, where a warning is due if the estimate is off.
+- **real data**: each warning is listed and judged by hand in `JUDGED`.
+- **alien rows**: the five processes of `challenges.py`, where a warning is correct if the estimate
+  is wrong.
 
-That the risk still falls at the last iteration is a matter of convergence, and counted separately.
+The warning that the risk was still decreasing at the last iteration concerns convergence and is
+counted separately.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ import steinpath as sp
 
 Record = dict[str, Any]
 
-#: What the message of each check has in it.
+#: Part of the message of each check.
 PHRASES = {
     "all coefficients are zero": "zero coefficients",
     "deviations of y from the median": "dominant row",
@@ -54,12 +56,12 @@ PHRASES = {
 
 
 def named(message: str) -> str:
-    """Return the check that a message is from; the message itself if it is from none."""
+    """Return the check that issued a message, or the message itself if unknown."""
     return next((name for phrase, name in PHRASES.items() if phrase in message), message)
 
 
 class Fit(NamedTuple):
-    """A default fit, the checks that warned, and whether the risk still fell."""
+    """A default fit, the checks that warned, and whether the risk was still decreasing."""
 
     model: Any
     reasons: list[str]
@@ -67,7 +69,7 @@ class Fit(NamedTuple):
 
 
 def fit(estimator: str, X: np.ndarray, y: np.ndarray, seed: int = 0, **options: Any) -> Fit:
-    """Fit an estimator at its defaults."""
+    """Fit an estimator with default parameters."""
     weights = {name: options.pop(name) for name in ["sample_weight"] if name in options}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -77,7 +79,7 @@ def fit(estimator: str, X: np.ndarray, y: np.ndarray, seed: int = 0, **options: 
 
 
 # ------------------------------------------------------------------------------------------------
-# Where nothing is wrong
+# Well-specified data
 # ------------------------------------------------------------------------------------------------
 
 
@@ -87,19 +89,19 @@ def gaussian(n: int, p: int) -> Callable[[np.random.Generator], np.ndarray]:
 
 
 def one_hot(rng: np.random.Generator, n: int = 500) -> np.ndarray:
-    """Four categories, thirty columns."""
+    """Draw indicators of four categories, thirty columns."""
     return np.hstack([np.eye(k)[rng.integers(0, k, n)] for k in (5, 10, 6, 9)])
 
 
 def integers(rng: np.random.Generator, n: int = 400) -> np.ndarray:
-    """Draw counts and ratings, which have few values and depend on each other."""
+    """Draw dependent counts and ratings with few distinct values."""
     age = rng.integers(18, 70, n)
     children, rating = rng.poisson(age / 30), rng.integers(1, 6, (n, 6))
     return np.column_stack([age, children, rating, rng.integers(0, 2, (n, 4))]).astype(float)
 
 
 def squares(rng: np.random.Generator, n: int = 400, p: int = 10) -> np.ndarray:
-    """All squares and products of ten columns."""
+    """Draw ten columns with all their squares and products."""
     X = rng.standard_normal((n, p))
     i, j = np.triu_indices(p)
     return np.hstack([X, X[:, i] * X[:, j]])
@@ -119,7 +121,7 @@ DESIGNS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "sample weights, 150 × 10": gaussian(150, 10),
 }
 LARGE = ("Gaussian, 1000 × 100", "Gaussian, 3000 × 40")
-#: Student's t₂ has no variance: neither has squared error, so it is not for the square root.
+#: Student's t₂ has infinite variance, so it is not used with the square-root loss.
 MODELS = (
     ("LADLasso", "t2"),
     ("LADLasso", "normal"),
@@ -150,7 +152,7 @@ def draw(design: str, noise: str, seed: int) -> tuple[np.ndarray, np.ndarray, Re
 
 def well_specified(reps: int) -> list[Record]:
     """Print how often fits of well-specified models warn."""
-    print("\n| well-specified | fits | warn | because of | risk still falls |")
+    print("\n| well-specified | fits | warn | checks | risk still decreasing |")
     print("|---|---|---|---|---|")
     table, fits = [], []
     for design in DESIGNS:
@@ -186,7 +188,7 @@ def shares(label: str, fits: list[Fit]) -> Record:
 # Real data
 # ------------------------------------------------------------------------------------------------
 
-#: Everyday data sets, in the order of their files.
+#: Ordinary data sets, in the order of their files.
 REAL = (
     *("diabetes", "diabetes-squares", "engel", "stackloss", "fair", "star98", "ccard"),
     *("flights", "ten-miles", "chicago", "diamonds", "computers", "wages", "doctor-visits"),
@@ -238,7 +240,7 @@ def rows_of(name: str, most: int = 1500) -> tuple[np.ndarray, np.ndarray]:
 
 def real_data(names: tuple[str, ...], estimators: tuple[str, ...]) -> list[Record]:
     """Print all warnings on real data."""
-    print("\n| data | n × p | fit | warning | judged | why |\n|---|---|---|---|---|---|")
+    print("\n| data | n × p | fit | warning | judged | reason |\n|---|---|---|---|---|---|")
     table: list[Record] = []
     for name in names:
         X, y = rows_of(name)
@@ -266,14 +268,14 @@ def real_data(names: tuple[str, ...], estimators: tuple[str, ...]) -> list[Recor
     quiet = np.mean([not row["checks"] for row in table])
     verdicts = Counter(right for row in table for right in row["right"])
     print(
-        f"\n{len(names)} data sets, {len(table)} fits: {quiet:.0%} are quiet; of "
-        f"{sum(verdicts.values())} warnings {verdicts[True]} are right, {verdicts[False]} wrong"
+        f"\n{len(names)} data sets, {len(table)} fits: {quiet:.0%} without warnings; of "
+        f"{sum(verdicts.values())} warnings, {verdicts[True]} are correct, {verdicts[False]} wrong"
     )
     return table
 
 
 # ------------------------------------------------------------------------------------------------
-# Alien rows
+# Mis-specified data
 # ------------------------------------------------------------------------------------------------
 
 ALIEN = (("LADLasso", "LAD–lasso"), ("SqrtRidge", "sqrt–ridge"))
@@ -291,11 +293,11 @@ def default_fits(kind: str, estimator: str, reps: int) -> Iterator[tuple[Fit, fl
 
 
 def alien_rows(reps: int) -> list[Record]:
-    """Print how often the five kinds of rows are warned of."""
+    """Print how often fits to the five processes warn."""
     ways = ("plain", "audited")
     print(
-        "\n| rows | pair | runs | plain, audited: warn | default fit: warns | off by 3 | unwarned "
-        "| because of |"
+        "\n| rows | pair | runs | plain, audited: warn | default fit: warns | off by 3 s.e. "
+        "| without warning | checks |"
     )
     print("|---|---|---|---|---|---|---|---|")
     table = []
@@ -330,8 +332,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parts = ("well-specified", "real", "alien")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--quick", action="store_true", help="fewer of each")
-    parser.add_argument("--json", type=Path, help="where to write the tables")
+    parser.add_argument("--quick", action="store_true", help="run fewer fits")
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     tables: Record = {"machine": machine()}
     with threadpool_limits(1):

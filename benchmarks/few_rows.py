@@ -1,12 +1,11 @@
-"""What the risk at a choice is worth where there are few rows: `sp.tune`, beside the true risk.
+"""Estimated and true risk of the model selected by `sp.tune` with few rows.
 
     python benchmarks/few_rows.py --json benchmarks/results/few_rows.json
 
-LAD–lasso on the paper's model, twenty penalties, 300 iterations. The estimate at the choice is the
-smallest of 6020, so that it is too small; the table says by how much, how often two standard errors
-reach the truth, and how far the choice is from the best one. With fewer rows than columns, the
-default leaves out all rows, one at a time, where that takes seconds; "compressed" is what it would
-do otherwise.
+LAD–lasso on the paper's model, twenty penalties, 300 iterations. The estimate at the selected model
+is the smallest of 6020 and therefore biased downwards. The table shows this bias, the coverage of
+± 2 standard errors, and the regret. With fewer rows than columns, the default is exact
+leave-one-out if that takes seconds; "compressed" is the alternative.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SETTINGS = ((120, 400, "laplace"), (120, 40, "laplace"), (400, 400, "laplace"))
 
 
 def choose(n: int, p: int, noise: str, method: str, seed: int) -> tuple[float, float, float, float]:
-    """Return the estimate at the choice, its standard error, the truth there, and the least."""
+    """Return estimate, standard error and true risk of the selected model, and the lowest risk."""
     model = sp.simulate.paper_model(p, noise=noise)
     X, y = model.sample(n, rng=seed)
     tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, method=method, rng=seed)
@@ -53,7 +52,7 @@ def measure(n: int, p: int, noise: str, method: str, reps: int) -> Record:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reps", type=int, default=40)
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     records = []
     for n, p, noise in SETTINGS:

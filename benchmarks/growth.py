@@ -1,29 +1,29 @@
-"""How cost grows: with rows, columns, iterations, penalties side by side, and Dask workers.
+"""Growth of cost with rows, columns, iterations, batched penalties and Dask workers.
 
     python benchmarks/growth.py --quick             # tiny sizes, half a minute
     python benchmarks/growth.py --json benchmarks/results/growth.json --figures docs/pictures
     python benchmarks/growth.py --from benchmarks/results/growth.json --page docs/cost.md
 
-The second measures two decades of each, in under ten minutes; the third fills in the tables of the
-page.
+The second command measures two decades of each quantity in under ten minutes; the third updates the
+tables of the page.
 
-One quantity at a time, the others as in `Setting`: LAD–lasso on the paper's model with Student-t₂
-noise, at a tenth of the penalty that leaves nothing. Each time is the shortest of several:
+One quantity varies at a time, the others are as in `Configuration`: LAD–lasso on the paper's model
+with Student-t₂ noise, at a tenth of the smallest penalty with all coefficients zero. Each time is
+the shortest of several:
 
-- **path**: `run`, the norm of X for the step sizes included; several penalties by `run_batch`.
-- **risk** of all its iterates: `estimate_risk`, with as many probes as it decides to take.
+- **path**: `run`, including the norm of X for the step sizes; several penalties with `run_batch`.
+- **risk** of all iterates: `estimate_risk` with the default choice of the number of probes.
 - **audit**: the same with exact leave-one-out runs of 32 rows.
-- **tune**: twenty penalties from the smallest that leaves nothing to a hundredth of it, as many
-  iterations as the path.
+- **tune**: twenty penalties from the smallest with all coefficients zero to a hundredth of it, with
+  as many iterations as the path.
 
-Beside each stands its *limit*: the time of the products with X alone, at the rates that this
-machine reaches in the same run. Every iteration goes through X twice. Bytes are those of X at each
-pass, at the rate at which a vector of the size of X is read (from the cache if it fits in there);
-operations are 4 n p for each iteration and column, at the rate of a large matrix product of that
-precision; the limit is the larger of the two times. A path has one column; its risk has one for
-each probe or row left out, in single precision; an audit has 32 more. For `tune`, the limit is that
-of its paths alone. The risk multiplies active rows and columns only, where it can, and may be below
-its limit.
+Each time is shown with its *limit*: the time of the products with X alone, at the rates measured on
+this machine in the same run. Every iteration reads X twice. The limit is the larger of two times:
+reading X in each pass, at the rate of reading a vector of the size of X (from the cache if it
+fits); and 4 n p operations per iteration and column, at the rate of a large matrix product of that
+precision. A path has one column; its risk has one per probe or left-out row, in single precision;
+an audit has 32 more. For `tune`, the limit is that of its paths only. The risk multiplies only
+active rows and columns where possible, and may be below its limit.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ COLOURS = {"path": BLUE, "risk": ORANGE, "audit": PURPLE, "tune": GREEN}
 OPERATIONS = tuple(COLOURS)
 
 
-class Setting(NamedTuple):
-    """What is measured at, where nothing else is said."""
+class Configuration(NamedTuple):
+    """Default sizes."""
 
     n: int = 1000
     p: int = 200
     n_iter: int = 300
-    members: int = 0  # penalties side by side; 0: a single path, and twenty penalties of `tune`
+    members: int = 0  # batched penalties; 0: a single path, and twenty penalties for `tune`
 
 
 class Sweep(NamedTuple):
     """A quantity, and its values."""
 
     name: str
-    field: str  # of Setting
+    field: str  # of Configuration
     sizes: tuple[int, ...]
     operations: tuple[str, ...] = OPERATIONS
 
@@ -77,16 +77,16 @@ SWEEPS = (
     Sweep("penalties", "members", (1, 3, 10, 30, 100), ("path", "risk", "tune")),
 )
 QUICK = tuple(sweep._replace(sizes=sweep.sizes[:2]) for sweep in SWEEPS)
-QUICK_SETTING = Setting(n=100, p=20, n_iter=30)
+QUICK_CONFIGURATION = Configuration(n=100, p=20, n_iter=30)
 
 
 # ------------------------------------------------------------------------------------------------
-# What the machine can do
+# Rates of the machine
 # ------------------------------------------------------------------------------------------------
 
 
 class Rates:
-    """Bytes and operations per second that this machine reaches."""
+    """Bytes and operations per second of this machine."""
 
     def __init__(self, side: int, enough: float):
         self.enough = enough
@@ -94,17 +94,17 @@ class Rates:
         self._reading: dict[int, float] = {}
 
     def reading(self, n_bytes: int) -> float:
-        """Bytes per second at which a vector of this size is read, to the next power of two.
+        """Return bytes per second of reading a vector of this size, up to the next power of two.
 
-        Below 128 kB, it is that of 128 kB: calls would take longer than reading.
+        Sizes below 128 kB use the rate of 128 kB, because calls would take longer than reading.
         """
         power = max(17, round(math.log2(n_bytes)))
         if power not in self._reading:
             self._reading[power] = reading_rate(2**power, self.enough)
         return self._reading[power]
 
-    def limit(self, setting: Setting, columns: int, dtype: str) -> float:
-        """Seconds of the products with X, were they all that there is."""
+    def limit(self, setting: Configuration, columns: int, dtype: str) -> float:
+        """Return the seconds of the products with X alone."""
         size = np.dtype(dtype).itemsize * setting.n * setting.p
         reading = 2 * setting.n_iter * size / self.reading(size)
         computing = 4 * setting.n_iter * setting.n * setting.p * columns / self.flops[dtype]
@@ -112,13 +112,13 @@ class Rates:
 
 
 def matmul_rate(side: int, dtype: str, enough: float) -> float:
-    """Operations per second of a product of square matrices."""
+    """Return operations per second of a product of square matrices."""
     A = np.ones((side, side), dtype)
     return 2 * side**3 / steady_seconds(lambda: A @ A, enough)[0]
 
 
 def reading_rate(n_bytes: int, enough: float) -> float:
-    """Bytes per second of scalar products of a vector with itself, as many as read 100 MB."""
+    """Return bytes per second of inner products of a vector with itself, reading 100 MB."""
     x = np.ones(n_bytes // 8)
     times = max(1, 10**8 // n_bytes)
 
@@ -134,16 +134,16 @@ def reading_rate(n_bytes: int, enough: float) -> float:
 # ------------------------------------------------------------------------------------------------
 
 
-def data(setting: Setting) -> tuple[np.ndarray, np.ndarray, float]:
-    """Draw a sample; return it with the smallest penalty that leaves nothing."""
+def data(setting: Configuration) -> tuple[np.ndarray, np.ndarray, float]:
+    """Draw a sample; return it with the smallest penalty with all coefficients zero."""
     X, y = sp.simulate.paper_model(setting.p, "t2").sample(setting.n, rng=0)
     return X, y, sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0))
 
 
 def measure(
-    setting: Setting, operations: Iterable[str], rates: Rates, enough: float
+    setting: Configuration, operations: Iterable[str], rates: Rates, enough: float
 ) -> list[Record]:
-    """Time the operations at one setting, each with its limit."""
+    """Time the operations at one configuration, each with its limit."""
     timed = partial(steady_seconds, enough=enough)
     X, y, largest = data(setting)
     members = max(1, setting.members)
@@ -161,7 +161,7 @@ def measure(
     estimate: Callable[..., Any] = sp.estimate_risk_batch if setting.members else sp.estimate_risk
     of_risk, risk = timed(partial(estimate, path, rng=0))
     risks = risk if setting.members else [risk]
-    # each row left out is a run of its own, each probe a tangent
+    # each left-out row is a run, each probe a tangent
     columns = sum(setting.n if each.method == "loo" else each.n_probes for each in risks)
     about = setting._asdict() | {"method": risks[0].method, "columns": columns}
     found = {
@@ -179,7 +179,9 @@ def measure(
     ]
 
 
-def sweep_all(sweeps: Iterable[Sweep], base: Setting, rates: Rates, enough: float) -> list[Record]:
+def sweep_all(
+    sweeps: Iterable[Sweep], base: Configuration, rates: Rates, enough: float
+) -> list[Record]:
     """Measure all values of all quantities."""
     records = []
     for sweep in sweeps:
@@ -197,8 +199,8 @@ def sweep_all(sweeps: Iterable[Sweep], base: Setting, rates: Rates, enough: floa
 # ------------------------------------------------------------------------------------------------
 
 
-def worker_records(counts: Iterable[int], setting: Setting, rates: Rates) -> list[Record]:
-    """Paths and risks with the rows on several workers of one thread each, on this machine."""
+def worker_records(counts: Iterable[int], setting: Configuration, rates: Rates) -> list[Record]:
+    """Time paths and risks on several local workers with one thread each."""
     from distributed import Client, LocalCluster
 
     records = []
@@ -210,7 +212,7 @@ def worker_records(counts: Iterable[int], setting: Setting, rates: Rates) -> lis
         with LocalCluster(**start) as cluster, Client(cluster):
             design = sp.distributed.from_delayed(loaders)
             run = partial(sp.run, design, y, sp.LAD(), sp.Lasso(0.1))
-            run(n_iter=1)  # the norm of X, which is computed once for a design
+            run(n_iter=1)  # computes the norm of X, once per design
             of_path, path = steady_seconds(partial(run, n_iter=setting.n_iter), enough=3)
             estimate = partial(sp.estimate_risk, path, method="compressed", rng=0)
             of_risk, risk = steady_seconds(estimate, enough=3)
@@ -233,7 +235,7 @@ def worker_records(counts: Iterable[int], setting: Setting, rates: Rates) -> lis
 
 
 def curves(records: list[Record], quantity: str) -> dict[str, np.ndarray]:
-    """Sizes, seconds and limits of each operation, as rows."""
+    """Return sizes, seconds and limits of each operation."""
     found: dict[str, list[tuple[float, float, float]]] = {}
     for r in records:
         if r["quantity"] == quantity:
@@ -242,13 +244,13 @@ def curves(records: list[Record], quantity: str) -> dict[str, np.ndarray]:
 
 
 def exponent(sizes: np.ndarray, values: np.ndarray) -> float:
-    """Slope of log values over log sizes in the largest decade of sizes, by least squares."""
+    """Return the least-squares slope of log values over log sizes in the largest decade."""
     last = sizes >= sizes.max() / 10
     return float(np.polyfit(np.log(sizes[last]), np.log(values[last]), 1)[0])
 
 
 def quantities(found: Record) -> list[str]:
-    """All but the workers, in order."""
+    """Return all quantities except the workers, in order."""
     names = dict.fromkeys(r["quantity"] for r in found["records"])
     return [name for name in names if name != WORKERS]
 
@@ -302,7 +304,7 @@ def workers_table(found: Record) -> str:
 
 
 def measured_line(found: Record) -> str:
-    """When and on what."""
+    """Return the date and the machine of the measurements."""
     on, rates = found["machine"], found["rates"]
     memory = rates["reading"][max(rates["reading"], key=int)]
     cache = max(rates["reading"].values())
@@ -330,7 +332,7 @@ PARTS: dict[str, Callable[[Record], str]] = {
 
 
 def spread(heights: np.ndarray, least: float) -> np.ndarray:
-    """Move heights apart, in their order, until each is ``least`` above the one below it."""
+    """Move heights apart until each is at least ``least`` above the one below it."""
     order = np.argsort(heights)
     moved = np.array(heights, dtype=float)
     for below, above in itertools.pairwise(order):
@@ -339,7 +341,7 @@ def spread(heights: np.ndarray, least: float) -> np.ndarray:
 
 
 def draw(found: Record, folder: Path) -> list[Path]:
-    """Draw a figure for each quantity: seconds, and limits as dashed lines of the same colour."""
+    """Draw a figure for each quantity: seconds as solid lines, limits as dashed lines."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -354,7 +356,7 @@ def draw(found: Record, folder: Path) -> list[Path]:
                 ax.loglog(sizes, took, "o-", ms=4, color=COLOURS[name])
                 ax.loglog(sizes, limit, "--", lw=0.9, color=COLOURS[name])
             values = np.concatenate([rows[1:].ravel() for rows in all_curves.values()])
-            # whole decades, so that slopes can be compared between figures
+            # equal decades, so that slopes are comparable between figures
             bottom, top = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
             ax.set_ylim(10**bottom, 10**top)
             ends = np.log10([rows[1, -1] for rows in all_curves.values()])
@@ -399,18 +401,18 @@ def in_words(seconds: float) -> str:
 
 
 def run(quick: bool, workers: bool) -> Record:
-    """Measure everything."""
-    enough = 0.01 if quick else 0.5  # seconds for each figure
+    """Run all measurements."""
+    enough = 0.01 if quick else 0.5  # seconds per measurement
     rates = Rates(200 if quick else 2000, enough)
     rates.reading(2**20 if quick else 2**28)  # from memory
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of small samples: only the time counts
+        warnings.simplefilter("ignore")  # about small samples: only times matter here
         if quick:
-            records = sweep_all(QUICK, QUICK_SETTING, rates, enough)
+            records = sweep_all(QUICK, QUICK_CONFIGURATION, rates, enough)
         else:
-            records = sweep_all(SWEEPS, Setting(), rates, enough)
+            records = sweep_all(SWEEPS, Configuration(), rates, enough)
         if workers:
-            setting = Setting(400, 20, 5) if quick else Setting(20_000, 1000, 30)
+            setting = Configuration(400, 20, 5) if quick else Configuration(20_000, 1000, 30)
             records += worker_records((1, 2) if quick else (1, 2, 4), setting, rates)
     reading = {str(2**power): rate for power, rate in sorted(rates._reading.items())}
     return {
@@ -422,12 +424,12 @@ def run(quick: bool, workers: bool) -> Record:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes")
-    parser.add_argument("--no-workers", action="store_true", help="without the Dask workers")
-    parser.add_argument("--json", type=Path, help="where to write the results")
-    parser.add_argument("--figures", type=Path, help="the folder to draw the figures in")
-    parser.add_argument("--from", type=Path, dest="source", help="results to show; nothing is run")
-    parser.add_argument("--page", type=Path, help="the page whose tables to make anew")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes")
+    parser.add_argument("--no-workers", action="store_true", help="skip the Dask workers")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--figures", type=Path, help="folder for the figures")
+    parser.add_argument("--from", type=Path, dest="source", help="show stored results, run nothing")
+    parser.add_argument("--page", type=Path, help="page whose tables to update")
     options = parser.parse_args()
     if options.source:
         found = json.loads(options.source.read_text(encoding="utf-8"))

@@ -1,21 +1,22 @@
-"""Confidence intervals for coefficients: cost, coverage and width, beside other packages.
+"""Confidence intervals for coefficients: cost, coverage and width, compared with other packages.
 
-    python benchmarks/intervals.py                    # all tables, a quarter of an hour
-    python benchmarks/intervals.py --quick            # smaller and fewer, a minute
+    python benchmarks/intervals.py                    # all tables, 15 minutes
+    python benchmarks/intervals.py --quick            # smaller and fewer data sets, a minute
     python benchmarks/intervals.py --sets 20 --jobs 2
     python benchmarks/intervals.py --json benchmarks/results/intervals.json
 
-Three tables, of the paper's model (Toeplitz 0.5, a tenth of the coefficients not zero):
+Three tables for the paper's model (Toeplitz 0.5, a tenth of the coefficients nonzero):
 
-- **cost** with known covariance, of all coefficients and the choice of the iterate, as a multiple
-  of a plain NumPy run of the same 300 iterations; and of node-wise regressions for 50 features.
-- **peers**: all methods on the same data, each on one thread; covariance not known. Intervals of
-  level 0.95 for all coefficients, seconds of the processor for all of it, the tuning included. The
-  false discovery rate and the power are those of the Benjamini–Hochberg procedure at 10%. Methods:
-  ``fit`` and ``coef_intervals()`` of `LADLasso` and `SqrtLasso`; hidimstat's `DesparsifiedLasso`
-  (least squares; defaults); for few columns, least squares and median regression of statsmodels.
-- **penalties**: width of the shortest intervals relative to those of the last iterate, of LAD–lasso
-  with several regularisation strengths.
+- **cost** with known covariance, for all coefficients and including the selection of the iteration,
+  as a multiple of a plain NumPy run of the same 300 iterations; and of node-wise regressions for 50
+  features.
+- **peers**: all methods on the same data, one thread each, covariance unknown. Intervals of level
+  0.95 for all coefficients; CPU seconds including tuning. False discovery rate and power are those
+  of the Benjamini–Hochberg procedure at 10%. Methods: ``fit`` and ``coef_intervals()`` of
+  `LADLasso` and `SqrtLasso`; hidimstat's `DesparsifiedLasso` (least squares, defaults); for few
+  columns, least squares and median regression of statsmodels.
+- **penalties**: width of the shortest intervals relative to the last iteration, for LAD–lasso with
+  several regularisation strengths.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ LEVEL, FDR = 0.95, 0.1
 ITERS = 300
 
 
-class Found(NamedTuple):
-    """Intervals of all coefficients, and their p-values."""
+class IntervalResult(NamedTuple):
+    """Intervals for all coefficients, and p-values."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -52,53 +53,53 @@ class Found(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------------
-# Methods: data in, intervals out
+# Methods: each returns intervals for given data
 # ------------------------------------------------------------------------------------------------
 
 
-def _steinpath(make: Callable[..., Any], X: np.ndarray, y: np.ndarray) -> Found:
+def _steinpath(make: Callable[..., Any], X: np.ndarray, y: np.ndarray) -> IntervalResult:
     found = make(random_state=0).fit(X, y).coef_intervals(level=LEVEL)
-    return Found(found.lower, found.upper, found.pvalue)
+    return IntervalResult(found.lower, found.upper, found.pvalue)
 
 
-def lad_lasso(X: np.ndarray, y: np.ndarray) -> Found:
+def lad_lasso(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     return _steinpath(sp.LADLasso, X, y)
 
 
-def sqrt_lasso(X: np.ndarray, y: np.ndarray) -> Found:
+def sqrt_lasso(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     return _steinpath(sp.SqrtLasso, X, y)
 
 
-def desparsified(X: np.ndarray, y: np.ndarray) -> Found:
+def desparsified(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     from hidimstat import DesparsifiedLasso
 
     model = DesparsifiedLasso(random_state=0, confidence=LEVEL)
     model.fit_importance(X, y)
-    return Found(
+    return IntervalResult(
         np.ravel(model.confidence_bound_min_),
         np.ravel(model.confidence_bound_max_),
         np.ravel(model.pvalues_),
     )
 
 
-def _statsmodels(fitted: Any) -> Found:
+def _statsmodels(fitted: Any) -> IntervalResult:
     low, high = np.asarray(fitted.conf_int(1 - LEVEL)).T
-    return Found(low[1:], high[1:], np.asarray(fitted.pvalues)[1:])
+    return IntervalResult(low[1:], high[1:], np.asarray(fitted.pvalues)[1:])
 
 
-def least_squares(X: np.ndarray, y: np.ndarray) -> Found:
+def least_squares(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     import statsmodels.api as sm
 
     return _statsmodels(sm.OLS(y, sm.add_constant(X)).fit())
 
 
-def median_regression(X: np.ndarray, y: np.ndarray) -> Found:
+def median_regression(X: np.ndarray, y: np.ndarray) -> IntervalResult:
     import statsmodels.api as sm
 
     return _statsmodels(sm.QuantReg(y, sm.add_constant(X)).fit(0.5))
 
 
-METHODS: dict[str, Callable[[np.ndarray, np.ndarray], Found]] = {
+METHODS: dict[str, Callable[[np.ndarray, np.ndarray], IntervalResult]] = {
     "LADLasso": lad_lasso,
     "SqrtLasso": sqrt_lasso,
     "desparsified lasso": desparsified,
@@ -118,7 +119,7 @@ class Case(NamedTuple):
 
     @property
     def methods(self) -> list[str]:
-        """What is applied to them."""
+        """Names of the methods to run."""
         return [name for name in METHODS if self.n >= 3 * self.p or name not in CLASSICAL]
 
 
@@ -155,7 +156,7 @@ def data_set(case: Case, seed: int) -> Record:
 
 
 def cost(n: int, p: int, repeats: int) -> list[Record]:
-    """Return times of intervals with known covariance, in plain runs."""
+    """Return times of intervals with known covariance, relative to plain runs."""
     records = []
     for loss, penalty in PAIRS:
         problem = Problem.draw(loss, penalty, n, p, ITERS, seed=0)
@@ -167,7 +168,7 @@ def cost(n: int, p: int, repeats: int) -> list[Record]:
             return sp.coefficient_intervals(path, covariance=covariance, rng=0)
 
         unit, taken, found = [], [], None
-        for _ in range(repeats):  # in turns, since others may use the machine
+        for _ in range(repeats):  # alternating, because of other load on the machine
             unit.append(seconds(lambda problem=problem: plain(problem))[0])  # type: ignore[misc]
             each, found = seconds(intervals)
             taken.append(each)
@@ -193,7 +194,7 @@ def nodewise(n: int, p: int, repeats: int) -> Record:
 
 
 def penalty_widths(n: int, p: int, lam: float, seed: int) -> Record:
-    """Return how wide the shortest intervals are, relative to the last iterate's."""
+    """Return the width of the shortest intervals relative to the last iteration."""
     model = sp.simulate.paper_model(p, "t2")
     X, y = model.sample(n, rng=np.random.default_rng([seed, n, p]))
     path = sp.run(X, y, sp.LAD(), sp.Lasso(lam), ALGORITHM, ITERS)
@@ -221,10 +222,10 @@ def print_head(names: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller data, two sets of each")
-    parser.add_argument("--sets", type=int, default=20, help="data sets of each case")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each on one core")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--quick", action="store_true", help="use smaller data, two sets per case")
+    parser.add_argument("--sets", type=int, default=20, help="data sets per case")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     sets = 2 if options.quick else options.sets
     packages = ("steinpath", "hidimstat", "statsmodels", "scikit-learn")
@@ -236,12 +237,12 @@ def main() -> None:
 
     def keep(name: str, value: Any) -> None:
         result[name] = value
-        if options.json:  # after each: a long run may be cut short
+        if options.json:  # after each case: a long run may be interrupted
             text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
             options.json.write_text(text, encoding="utf-8")
 
     n, columns = (200, (100, 240)) if options.quick else (2000, (1000, 2400))
-    print_head("pair, n, p, plain run (s), intervals (s), in plain runs, iterate")
+    print_head("pair, n, p, plain run (s), intervals (s), ratio, iteration")
     costs: list[Record] = []
     for p in columns:
         for each in cost(n, p, 3):
@@ -253,7 +254,7 @@ def main() -> None:
     keep("nodewise", nodewise(n // 2, n // 4, 3))
     print(f"\nnode-wise: {result['nodewise']}")
 
-    print_head("noise, n, p, sets, method, seconds, zero covered, others, width, FDR, power")
+    print_head("noise, n, p, sets, method, seconds, coverage zero, nonzero, width, FDR, power")
     peers: list[Record] = []
     for case in QUICK if options.quick else CASES:
         calls = [(case, seed) for seed in range(sets)]
@@ -266,7 +267,7 @@ def main() -> None:
             print(f"| {' | '.join(shown)} |", flush=True)
         keep("peers", peers)
 
-    print_head("n, p, lam, sets, ratio, iterate, shortest covers, last covers")
+    print_head("n, p, lam, sets, ratio, iteration, coverage shortest, coverage last")
     widths: list[Record] = []
     for p in columns:
         for lam in (0.1, LAM, 1.5):

@@ -1,4 +1,4 @@
-"""What all benchmarks need: seconds, memory, the machine, and packages that may not be there."""
+"""Helpers for benchmarks: time, memory, description of the machine, optional packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 
 def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """Median time of some calls, and the last result."""
+    """Return the median time of several calls, and the last result."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -30,9 +30,9 @@ def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 
 
 def steady_seconds(function: Callable[[], Any], enough: float = 0.3) -> tuple[float, Any]:
-    """Shortest time of as many calls as go into ``enough`` seconds, ten at most; and a result.
+    """Return the shortest time of up to ten calls within ``enough`` seconds, and a result.
 
-    Other processes only ever add to a time, so that the shortest is the most reproducible.
+    Other processes can only increase a time, so the shortest is the most reproducible.
     """
     times: list[float] = []
     while not times or (sum(times) < enough and len(times) < 10):
@@ -42,7 +42,7 @@ def steady_seconds(function: Callable[[], Any], enough: float = 0.3) -> tuple[fl
 
 
 def peak_memory(function: Callable[[], Any]) -> int:
-    """Most bytes that are held beyond those held before."""
+    """Return the peak memory in bytes beyond that held before."""
     tracemalloc.start()
     function()
     peak = tracemalloc.get_traced_memory()[1]
@@ -51,7 +51,7 @@ def peak_memory(function: Callable[[], Any]) -> int:
 
 
 class Peer(NamedTuple):
-    """An adapter: a function that calls a package, and the modules that it imports."""
+    """An adapter: a function that calls a package, and the modules it imports."""
 
     call: Callable[..., Any]
     needs: tuple[str, ...] = ()
@@ -63,15 +63,15 @@ class Peer(NamedTuple):
 
 
 def available(peers: dict[str, Peer]) -> dict[str, Callable[..., Any]]:
-    """Return those whose packages are installed; say which are left out."""
+    """Return the adapters whose packages are installed; print which are skipped."""
     for name, peer in peers.items():
         if peer.missing:
-            print(f"  {name}: left out, since {peer.missing} is not installed", flush=True)
+            print(f"  {name}: skipped, because {peer.missing} is not installed", flush=True)
     return {name: peer.call for name, peer in peers.items() if not peer.missing}
 
 
 def machine() -> Record:
-    """Say when and on what the figures were measured."""
+    """Return the date and a description of the machine."""
     return {
         "date": datetime.date.today().isoformat(),
         "processor": _processor(),
@@ -82,7 +82,7 @@ def machine() -> Record:
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Return the versions of packages, None for those that are not installed."""
+    """Return the versions of packages; None if not installed."""
     found: dict[str, str | None] = {}
     for package in packages:
         try:

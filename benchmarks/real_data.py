@@ -1,27 +1,27 @@
-"""Real data: the estimated risk beside held-out error over repeated splits, and cross-validation.
+"""Real data: estimated risk compared with held-out error and cross-validation over repeated splits.
 
-    python benchmarks/real_data.py                          # 20 splits, some twenty minutes
+    python benchmarks/real_data.py                          # 20 splits, about twenty minutes
     python benchmarks/real_data.py --splits 5 --sets stackloss
     python benchmarks/real_data.py --json benchmarks/results/real_data.json
 
-Three data sets that scikit-learn and statsmodels bring along: diabetes with all squares and
-products of two features, Engel's food expenditure, and stack loss. y is divided by its standard
-deviation, so that losses are in the same units everywhere. That of Huber turns linear at 0.5: about
-as large as the residuals are, which a default for residuals of unit size is not.
+Three data sets of scikit-learn and statsmodels: diabetes with all squares and products of two
+features, Engel's food expenditure, and stack loss. y is divided by its standard deviation, so that
+losses have the same units everywhere. The threshold of the Huber loss is 0.5, about the size of the
+residuals; the default assumes residuals of unit size.
 
-Each split is fitted, and then tested on the rows it holds out, in up to three ways:
+Each split is fitted and tested on its held-out rows with up to three methods:
 
-- **estimated**: an estimator of steinpath with its defaults; the estimate is its own, of the
-  iterate it has chosen.
-- **5-fold CV**: the same penalties and iterates, cross-validated on the training rows; the
-  estimate is that of the smallest cross-validated error.
-- **QuantileRegressor**: scikit-learn's, at the same penalties by its ``GridSearchCV``, for absolute
-  and pinball loss on the two small sets.
+- **estimated**: an estimator of steinpath with defaults; the estimate is that of the selected
+  iteration.
+- **5-fold CV**: the same penalties and iterations, cross-validated on the training rows; the
+  estimate is the smallest cross-validated error.
+- **QuantileRegressor**: scikit-learn at the same penalties with ``GridSearchCV``, for absolute and
+  pinball loss on the two small data sets.
 
-Given the data, random splits are independent, and leaving one row out or holding a third out tests
-the same thing on average, up to the number of rows in training. So the mean difference between
-estimate and held-out error is bias, that of taking the smallest of many estimates included, and its
-standard error is that of the mean over splits.
+Given the data, random splits are independent, and the leave-one-out error and the held-out error
+have the same mean up to the number of training rows. The mean difference between estimate and
+held-out error is therefore the bias, including that of taking the smallest of many estimates, and
+its standard error is that of the mean over splits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ import steinpath as sp
 from steinpath.study._base import mean_and_error
 
 FOLDS = 5
-DELTA = 0.5  # of Huber's loss, in standard deviations of y
+DELTA = 0.5  # threshold of the Huber loss, in standard deviations of y
 Data = tuple[np.ndarray, np.ndarray]
 
 
@@ -82,11 +82,11 @@ def stackloss() -> Data:
 
 
 class Source(NamedTuple):
-    """A data set, and how it is split."""
+    """A data set and its split."""
 
     load: Callable[[], Data]
     test_size: float | int
-    small: bool  # enough so for a hundred linear programs per split
+    small: bool  # small enough for a hundred linear programs per split
 
     def read(self) -> Data:
         """Return X, and y in units of its standard deviation."""
@@ -97,30 +97,32 @@ class Source(NamedTuple):
 SOURCES = {
     "diabetes": Source(diabetes, 1 / 3, small=False),
     "engel": Source(engel, 1 / 3, small=True),
-    "stackloss": Source(stackloss, 5, small=True),  # of 21: a third would leave too few
+    "stackloss": Source(
+        stackloss, 5, small=True
+    ),  # of 21 rows: a third would leave too few for training
 }
 
 
 class Case(NamedTuple):
-    """An estimator, the loss that it minimises, and what the risk is the mean of."""
+    """An estimator, its loss, and its scoring loss."""
 
     estimator: Any
     loss: Any
     cost: Callable[[np.ndarray], np.ndarray]
-    quantile: float | None = None  # what scikit-learn's QuantileRegressor calls this loss
-    pinballs: float = 1.0  # that this loss amounts to
+    quantile: float | None = None  # parameter of scikit-learn's QuantileRegressor for this loss
+    pinballs: float = 1.0  # this loss as a multiple of the pinball loss
 
     def test(self, y: np.ndarray, prediction: np.ndarray) -> float:
-        """Mean test loss."""
+        """Return the mean scoring loss."""
         return float(np.mean(self.cost(y - prediction)))
 
 
-# the costs are written out here: a test of the library should not share its arithmetic
+# losses are implemented independently of the package
 CASES = {
     "LADLasso": Case(sp.LADLasso(), sp.LAD(), np.abs, 0.5, 2.0),
     "SqrtLasso": Case(sp.SqrtLasso(), sp.SquareRoot(), np.square),
     "HuberLasso": Case(
-        sp.PathRegressor(sp.Huber(DELTA)),  # in units of y, as the others have it
+        sp.PathRegressor(sp.Huber(DELTA)),  # in units of y, as for the other methods
         sp.Huber(DELTA),
         lambda r: np.where(np.abs(r) < DELTA, r**2 / 2, DELTA * np.abs(r) - DELTA**2 / 2),
     ),
@@ -134,12 +136,12 @@ CASES = {
 
 
 # ------------------------------------------------------------------------------------------------
-# The three ways
+# The three methods
 # ------------------------------------------------------------------------------------------------
 
 
-class Chosen(NamedTuple):
-    """A model, what it is expected to cost with its standard error, and which one it is."""
+class SelectedModel(NamedTuple):
+    """A selected model, its estimated error with standard error, alpha and iteration."""
 
     predict: Callable[[np.ndarray], np.ndarray]
     estimate: float
@@ -148,19 +150,19 @@ class Chosen(NamedTuple):
     iterate: int | None  # None for a minimiser
 
 
-def estimated(model: Any) -> Chosen:
-    """Return what a fitted estimator says of itself."""
+def estimated(model: Any) -> SelectedModel:
+    """Return the model and error estimate of a fitted estimator."""
     k, t = list(model.alphas_).index(model.alpha_), model.best_iter_
     risk, stderr = float(model.risk_path_[k, t]), float(model.risk_stderr_[k, t])
-    return Chosen(model.predict, risk, stderr, model.alpha_, t)
+    return SelectedModel(model.predict, risk, stderr, model.alpha_, t)
 
 
 def cross_validated(
     case: Case, alphas: np.ndarray, X: np.ndarray, y: np.ndarray, seed: int
-) -> Chosen:
-    """Choose among all iterates of all penalties by the smallest cross-validated error."""
+) -> SelectedModel:
+    """Select among all iterations of all penalties by the smallest cross-validated error."""
     scale, root_n = X.std(axis=0), math.sqrt(len(y))
-    # the paths of the estimator; one at a time they take a little longer than side by side
+    # the paths of the estimator; running them one at a time takes slightly longer than batched
     paths = [
         sp.run(X / scale, y, case.loss, sp.Lasso(alpha * root_n), fit_intercept=True)
         for alpha in alphas
@@ -170,13 +172,13 @@ def cross_validated(
     k, t = map(int, np.unravel_index(np.argmin(values), values.shape))
     coef, intercept = paths[k].coef[t] / scale, paths[k].intercept[t]
     error, stderr = float(values[k, t]), float(crossed[k].stderr[t])
-    return Chosen(lambda X: X @ coef + intercept, error, stderr, float(alphas[k]), t)
+    return SelectedModel(lambda X: X @ coef + intercept, error, stderr, float(alphas[k]), t)
 
 
 def grid_searched(
     case: Case, alphas: np.ndarray, X: np.ndarray, y: np.ndarray, seed: int
-) -> Chosen:
-    """Choose among the minimisers themselves, by scikit-learn."""
+) -> SelectedModel:
+    """Select among exact minimisers with scikit-learn."""
     model = make_pipeline(StandardScaler(), QuantileRegressor(quantile=case.quantile))
     grid = {"quantileregressor__alpha": alphas / case.pinballs}
     pinball = make_scorer(mean_pinball_loss, greater_is_better=False, alpha=case.quantile)
@@ -185,19 +187,19 @@ def grid_searched(
     best = search.best_index_
     scores = [search.cv_results_[f"split{k}_test_score"][best] for k in range(FOLDS)]
     error, stderr = map(float, mean_and_error(-case.pinballs * np.array(scores)))
-    return Chosen(search.predict, error, stderr, float(alphas[best]), None)
+    return SelectedModel(search.predict, error, stderr, float(alphas[best]), None)
 
 
 def split(
     source: str, name: str, train: np.ndarray, test: np.ndarray, seed: int
 ) -> dict[str, Record]:
-    """Choose on some rows and test on others, in each of the ways."""
+    """Select a model on some rows and test it on others, with each method."""
     case, (X, y) = CASES[name], SOURCES[source].read()
     model = clone(case.estimator).set_params(random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         elapsed, _ = seconds(partial(model.fit, X[train], y[train]))
-    results: dict[str, tuple[float, Chosen]] = {"estimated": (elapsed, estimated(model))}
+    results: dict[str, tuple[float, SelectedModel]] = {"estimated": (elapsed, estimated(model))}
     rest = (case, model.alphas_, X[train], y[train], seed)
     results["5-fold CV"] = seconds(partial(cross_validated, *rest))
     if case.quantile is not None and SOURCES[source].small:
@@ -217,7 +219,7 @@ def split(
 
 
 def splits_of(source: str, name: str, count: int, jobs: int) -> list[dict[str, Record]]:
-    """All splits of a data set; they are the same for all estimators."""
+    """Return all splits of a data set, the same for all estimators."""
     X, _ = SOURCES[source].read()
     rule = ShuffleSplit(count, test_size=SOURCES[source].test_size, random_state=0)
     calls = [(source, name, *rows, seed) for seed, rows in enumerate(rule.split(X))]
@@ -225,7 +227,7 @@ def splits_of(source: str, name: str, count: int, jobs: int) -> list[dict[str, R
 
 
 def summary(records: list[dict[str, Record]], way: str) -> Record:
-    """Summarise all splits of one way."""
+    """Summarise all splits of one method."""
     columns = ("estimate", "stderr", "held_out", "seconds")
     estimate, stderr, held_out, elapsed = (
         np.array([record[way][column] for record in records]) for column in columns
@@ -242,7 +244,7 @@ def summary(records: list[dict[str, Record]], way: str) -> Record:
 
 
 def warned(records: list[dict[str, Record]]) -> Record:
-    """How many splits warned, and of what: messages by their first words, whatever the numbers."""
+    """Return how many splits warned, and the messages by their first words."""
     messages = [record["estimated"]["warnings"] for record in records]
     words = Counter(
         " ".join(re.sub(r"[\d.]*\d", "#", message).split()[:9])
@@ -253,7 +255,7 @@ def warned(records: list[dict[str, Record]]) -> Record:
 
 
 def row(name: str, way: str, line: Record) -> str:
-    """One line of a table."""
+    """Return one line of a table."""
     difference, beyond = (
         f"{line[key][0]:+.4f} ± {line[key][1]:.4f}" for key in ("difference", "beyond_estimated")
     )
@@ -266,8 +268,8 @@ def table(source: str, count: int, jobs: int) -> list[Record]:
     """Print the table of one data set."""
     X, _ = SOURCES[source].read()
     print(f"\n{source}, n={len(X)}, p={X.shape[1]}, {count} splits\n")
-    heads = "estimate | its s.e. | held-out | estimate − held-out | held-out − that of estimated"
-    print(f"| | chosen by | {heads} | seconds |\n|---|---|---|---|---|---|---|---|", flush=True)
+    heads = "estimate | s.e. | held-out | estimate − held-out | held-out relative to estimated"
+    print(f"| | selected by | {heads} | seconds |\n|---|---|---|---|---|---|---|---|", flush=True)
     lines: list[Record] = []
     for name in CASES:
         records = splits_of(source, name, count, jobs)
@@ -285,10 +287,10 @@ def table(source: str, count: int, jobs: int) -> list[Record]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--splits", type=int, default=20, help="two at least")
+    parser.add_argument("--splits", type=int, default=20, help="number of splits, at least 2")
     parser.add_argument("--sets", nargs="+", choices=list(SOURCES), default=list(SOURCES))
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each on one core")
-    parser.add_argument("--json", type=Path, help="where to write the tables")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     packages = ("steinpath", "scikit-learn", "statsmodels", "scipy")
     tables: Record = {

@@ -1,11 +1,10 @@
-"""Rows of unequal size: the paper's estimate and the row-scaled one.
+"""Designs whose row norms vary widely: the paper's estimate and the row-scaled one.
 
     python benchmarks/rows.py
 
-Two tables. On simulated elliptical rows (multivariate Student t₄) and on Gaussian rows, the bias
-against the true risk at the end of the path. On real rows, the distance to exact leave-one-out
-over the path, which needs no truth: the data sets that scikit-learn brings along, with all products
-of two features, standardised.
+Two tables. For simulated elliptical rows (multivariate Student t₄) and Gaussian rows, the bias of
+the estimated risk at the end of the path. For real data sets of scikit-learn, with all products of
+two features and standardised, the distance to exact leave-one-out over the path.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SCALES = (None, "norm")
 
 
 def simulated(design: str, n: int, p: int, n_iter: int, seeds: int) -> dict[str, list[str]]:
-    """Mean relative error of the last iterate's estimated risk, for both estimates."""
+    """Return the mean relative error of both estimates at the last iteration."""
     rows = {}
     for name, (loss, penalty) in PAIRS.items():
         noise = "t2" if name.startswith("LAD") else "normal"
@@ -52,7 +51,7 @@ def simulated(design: str, n: int, p: int, n_iter: int, seeds: int) -> dict[str,
 
 
 def real(name: str, n_iter: int) -> dict[str, list[str]]:
-    """Root mean square distance to exact leave-one-out over the path, relative to its mean."""
+    """Return the root mean square distance to exact leave-one-out, relative to its mean."""
     load: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
         "diabetes": datasets.load_diabetes,
         "breast cancer": datasets.load_breast_cancer,
@@ -85,7 +84,7 @@ def main() -> None:
     seeds = parser.parse_args().seeds
     for design in ("t4", "gaussian"):
         rows = simulated(design, 800, 400, 200, seeds)
-        show(f"{design} rows, n=800, p=400: bias of the last of 200 iterates", rows)
+        show(f"{design} rows, n=800, p=400: bias at iteration 200", rows)
     for name in ("diabetes", "breast cancer"):
         show(f"{name}: distance to leave-one-out, 100 iterations", real(name, 100))
 

@@ -1,19 +1,17 @@
-"""Designs that do not fit into memory as arrays: sparse, and in a mapped file.
+"""Designs that do not fit into memory as dense arrays: sparse, and memory-mapped.
 
     python benchmarks/scale.py --json benchmarks/results/scale.json
     python benchmarks/scale.py memmap --n 5000 --p 1000 --iters 5       # 40 MB
 
-Two parts, each in a process of its own, so that its peak memory is its own:
+Two parts, each in a separate process to measure its peak memory:
 
-- **sparse**: rows like those of texts, by tf-idf. Seconds per iteration of the path (with all that
-  comes before the first), and the time of the risk of every iterate as a multiple of that of the
-  path.
-- **memmap**: a file of random numbers. Bytes per second of the passes through it that finding the
-  norm, the path and its risk take, beside those of reading it in the same blocks without using
-  them, before and after. The risk takes few passes: it copies the active part of X once for every
-  few iterations.
+- **sparse**: simulated tf-idf rows of texts. Seconds per iteration of the path (including setup),
+  and the time of the risk of every iterate relative to the path.
+- **memmap**: a file of random numbers. Bytes per second of the passes through the file for the
+  norm, the path and its risk, compared with plain reading in the same blocks before and after. The
+  risk takes few passes, because it copies the active part of X once every few iterations.
 
-The exit status says whether the peaks of memory are below 4 GiB and 1.5 GiB.
+The exit status is nonzero if peak memory exceeds 4 GiB (sparse) or 1.5 GiB (memmap).
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ Record = dict[str, Any]
 PAIRS = {"LAD–lasso": sp.LAD(), "square-root–lasso": sp.SquareRoot()}
 SIZES = {"sparse": (20_000, 50_000, 300), "memmap": (50_000, 10_000, 20)}
 LIMITS = {"sparse": 4096, "memmap": 1536}  # MiB
-# Of the penalty that leaves nothing.
+# Relative to the smallest penalty with all coefficients zero.
 SHARE = 0.1
 
 
 def peak() -> float:
-    """Most memory that this process has had, in MiB.
+    """Return the peak memory of this process in MiB.
 
-    Not `resource.getrusage`: that starts from the peak of the process that started this one.
+    `resource.getrusage` is not used, because it starts from the peak of the parent process.
     """
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     found = dict(line.split(":", 1) for line in lines)
@@ -62,7 +60,7 @@ def peak() -> float:
 
 
 def texts(n: int, p: int, density: float, seed: int = 0) -> sparse.csr_array:
-    """Rows of unit length with words of very different frequencies, weighted by tf-idf."""
+    """Draw rows of unit norm with words of very different frequencies, weighted by tf-idf."""
     rng = np.random.default_rng(seed)
     frequency = 1 / (np.arange(p) + p * density)
     words = rng.choice(p, size=(n, round(density * p)), p=frequency / frequency.sum())
@@ -80,7 +78,7 @@ def measure_sparse(n: int, p: int, n_iter: int, density: float, repeats: int) ->
     X = texts(n, p, density)
     rng = np.random.default_rng(1)
     beta = np.zeros(p)
-    beta[rng.permutation(p // 10)[: p // 100]] = 10 * rng.standard_normal(p // 100)  # not rare ones
+    beta[rng.permutation(p // 10)[: p // 100]] = 10 * rng.standard_normal(p // 100)  # no rare words
     y = X @ beta + rng.standard_t(2, n)
     result: Record = {"density": X.nnz / (n * p), "MiB of X": _bytes(X) / 2**20, "pairs": {}}
     for name, loss in PAIRS.items():
@@ -109,12 +107,12 @@ def _bytes(X: sparse.csr_array) -> int:
 
 
 # ------------------------------------------------------------------------------------------------
-# A mapped file
+# Memory-mapped file
 # ------------------------------------------------------------------------------------------------
 
 
 class Counted(BlockDesign):
-    """A design that counts how often it goes through the file."""
+    """A design that counts passes through the file."""
 
     passes = 0
 
@@ -124,7 +122,7 @@ class Counted(BlockDesign):
 
 
 def write(folder: Path, n: int, p: int) -> None:
-    """Write a matrix of random numbers, and responses that depend on ten columns."""
+    """Write a random matrix, and responses that depend on ten columns."""
     rng = np.random.default_rng(0)
     beta = np.zeros(p)
     beta[:10] = 0.5
@@ -179,7 +177,7 @@ def measure_memmap(folder: Path, n: int, p: int, n_iter: int) -> Record:
 
 
 def measured_alone(part: str, options: argparse.Namespace) -> Record:
-    """Measure a part in a process of its own."""
+    """Measure a part in a separate process."""
     n, p, n_iter = (
         given or default
         for given, default in zip((options.n, options.p, options.iters), SIZES[part], strict=True)
@@ -212,7 +210,7 @@ def show(console: Console, part: str, result: Record) -> None:
     console.print(table)
     if part == "memmap":
         console.print(
-            f"the path at {result['path / reading']:.0%} of the rate of reading; "
+            f"path at {result['path / reading']:.0%} of the reading rate; "
             f"risk / path: {result['risk / path']:.2f}"
         )
     console.print(f"peak memory: {result['peak MiB']:.0f} of {LIMITS[part]} MiB\n")
@@ -220,19 +218,25 @@ def show(console: Console, part: str, result: Record) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="sparse, memmap; both by default")
-    parser.add_argument("--n", type=int, help="rows, instead of each part's own number")
-    parser.add_argument("--p", type=int, help="columns, likewise")
-    parser.add_argument("--iters", type=int, help="iterations, likewise")
-    parser.add_argument("--density", type=float, default=0.002, help="of the sparse matrix")
-    parser.add_argument("--repeats", type=int, default=1, help="of each timing of the sparse part")
-    parser.add_argument("--folder", help="where to put the file for a while")
-    parser.add_argument("--json", type=Path, help="where to write the result")
-    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)  # of a part's own process
+    parser.add_argument("parts", nargs="*", help="parts to run: sparse, memmap; both by default")
+    parser.add_argument("--n", type=int, help="number of rows; each part has its own default")
+    parser.add_argument("--p", type=int, help="number of columns; each part has its own default")
+    parser.add_argument(
+        "--iters", type=int, help="number of iterations; each part has its own default"
+    )
+    parser.add_argument("--density", type=float, default=0.002, help="density of the sparse matrix")
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="repetitions of each timing of the sparse part"
+    )
+    parser.add_argument("--folder", help="folder for the temporary file")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument(
+        "--inside", type=Path, help=argparse.SUPPRESS
+    )  # used by the separate process of a part
     options = parser.parse_args()
     parts = options.parts or list(SIZES)
     if unknown := set(parts) - set(SIZES):
-        parser.error(f"there is no part {unknown.pop()!r}, only {' and '.join(SIZES)}")
+        parser.error(f"unknown part {unknown.pop()!r}; choose from {', '.join(SIZES)}")
     if options.inside:
         size = options.n, options.p, options.iters
         if parts == ["sparse"]:
@@ -248,7 +252,7 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps({"machine": machine()} | results, indent=1) + "\n")
     if any(result["peak MiB"] > LIMITS[part] for part, result in results.items()):
-        raise SystemExit("too much memory")
+        raise SystemExit("peak memory exceeds the limit")
 
 
 if __name__ == "__main__":

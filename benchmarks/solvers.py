@@ -1,15 +1,15 @@
-"""Minimisers of the same objectives: time, and how far each is from the best objective found.
+"""Solvers of the same objectives: time, and distance to the best objective found.
 
-Four problems, each with one small adapter per solver:
+Four problems, with one adapter per solver:
 
 - **LAD–lasso** and **LAD–ridge** at the paper's penalty, Student-t₂ noise.
 - **lasso path** and **group lasso path**: squared loss, normal noise, twenty penalties from the
-  smallest that leaves nothing to a hundredth of it; groups of ten columns.
+  smallest with all coefficients zero to a hundredth of it; groups of ten columns.
 
 An adapter takes a `Task` and returns coefficients, one row per penalty. Objectives are computed
-here, from the coefficients alone. The *gap* of a solver is its objective over the lowest that any
-of them found, minus 1; of a path, that of the worst penalty. A linear program for LAD–lasso has
-2 (n + p) variables: the positive and negative parts of residuals and coefficients.
+from the coefficients. The *gap* of a solver is its objective divided by the lowest objective found,
+minus 1; for a path, that at the worst penalty. The linear program for LAD–lasso has 2 (n + p)
+variables: the positive and negative parts of residuals and coefficients.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ import steinpath as sp
 from steinpath.study._settings import LAM
 
 N_LAMS, LAM_RATIO, GROUP_SIZE = 20, 0.01, 10
-SEARCHED = sp.HalpernPDHG(ratio="auto", warmup=10)  # the default of `tune` and of the estimators
+SEARCHED = sp.HalpernPDHG(ratio="auto", warmup=10)  # default of `tune` and of the estimators
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Data, and what is to be minimised: one objective for each penalty."""
+    """Data and objectives, one per penalty."""
 
     X: np.ndarray
     y: np.ndarray
@@ -47,7 +47,7 @@ class Task:
 
     @classmethod
     def draw(cls, name: str, n: int, p: int, seed: int) -> Task:
-        """Draw data of the paper's model for one of `SOLVERS`."""
+        """Draw data of the paper's model for a problem in `SOLVERS`."""
         X, y = sp.simulate.paper_model(p, "t2" if "LAD" in name else "normal").sample(n, rng=seed)
         penalties: dict[str, Callable[[Any], sp.Penalty]] = {
             "LAD–lasso": sp.Lasso,
@@ -64,21 +64,21 @@ class Task:
 
     @property
     def root_n(self) -> float:
-        """By which losses are divided, so that `lams` are √n times those of mean losses."""
+        """Divisor of the losses: `lams` are √n times the penalties for mean losses."""
         return math.sqrt(len(self.y))
 
     @property
     def alphas(self) -> np.ndarray:
-        """Penalties of scikit-learn and others, whose losses are means."""
+        """Penalties for packages with mean losses, such as scikit-learn."""
         return self.lams / self.root_n
 
     @cached_property
     def by_columns(self) -> np.ndarray:
-        """X as coordinate descent wants it."""
+        """X in column-major order, for coordinate descent."""
         return np.asfortranarray(self.X)
 
     def objectives(self, coefs: np.ndarray) -> np.ndarray:
-        """Objective of each row at its penalty."""
+        """Return the objective of each row at its penalty."""
         residuals = self.y[:, None] - self.X @ coefs.T
         penalties = [self.penalty(lam).value(b) for lam, b in zip(self.lams, coefs, strict=True)]
         total: np.ndarray = self.loss.value(residuals) + np.asarray(penalties, dtype=float)
@@ -91,7 +91,7 @@ class Task:
 
 
 def steinpath(algorithm: sp.ProximalAlgorithm, n_iter: int, task: Task) -> np.ndarray:
-    """Run all penalties side by side."""
+    """Run all penalties as a batch."""
     batch = sp.run_batch(
         task.X, task.y, task.loss, task.penalty(task.lams), algorithm, n_iter=n_iter
     )
@@ -104,7 +104,7 @@ def steinpath(algorithm: sp.ProximalAlgorithm, n_iter: int, task: Task) -> np.nd
 
 
 def linear_program(task: Task) -> tuple[np.ndarray, Any]:
-    """Costs and constraint matrix of LAD–lasso: [X, -X, I, -I] z = y, z ≥ 0."""
+    """Return costs and constraint matrix of LAD–lasso: [X, -X, I, -I] z = y, z ≥ 0."""
     n, p = task.X.shape
     costs = np.repeat([task.lams[0], 1 / task.root_n], [2 * p, 2 * n])
     eye = sparse.eye_array(n)
@@ -113,7 +113,7 @@ def linear_program(task: Task) -> tuple[np.ndarray, Any]:
 
 
 def coefficients(z: Any, p: int) -> np.ndarray:
-    """Coefficients of a solution of the linear program."""
+    """Return the coefficients of a solution of the linear program."""
     coef: np.ndarray = z[:p] - z[p : 2 * p]
     return coef[None]
 
@@ -125,7 +125,7 @@ def highs(task: Task) -> np.ndarray:
 
 
 def pdlp(tolerance: float, task: Task) -> np.ndarray:
-    """OR-Tools: PDLP until primal and dual residuals and the gap are within the tolerance."""
+    """Run OR-Tools PDLP until primal and dual residuals and the gap are within the tolerance."""
     from ortools.pdlp import solvers_pb2
     from ortools.pdlp.python import pdlp as solver
 
@@ -144,13 +144,13 @@ def pdlp(tolerance: float, task: Task) -> np.ndarray:
 
 
 def quantile_regressor(task: Task) -> np.ndarray:
-    """scikit-learn's; an absolute loss is two pinball losses of the median."""
+    """Run scikit-learn's QuantileRegressor; the absolute loss is twice the median pinball loss."""
     model = QuantileRegressor(alpha=task.alphas[0] / 2, fit_intercept=False, solver="highs")
     return np.asarray(model.fit(task.X, task.y).coef_)[None]
 
 
 def smooth_quantile(task: Task) -> np.ndarray:
-    """skglm's: the pinball loss smoothed by less and less."""
+    """Run skglm's SmoothQuantileRegressor, with decreasing smoothing of the pinball loss."""
     from skglm.experimental import SmoothQuantileRegressor
 
     model = SmoothQuantileRegressor(quantile=0.5, alpha=task.alphas[0] / 2, fit_intercept=False)
@@ -158,7 +158,7 @@ def smooth_quantile(task: Task) -> np.ndarray:
 
 
 def rehline(tolerance: float, task: Task) -> np.ndarray:
-    """ReHLine: ridge only, with ½‖b‖² and a multiple C of the pinball losses."""
+    """Run ReHLine (ridge only), with ½‖b‖² and a multiple C of the pinball losses."""
     from rehline import plq_Ridge_Regressor
 
     model = plq_Ridge_Regressor(
@@ -172,7 +172,7 @@ def rehline(tolerance: float, task: Task) -> np.ndarray:
 
 
 def clarabel(task: Task) -> np.ndarray:
-    """Interior points, for LAD–ridge, where there is no linear program."""
+    """Run an interior-point method for LAD–ridge, which is not a linear program."""
     cp = import_module("cvxpy")
     b = cp.Variable(task.X.shape[1])
     loss = cp.norm1(task.y - task.X @ b) / task.root_n
@@ -186,7 +186,7 @@ def clarabel(task: Task) -> np.ndarray:
 
 
 def coordinate_descent(tolerance: float, task: Task) -> np.ndarray:
-    """scikit-learn's path of the lasso, each penalty started from the last one's solution."""
+    """Run scikit-learn's lasso path with warm starts."""
     _, coefs, _ = lasso_path(
         task.by_columns, task.y, alphas=task.alphas, tol=tolerance, max_iter=100_000
     )
@@ -194,7 +194,7 @@ def coordinate_descent(tolerance: float, task: Task) -> np.ndarray:
 
 
 def adelie(tolerance: float, task: Task) -> np.ndarray:
-    """Fit the lasso or, if the penalty has groups, the group lasso by adelie's block descent."""
+    """Run adelie's block coordinate descent for the lasso or group lasso."""
     import adelie as ad
 
     penalty = task.penalty(1.0)
@@ -214,7 +214,7 @@ def adelie(tolerance: float, task: Task) -> np.ndarray:
 
 
 def steinpath_peers(algorithm: sp.ProximalAlgorithm, *n_iter: int) -> dict[str, Peer]:
-    """Return the same algorithm with several numbers of iterations."""
+    """Return adapters of one algorithm with several numbers of iterations."""
     name = type(algorithm).__name__
     return {
         f"steinpath, {name}, {k} iterations": Peer(partial(steinpath, algorithm, k)) for k in n_iter
@@ -253,23 +253,23 @@ SOLVERS: dict[str, dict[str, Peer]] = {
 
 
 # ------------------------------------------------------------------------------------------------
-# Side by side
+# Comparison
 # ------------------------------------------------------------------------------------------------
 
 
 def relative_gaps(objectives: dict[str, np.ndarray]) -> dict[str, float]:
-    """How far each solver is above the lowest objective that any found, at its worst penalty."""
+    """Return the gap of each solver to the lowest objective found, at its worst penalty."""
     lowest = np.min(list(objectives.values()), axis=0)
     return {name: float(np.max(each / lowest - 1)) for name, each in objectives.items()}
 
 
 def solve_all(name: str, n: int, p: int, seed: int, plain_seconds: float) -> list[Record]:
-    """Let all solvers of a problem solve it once; what has to be compiled is compiled before."""
+    """Run all solvers of a problem once, after compilation."""
     task, warm = Task.draw(name, n, p, seed), Task.draw(name, 40, 20, seed)
     elapsed, objectives = {}, {}
     for solver, call in available(SOLVERS[name]).items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of not having converged: the gap says how far
+            warnings.simplefilter("ignore")  # about convergence: the gap is reported
             call(warm)
             elapsed[solver], coefs = steady_seconds(partial(call, task))
         objectives[solver] = task.objectives(coefs)

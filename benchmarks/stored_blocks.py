@@ -1,11 +1,11 @@
-"""Blocks of a cluster in files beside blocks in memory: time and peak memory of the workers.
+"""Distributed blocks in files compared with blocks in memory: time and peak memory of workers.
 
     python benchmarks/stored_blocks.py --json benchmarks/results/stored_blocks.json
     python benchmarks/stored_blocks.py --n 4000 --p 200 --iters 5       # 6 MB
 
-Parquet files of random numbers are read by two workers of one thread each, which keep them in
-memory or in files of their own, and run LAD–lasso with given step sizes. The results have to be
-the same. Peak memory is that of the worker with the most, above what it had before.
+Two workers with one thread each read Parquet files of random numbers, keep them in memory or in
+binary files, and run LAD–lasso with fixed step sizes. The results must be identical. Peak memory is
+the largest increase over the workers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import steinpath as sp
 
 Record = dict[str, Any]
 FILES = 4
-ROWS = 1000  # that are drawn at a time
+ROWS = 1000  # drawn at a time
 KINDS = ("memory", "files")
 
 
@@ -52,21 +52,21 @@ def write(folder: Path, n: int, p: int) -> list[Path]:
 
 
 def peak() -> float:
-    """Most memory that this process has had, in MiB."""
+    """Return the peak memory of this process in MiB."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     found = dict(line.split(":", 1) for line in lines)
     return int(found["VmHWM"].split()[0]) / 1024
 
 
 def measure(files: list[Path], n_iter: int, in_memory: bool) -> tuple[Record, np.ndarray]:
-    """Load the files and run, on a cluster of its own."""
+    """Load the files and run on a new cluster."""
     from distributed import Client, LocalCluster
 
     options: Any = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     cluster: Any = LocalCluster
     connect: Any = Client
     with cluster(**options) as workers, connect(workers) as client:
-        few = sp.distributed.from_files(files, columns=["x0"])  # what is imported does not count
+        few = sp.distributed.from_files(files, columns=["x0"])  # excludes the memory of imports
         before = client.run(peak)
         start = time.perf_counter()
         design, y = sp.distributed.from_files(files, response="y", in_memory=in_memory)
@@ -86,8 +86,8 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=200_000, help="rows")
     parser.add_argument("--p", type=int, default=500, help="columns")
     parser.add_argument("--iters", type=int, default=30, help="iterations")
-    parser.add_argument("--folder", help="where to put the files for a while")
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--folder", help="folder for the temporary files")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         files = write(Path(folder), options.n, options.p)

@@ -1,34 +1,35 @@
-"""Ordinary data: steinpath's defaults beside other regressions, on repeated halves of real tables.
+"""Ordinary data: steinpath's defaults compared with other regressions on real data sets.
 
     python benchmarks/tables.py                       # five splits of all data sets, two hours
-    python benchmarks/tables.py --quick               # one split of small ones, two minutes
+    python benchmarks/tables.py --quick               # one split of small data sets, two minutes
     python benchmarks/tables.py --sets flights nox --splits 2
     python benchmarks/tables.py --json benchmarks/results/tables.json
     python benchmarks/tables.py --page docs/tables.md --from benchmarks/results/tables.json
 
 Each split trains on a random half of the rows of a data set of `datasets.py` and tests on the
-other, the same halves for all methods:
+other half, the same for all methods:
 
-- **LADLasso**, **HuberLasso**, **SqrtLasso**: steinpath's, with their defaults.
-- **least squares**, **Huber**, **LAD**: minimisers without a penalty, by scikit-learn. They are
-  what steinpath is judged by, each of its estimators by the error that matches its loss: mean
-  absolute error for the first two, root mean squared error for the third.
-- **LassoCV**: scikit-learn's, five folds.
-- **skglm, square root** and **quantile**: at the penalty that `SqrtLasso` and `LADLasso` have
-  chosen. With folds of its own it would take hours.
-- **ReHLine, LAD** and **Huber**: with a ridge penalty, four strengths by five folds.
-- **boosting**: scikit-learn's gradient boosting of trees for absolute and for squared error, as the
-  ceiling. It is not a linear model.
+- **LADLasso**, **HuberLasso**, **SqrtLasso**: steinpath with default parameters.
+- **least squares**, **Huber**, **LAD**: unpenalised fits of scikit-learn. Each estimator of
+  steinpath is compared with the best of these, by the error that matches its loss: mean absolute
+  error for the first two, root mean squared error for the third.
+- **LassoCV**: scikit-learn, five folds.
+- **skglm, square root** and **quantile**: at the alpha selected by `SqrtLasso` and `LADLasso`;
+  cross-validation would take hours.
+- **ReHLine, LAD** and **Huber**: with a ridge penalty, four regularisation strengths and five
+  folds.
+- **boosting**: scikit-learn's gradient-boosted trees for absolute and squared error, a nonlinear
+  reference.
 
-For linear methods other than steinpath's the columns and y are standardised. Each fit has one
-thread. A fit of the last four kinds is given up after ``--limit`` seconds; what failed, took longer
-or is not installed is reported as such. Compiling skglm is not counted.
+For linear methods of other packages, the columns and y are standardised. Each fit uses one thread.
+Fits of the last four methods are aborted after ``--limit`` seconds. Fits that failed or were
+aborted and packages that are not installed are reported. Compilation of skglm is excluded.
 
-**Standard errors of comparisons.** The loss of one method less that of another on the same held-out
-row is averaged over the splits which hold the row out. The spread of these means over rows, and the
-spread over splits of the mean difference, are two variances of the mean; their sum is on the safe
-side, because each is part of the other. A method is **behind** if its error is more than 1%, and
-more than one standard error of the difference, above the best of the three minimisers.
+**Standard errors of comparisons.** The difference in loss of two methods on the same held-out row
+is averaged over the splits that hold it out. The variance of these means over rows, and the
+variance over splits of the mean difference, are added, which is conservative. A method is
+**behind** if its error exceeds that of the best unpenalised fit by more than 1% and by more than
+one standard error of the difference.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from trust import in_parallel
 import steinpath as sp
 
 QUICK = ("diabetes", "engel", "stackloss", "statecrime", "ccard", "hitters", "growth", "cars-1993")
-TOLERANCE = 0.01  # how much larger than the best an error may be
+TOLERANCE = 0.01  # relative excess error that is tolerated
 
 # ------------------------------------------------------------------------------------------------
 # Methods
@@ -72,18 +73,18 @@ TOLERANCE = 0.01  # how much larger than the best an error may be
 
 
 class Fitting(NamedTuple):
-    """What a method may know before it is fitted."""
+    """Inputs for creating a model."""
 
     seed: int
     n: int  # rows in training
-    fitted: dict[str, Any]  # the estimators of steinpath
+    fitted: dict[str, Any]  # fitted estimators of steinpath
 
 
 Make = Callable[[Fitting], Any]
 
 
 def standardised(model: Any, *steps: Any) -> Any:
-    """Return a model of columns, and of a y, with mean zero and variance one."""
+    """Return a model with standardised columns and y."""
     pipeline = make_pipeline(StandardScaler(), *steps, model)
     return TransformedTargetRegressor(pipeline, transformer=StandardScaler())
 
@@ -98,7 +99,7 @@ def skglm_square_root(fitting: Fitting) -> Any:
 def skglm_quantile(fitting: Fitting) -> Any:
     from skglm.experimental import SmoothQuantileRegressor
 
-    alpha = fitting.fitted["LADLasso"].alpha_ / 2  # an absolute loss is two pinball losses
+    alpha = fitting.fitted["LADLasso"].alpha_ / 2  # the absolute loss is twice the pinball loss
     return _by_columns(SmoothQuantileRegressor(quantile=0.5, alpha=alpha))
 
 
@@ -138,16 +139,16 @@ RIVALS: dict[str, Make] = {
 }
 METHODS = STEINPATH | MINIMISERS | RIVALS
 
-#: The minimiser of the same loss, without a penalty.
+#: Unpenalised fit with the same loss.
 SAME_LOSS = {"LADLasso": "LAD", "HuberLasso": "Huber", "SqrtLasso": "least squares"}
 
-#: Those compared by root mean squared error; the others are by mean absolute error.
+#: Methods compared by root mean squared error; others by mean absolute error.
 SQUARED = ("SqrtLasso", "LassoCV", "skglm, square root", "boosting, squared")
 
 
 @cache
 def compile_skglm() -> None:
-    """Let skglm compile what it needs, once in a process."""
+    """Compile skglm, once per process."""
     X, y = sp.simulate.paper_model(10).sample(60, rng=0)
     alphas = sp.LADLasso(alpha=0.05, n_iter=5, method=None, select="last")
     with warnings.catch_warnings():
@@ -156,7 +157,7 @@ def compile_skglm() -> None:
         fitting = Fitting(0, len(X), dict.fromkeys(STEINPATH, alphas))
         for make in (skglm_square_root, skglm_quantile):
             make(fitting).fit(X, y)
-            make(fitting).fit(X[:, :1], y)  # one column is another type of array to it
+            make(fitting).fit(X[:, :1], y)  # one column has a different array type
 
 
 # ------------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def compile_skglm() -> None:
 
 @contextmanager
 def time_limit(limit: int) -> Iterator[None]:
-    """Give up what takes longer than this many seconds, once it is back in Python; 0 for never."""
+    """Abort after this many seconds, when Python code runs next; 0 disables the limit."""
 
     def give_up(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"more than {limit} s")
@@ -175,7 +176,7 @@ def time_limit(limit: int) -> Iterator[None]:
     signal.alarm(limit)
     try:
         yield
-    except SystemError as error:  # what compiled code makes of it
+    except SystemError as error:  # raised by compiled code instead
         raise error.__cause__ if isinstance(error.__cause__, TimeoutError) else error from None
     finally:
         signal.alarm(0)
@@ -183,7 +184,7 @@ def time_limit(limit: int) -> Iterator[None]:
 
 
 def own_loss(model: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """Return what the estimated risk is the mean of; written out, to share no arithmetic."""
+    """Return the loss of each row, implemented independently of the package."""
     if isinstance(model, sp.LADLasso):
         return np.abs
     if isinstance(model, sp.SqrtLasso):
@@ -193,7 +194,7 @@ def own_loss(model: Any) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def own_estimate(model: Any, residuals: np.ndarray) -> Record:
-    """Return what an estimator of steinpath says of its error, and what it is."""
+    """Return the estimated and the actual error of a steinpath estimator."""
     losses = own_loss(model)(residuals)
     return {
         "estimate": model.best_risk_,
@@ -207,7 +208,7 @@ def own_estimate(model: Any, residuals: np.ndarray) -> Record:
 
 
 def split(name: str, train: np.ndarray, test: np.ndarray, seed: int, limit: int) -> Record:
-    """Fit all methods to some rows; return their records, and their errors on the others."""
+    """Fit all methods to some rows; return records, and errors on the other rows."""
     X, y = TABLES[name].load()
     fitted: dict[str, Any] = {}
     records: dict[str, Record] = {}
@@ -221,7 +222,7 @@ def split(name: str, train: np.ndarray, test: np.ndarray, seed: int, limit: int)
                 model = make(Fitting(seed, len(train), fitted))
                 with time_limit(limit if method in RIVALS else 0):
                     elapsed, _ = seconds(partial(model.fit, X[train], y[train]))
-            except Exception as error:  # whatever a rival does is to be told
+            except Exception as error:  # report any failure of another package
                 records[method] = {"failed": f"{type(error).__name__}: {error}"}
                 continue
         errors = y[test] - model.predict(X[test])
@@ -244,14 +245,14 @@ def split(name: str, train: np.ndarray, test: np.ndarray, seed: int, limit: int)
 
 
 class Comparison(NamedTuple):
-    """An error as a multiple of another one's, with the standard error of the difference."""
+    """Ratio of two errors, with the standard error of the difference."""
 
     ratio: float
     stderr: float
 
     @property
     def behind(self) -> bool:
-        """Whether it is clearly larger than it may be."""
+        """Whether the error is significantly larger than tolerated."""
         return self.ratio - 1 > max(TOLERANCE, self.stderr)
 
 
@@ -265,9 +266,9 @@ def compare(
     one, other
         Residuals on the held-out rows of each split.
     rows
-        Which rows these are.
+        Held-out rows of each split.
     squared
-        Whether to compare root mean squared errors, or mean absolute ones.
+        Whether to compare root mean squared errors instead of mean absolute errors.
     """
     loss = np.square if squared else np.abs
     pairs = [(loss(a), loss(b)) for a, b in zip(one, other, strict=True)]
@@ -328,7 +329,7 @@ def _summary(records: list[Record]) -> Record:
 
 
 def _examples(messages: Iterator[str]) -> dict[str, int]:
-    """Count messages that differ by their numbers only; the first of each speaks for them."""
+    """Count messages, ignoring numbers in them; keep the first of each."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for message in messages:
@@ -337,12 +338,12 @@ def _examples(messages: Iterator[str]) -> dict[str, int]:
 
 
 def matching(method: str) -> str:
-    """Return the error by which a method is compared."""
+    """Return the error measure used to compare a method."""
     return "rmse" if method in SQUARED else "mae"
 
 
 def behind(tables: Record) -> list[tuple[str, str, Comparison]]:
-    """Say where steinpath is behind, by data set and estimator."""
+    """Return where steinpath is behind, by data set and estimator."""
     found = []
     for name, table in tables.items():
         for method in STEINPATH:
@@ -357,7 +358,7 @@ def behind(tables: Record) -> list[tuple[str, str, Comparison]]:
 
 
 # ------------------------------------------------------------------------------------------------
-# What is printed
+# Output
 # ------------------------------------------------------------------------------------------------
 
 
@@ -368,8 +369,8 @@ def table_of(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def set_table(table: Record) -> str:
-    """Return all that was found on one data set."""
-    heads = ["", "MAE", "of the best", "RMSE", "of the best", "estimate", "seconds", "warned"]
+    """Return the results on one data set."""
+    heads = ["", "MAE", "/ best", "RMSE", "/ best", "estimate", "seconds", "warned"]
     rows = []
     for method, record in table["methods"].items():
         if "failed" in record:
@@ -394,7 +395,7 @@ def _time(value: float) -> str:
 
 
 def sets_table(tables: Record) -> str:
-    """Return what the data sets are."""
+    """Return a description of the data sets."""
     rows = [
         [name, f"{t['n']:,}", f"{t['p']:,}", TABLES[name].about, ", ".join(t["kinds"])]
         for name, t in tables.items()
@@ -403,7 +404,7 @@ def sets_table(tables: Record) -> str:
 
 
 def errors_table(tables: Record) -> str:
-    """Return held-out errors as multiples of the best minimiser's."""
+    """Return held-out errors relative to the best unpenalised fit."""
     others = [m for m in RIVALS if any("failed" not in t["methods"][m] for t in tables.values())]
     heads = ["data set", *STEINPATH, "best by MAE", "best by RMSE", *others]
     rows = []
@@ -442,7 +443,7 @@ def times_table(tables: Record) -> str:
 
 
 def estimates_table(tables: Record) -> str:
-    """Return the estimates beside held-out errors, and how often a fit warned."""
+    """Return estimated and held-out errors, and how often fits warned."""
     rows = []
     for name, table in tables.items():
         cells = [name]
@@ -497,7 +498,7 @@ def _mean(ratios: list[float]) -> str:
 
 
 def _of_same_loss(methods: Record, method: str) -> float:
-    """Return the error of an estimator by that of the minimiser of its loss, if there is one."""
+    """Return the error of an estimator relative to the unpenalised fit with the same loss."""
     error = matching(method)
     return float(methods[method][error] / methods[SAME_LOSS[method]].get(error, math.nan))
 
@@ -509,12 +510,12 @@ def _times_of(tables: Record, method: str, rival: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------
-# The page in the documentation
+# Documentation page
 # ------------------------------------------------------------------------------------------------
 
 
 def measured_on(found: Record) -> str:
-    """Say when, where and by which command."""
+    """Return the date, machine and command of the measurements."""
     on, versions = found["machine"], found["versions"]
     used = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
     return (
@@ -555,14 +556,21 @@ def run(name: str, count: int, jobs: int, limit: int) -> Record:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--splits", type=int, help="five by default")
-    parser.add_argument("--sets", nargs="+", choices=list(TABLES), help="all but the largest")
-    parser.add_argument("--quick", action="store_true", help="one split of small data sets")
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each on one core")
-    parser.add_argument("--limit", type=int, default=60, help="seconds for each fit of a rival")
-    parser.add_argument("--json", type=Path, help="where to write the results")
-    parser.add_argument("--from", type=Path, dest="source", help="results to show; nothing is run")
-    parser.add_argument("--page", type=Path, help="the page whose tables to make anew")
+    parser.add_argument("--splits", type=int, help="number of splits; 5 by default")
+    parser.add_argument(
+        "--sets",
+        nargs="+",
+        choices=list(TABLES),
+        help="data sets to run; all but the largest by default",
+    )
+    parser.add_argument("--quick", action="store_true", help="run one split of small data sets")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument(
+        "--limit", type=int, default=60, help="maximum seconds per fit of another package"
+    )
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--from", type=Path, dest="source", help="show stored results, run nothing")
+    parser.add_argument("--page", type=Path, help="page whose tables to update")
     options = parser.parse_args()
     if options.source:
         found = json.loads(options.source.read_text(encoding="utf-8"))
@@ -582,7 +590,7 @@ def main() -> None:
         }
         for name in names:
             found["tables"][name] = run(name, count, options.jobs, options.limit)
-            if options.json:  # after each: a long run may be cut short
+            if options.json:  # after each data set: a long run may be interrupted
                 options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     print(f"\n{overall(found)}")
     if options.page:

@@ -1,18 +1,16 @@
-"""How far to trust the estimates: audits against exact leave-one-out, coverage, warnings.
+"""Reliability of the estimates: audits against exact leave-one-out, coverage, warnings.
 
-    python benchmarks/trust.py                      # all four tables, an hour and a half
+    python benchmarks/trust.py                      # all four tables, 90 minutes
     python benchmarks/trust.py --parts audit cost
     python benchmarks/trust.py --parts coverage warnings --jobs 16
 
-- **audit**: root mean square distance to exact leave-one-out over the path, raw and audited, over
-  random samples of 32 rows; and how often the band of two standard errors of the difference
-  covers it.
-- **cost** of an audit, in plain NumPy runs of the same path and in runs of `steinpath.run`.
-- **coverage**: on five data sets with very different rows, how often the band of two standard
-  errors covers the true risk of an iterate, and the difference between the best iterate and
-  another; how often the estimate is off by more than three; and how often that came without a
-  warning.
-- **warnings**: how often runs on the paper's own model warn, for all eight pairs.
+- **audit**: root mean square distance to exact leave-one-out over the path, raw and audited with
+  random samples of 32 rows; and the coverage of ± 2 standard errors of the difference.
+- **cost** of an audit, relative to a plain NumPy run of the same path and to `steinpath.run`.
+- **coverage**: for five data-generating processes, the coverage of ± 2 standard errors for the true
+  risk of an iterate and for the difference between the best iterate and another; how often the
+  estimate is off by more than three standard errors; and how often this happens without a warning.
+- **warnings**: how often runs on the paper's model warn, for all eight pairs.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from steinpath.risk._problem import Problem as Estimation
 from steinpath.study._settings import ALGORITHM as PAPERS
 from steinpath.study._settings import PAIRS as EIGHT
 
-ROWS = 32  # that are audited
+ROWS = 32  # audited rows
 SAFE = sp.ChambollePock()
 Record = dict[str, Any]
 
@@ -56,7 +54,7 @@ def in_parallel(
 
     def alone(*arguments: Any) -> Record:
         with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they say is in `Risk.warnings`, and counted
+            warnings.simplefilter("ignore")  # counted through `Risk.warnings`
             return function(*arguments)
 
     return list(Parallel(jobs)(delayed(alone)(*arguments) for arguments in calls))
@@ -67,8 +65,8 @@ def in_parallel(
 # ------------------------------------------------------------------------------------------------
 
 
-class Setting(NamedTuple):
-    """A path of the paper's model whose leave-one-out is affordable."""
+class Configuration(NamedTuple):
+    """A path of the paper's model for which exact leave-one-out is affordable."""
 
     name: str
     loss: Any
@@ -83,26 +81,28 @@ class Setting(NamedTuple):
 
 
 LAD, ROOT = sp.LAD(), sp.SquareRoot()
-SETTINGS = (
-    Setting("LAD–lasso .5, n=200, p=100, 800 iterations", LAD, sp.Lasso(0.5), 200, 100, 800),
-    Setting("the same at the paper's steps", LAD, sp.Lasso(0.5), 200, 100, 800, PAPERS),
-    Setting(
+CONFIGURATIONS = (
+    Configuration("LAD–lasso .5, n=200, p=100, 800 iterations", LAD, sp.Lasso(0.5), 200, 100, 800),
+    Configuration("the same at the paper's steps", LAD, sp.Lasso(0.5), 200, 100, 800, PAPERS),
+    Configuration(
         "LAD–lasso 1.5, n=100, p=200, 800, paper's steps", LAD, sp.Lasso(1.5), 100, 200, 800, PAPERS
     ),
-    Setting(
+    Configuration(
         "LAD–lasso .5, n=600, p=300, 100, paper's steps", LAD, sp.Lasso(0.5), 600, 300, 100, PAPERS
     ),
-    Setting("LAD–lasso .5, n=600, p=300, 800 iterations", LAD, sp.Lasso(0.5), 600, 300, 800),
-    Setting("sqrt–ridge .5, n=600, p=300, 200", ROOT, sp.Ridge(0.5), 600, 300, 200, noise="normal"),
-    Setting(
+    Configuration("LAD–lasso .5, n=600, p=300, 800 iterations", LAD, sp.Lasso(0.5), 600, 300, 800),
+    Configuration(
+        "sqrt–ridge .5, n=600, p=300, 200", ROOT, sp.Ridge(0.5), 600, 300, 200, noise="normal"
+    ),
+    Configuration(
         "sqrt–ridge .5, t₄ rows, row-scaled, n=300, p=150, 200",
         *(ROOT, sp.Ridge(0.5), 300, 150, 200, SAFE, "normal", "t4", "norm"),
     ),
 )
 
 
-def distances(setting: Setting, seed: int, samples: int) -> Record:
-    """Audit one path by several samples of rows; return mean squares over path and samples."""
+def distances(setting: Configuration, seed: int, samples: int) -> Record:
+    """Audit one path with several samples of rows; return root mean squares over both."""
     rng = np.random.default_rng([seed, 7])
     model = sp.simulate.paper_model(setting.p, setting.noise, setting.design)
     X, y = model.sample(setting.n, rng=seed)
@@ -143,7 +143,7 @@ def audit_table(reps: int, jobs: int) -> list[Record]:
     )
     print("|---|---|---|---|---|---|---|")
     table = []
-    for setting in SETTINGS:
+    for setting in CONFIGURATIONS:
         calls = [(setting, seed, 20) for seed in range(reps)]
         records = in_parallel(distances, calls, jobs)
         row = {name: rms(np.array([r[name] for r in records])) for name in columns}
@@ -160,15 +160,15 @@ def audit_table(reps: int, jobs: int) -> list[Record]:
 
 
 def cost_table() -> list[Record]:
-    """Print what an audit of 32 rows takes."""
-    print("\n| n, p, iterations | plain run | `run` | R̂ | its audit | audit, in `run`s |")
+    """Print the cost of an audit of 32 rows."""
+    print("\n| n, p, iterations | plain run | `run` | R̂ | audit | audit / `run` |")
     print("|---|---|---|---|---|---|")
     table = []
     for n, p, n_iter in ((200, 100, 800), (600, 300, 800), (2000, 1000, 299)):
         problem = Problem.draw("lad", "lasso", n, p, n_iter, seed=0)
         path = problem.path
         again = partial(sp.run, problem.X, problem.y, path.loss, path.penalty, path.algorithm)
-        # a generous tolerance, so that neither draws more probes than at first
+        # a loose tolerance, so that neither draws additional probes
         estimate = partial(sp.estimate_risk, path, method="compressed", rng=0, probe_tol=1.0)
         times = [
             seconds(function, repeats=7)[0]
@@ -194,8 +194,8 @@ def cost_table() -> list[Record]:
 # Coverage and warnings
 # ------------------------------------------------------------------------------------------------
 
-#: Loss, penalty and noise. Student's t₂, the paper's for LAD, has no variance, so that a standard
-#: error of mean absolute losses means little; Laplace is the heaviest that keeps it meaningful.
+#: Loss, penalty and noise. Standard errors of mean absolute losses require a finite variance, so
+#: Laplace noise replaces the paper's Student's t₂ for LAD.
 PAIRS = {
     "LAD–lasso": (sp.LAD(), sp.Lasso(0.5), "laplace"),
     "LAD–ridge": (sp.LAD(), sp.Ridge(0.5), "laplace"),
@@ -213,7 +213,7 @@ WAYS: dict[str, Record] = {
 def replicate(
     challenge: str, pair: str, seed: int, ways: Iterable[str] = WAYS, n: int = 400, p: int = 200
 ) -> Record:
-    """Errors of one run's estimates, in standard errors, and its warnings, in each of the ways."""
+    """Return errors of the estimates of one run in standard errors, and warnings, by method."""
     loss, penalty, noise = PAIRS[pair]
     data = CHALLENGES[challenge](n, p, loss, noise, np.random.default_rng([seed, 11]))
     path = sp.run(data.X, data.y, loss, penalty, PAPERS, ITERATIONS)
@@ -236,7 +236,7 @@ def replicate(
 
 
 def summary(records: list[Record]) -> Record:
-    """Summarise replications of one way: coverage, failures, warnings."""
+    """Summarise replications of one method: coverage, failures, warnings."""
     single = np.array([r["single"] for r in records])
     between = np.concatenate([r["between"] for r in records])
     worst = np.maximum(np.abs(single).max(axis=1), np.abs([r["chosen"] for r in records]))
@@ -271,7 +271,7 @@ def coverage_table(reps: int, jobs: int, kinds: Iterable[str]) -> list[Record]:
 
 
 def warns(loss: str, penalty: str, seed: int, n: int, p: int, n_iter: int) -> Record:
-    """Warnings of one run on the paper's model, plain and audited."""
+    """Return the warnings of one run on the paper's model, plain and audited."""
     path = Problem.draw(loss, penalty, n, p, n_iter, seed).path
     record = {}
     for way in ("plain", "audited"):
@@ -305,8 +305,8 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--reps", type=int, help="replications; 10, 200 and 50 by default")
     parser.add_argument("--kinds", nargs="+", choices=list(CHALLENGES), default=list(CHALLENGES))
-    parser.add_argument("--jobs", type=int, default=2, help="processes, each on one core")
-    parser.add_argument("--json", type=Path, help="where to write the tables")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes")
+    parser.add_argument("--json", type=Path, help="write the tables to this file")
     options = parser.parse_args()
     tables: Record = {"machine": machine()}
     if "cost" in options.parts:

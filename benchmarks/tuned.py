@@ -1,12 +1,11 @@
-"""A tuned model beside others: its error and one exact fit; its prediction intervals and MAPIE's.
+"""Tuned models: compared with one exact fit, and their prediction intervals with MAPIE's.
 
-- **tune**: `steinpath.tune`, twenty penalties and all iterates of each, with the error of its
-  choice (`best_risk`, the choice counted), beside *one* fit of `QuantileRegressor` at the penalty
-  that was chosen. LAD–lasso with an intercept, Student-t₂ noise. *Error*: estimated error over the
-  true one, minus 1. How far the noise of the sample is from its mean, which with t₂ is far, is
-  taken off before.
-- **intervals**: coverage and width of 90% prediction intervals on new rows; the methods are those
-  of ``choice.py`` that have intervals.
+- **tune**: `steinpath.tune` with twenty penalties and all iterations, and `best_risk` (adjusted for
+  selection), compared with *one* fit of `QuantileRegressor` at the selected penalty. LAD–lasso with
+  an intercept, Student-t₂ noise. *Error*: estimated risk divided by true risk, minus 1. The
+  deviation of the sample's noise from its mean, which is large for t₂, is subtracted first.
+- **intervals**: coverage and width of 90% prediction intervals for new rows, with the methods of
+  ``choice.py`` that have intervals.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from tuning import CASES, Data, fit_quantile, measured
 import steinpath as sp
 
 # ------------------------------------------------------------------------------------------------
-# tune beside one fit
+# tune and one fit
 # ------------------------------------------------------------------------------------------------
 
 
 def tuned_beside_fit(n: int, p: int, n_sets: int, plain_seconds: float) -> list[Record]:
-    """Tune with the error of the choice, then fit once at its penalty."""
+    """Tune with `best_risk`, then fit once at the selected penalty."""
     records = []
     for seed in range(n_sets):
         data = Data.draw(CASES["lad"], n, p, seed)
@@ -36,7 +35,7 @@ def tuned_beside_fit(n: int, p: int, n_sets: int, plain_seconds: float) -> list[
 
         def tune(data: Data = data) -> tuple[sp.Tuning, float]:
             tuning = sp.tune(data.X, data.y, sp.LAD(), sp.Lasso, fit_intercept=True, rng=data.seed)
-            return tuning, tuning.best_risk  # the error is computed when asked for
+            return tuning, tuning.best_risk  # computed on first access
 
         of_tune, (tuning, error) = measured(tune)
         of_fit, model = fit_quantile(data, tuning.best_lam)
@@ -94,7 +93,7 @@ WITH_INTERVALS = tuple(
 
 
 def intervals(cases: list[tuple[str, int, int, int]], names: Any = WITH_INTERVALS) -> list[Record]:
-    """Run the methods on several data sets of each case: a loss, rows, columns, data sets."""
+    """Run the methods on several data sets of each case (loss, rows, columns, data sets)."""
     records = []
     for arguments in cases:
         case = Case(*arguments)

@@ -1,20 +1,20 @@
-"""Choosing the penalty: `steinpath.tune` beside cross-validated solvers, in one run.
+"""Selection of the penalty: `steinpath.tune` compared with cross-validated solvers.
 
     python benchmarks/tuning.py --quick             # small problems, under a minute
     python benchmarks/tuning.py --json benchmarks/results/tuning.json
     python benchmarks/tuning.py --parts lad --full-seeds 10 --search-jobs 16
 
-Data of the paper's model, whose true risk is known. Every method chooses among the same penalties:
+Data of the paper's model with known true risk. All methods select from the same penalties:
 
-- **lad**: LAD–lasso with an intercept, t₂ noise; beside scikit-learn's `QuantileRegressor` (exact,
-  by linear programming) in `GridSearchCV` with five folds.
-- **sqrt**: square-root lasso without an intercept, normal noise; beside skglm's `SqrtLasso` with
-  five folds.
+- **lad**: LAD–lasso with an intercept, t₂ noise; compared with scikit-learn's `QuantileRegressor`
+  (exact, linear programming) in `GridSearchCV` with five folds.
+- **sqrt**: square-root lasso without an intercept, normal noise; compared with skglm's `SqrtLasso`
+  with five folds.
 
-Methods of steinpath choose an iterate besides the penalty. *Regret* is the true risk of a choice
-over the least of all iterates at all penalties, minus 1: below zero if a competitor is better than
-anything on these paths. *Excess* is the risk above that of the true coefficients: what a method can
-do something about. Everything is timed on as many threads as `--threads` says, one by default.
+Methods of steinpath select an iteration as well as the penalty. *Regret* is the true risk of the
+selected model divided by the lowest over all iterations and penalties, minus 1; it is negative if a
+competitor is better than all iterates on these paths. *Excess* is the risk minus that of the true
+coefficients. Times use `--threads` threads, one by default.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ import steinpath as sp
 from steinpath.study._base import mean_and_error
 
 FOLDS = 5
-FEW = 5  # penalties at which fits are timed, where a whole grid search is not
-LONG = 5000  # iterations after which a path is taken to have converged
+FEW = 5  # penalties at which fits are timed, if the grid search is extrapolated
+LONG = 5000  # iterations after which a path is assumed to have converged
 TUNE, MEASURED = "sp.tune", "GridSearchCV of it, measured"
 Record = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """What is fitted, and to what kind of data."""
+    """A model and the type of data."""
 
     loss: Any
     noise: str
@@ -61,7 +61,7 @@ class Case(NamedTuple):
     estimator: Any
 
     def objective(self, data: Data, lam: float, coef: np.ndarray, intercept: float) -> float:
-        """Return what is minimised, in the units of steinpath."""
+        """Return the objective, on the scale of steinpath."""
         residuals = data.y - data.X @ coef - intercept
         if isinstance(self.loss, sp.SquareRoot):
             fit = np.linalg.norm(residuals)
@@ -91,14 +91,14 @@ class Data(NamedTuple):
         return cls(case, model, *model.sample(n, rng=seed), seed)
 
     def risk(self, coef: np.ndarray, intercept: Any = 0.0) -> np.ndarray:
-        """Exact risk of one set of coefficients, or of many."""
+        """Return the exact risk of one or many vectors of coefficients."""
         return self.model.risk(coef, self.case.test_loss, intercept)
 
     def noise(self) -> tuple[float, float]:
-        """Risk of the true coefficients, and their mean loss on this very sample.
+        """Return the risk of the true coefficients, and their mean loss on this sample.
 
-        The second is what an estimate from this sample cannot but share: with t₂ noise the two
-        are far apart, and without it estimated and true risk could not be compared.
+        The latter is common to all estimates from this sample and differs greatly from the former
+        for t₂ noise; it is subtracted to compare estimated and true risk.
         """
         errors = self.y - self.X @ self.model.coef - self.model.intercept
         true = float(self.risk(self.model.coef, self.model.intercept))
@@ -106,7 +106,7 @@ class Data(NamedTuple):
 
 
 def measured(function: Callable[[], Any]) -> tuple[Record, Any]:
-    """Time of a call and how often it warned, by kind; and its result."""
+    """Return the time of a call, its warnings by category, and its result."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         elapsed, result = seconds(function)
@@ -120,7 +120,7 @@ def measured(function: Callable[[], Any]) -> tuple[Record, Any]:
 
 
 def tuned(data: Data, lams: Any, n_iter: int, **how: Any) -> tuple[Record, sp.Tuning]:
-    """`sp.tune`; how it estimated the risk of what it chose is worth knowing too."""
+    """Run `sp.tune`; record how it estimated the risk of the selected model."""
     case = data.case
     arguments = (data.X, data.y, case.loss, sp.Lasso, lams, n_iter)
     record, tuning = measured(
@@ -142,7 +142,7 @@ def tuned(data: Data, lams: Any, n_iter: int, **how: Any) -> tuple[Record, sp.Tu
 
 
 def cross_validated(data: Data, tuning: sp.Tuning, truth: np.ndarray) -> Record:
-    """Plain five folds of the same paths, which are there already, with the same engine."""
+    """Run five-fold cross-validation of the existing paths with the same engine."""
     paths = [risk.path for risk in tuning.risks]
     record, values = measured(
         lambda: np.array(
@@ -155,7 +155,7 @@ def cross_validated(data: Data, tuning: sp.Tuning, truth: np.ndarray) -> Record:
 
 
 def estimator(data: Data, n_alphas: int, n_iter: int) -> Record:
-    """Return what a user of scikit-learn would call: columns are standardised, the grid differs."""
+    """Run the scikit-learn estimator, with standardised columns and its own grid."""
     model = data.case.estimator(
         n_alphas=n_alphas,
         n_iter=n_iter,
@@ -172,7 +172,7 @@ def estimator(data: Data, n_alphas: int, n_iter: int) -> Record:
 
 
 def quantile_alphas(data: Data, lams: Any) -> Any:
-    """Penalties of `QuantileRegressor`, which minimises a mean of |residual| / 2."""
+    """Return alphas of `QuantileRegressor`, whose loss is the mean of |residual| / 2."""
     return lams / (2 * math.sqrt(len(data.y)))
 
 
@@ -181,17 +181,17 @@ def quantile_regressor(alpha: float = 1.0) -> Any:
 
 
 def fit_quantile(data: Data, lam: float, rows: Any = slice(None)) -> tuple[Record, Any]:
-    """One fit, to all rows or some."""
+    """Fit once, to all rows or a subset."""
     model = quantile_regressor(quantile_alphas(data, lam))
     return measured(partial(model.fit, data.X[rows], data.y[rows]))
 
 
 def quantile_methods(data: Data, tuning: sp.Tuning, search_jobs: int) -> dict[str, Record]:
-    """One fit at the penalty that `sp.tune` chose, and a grid search: measured or extrapolated.
+    """Run one fit at the penalty selected by `sp.tune`, and measure or extrapolate a grid search.
 
-    The extrapolation, made in any case so that it can be checked: fits at a few penalties spread
-    over the grid are timed on the first training fold, the times of the others interpolated over
-    log(lam), their sum taken once per fold; and the one fit to all rows added for the refit.
+    The extrapolation is always computed, as a check. Fits at a few penalties across the grid are
+    timed on the first training fold and interpolated over log(lam). Their sum is multiplied by the
+    number of folds, and one fit to all rows is added for the refit.
     """
     one, model = fit_quantile(data, tuning.best_lam)
     one |= {"risk": float(data.risk(model.coef_, model.intercept_)), "lam": tuning.best_lam}
@@ -221,7 +221,7 @@ def quantile_methods(data: Data, tuning: sp.Tuning, search_jobs: int) -> dict[st
 
 
 def grid_search(data: Data, lams: np.ndarray, n_jobs: int) -> Record:
-    """Search the grid as anyone would."""
+    """Run GridSearchCV."""
     search = GridSearchCV(
         quantile_regressor(),
         {"alpha": quantile_alphas(data, lams)},
@@ -250,17 +250,17 @@ Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def skglm_path(X: np.ndarray, y: np.ndarray, lams: np.ndarray) -> np.ndarray:
-    """`SqrtLasso.path`, which in skglm 0.5 starts every penalty from zero."""
+    """Run `SqrtLasso.path`, which in skglm 0.5 starts every penalty from zero."""
     from skglm.experimental.sqrt_lasso import SqrtLasso
 
     return np.asarray(SqrtLasso(fit_intercept=False).path(X, y, alphas=lams)[1])
 
 
 def skglm_warm(X: np.ndarray, y: np.ndarray, lams: np.ndarray) -> np.ndarray:
-    """Return the same with each penalty started from the last one's solution, as one would wish.
+    """Run the path with warm starts.
 
-    Where the residuals are too small for the solver, as `SqrtLasso.path` warns too, the last
-    solution stands for all smaller penalties.
+    If the residuals become too small for the solver, of which `SqrtLasso.path` also warns, the last
+    solution is used for all smaller penalties.
     """
     from skglm.experimental.sqrt_lasso import SqrtLasso, SqrtQuadratic
     from skglm.penalties import L1
@@ -286,7 +286,7 @@ SKGLM: dict[str, Solve] = {"path": skglm_path, "warm": skglm_warm}
 
 
 def skglm_compile() -> float:
-    """Compile skglm by a fit to very little data; return the seconds, import included."""
+    """Compile skglm with a small fit; return the seconds, including the import."""
     start = time.perf_counter()
     X, y = sp.simulate.paper_model(10).sample(50, rng=0)
     for solve in SKGLM.values():
@@ -295,12 +295,12 @@ def skglm_compile() -> float:
 
 
 def skglm_folds(data: Data, lams: np.ndarray, solve: Solve) -> tuple[int, float, np.ndarray]:
-    """Cross-validate a path, one per fold; return the choice, its error and the refit.
+    """Cross-validate a path; return the selected penalty, its error and the refit.
 
-    Penalties are the same in folds and refit, as `GridSearchCV` has it, and as theory does: those
-    of the square-root lasso do not depend on the number of rows.
+    Folds and refit use the same penalties, as in `GridSearchCV` and in theory: for the square-root
+    lasso they do not depend on the number of rows.
     """
-    X, y = np.asfortranarray(data.X), data.y  # its solver goes through columns
+    X, y = np.asfortranarray(data.X), data.y  # column-major for the solver
     errors = []
     for train, test in KFold(FOLDS).split(X):
         coefs = solve(np.asfortranarray(X[train]), y[train], lams)
@@ -311,9 +311,9 @@ def skglm_folds(data: Data, lams: np.ndarray, solve: Solve) -> tuple[int, float,
 
 
 def skglm_methods(data: Data, tuning: sp.Tuning) -> dict[str, Record]:
-    """One fit at the penalty that `sp.tune` chose, a path, and five folds of whichever is faster.
+    """Run one fit at the penalty selected by `sp.tune`, a path, and five folds.
 
-    Which of the two ways to a path is faster is looked at before, on the data themselves.
+    The faster of two implementations of the path is used, as measured on the data.
     """
     X, lams = np.asfortranarray(data.X), tuning.lams
     one, coefs = measured(partial(skglm_path, X, data.y, np.array([tuning.best_lam])))
@@ -338,12 +338,12 @@ def skglm_methods(data: Data, tuning: sp.Tuning) -> dict[str, Record]:
 
 
 # ------------------------------------------------------------------------------------------------
-# All of them, on one sample
+# All methods, on one sample
 # ------------------------------------------------------------------------------------------------
 
 
 def replicate(data: Data, n_lams: int, n_iter: int, search_jobs: int) -> Record:
-    """Let every method choose for one sample."""
+    """Run all methods on one sample."""
     record, tuning = tuned(data, n_lams, n_iter)
     paths = [risk.path for risk in tuning.risks]
     truth = np.array([data.risk(path.coef, path.intercept) for path in paths])
@@ -372,7 +372,7 @@ def replicate(data: Data, n_lams: int, n_iter: int, search_jobs: int) -> Record:
 
 
 def check(data: Data) -> Record:
-    """Whether the competitor minimises the same function, by a long run at one penalty."""
+    """Check with a long run at one penalty that the competitor minimises the same objective."""
     case = data.case
     lam = sp.lam_max(data.X, data.y, case.loss, sp.Lasso(1.0), case.fit_intercept) / 10
     intercept = 0.0
@@ -401,10 +401,10 @@ def check(data: Data) -> Record:
 
 
 def choices_table(records: list[Record]) -> str:
-    """Show what `sp.tune` chose for each sample."""
+    """Return a table of the models selected by `sp.tune` for each sample."""
     lines = [
-        "| seed | lam (which) | iterate | estimated by | risk, estimated | true | best of all "
-        "| regret | excess, estimated | true | doubts |",
+        "| seed | lam (index) | iteration | method | risk, estimated | true | lowest "
+        "| regret | excess, estimated | true | warnings |",
         "|---" * 11 + "|",
     ]
     for record in records:
@@ -419,14 +419,14 @@ def choices_table(records: list[Record]) -> str:
 
 
 def methods_table(records: list[Record]) -> str:
-    """Time and true risk of every method; risks also against those of `sp.tune`, sample by sample.
+    """Return time and true risk of every method, also relative to `sp.tune` on the same samples.
 
-    Not all methods have all samples: only what is compared on the same ones is comparable.
+    Not all methods have results for all samples.
     """
     names = dict.fromkeys(name for record in records for name in record["methods"])
     lines = [
-        "| | seconds, median (range) | tune takes so many of it | true risk | excess "
-        "| risk over tune's, same data | regret, mean | worst | samples | warnings |",
+        "| | seconds, median (range) | tune relative to it | true risk | excess "
+        "| risk relative to tune | regret, mean | worst | samples | warnings |",
         "|---" * 10 + "|",
     ]
     for name in names:
@@ -449,18 +449,18 @@ def methods_table(records: list[Record]) -> str:
 
 
 def optimism_line(records: list[Record]) -> str:
-    """How far the estimate at the choice is off, net of the sample's own noise.
+    """Return the bias of the estimate at the selected model, net of the sample's noise.
 
-    The minimum of many estimates is too small on average, however good each of them is.
+    The minimum of many estimates is biased downwards.
     """
     rows = [record["methods"][TUNE] for record in records]
     errors = np.array([r["estimated_excess"] - r["excess"] for r in rows])
     spread = f" ± {mean_and_error(errors)[1]:.3f}" if len(errors) > 1 else ""
-    return f"estimated less true excess where tune chose: mean {errors.mean():+.3f}{spread}"
+    return f"estimated minus true excess at the selected model: mean {errors.mean():+.3f}{spread}"
 
 
 def skglm_line(records: list[Record]) -> str:
-    """Which way to a path of skglm is faster, and was used."""
+    """Return which implementation of skglm's path was faster and used."""
     paths = [r["methods"]["skglm SqrtLasso, all penalties once"] for r in records]
     times = {way: np.median([path["by_way"][way] for path in paths]) for way in SKGLM}
     used = Counter(path["way"] for path in paths)
@@ -470,7 +470,7 @@ def skglm_line(records: list[Record]) -> str:
 
 
 def extrapolation_line(records: list[Record]) -> str:
-    """How far the extrapolated time of a grid search is from the measured one, where both are."""
+    """Return extrapolated over measured times of the grid search, where both exist."""
     both = [
         r["methods"]["GridSearchCV of it, extrapolated"]["seconds"]
         / r["methods"][MEASURED]["seconds"]
@@ -487,7 +487,7 @@ def extrapolation_line(records: list[Record]) -> str:
 
 
 def conditions(threads: int) -> Record:
-    """Say when, on what and how the figures were measured."""
+    """Return the date, machine and conditions of the measurements."""
     packages = ("numpy", "scipy", "scikit-learn", "skglm", "numba")
     installed = {package.metadata["Name"] for package in distributions()}
     return machine() | {
@@ -508,15 +508,15 @@ def main() -> None:
     parser.add_argument("--n-iter", type=int, help="iterations; 300 by default")
     parser.add_argument("--lams", type=int, default=20, help="number of penalties")
     parser.add_argument("--seeds", type=int, help="replications; 10 by default")
-    parser.add_argument("--first-seed", type=int, default=0, help="to go on from earlier ones")
+    parser.add_argument("--first-seed", type=int, default=0, help="seed of the first replication")
     parser.add_argument(
         "--full-seeds", type=int, default=1, help="replications with a whole grid search"
     )
     parser.add_argument(
-        "--search-jobs", type=int, default=1, help="processes of a grid search; 1 to time it"
+        "--search-jobs", type=int, default=1, help="processes of a grid search; timed if 1"
     )
-    parser.add_argument("--threads", type=int, default=1, help="of the linear algebra")
-    parser.add_argument("--json", type=Path, help="where to write all records")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the linear algebra")
+    parser.add_argument("--json", type=Path, help="write all records to this file")
     args = parser.parse_args()
     n, p, n_iter, seeds = (
         default if given is None else given
@@ -546,7 +546,7 @@ def main() -> None:
         print(f"\n## {part}, n={n}, p={p}, {n_iter} iterations, {args.lams} penalties, ", end="")
         print(f"{case.noise} noise\n")
         with threadpool_limits(args.threads):
-            tuned(Data.draw(case, 50, 10, seed=0), 2, 10)  # so that nothing is loaded later
+            tuned(Data.draw(case, 50, 10, seed=0), 2, 10)  # warm-up
             if part == "sqrt":
                 found[part]["compile_seconds"] = skglm_compile()
                 print(f"skglm: {found[part]['compile_seconds']:.1f} s to import and compile")

@@ -1,9 +1,9 @@
-"""Time and memory where columns are many more than rows.
+"""Time and memory with many more columns than rows.
 
     python benchmarks/wide.py --json benchmarks/results/wide.json
 
 `LADLasso()` on 20 × 30,000 normal numbers, and ``steinpath fit`` on a CSV file of 30 × 100,000
-counts from 0 to 2, as of genotypes: seconds and peak memory, each in a process of its own.
+counts from 0 to 2, like genotypes: seconds and peak memory, each in a separate process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ sp.LADLasso(random_state=0).fit(X, y)
 
 
 def measured(command: list[str], folder: str) -> dict[str, float]:
-    """Run a command; return its seconds and its peak memory in GB."""
+    """Run a command; return its seconds and peak memory in GB."""
     start = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -56,7 +56,7 @@ def write_counts(file: Path, n: int, p: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     result: dict[str, object] = {"machine": machine()}
     with tempfile.TemporaryDirectory() as folder:

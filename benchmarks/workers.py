@@ -1,10 +1,10 @@
-"""How much a second worker of a Dask cluster on this machine saves, and that nothing changes.
+"""Speed-up by a second worker of a local Dask cluster, and reproducibility of the results.
 
     python benchmarks/workers.py --json benchmarks/results/workers.json
 
-Sixteen replications of the study ``risk`` (eight pairs, two seeds) with one worker and with two,
-in turn, each time in a new folder: seconds with the start of the cluster, their ratio, and whether
-all parts are the same to the last bit as those of a single process.
+Runs sixteen replications of the study ``risk`` (eight pairs, two seeds) alternately with one worker
+and with two, each time in a new folder. Reports seconds including the start of the cluster, their
+ratio, and whether all results are identical bit for bit to those of a single process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from steinpath.study._store import Store
 
 
 def timed(sizes: Sizes, cluster: str | None) -> tuple[float, Results]:
-    """Run the study in a new folder; return the seconds it took, and its replications."""
+    """Run the study in a new folder; return its seconds and replications."""
     study = STUDIES["risk"]
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -37,7 +37,7 @@ def timed(sizes: Sizes, cluster: str | None) -> tuple[float, Results]:
 
 
 def same(one: Results, other: Results) -> bool:
-    """Whether two runs found the same numbers, to the last bit."""
+    """Return whether the results of two runs are identical bit for bit."""
     return all(
         np.array_equal(one[setting][name], other[setting][name])
         for setting in one
@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--p", type=int, default=1000)
     parser.add_argument("--iters", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="where to write the result")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     sizes = Sizes(reps=2, n=(options.n,), p=(options.p,), iters=options.iters)
     alone, reference = timed(sizes, None)
@@ -61,11 +61,11 @@ def main() -> None:
         for workers, seconds in times.items():
             took, found = timed(sizes, workers)
             seconds.append(took)
-            equal = "the same bits" if same(reference, found) else "DIFFERENT RESULTS"
+            equal = "identical" if same(reference, found) else "DIFFERENT RESULTS"
             print(f"{workers} worker(s): {took:.1f} s, {equal}", flush=True)
             assert same(reference, found)
     ratio = median(times["1"]) / median(times["2"])
-    print(f"a second worker cuts the time by {ratio:.2f}")
+    print(f"speed-up by a second worker: {ratio:.2f}")
     if options.json:
         result = {"machine": machine(), "n": options.n, "p": options.p, "iters": options.iters}
         result |= {"one process": alone, "seconds": times, "ratio": ratio}

@@ -80,7 +80,7 @@ def test_what_is_not_installed_is_left_out_and_said(capsys):
         {"here": Peer(len, ("json",)), "gone": Peer(len, ("json", "no_such_package"))}
     )
     assert found == {"here": len}
-    assert "gone: left out, since no_such_package is not installed" in capsys.readouterr().out
+    assert "gone: skipped, because no_such_package is not installed" in capsys.readouterr().out
 
 
 def test_the_shortest_of_several_times():

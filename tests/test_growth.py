@@ -32,7 +32,7 @@ def test_limits_by_hand(growth):
     rates = object.__new__(growth.Rates)
     rates.flops = {"float64": 1e9, "float32": 2e9}
     rates._reading = {20: 1e9, 19: 2e9}
-    setting = growth.Setting(n=1000, p=125, n_iter=10)
+    setting = growth.Configuration(n=1000, p=125, n_iter=10)
     assert rates.limit(setting, 1, "float64") == pytest.approx(20e6 / 1e9)  # reading
     assert rates.limit(setting, 100, "float64") == pytest.approx(0.5)  # computing
     assert rates.limit(setting, 1, "float32") == pytest.approx(10e6 / 2e9)

@@ -63,7 +63,7 @@ def test_the_band_covers_elsewhere_or_there_is_a_warning(trust, kind, pair):
 
 @pytest.mark.slow
 def test_audits_come_close_to_leave_one_out(trust):
-    settings = {setting.name: setting for setting in trust.SETTINGS}
+    settings = {setting.name: setting for setting in trust.CONFIGURATIONS}
     wandering = settings["LAD–lasso .5, n=200, p=100, 800 iterations"]
     good = settings["LAD–lasso .5, n=600, p=300, 100, paper's steps"]
     for setting in (wandering, good):

@@ -2,9 +2,9 @@
 
     python tools/layers.py
 
-Imports inside functions count, and so do those for type checkers: none is there to dodge a cycle.
-The exceptions are `plots` and `app`, which may import everything. Methods such as ``path.plot()``
-import `plots` when they are called; nothing else imports either of the two.
+Imports inside functions and imports for type checkers are checked as well. `plots` and `app` may
+import everything. Only methods such as ``path.plot()`` may import `plots`, when called; nothing
+else may import `plots` or `app`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "steinpath"
-#: Folders and modules from the lowest layer up; those in one tuple do not import each other.
+#: Folders and modules, lowest layer first; those in one tuple must not import each other.
 LAYERS = (
     ("_support",),
     ("problem",),
@@ -36,7 +36,7 @@ TOP = ("plots", "app")
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield the import statements of a module, with the layer that each of them is from."""
+    """Yield the import statements of a module, with the layer each imports from."""
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
@@ -51,13 +51,13 @@ def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def violations(file: Path, package: Path = PACKAGE) -> Iterator[str]:
-    """Yield what is wrong with the imports of a module of the package."""
+    """Yield a message for each forbidden import of a module."""
     relative = file.relative_to(package)
     own = relative.parts[0].removesuffix(".py")
     if own in ("__init__", "__main__", "_public"):  # the command, and the list of public names
         return
     if own not in HEIGHT:
-        yield f"{relative}: {own} is in no layer; add it to tools/layers.py"
+        yield f"{relative}: {own} is not assigned to a layer; add it to tools/layers.py"
         return
     tree = ast.parse(file.read_text(encoding="utf-8"))
     at_module_level = set(map(id, tree.body))
@@ -66,17 +66,17 @@ def violations(file: Path, package: Path = PACKAGE) -> Iterator[str]:
         if other == own:
             continue
         if other not in HEIGHT:
-            yield f"{where}: imports {other or 'the package'}; import from its folder instead"
+            yield f"{where}: imports {other or 'the package'}; import from the defining folder"
         elif other == "plots" and own not in TOP and id(node) not in at_module_level:
             continue
         elif HEIGHT[other] >= HEIGHT[own]:
-            yield f"{where}: {own} must not import {other}, which is not below it"
+            yield f"{where}: {own} must not import {other}, which is not in a lower layer"
 
 
 def main() -> int:
-    """Print all violations; return 1 if there are any."""
+    """Print all violations; return 1 if there are any, otherwise 0."""
     found = [line for file in sorted(PACKAGE.rglob("*.py")) for line in violations(file)]
-    print("\n".join(found) if found else "layers: every import is from below")
+    print("\n".join(found) if found else "layers: all imports are from lower layers")
     return int(bool(found))
 
 

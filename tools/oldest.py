@@ -1,7 +1,7 @@
 """Print the oldest versions that pyproject.toml allows, as constraints for pip (`make oldest`).
 
-Those of what users install: the package, and its extras for plots, files and clusters. What tests
-and pages are made with may be new.
+Includes the package and its extras for plots, files and clusters. The extras for tests and
+documentation are not constrained.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _EXTRAS = ("plot", "files", "cluster")
 
 
 def oldest_versions(project: Path) -> list[str]:
-    """Return constraints, one for each dependency.
+    """Return constraints, one per dependency.
 
     Parameters
     ----------
     project : Path
-        A pyproject.toml whose dependencies all have lower bounds.
+        A pyproject.toml in which all dependencies have lower bounds.
     """
     table = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     wanted = [*table["dependencies"]]
     for extra in _EXTRAS:
         wanted += table["optional-dependencies"][extra]
-    # a constraint names no extras
+    # constraints must not name extras
     return [re.sub(r"\[.*\]", "", text).replace(">=", "==") for text in wanted]
 
 

@@ -1,4 +1,8 @@
-"""X as blocks of rows on the workers of a Dask cluster: the public names of `steinpath.cluster`."""
+"""Designs distributed over a Dask cluster: the public names of `steinpath.cluster`.
+
+Create a design with `from_dask_array`, `from_files` or `from_delayed` and pass it to
+`steinpath.run`, `steinpath.tune` or an estimator in place of X.
+"""
 
 from steinpath.cluster import (
     DistributedDesign,

@@ -1,4 +1,4 @@
-"""What rows in memory can do, rows in blocks can: the same numbers for the same seed."""
+"""Designs in blocks support what designs in memory do, with the same results for a seed."""
 
 import warnings
 
@@ -352,7 +352,7 @@ def test_predictions_of_other_columns_are_refused():
 
 
 # ------------------------------------------------------------------------------------------------
-# What is computed once
+# Caching
 # ------------------------------------------------------------------------------------------------
 
 
@@ -387,7 +387,7 @@ def test_singular_values_are_found_by_one_block():
 
 
 # ------------------------------------------------------------------------------------------------
-# What is done by products that are asked for from here
+# Products requested by the client
 # ------------------------------------------------------------------------------------------------
 
 

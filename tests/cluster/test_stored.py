@@ -1,4 +1,4 @@
-"""Blocks in files next to the workers: what blocks in memory give, with far less memory."""
+"""Blocks in files of the workers: the same results as in memory, with far less memory."""
 
 import gc
 import os
@@ -118,7 +118,7 @@ def test_arrays_in_files_stay_where_they_are(client, tmp_path):
     assert not scratch(client)
     expected = sp.run(X, Y, **PROBLEM).coef
     np.testing.assert_allclose(sp.run(design, Y, **PROBLEM).coef, expected, rtol=1e-9, atol=1e-9)
-    np.save(file, X + 1)  # which is noticed
+    np.save(file, X + 1)  # which is detected
     with pytest.raises(OSError, match="X can no longer be read"):
         sp.run(design, Y, **PROBLEM)
     del design

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 STUDY = "risk"
-SIZES = ("--n", "60", "--p", "30", "--iters", "20", "--reps")
+SIZES = ("--n", "60", "--p", "30", "--n-iter", "20", "--reps")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 #: When a kill comes, and how often of all.
 MOMENTS = {"starting": 10, "any time": 25, "writing": 30, "tables": 20, "worker": 15}

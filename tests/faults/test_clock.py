@@ -71,7 +71,7 @@ def test_a_study_is_the_same_and_shows_no_time_below_zero(tmp_path, request, ter
 
 @pytest.mark.usefixtures("jumping")
 def test_times_that_are_compared_are_above_zero():
-    result = call("bench", "--n=40", "--p=10", "--iters=10", "--json")
+    result = call("bench", "--n=40", "--p=10", "--n-iter=10", "--json")
     rows = json.loads(result.stdout)["rows"]
     assert len(rows) == 5
     assert all(row["seconds"] > 0 and row["ratio"] > 0 for row in rows)

@@ -176,8 +176,8 @@ def test_a_study_on_a_full_disk_goes_on_where_it_was(study, tmp_path, monkeypatc
     with files_below(largest.stat().st_size), pytest.raises(StudyError) as error:
         run_study(TINY, tmp_path, SIZES)
     explained = (
-        r"cannot write (.+?): .*File too large\. What is finished is kept: once there is room and "
-        "permission to write, run the same command again"
+        r"cannot write (.+?): .*File too large\. Finished replications are kept: make sure that "
+        "there is free space and permission to write, then run the same command again"
     )
     file = Path(re.fullmatch(explained, str(error.value))[1])
     assert file.suffix == largest.suffix

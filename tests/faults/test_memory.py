@@ -37,16 +37,16 @@ def test_a_fit_without_enough_memory_says_so_and_writes_nothing(tmp_path):
 
 
 def test_a_study_keeps_what_there_was_memory_for_and_goes_on_from_there(tmp_path, monkeypatch):
-    out, size = tmp_path / "out", ["--p=20", "--iters=200", "--reps=2", "--jobs=1"]
+    out, size = tmp_path / "out", ["--p=20", "--n-iter=200", "--reps=2", "--jobs=1"]
     done = with_memory(12, "study", "risk", "--n=40", "--n=3000", *size, "--out", out)
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
-    assert "16 of 32 replications are finished." in done.stdout
+    assert "16 of 32 replications finished." in done.stdout
     failures = [line for line in done.stdout.splitlines() if line.startswith("Failed: ")]
     assert failures
     assert all("× MemoryError: " in line for line in failures)
-    assert all("with fewer at once there is more memory for each" in line for line in failures)
-    assert "The same command tries again what has failed, and nothing else." in done.stdout
+    assert all("fewer jobs leave more memory for each" in line for line in failures)
+    assert "Run the same command again to retry only the failed replications." in done.stdout
     assert not list(out.rglob("*-partial"))
     # what is there is what should be, and what is not is all that is left to do
     monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
@@ -63,10 +63,10 @@ def test_a_study_that_itself_has_no_memory_left_says_what_to_do(tmp_path, monkey
         raise MemoryError
 
     monkeypatch.setattr(runner, "write_summary", none_left)
-    size = ["--n=40", "--p=20", "--iters=5", "--reps=2", "--jobs=1"]
+    size = ["--n=40", "--p=20", "--n-iter=5", "--reps=2", "--jobs=1"]
     [line] = call("study", "risk", *size, "--out", tmp_path, code=1).stderr.splitlines()
-    assert line.startswith("Error: there is not enough memory for this. What is finished is kept:")
-    assert "run the same command again, with fewer --jobs" in line
+    assert line.startswith("Error: not enough memory. Finished replications are kept:")
+    assert "run the same command again with fewer --jobs" in line
     assert len(part_files(tmp_path)) == 16
 
 
@@ -75,7 +75,7 @@ def test_a_library_that_does_not_fit_into_memory_is_not_said_to_be_missing(tmp_p
         raise ImportError("lib[1].so: failed to map segment from shared object")
 
     monkeypatch.setattr(runner, "write_figures", unreadable)
-    size = ["--n=40", "--p=20", "--iters=5", "--reps=2", "--jobs=1"]
+    size = ["--n=40", "--p=20", "--n-iter=5", "--reps=2", "--jobs=1"]
     said = " ".join(call("study", "risk", *size, "--out", tmp_path).stdout.split())
-    assert "No figures: lib[1].so: failed to map segment from shared object; --redraw" in said
+    assert "No figures: lib[1].so: failed to map segment from shared object; use --redraw" in said
     assert (tmp_path / "risk" / "summary.csv").exists()

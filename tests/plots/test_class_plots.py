@@ -1,4 +1,4 @@
-"""Plots of classes."""
+"""Plots for classification."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def left_out(tuning):
 @pytest.mark.parametrize("digits", [8, 0])
 def test_roc_curves_are_those_of_scikit_learn(digits):
     rng = np.random.default_rng(1)
-    values = rng.standard_normal(200).round(digits)  # with ties, and without
+    values = rng.standard_normal(200).round(digits)  # with and without ties
     positive = values + rng.standard_normal(200) > 0.5
     found = roc_curve(positive, values)
     false, true, _ = roc_of_sklearn(positive, values, drop_intermediate=False)
@@ -117,7 +117,7 @@ def test_other_losses_are_refused():
     X, y = sp.simulate.paper_model(5).sample(60, rng=0)
     tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, 2, 5, rng=0)
     for plot in (plots.plot_roc, plots.plot_reliability):
-        with pytest.raises(ValueError, match="loss must be Logistic"):
+        with pytest.raises(ValueError, match="requires a margin loss"):
             plot(tuning)
-    with pytest.raises(ValueError, match="probabilities are those of the logistic loss"):
+    with pytest.raises(ValueError, match="requires the logistic loss"):
         plots.plot_reliability(tuned(sp.Hinge()))

@@ -1,4 +1,4 @@
-"""Plots of the risk over iterations and penalties."""
+"""Plots of the risk over iterations and regularisation strengths."""
 
 import sys
 
@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
 
-ALPHAS = [0.1, 0.5, 0.02]  # in no order
+ALPHAS = [0.1, 0.5, 0.02]  # unsorted
 KINDS = ("path", "surface")
 
 
@@ -39,22 +39,23 @@ def lines(ax):
     return {line.get_label(): line.get_xydata() for line in ax.get_lines()}
 
 
-def assert_surface(ax, risk, strengths, best):
-    """Every risk is drawn in its place, the largest penalty on top, and the choice marked."""
+def assert_surface(ax, risk, alphas, best):
+    """All risks are drawn, the largest penalty on top, and the selected model is marked."""
     (mesh,) = [each for each in ax.collections if hasattr(each, "get_coordinates")]
     corners = mesh.get_coordinates()
     assert (np.diff(corners[:, 0, 1]) > 0).all()
-    assert_allclose(np.asarray(mesh.get_array()).reshape(risk.shape), risk[np.argsort(strengths)])
+    assert_allclose(np.asarray(mesh.get_array()).reshape(risk.shape), risk[np.argsort(alphas)])
     ((t, place),) = ax.get_lines()[0].get_xydata()
     row = int(np.searchsorted(corners[:, 0, 1], place)) - 1
     column = int(np.searchsorted(corners[0, :, 0], t)) - 1
-    assert np.sort(strengths)[row] == strengths[best[0]]
+    assert np.sort(alphas)[row] == alphas[best[0]]
     assert column == t == best[1]
-    # the whole of it can be seen
+    # the whole surface is visible
     assert ax.get_ylim()[0] <= corners[0, 0, 1] < corners[-1, 0, 1] <= ax.get_ylim()[1]
     assert ax.get_xlim()[0] <= 0 < risk.shape[1] - 1 <= ax.get_xlim()[1]
     assert mesh.norm.vmin == risk.min()
-    assert labels(ax) == [f"iterate {best[1]} at {strengths[best[0]]:.3g}"]
+    symbol = ax.get_ylabel()[-1]
+    assert labels(ax) == [f"selected: {symbol} = {alphas[best[0]]:.3g}, iteration {best[1]}"]
     assert ax.get_xlabel() == "iteration"
     assert mesh.colorbar is not None
     ticks = [float(label.get_text()) for label in ax.get_yticklabels()]
@@ -67,7 +68,7 @@ def assert_path(ax, values, stderr, train, best):
     t = np.arange(len(values))
     assert_allclose(drawn["estimated risk"], np.column_stack([t, values]))
     assert_allclose(drawn["training error"], np.column_stack([t, train]))
-    assert_allclose(drawn[f"chosen iterate {best}"], [[best, values[best]]])
+    assert_allclose(drawn[f"selected iteration {best}"], [[best, values[best]]])
     (band,) = ax.collections
     edges = band.get_paths()[0].vertices
     for at in (0, best, t[-1]):
@@ -123,7 +124,7 @@ def test_given_axes(kind, model):
     assert display.ax_ is axes[1]
     assert display.figure_ is figure
     assert not axes[0].has_data()
-    part = Figure().subfigures(1, 2)[0]  # the figure is then that of all parts
+    part = Figure().subfigures(1, 2)[0]  # figure_ is the root figure
     inner = sp.RiskPathDisplay.from_estimator(model, kind=kind, ax=part.subplots())
     assert inner.figure_ is part.figure
 

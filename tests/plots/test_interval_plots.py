@@ -1,4 +1,4 @@
-"""The forest plot of coefficient intervals."""
+"""Forest plot of coefficient intervals."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ ESTIMATES, ERRORS = [0.5, -3.0, 2.0, 0.1, 9.0], [1.0, 0.5, 0.4, 0.2, np.inf]
 
 
 def bars(ax):
-    """Intervals that are drawn, from the top, by the line and the mark of each."""
+    """Return the intervals drawn, from the top, as line and marker."""
     zero, *lines = ax.get_lines()
     assert set(zero.get_xdata()) == {0}
     assert len(lines) % 2 == 0
@@ -58,12 +58,12 @@ def test_each_interval_is_drawn_in_its_place():
         assert (low, high) == (intervals.lower[k], intervals.upper[k])
         assert middle == intervals.estimate[k]
         assert to_rgba(colour) == to_rgba(ORANGE if k in (1, 2) else GREY)
-    assert ax.get_xlabel() == "coefficient, 90% confidence interval"
+    assert ax.get_xlabel() == "coefficient with 90% confidence interval"
     bottom, top = ax.get_ylim()
     assert bottom > 3 > 0 > top  # the first is on top, and all can be seen
     text = " ".join(each.get_text() for each in ax.texts)
     assert "4 of 5" in text
-    assert "false discovery rate 10%" in text
+    assert "FDR 10%" in text
 
 
 def test_the_smallest_p_values_are_drawn_where_there_are_many():

@@ -1,4 +1,4 @@
-"""Plots of rows that were left out."""
+"""Plots of out-of-fold predictions."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def labelled(ax, label):
 def test_predictions_and_actual_values_of_every_row_are_drawn(tuning):
     ax = plots.plot_predicted(tuning, offset=100.0)
     drawn, outside = (
-        np.stack(labelled(ax, each).get_data()) for each in ("rows left out", "outside")
+        np.stack(labelled(ax, each).get_data()) for each in ("out-of-fold", "outside")
     )
     low, high = ax.get_xlim()
     assert ax.get_ylim() == (low, high)
@@ -34,7 +34,9 @@ def test_predictions_and_actual_values_of_every_row_are_drawn(tuning):
     assert_allclose(drawn, expected[:, inside])
     assert outside.shape[1] == np.sum(~inside) > 0  # of the heavy tails
     assert_allclose(outside, np.clip(expected[:, ~inside], low, high))
-    assert f"{np.sum(~inside)} of 120 outside, on the frame" in [t.get_text() for t in ax.texts]
+    assert f"{np.sum(~inside)} of 120 outside, marked on the frame" in [
+        t.get_text() for t in ax.texts
+    ]
 
 
 def test_the_histogram_has_every_row_and_the_quantiles(tuning):

@@ -1,4 +1,4 @@
-"""Plots: what is drawn, on whose axes, and what is written to files."""
+"""Plots: contents, axes, and files."""
 
 import sys
 from dataclasses import replace
@@ -65,7 +65,7 @@ def texts_of(ax):
 
 
 # ------------------------------------------------------------------------------------------------
-# The look, and files
+# Style and files
 # ------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +124,7 @@ def test_files_of_other_kinds_are_refused(risk):
         plots.save(risk.plot(), "plot.jpeg")
     ax = Figure().subplots()
     ax.remove()
-    with pytest.raises(ValueError, match="no figure"):
+    with pytest.raises(ValueError, match="no longer belong to a figure"):
         plots.save(ax, "plot.png")
 
 
@@ -162,8 +162,8 @@ def test_plot_shows_the_curves():
     curves = {line.get_label(): line.get_ydata() for line in ax.lines}
     assert_array_equal(curves["estimated risk"], risk.values)
     assert_array_equal(curves["training error"], risk.train)
-    assert f"chosen iterate {risk.best_iter}" in curves
-    assert "before the audit" not in curves
+    assert f"selected iteration {risk.best_iter}" in curves
+    assert "before audit correction" not in curves
     assert risk.plot(ax) is ax
 
 
@@ -172,7 +172,7 @@ def test_plot_shows_what_an_audit_repaired():
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=60)
     risk = sp.estimate_risk(path, method="compressed", audit=60, rng=0)
     curves = {line.get_label(): line.get_ydata() for line in risk.plot().lines}
-    assert_array_equal(curves["before the audit"], risk.raw)
+    assert_array_equal(curves["before audit correction"], risk.raw)
     assert_array_equal(curves["estimated risk"], risk.values)
 
 
@@ -192,7 +192,7 @@ def test_the_minimum_shows_beside_a_start_and_a_tail_that_are_huge(risk):
     best = values.min()
     assert low < best < high
     assert high < 2 * values[1:-5].max()
-    assert texts_of(ax) == ["6 iterates off the scale, up to 1e+06"]
+    assert texts_of(ax) == ["6 iterations off the scale, up to 1e+06"]
     assert_array_equal(curves_of(ax)["estimated risk"], values)  # all there, for who zooms out
 
 
@@ -220,7 +220,7 @@ def test_time_on_a_logarithmic_scale(last, risk):
 
 def test_another_iterate_may_be_the_chosen_one(risk):
     ax = plots.plot_risk(risk, best=4, true_risk=list(risk.values))
-    assert_array_equal(curves_of(ax)["chosen iterate 4"], [risk.values[4]])
+    assert_array_equal(curves_of(ax)["selected iteration 4"], [risk.values[4]])
     assert_array_equal(curves_of(ax)["true risk"], risk.values)
     with pytest.raises(ValueError, match="best must be at most 60"):
         plots.plot_risk(risk, best=61)
@@ -229,10 +229,10 @@ def test_another_iterate_may_be_the_chosen_one(risk):
 def test_smallest_risk_for_each_penalty(tuning):
     curves = curves_of(plots.plot_penalties(tuning))
     order = np.argsort(tuning.lams)
-    assert_allclose(curves["smallest risk"], tuning.risk.min(axis=1)[order])
+    assert_allclose(curves["smallest estimated risk"], tuning.risk.min(axis=1)[order])
     where = order, tuning.risk.argmin(axis=1)[order]
     assert_allclose(curves["training error"], tuning.train[where])
-    chosen = curves[f"chosen penalty {tuning.best_lam:.3g}"]
+    chosen = curves[f"selected λ = {tuning.best_lam:.3g}"]
     assert_allclose(chosen, [tuning.risk[tuning.best]])
 
 
@@ -242,7 +242,7 @@ def test_smallest_risk_for_each_penalty(tuning):
 
 
 def named(ax):
-    """Curves of the coefficients that have names."""
+    """Return the curves of labelled coefficients."""
     curves = curves_of(ax)
     return {label[1:]: curve for label, curve in curves.items() if label.startswith("_x")}
 
@@ -277,7 +277,7 @@ def test_coefficients_with_names_and_a_scale(risk):
     for line, j in zip(ax.lines, largest, strict=False):
         assert_array_equal(line.get_ydata(), effects[:, j])
     assert texts_of(ax) == [shorten(names[j], 24) for j in largest]
-    assert not [line for line in ax.lines if line.get_label().startswith("iterate")]
+    assert not [line for line in ax.lines if line.get_label().startswith("iteration")]
 
 
 @pytest.mark.parametrize("top", [0, 10, 60])
@@ -288,7 +288,7 @@ def test_names_do_not_overlap(top, height):
     figure = Figure(figsize=(4, height), layout="constrained")
     ax = plots.plot_coefficients(path, top=top, ax=figure.subplots())
     figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the lines to the curves
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the connecting lines
     assert 0 < len(boxes) <= min(top, 40) or top == 0
     assert all(0 <= box.x0 < box.x1 <= figure.bbox.x1 for box in boxes)
     centres = np.sort([(box.y0 + box.y1) / 2 for box in boxes])
@@ -314,7 +314,7 @@ def test_coefficients_that_are_all_zero(risk):
 
 
 def test_wrong_coefficients_are_refused(risk):
-    with pytest.raises(ValueError, match="names must be 30, one for each column of X; got 1"):
+    with pytest.raises(ValueError, match="names must have length 30, one per column of X; got 1"):
         risk.path.plot(["a"])
     with pytest.raises(ValueError, match=r"scale must have shape \(30,\)"):
         plots.plot_coefficients(risk.path, scale=[1.0])
@@ -356,7 +356,7 @@ def test_residuals(risk):
     outside = np.max(np.abs(points.get_data()), axis=0) > high
     assert ax.get_ylim() == (low, high) == (-high, high)
     assert 0 < outside.sum() < 10  # of the heavy tails
-    assert texts_of(ax)[0] == f"{outside.sum()} of 120 outside, on the frame"
+    assert texts_of(ax)[0] == f"{outside.sum()} of 120 outside, marked on the frame"
     (marks,) = [line for line in ax.lines if line.get_label() == "outside"]
     assert len(marks.get_xdata()) == outside.sum()
     assert np.abs(marks.get_data()).max() == high
@@ -404,8 +404,8 @@ def test_diagnostics_that_warn_differ_in_colour_and_mark(risk):
 def test_audit(risk):
     ax = plots.plot_audit(risk)
     curves, audit = curves_of(ax), risk.audit
-    assert_array_equal(curves["left out − estimated"], audit.difference)
-    assert_array_equal(curves["added to the estimate"], audit.repair)
+    assert_array_equal(curves["leave-one-out − estimated"], audit.difference)
+    assert_array_equal(curves["correction applied"], audit.repair)
     edges = ax.collections[0].get_paths()[0].vertices
     last = edges[edges[:, 0] == 60, 1]
     expected = audit.difference[-1] + 2 * audit.stderr[-1] * np.array([-1, 1])
@@ -416,7 +416,7 @@ def test_audit_with_a_huge_tail(risk):
     differences = np.array(risk.audit.differences)
     differences[-3:] += 1e5
     ax = plots.plot_audit(replace(risk, audit=replace(risk.audit, differences=differences)))
-    assert texts_of(ax) == ["3 iterates off the scale, up to 1e+05"]
+    assert texts_of(ax) == ["3 iterations off the scale, up to 1e+05"]
     assert ax.get_ylim()[1] < 100
 
 
@@ -441,7 +441,7 @@ def test_summary(tuning, risk, tmp_path):
     assert list(found) == [f"({letter})" for letter in "abcdef"]
     assert all(ax.has_data() for ax in found.values())
     assert_array_equal(curves_of(found["(a)"])["estimated risk"], risk.values)
-    assert "left out − estimated" in curves_of(found["(f)"])
+    assert "leave-one-out − estimated" in curves_of(found["(f)"])
     coefficient = found["(c)"].lines[0]
     j = int(coefficient.get_label()[2:].split(",")[0])
     assert_array_equal(coefficient.get_ydata(), 2 * risk.path.coef[:, j])
@@ -462,9 +462,11 @@ def test_summary_of_little(n, options):
     figure = plots.plot_summary(tuning)
     figure.draw_without_rendering()
     found = panels(figure)
-    assert "chosen iterate 2" in curves_of(found["(a)"])
-    assert found["(e)"].get_xlabel() == "raw residual of iterate 2"
-    assert "smallest risk" in curves_of(found["(f)"])  # in place of an audit that has no say
+    assert "selected iteration 2" in curves_of(found["(a)"])
+    assert found["(e)"].get_xlabel() == "raw residual at iteration 2"
+    assert "smallest estimated risk" in curves_of(
+        found["(f)"]
+    )  # in place of an audit that has no say
 
 
 def test_ranking():
@@ -476,7 +478,7 @@ def test_ranking():
     assert_allclose(dots, [[1.0, 0], [1.1, 1], [1.5, 2]])
     whiskers = [line.get_xdata() for line in ax.lines[1:] if len(line.get_xdata()) == 2]
     assert_allclose(whiskers, [[0.8, 1.2], [0.9, 1.3], [1.3, 1.7]])
-    said = ["best", "+0.100 ± 0.025", "+0.500 ± 0.050", "behind ± s.e."]
+    said = ["best", "+0.100 ± 0.025", "+0.500 ± 0.050", "difference ± s.e."]
     assert texts_of(ax) == said
 
 

@@ -1,4 +1,4 @@
-"""A model of labels: what it draws, and its exact risk against other routes to the same number."""
+"""Model of labels: samples, and exact risk compared with independent computations."""
 
 import itertools
 import math
@@ -69,7 +69,7 @@ def test_risk_of_a_constant_needs_the_share_alone(model, name):
 
 @EVERY
 def test_features_that_tell_nothing(name):
-    """Predictions that do not depend on the label, from a feature beside the informative one."""
+    """Predictions from an uninformative feature are independent of the label."""
     model = sp.simulate.LabelModel([30.0, 0.0])
     g = np.linspace(-9, 9, 180_001)
     both = [1e-4 * LOSSES[name](s * (g + 0.2)) @ stats.norm.pdf(g) for s in (-1, 1)]
@@ -124,7 +124,7 @@ def test_what_has_no_risk_is_refused(model):
         model.risk(model.coef, "absolute")
     with pytest.raises(ValueError, match="'zero_one', 'log'"):
         model.risk(model.coef, lambda y, z: y * z)
-    with pytest.raises(ValueError, match="5 entries"):
+    with pytest.raises(ValueError, match="entries per row, as the model"):
         model.risk(np.zeros(5))
-    with pytest.raises(ValueError, match="one for each of the 2"):
+    with pytest.raises(ValueError, match=r"shape \(2,\), one per row of coef"):
         model.risk(np.zeros((2, 6)), "log", np.zeros(3))

@@ -1,4 +1,4 @@
-"""Simulated data and their exact risks, against Monte Carlo and closed forms."""
+"""Simulated data and exact risks, compared with Monte Carlo and closed forms."""
 
 import math
 
@@ -38,13 +38,13 @@ def test_samples_have_the_moments_asked_for(design):
     np.testing.assert_array_equal(model.sample(5, rng=3).X, model.sample(5, rng=3).X)
 
 
-#: Test losses of responses that are numbers.
+#: Scoring losses for numeric responses.
 REGRESSION = [name for name, kind in CRITERIA.items() if not kind.margin]
 
 
 @pytest.mark.parametrize("test_loss", ["zero_one", "log", sp.Hinge()], ids=str)
 def test_linear_models_have_no_labels(test_loss):
-    with pytest.raises(ValueError, match="is for labels, and the responses of a linear model are"):
+    with pytest.raises(ValueError, match="is for class labels, but a linear model has numeric"):
         paper_model(4, "normal").risk(np.zeros(4), test_loss)
 
 
@@ -52,7 +52,7 @@ def test_linear_models_have_no_labels(test_loss):
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("design", ["gaussian", "uniform", "t4"])
 def test_exact_risks_are_those_of_monte_carlo(noise, design):
-    """Every test loss, with and without errors in coefficients and intercept."""
+    """Every scoring loss, with and without errors in coefficients and intercept."""
     p, draws = 8, 400_000
     model = LinearModel(
         sparse_signal(toeplitz(p)), toeplitz(p), Noise(noise, 0.8), design, mean=0.3, intercept=1.0
@@ -70,14 +70,14 @@ def test_exact_risks_are_those_of_monte_carlo(noise, design):
             assert np.isinf(exact).all()
             continue
         if design == "t4" and test_loss == "squared":
-            continue  # fourth moments are infinite, and standard errors with them
+            continue  # infinite fourth moments, hence infinite standard errors
         losses = resolve_test_loss(test_loss)(y[:, None], predictions)
         stderr = losses.std(axis=0) / math.sqrt(draws)
         assert (np.abs(exact - losses.mean(axis=0)) <= 4 * stderr + 1e-9).all()
 
 
 def test_absolute_risk_of_a_gaussian_design_in_closed_form():
-    """Folded normal given the noise, then an integral over the noise law (Student t₂)."""
+    """Folded normal given the noise, then an integral over the noise (Student t₂)."""
     model = paper_model(30, "t2")
     coef = model.coef * np.linspace(0, 0.99, 7)[:, None]
     size = np.sqrt(np.einsum("ij,jk,ik->i", coef - model.coef, model.covariance, coef - model.coef))
@@ -95,7 +95,9 @@ def test_absolute_risk_of_a_gaussian_design_in_closed_form():
 
 def test_normal_design_and_noise_add_up():
     model = paper_model(30, "normal")
-    total = np.sqrt(1 + np.linspace(0, 1, 5) ** 2 * 2)  # of coef = (1 - c) times the truth
+    total = np.sqrt(
+        1 + np.linspace(0, 1, 5) ** 2 * 2
+    )  # for coef = (1 - c) times the true coefficients
     coef = model.coef * (1 - np.linspace(0, 1, 5))[:, None]
     np.testing.assert_allclose(
         model.risk(coef, "absolute"), total * math.sqrt(2 / math.pi), rtol=1e-10
@@ -116,7 +118,7 @@ def test_normal_design_and_noise_add_up():
 
 
 def test_uniform_design_of_one_feature():
-    """E|ε - U d| with ε normal: a double integral done by quadrature."""
+    """E|ε - U d| with ε normal: a double integral by quadrature."""
     model = LinearModel([1.0], noise="normal", design="uniform")
     half = math.sqrt(3) * 2.0
 
@@ -128,7 +130,7 @@ def test_uniform_design_of_one_feature():
 
 
 def test_many_small_and_few_large_errors_of_a_uniform_design():
-    """The series and the sines, which serve different entries, agree with Monte Carlo."""
+    """The series and the sines, used for different entries, agree with Monte Carlo."""
     model = LinearModel(np.zeros(200), noise=Noise("normal", 0.1), design="uniform")
     coef = np.zeros((2, 200))
     coef[0] = 0.05
@@ -142,7 +144,7 @@ def test_many_small_and_few_large_errors_of_a_uniform_design():
 def sincs(s, spread):
     """Return φ = ∏ sin x / x, the terms of f = -s φ' / φ, and bounds of those of s f'."""
     x = np.longdouble(s) * np.longdouble(math.sqrt(3) * np.abs(spread))
-    y = np.maximum(x, 0.03)  # below, 1 - x cot x cancels, and its series does not
+    y = np.maximum(x, 0.03)  # below, 1 - x cot x suffers from cancellation; its series does not
     series = x**2 / 3 + x**4 / 45 + 2 * x**6 / 945 + x**8 / 4725
     fall = np.where(x < y, series, 1 - y / np.tan(y))
     phi = np.prod(np.where(x > 0, np.sin(x) / np.where(x > 0, x, 1), 1))
@@ -162,7 +164,7 @@ ROWS = {
 
 @pytest.mark.parametrize("spread", ROWS.values(), ids=ROWS)
 def test_transforms_of_uniform_sums_are_products(spread):
-    """On both sides of every size of entry, to rounding; below e^-60 nothing need be formed."""
+    """On both sides of every size of entry, to rounding; values below e^-60 may be zero."""
     size = np.abs(spread).max(axis=1)
     transform = uniform(spread)
     for x in np.exp(np.arange(-20, 14, 0.13)):
@@ -170,7 +172,7 @@ def test_transforms_of_uniform_sums_are_products(spread):
         found = transform(s)
         for row, entries in enumerate(spread):
             phi, fall, rate = sincs(s[row], entries)
-            terms, rounding = np.abs(fall).sum(), 4e-16  # of s times an entry
+            terms, rounding = np.abs(fall).sum(), 4e-16  # relative, of s times an entry
             tolerance = (1e-13 + rounding * terms) * abs(phi) + math.exp(-60)
             assert abs(found.value[row] - phi) <= tolerance
             slope = found.slope[row] * s[row] ** 2
@@ -186,12 +188,12 @@ def test_rows_of_a_student_design_have_one_random_size_each(df):
     np.testing.assert_allclose(y, X @ model.coef)
     scale = math.sqrt((df - 2) / df)
     z = (X - mean) @ np.linalg.inv(model.root) / scale  # standard multivariate Student
-    # χ²_p / p over χ²_df / df; entries of independent sizes would have another law
+    # χ²_p / p over χ²_df / df; entries with independent scales would have another distribution
     assert stats.kstest(np.sum(z**2, axis=1) / p, stats.f(p, df).cdf).pvalue > 0.01
     direction = np.array([1.0, -2.0, 0.5])
     size = scale * math.sqrt(direction @ model.covariance @ direction)
     assert stats.kstest((X - mean) @ direction / size, stats.t(df).cdf).pvalue > 0.01
-    # sizes and directions of rows are independent, and directions uniform: cosines for p = 3
+    # norms and directions of rows are independent, and directions uniform: cosines for p = 3
     cosine = z[:, 0] / np.linalg.norm(z, axis=1)
     assert stats.kstest(cosine, stats.uniform(-1, 2).cdf).pvalue > 0.01
     assert abs(stats.spearmanr(np.abs(cosine), np.sum(z**2, axis=1)).statistic) < 0.02
@@ -219,7 +221,7 @@ def test_student_design_in_closed_form(df):
 
 @pytest.mark.parametrize("noise", ["normal", "t2"])
 def test_student_designs_mix_gaussian_ones(noise):
-    """Given its size a row is Gaussian: an integral over sizes, by the trapezoidal rule."""
+    """Given its scale, a row is Gaussian: an integral over scales by the trapezoidal rule."""
     df, coef = 4, np.array([0.5, -1.0])
     truth = LinearModel([0.0, 0.0], noise=noise, design=f"t{df}")
     given = LinearModel([0.0, 0.0], noise=noise)
@@ -252,29 +254,35 @@ def test_shapes_and_centering():
         (lambda: LinearModel([[1.0]]), "1 dimension"),
         (
             lambda: LinearModel([1.0], design="cauchy"),
-            "design must be one of 'gaussian', 'uniform', or 't' with .* 't4'; got 'cauchy'",
+            "design must be one of 'gaussian', 'uniform', or 't' followed by .* 't4'; got 'cauchy'",
         ),
         (lambda: LinearModel([1.0], design="t"), "design must be one of"),
         (lambda: LinearModel([1.0], design=4), "design must be one of .* got 4"),
         (lambda: LinearModel([1.0], design="normal"), "design must be one of"),
-        (lambda: LinearModel([1.0], design="t2"), "above 2, for the covariance to exist"),
-        (lambda: paper_model(5, design="t31"), "design 't31': .* 'gaussian' is as good"),
+        (lambda: LinearModel([1.0], design="t2"), "greater than 2, so that the covariance exists"),
+        (lambda: paper_model(5, design="t31"), "design 't31': .* use 'gaussian' for larger"),
         (lambda: Noise("cauchy"), "noise must be one of 'normal', 'laplace', 'none', or 't'"),
         (lambda: Noise(None), "noise must be one of"),
-        (lambda: Noise("t1"), "for the mean to exist"),
-        (lambda: Noise("t50"), "'normal' is as good"),
+        (lambda: Noise("t1"), "so that the mean exists"),
+        (lambda: Noise("t50"), "use 'normal' for larger values"),
         (lambda: LinearModel([1.0, 2.0], mean=[1.0, 2.0, 3.0]), "mean must be a number"),
         (lambda: sparse_signal(np.eye(3), -1.0), "strength must be"),
         (lambda: paper_model(5).risk(np.zeros((2, 2, 5))), "2 dimensions"),
         (lambda: paper_model(5).risk(np.full(5, np.nan)), "NaN"),
-        (lambda: paper_model(5).risk(np.zeros((3, 5)), intercept=[1, 2]), "one for each of the 3"),
+        (
+            lambda: paper_model(5).risk(np.zeros((3, 5)), intercept=[1, 2]),
+            r"shape \(3,\), one per row of coef",
+        ),
         (lambda: paper_model(5).sample(5, rng="seed"), "rng must be"),
         (lambda: Noise("normal", -1), "scale must be"),
         (lambda: toeplitz(3, 1.0), "correlation must be"),
         (lambda: paper_model(0), "p must be at least 1"),
         (lambda: paper_model(5).sample(0), "n must be at least 1"),
-        (lambda: paper_model(5).risk(np.zeros(4)), "4 entries per row"),
-        (lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y), "not a callable"),
+        (lambda: paper_model(5).risk(np.zeros(4)), "5 entries per row, as the model; got 4"),
+        (
+            lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y),
+            "test_loss must be a name or a Loss",
+        ),
         (lambda: paper_model(5).risk(np.zeros(5), "quadratic"), "test_loss must be one of"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tiny studies, and workers that misbehave: importable, so that they reach other processes."""
+"""Tiny studies and misbehaving workers, importable by other processes."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ from steinpath.study._store import Store
 
 SIZES = Sizes(reps=2, n=(40,), p=(20,), iters=5)
 
-#: Two settings, whose tables are those of the study ``risk``.
+#: Two configurations, with the tables of the study ``risk``.
 TINY = replace(
     STUDIES["risk"],
     name="tiny",
     plan=lambda sizes: [
-        setting
-        for setting in STUDIES["risk"].plan(sizes)
-        if (setting.loss, setting.penalty) in (("lad", "lasso"), ("square_root", "ridge"))
+        config
+        for config in STUDIES["risk"].plan(sizes)
+        if (config.loss, config.penalty) in (("lad", "lasso"), ("square_root", "ridge"))
     ],
 )
 
@@ -31,7 +31,7 @@ def part_files(folder):
 
 
 def tables(folder):
-    """Texts of all tables of all studies, by name."""
+    """Return the contents of all tables of all studies, by name."""
     return {str(file.relative_to(folder)): file.read_text() for file in Path(folder).rglob("*.csv")}
 
 
@@ -54,34 +54,34 @@ def same_columns(one, other):
 
 
 class Calls:
-    """A `replicate` that notes what it is asked to do."""
+    """A `replicate` that records its calls."""
 
     def __init__(self, monkeypatch, fail=lambda job: None):
         self.jobs, self.fail = [], fail
         self._really = parallel.replicate
         monkeypatch.setattr(parallel, "replicate", self)
 
-    def __call__(self, setting, seed):
-        job = parallel.Job(setting, seed)
+    def __call__(self, config, seed):
+        job = parallel.Job(config, seed)
         self.jobs.append(job)
         self.fail(job)
-        return self._really(setting, seed)
+        return self._really(config, seed)
 
 
 def has_parts(folder, study, sizes, seeds):
     store = Store(folder)
-    return all(store.has(setting, seed) for setting in study.plan(sizes) for seed in seeds)
+    return all(store.has(config, seed) for config in study.plan(sizes) for seed in seeds)
 
 
 # ------------------------------------------------------------------------------------------------
-# What workers run in place of `in_worker`
+# Replacements of `in_worker`
 # ------------------------------------------------------------------------------------------------
 
 _really = parallel.in_worker
 
 
 def die_once(folder, job):
-    """Kill the process that is the first to come to a second replication."""
+    """Kill the first process that starts a second replication."""
     if job.seed == 1:
         try:
             Path(folder, "died").touch(exist_ok=False)
@@ -93,30 +93,30 @@ def die_once(folder, job):
 
 
 def die_always(job):
-    """Kill every process that comes to one of the replications, the first in a plan."""
-    if job.seed == 0 and job.setting.loss == "lad":
+    """Kill every process that starts the first replication of the plan."""
+    if job.seed == 0 and job.config.loss == "lad":
         os.kill(os.getpid(), signal.SIGKILL)
     return _really(job)
 
 
 def note_threads(folder, job):
-    """Note how many threads each library may use while a replication is under way."""
+    """Record how many threads each library may use during a replication."""
     result = _really(job)
     counts = {library["num_threads"] for library in threadpool_info()}
-    Path(folder, f"{job.setting.key}-{job.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
+    Path(folder, f"{job.config.key}-{job.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
     return result
 
 
 def other_code(job):
-    """Do a replication as a worker would where another version is installed."""
+    """Compute a replication as a worker with a different version of the package would."""
     return _really(job)._replace(code="0" * 16)
 
 
 def other_versions(job):
-    """Do a replication as a worker would where another NumPy is installed."""
+    """Compute a replication as a worker with a different version of NumPy would."""
     return _really(job)._replace(versions='{"numpy": "1.0"}')
 
 
 def fail(job):
-    """Fail in a way that is no result."""
+    """Raise an exception outside of the replication."""
     raise ValueError("not today")

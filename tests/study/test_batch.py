@@ -1,4 +1,4 @@
-"""Replications in batches: those that would have been done one by one."""
+"""Replications in batches are the same as single replications."""
 
 import os
 import signal
@@ -34,14 +34,14 @@ from steinpath.study._batch import draw_batch, most_members, replicate_batch
 from steinpath.study._lanes import in_batches
 from steinpath.study._parallel import Job, JobResult
 from steinpath.study._replicate import draw, replicate
-from steinpath.study._settings import PAIRS, PAPER_NOISE, Setting
+from steinpath.study._settings import PAIRS, PAPER_NOISE, Configuration
 from studies import SIZES, TINY, tables
 
-SETTING = Setting("lad", "lasso", 60, 25, 12, ("tilde", "hat"), "gaussian", "t2", "torch")
+SETTING = Configuration("lad", "lasso", 60, 25, 12, ("tilde", "hat"), "gaussian", "t2", "torch")
 
 
-def on_numpy(setting):
-    return replace(setting, backend="numpy")
+def on_numpy(config):
+    return replace(config, backend="numpy")
 
 
 def assert_same(found, expected, rtol):
@@ -53,12 +53,12 @@ def assert_same(found, expected, rtol):
 @pytest.mark.parametrize(("loss", "penalty"), PAIRS)
 @pytest.mark.parametrize("rows", ["gaussian", "uniform"])
 def test_a_batch_is_its_replications(loss, penalty, rows):
-    """Alone, in a batch, and by NumPy; where that draws other probes, up to their noise."""
-    setting = replace(SETTING, loss=loss, penalty=penalty, rows=rows, noise=PAPER_NOISE[loss])
-    together = replicate_batch(setting, range(3))
+    """Alone, in a batch, and with NumPy; up to Monte Carlo error where probes differ."""
+    config = replace(SETTING, loss=loss, penalty=penalty, rows=rows, noise=PAPER_NOISE[loss])
+    together = replicate_batch(config, range(3))
     for seed in range(3):
-        assert_same(together[seed], replicate(setting, seed), 1e-6)
-        expected = replicate(on_numpy(setting), seed)
+        assert_same(together[seed], replicate(config, seed), 1e-6)
+        expected = replicate(on_numpy(config), seed)
         assert_same(together[seed], expected, 1e-5 if loss == "lad" else 0.15)
         np.testing.assert_allclose(together[seed]["truth"], expected["truth"], rtol=1e-12)
 
@@ -76,14 +76,14 @@ def test_data_are_drawn_on_the_device():
 def test_all_tasks_are_done_in_batches_that_fit(monkeypatch, jobs):
     sizes = []
 
-    def start(setting, data, workers):
+    def start(config, data, workers):
         sizes.append(len(data.drawn))
-        return batch.start_batch(setting, data, workers)
+        return batch.start_batch(config, data, workers)
 
     monkeypatch.setattr(lanes, "start_batch", start)
-    monkeypatch.setattr(lanes, "most_members", lambda setting, lanes: 2)
-    settings = [SETTING, replace(SETTING, penalty="mcp"), replace(SETTING, rows="uniform")]
-    todo = [Job(setting, seed) for seed in range(3) for setting in settings]
+    monkeypatch.setattr(lanes, "most_members", lambda config, lanes: 2)
+    configs = [SETTING, replace(SETTING, penalty="mcp"), replace(SETTING, rows="uniform")]
+    todo = [Job(config, seed) for seed in range(3) for config in configs]
     results = list(in_batches(todo, jobs))
     assert {result.job for result in results} == set(todo)
     assert sorted(sizes) == [1, 1, 1, 2, 2, 2]
@@ -93,10 +93,10 @@ def test_all_tasks_are_done_in_batches_that_fit(monkeypatch, jobs):
 
 
 def test_one_that_fails_costs_no_other(monkeypatch):
-    def start(setting, data, workers):
+    def start(config, data, workers):
         if any(each["hat"].bit_generator.state == bad for each in data.rngs):
             raise FloatingPointError("iterate 3 is not finite")
-        return batch.start_batch(setting, data, workers)
+        return batch.start_batch(config, data, workers)
 
     _, rngs = draw(SETTING, 2)
     bad = rngs["hat"].bit_generator.state
@@ -116,7 +116,7 @@ def test_a_device_that_is_not_there_is_refused(tmp_path, device):
 
 
 def test_a_study_is_redrawn_without_its_device(tmp_path):
-    """Where there is no GPU, say."""
+    """For example, without a GPU."""
     report = run_study(TINY, tmp_path, SIZES, backend="torch", device="cuda", redraw=True)
     assert report.finished == 0
 
@@ -139,7 +139,7 @@ def test_a_true_risk_that_fails_is_a_result(monkeypatch):
 
 
 def test_a_worker_that_dies_costs_nothing():
-    """One of those that compute true risks."""
+    """One of the processes that compute true risks."""
     with lanes._processes(2) as workers:
         with pytest.raises(BrokenExecutor):
             workers.submit(os._exit, 1).result()
@@ -153,7 +153,7 @@ def test_a_worker_that_dies_costs_nothing():
 # ------------------------------------------------------------------------------------------------
 
 SHARING = [replace(SETTING, penalty=penalty, p=p) for p in (10, 25) for penalty in ("lasso", "mcp")]
-TODO = [Job(setting, seed) for seed in range(2) for setting in SHARING]
+TODO = [Job(config, seed) for seed in range(2) for config in SHARING]
 
 
 def assert_same_bits(found, expected):
@@ -171,12 +171,12 @@ def test_another_process_finds_the_same_bits():
 
 @pytest.mark.slow
 def test_several_processes_find_the_same_bits():
-    todo = [Job(replace(setting, rows="uniform"), seed) for setting, seed in TODO]
+    todo = [Job(replace(config, rows="uniform"), seed) for config, seed in TODO]
     assert_same_bits(list(in_batches(TODO + todo, 4, lanes=2)), list(in_batches(TODO + todo, 1)))
 
 
 def dealt(groups, *does):
-    """Deal groups to threads that do as these, given their end of a connection."""
+    """Deal groups to threads that run these functions with their end of a connection."""
     with ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(len(does)))
         ends = [[stack.enter_context(end) for end in Pipe()] for _ in does]
@@ -200,7 +200,7 @@ def do_all(connection, when=None):
 
 
 def die_after_one(connection, begun):
-    """Take two groups, as a lane that draws ahead, and end when one replication is done."""
+    """Take two groups, like a lane that draws ahead, and end after one replication."""
     with connection:
         group = ask(connection)
         ask(connection)
@@ -213,9 +213,9 @@ GROUPS = [[((seed,), SETTING), ((seed,), replace(SETTING, penalty="mcp"))] for s
 
 def test_shares_are_about_as_large():
     large, small = replace(SETTING, p=240), replace(SETTING, p=100)
-    groups = [[((seed,), setting)] for setting in (small, large) for seed in range(4)]
+    groups = [[((seed,), config)] for config in (small, large) for seed in range(4)]
     shares = lanes._shares(groups, 3)
-    assert [[setting.p for [(_, setting)] in share] for share in shares] == [
+    assert [[config.p for [(_, config)] in share] for share in shares] == [
         [240, 240],
         [100, 100, 240],
         [100, 100, 240],
@@ -246,7 +246,7 @@ def test_if_all_processes_die_the_rest_fails():
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_reported():
     psutil = pytest.importorskip("psutil")
-    # of 64 batches, most are left when the first results come
+    # of 64 batches, most remain when the first results arrive
     todo = [Job(replace(SETTING, iters=12 + k), seed) for k in range(64) for seed in range(2)]
     results = in_batches(todo, 1, lanes=1)
     first = next(results)
@@ -337,9 +337,9 @@ def test_a_study_in_batches(tmp_path, monkeypatch):
 
 def test_other_ways_are_done_one_by_one():
     study = STUDIES["stopping"]
-    setting = replace(study.plan(SIZES)[0], backend="torch")
-    assert {"audited", "five", "ten", "loo"} <= set(setting.ways)
-    assert_same(replicate_batch(setting, [0])[0], replicate(on_numpy(setting), 0), 1e-5)
+    config = replace(study.plan(SIZES)[0], backend="torch")
+    assert {"audited", "five", "ten", "loo"} <= set(config.ways)
+    assert_same(replicate_batch(config, [0])[0], replicate(on_numpy(config), 0), 1e-5)
 
 
 def test_batches_are_as_large_as_memory_allows(monkeypatch):

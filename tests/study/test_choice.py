@@ -1,4 +1,4 @@
-"""One replication of a choice, against the same done by hand with what a user calls."""
+"""One replication of ``choice``, compared with direct calls of the public functions."""
 
 from dataclasses import replace
 
@@ -7,35 +7,37 @@ import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
-from steinpath.study import STUDIES, Setting, Sizes, run_study
+from steinpath.study import STUDIES, Configuration, Sizes, run_study
 from steinpath.study import _choose as module
 from steinpath.study import _runner as runner
 from steinpath.study._choice_data import LAWS
 from steinpath.study._replicate import check_curves, replicate
 from studies import Calls, assert_same_parts, part_files
 
-INDEPENDENT = Setting("lad", "lasso", 60, 12, 8, ("rows",), "independent", "laplace")
-CLUSTERS = Setting("square_root", "lasso", 60, 12, 8, ("rows", "groups"), "clusters of 3", "normal")
-SERIES = Setting("lad", "lasso", 60, 12, 8, ("rows", "time"), "time series", "normal")
+INDEPENDENT = Configuration("lad", "lasso", 60, 12, 8, ("rows",), "independent", "laplace")
+CLUSTERS = Configuration(
+    "square_root", "lasso", 60, 12, 8, ("rows", "groups"), "clusters of 3", "normal"
+)
+SERIES = Configuration("lad", "lasso", 60, 12, 8, ("rows", "time"), "time series", "normal")
 NAMES = {"truth", "naive", "naive_stderr", "honest", "honest_stderr", "covered", "width"}
-EVERY = pytest.mark.parametrize("setting", [INDEPENDENT, CLUSTERS, SERIES], ids=lambda s: s.rows)
+EVERY = pytest.mark.parametrize("config", [INDEPENDENT, CLUSTERS, SERIES], ids=lambda s: s.rows)
 
 
-def streams(setting, seed):
-    """Randomness of the data, of new rows, and of each way to leave out."""
-    sequence = np.random.SeedSequence([seed, setting.n, setting.p])
+def streams(config, seed):
+    """Return random generators of the data, of new rows, and of each type of cross-validation."""
+    sequence = np.random.SeedSequence([seed, config.n, config.p])
     data, new, *others = sequence.spawn(5)
     return data, new, dict(zip(("rows", "groups", "time"), others, strict=True))
 
 
 @EVERY
-def test_a_replication_is_what_a_user_would_do(setting):
-    found = replicate(setting, 3)
-    data, new, others = streams(setting, 3)
-    given = LAWS[setting.rows](setting.n, setting.p, setting.noise, np.random.default_rng(data))
-    loss = {"lad": sp.LAD(), "square_root": sp.SquareRoot()}[setting.loss]
+def test_a_replication_is_what_a_user_would_do(config):
+    found = replicate(config, 3)
+    data, new, others = streams(config, 3)
+    given = LAWS[config.rows](config.n, config.p, config.noise, np.random.default_rng(data))
+    loss = {"lad": sp.LAD(), "square_root": sp.SquareRoot()}[config.loss]
     options = {"rows": {}, "groups": {"groups": given.groups}, "time": {"cv": TimeSeriesSplit(5)}}
-    for way in setting.ways:
+    for way in config.ways:
         rng = np.random.default_rng(others[way])
         tuning = sp.tune(
             given.X, given.y, loss, sp.Lasso, n_iter=8, fit_intercept=True, rng=rng, **options[way]
@@ -51,10 +53,10 @@ def test_a_replication_is_what_a_user_would_do(setting):
         interval = tuning.predict_interval(X, 0.9)
         expected["covered"] = np.mean([a <= v <= b for v, (a, b) in zip(y, interval, strict=True)])
         expected["width"] = np.mean(np.ptp(interval, axis=1))
-        if setting.rows == "independent":
+        if config.rows == "independent":
             model = sp.simulate.paper_model(12, noise="laplace")
             expected["truth"] = model.risk(tuning.coef, "absolute", tuning.intercept)
-        elif setting.rows == "time series":
+        elif config.rows == "time series":
             X, y = given.new(20_000, later)
             expected["truth"] = np.mean(np.abs(y - X @ tuning.coef - tuning.intercept))
         else:
@@ -66,20 +68,20 @@ def test_a_replication_is_what_a_user_would_do(setting):
 
 
 @EVERY
-def test_columns_are_single_finite_numbers(setting):
-    found = replicate(setting, 0)
-    assert set(found) == {f"{way}_{name}" for way in setting.ways for name in NAMES}
+def test_columns_are_single_finite_numbers(config):
+    found = replicate(config, 0)
+    assert set(found) == {f"{way}_{name}" for way in config.ways for name in NAMES}
     assert all(values.shape == (1,) and values.dtype == float for values in found.values())
-    check_curves(setting, found)
-    for way in setting.ways:
+    check_curves(config, found)
+    for way in config.ways:
         assert 0.5 < found[f"{way}_covered"][0] <= 1
         assert found[f"{way}_width"][0] > 0
-    with pytest.raises(ValueError, match="its columns are"):
-        check_curves(setting, {name: found[name] for name in list(found)[1:]})
-    with pytest.raises(ValueError, match="not finite"):
-        check_curves(setting, found | {"rows_truth": np.array([np.nan])})
-    with pytest.raises(ValueError, match="has 2 values"):
-        check_curves(setting, found | {"rows_truth": np.ones(2)})
+    with pytest.raises(ValueError, match="expected the columns"):
+        check_curves(config, {name: found[name] for name in list(found)[1:]})
+    with pytest.raises(ValueError, match="contains NaN or infinite"):
+        check_curves(config, found | {"rows_truth": np.array([np.nan])})
+    with pytest.raises(ValueError, match="got 2 of type"):
+        check_curves(config, found | {"rows_truth": np.ones(2)})
 
 
 def test_a_way_does_not_depend_on_the_others():

@@ -1,4 +1,4 @@
-"""The benchmark of choices beside other packages: its arithmetic, and that all methods run."""
+"""The benchmark of tuned models: its arithmetic, and that all methods run."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""The laws of data for the study of choices: a row, rows that belong together, rows to come."""
+"""Data of the study ``choice``: single rows, dependent rows, and new rows."""
 
 import math
 
@@ -25,7 +25,7 @@ EVERY = pytest.mark.parametrize(
     ("rows", "noise"),
     [*(("independent", noise) for noise in NOISE), *((rows, "normal") for rows in list(LAWS)[1:])],
 )
-# what a model may be that has found most of the signal, and some noise
+# coefficients with most of the signal and some noise
 NEARLY, INTERCEPT = COEF + 0.1 * np.sin(np.arange(P)), 0.3
 
 
@@ -34,7 +34,7 @@ def given(rows, n, noise="normal", seed=0):
 
 
 def assert_law(X, error, noise):
-    """One row each of independent data sets: its features and its error are the model's."""
+    """One row each of independent data sets: features and error follow the model."""
     assert stats.kstest(error, NOISE[noise].cdf).pvalue > 1e-3
     products = X[:, :, None] * X[:, None, :]
     for values, expected in ((X, 0.0), (products, COVARIANCE), (X * np.sign(error)[:, None], 0.0)):
@@ -48,7 +48,7 @@ def test_a_row_has_the_law_of_the_model(rows, noise):
     for k in (0, -1):
         X, y = np.array([d.X[k] for d in sets]), np.array([d.y[k] for d in sets])
         assert_law(X, y - X @ COEF, noise)
-    if rows != "time series":  # whose new rows remember the last one
+    if rows != "time series":  # new rows depend on the last one
         X, y = sets[0].new(4000, np.random.default_rng(1))
         assert_law(X, y - X @ COEF, noise)
 
@@ -70,7 +70,7 @@ def test_risks_are_those_of_new_rows(rows, noise):
             assert data.risk(NEARLY, INTERCEPT, loss, np.random.default_rng(2)) == math.inf
             continue
         found = data.risk(NEARLY, INTERCEPT, loss, np.random.default_rng(2))
-        # the error's own size is subtracted, whose mean is known: t₂ has no variance
+        # the absolute error is subtracted, whose mean is known: t₂ has infinite variance
         error = y - X @ COEF
         own = {
             ("lad", "normal"): math.sqrt(2 / math.pi),
@@ -82,8 +82,8 @@ def test_risks_are_those_of_new_rows(rows, noise):
         added = size(y - X @ NEARLY - INTERCEPT) - size(error)
         if rows == "time series":  # the first errors to come are smaller than others, or larger
             added, own = added + size(error), 0.0
-        # a thousand rows of a series say less than as many independent ones; and where there is
-        # no formula, the truth is a mean over 20,000 rows
+        # a thousand dependent rows are less informative than independent ones; without a formula,
+        # the true risk is a mean over 20,000 rows
         tolerance = 4.5 * added.std() / math.sqrt(len(y) / (10 if data.model is None else 1))
         if data.model is None:
             tolerance += 4.5 * size(error).std() / math.sqrt(20_000)
@@ -109,7 +109,7 @@ def test_clusters_have_the_sizes_they_should_and_are_shuffled(rows):
     data = given(rows, 3001)
     assert data.X.shape == (3001, P)
     _, counts = np.unique(data.groups, return_counts=True)
-    full = np.sort(counts)[1:]  # one is cut off
+    full = np.sort(counts)[1:]  # one is truncated
     assert set(full) == set(range(smallest, largest + 1))
     assert counts.min() <= largest
     if smallest < largest:
@@ -144,7 +144,7 @@ def test_rows_of_a_cluster_share_errors_and_features(rows, correlation):
 
 
 def test_leaving_out_single_rows_of_clusters_is_optimistic():
-    """It is what the study is about: rows of a cluster know each other's errors."""
+    """Errors within a cluster are correlated."""
     ratios = []
     for seed in range(8):
         data = given("clusters of 10", 100, seed=seed)

@@ -1,4 +1,4 @@
-"""The command ``steinpath study``: what it says, how it ends, and that killing it does no harm."""
+"""The command ``steinpath study``: output, exit codes, and robustness against kills."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from steinpath.study import STUDIES
 from steinpath.study import _runner as runner
 from studies import Calls, part_files
 
-TINY = ["--n", "40", "--p", "20", "--iters", "5", "--reps", "2"]
+TINY = ["--n", "40", "--p", "20", "--n-iter", "5", "--reps", "2"]
 
 
 @pytest.fixture(autouse=True)
 def _signals():
-    """The command ends on SIGTERM as it does on Ctrl-C; the tests should not."""
+    """Restore signal handlers: the command handles SIGTERM like Ctrl-C, the tests should not."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -34,7 +34,7 @@ def study(*arguments):
 
 
 # ------------------------------------------------------------------------------------------------
-# What it says
+# Output
 # ------------------------------------------------------------------------------------------------
 
 
@@ -55,28 +55,28 @@ def test_help_and_list_name_what_there_is(monkeypatch):
 def test_unknown_studies_are_refused_with_those_that_are_known(tmp_path):
     result = study("risks", "--out", tmp_path / "out")
     assert result.exit_code == 2
-    assert "'risks' is no study; there are list, all, risk, universality" in result.output
+    assert "'risks' is not a study; choose from list, all, risk, universality" in result.output
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["rates", "--p", 20], "the study 'rates' derives p from n; leave out p"),
-        (["rates", "--n", 40], "the study 'rates' needs two values of n at least"),
-        (["mis-specified", "--n", 40, "--n", 60], "takes one n and one p"),
-        (["mis-specified", "--p", 20, "--p", 30], "takes one n and one p"),
-        (["all", "--quick", "--n", 40, "--n", 60], "takes one n and one p"),
+        (["rates", "--p", 20], "the study 'rates' derives p from n; do not set p"),
+        (["rates", "--n", 40], "the study 'rates' requires at least two values of n"),
+        (["mis-specified", "--n", 40, "--n", 60], "requires exactly one n and one p"),
+        (["mis-specified", "--p", 20, "--p", 30], "requires exactly one n and one p"),
+        (["all", "--quick", "--n", 40, "--n", 60], "requires exactly one n and one p"),
         (["risk", "--reps", 1], "--reps"),
         (["risk", "--n", 19], "--n"),
         (["risk", "--jobs", 0], "--jobs"),
         (["risk", "--backend", "jax"], "--backend"),
-        (["risk", "--device", "cuda"], "not on 'cuda'"),
+        (["risk", "--device", "cuda"], "only the device 'cpu'; got 'cuda'"),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_done(tmp_path, monkeypatch, arguments, reason):
     calls = Calls(monkeypatch)
-    sizes = ["--reps", 2, "--iters", 5, "--jobs", 1]
+    sizes = ["--reps", 2, "--n-iter", 5, "--jobs", 1]
     result = study(arguments[0], *sizes, *arguments[1:], "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert reason in result.output
@@ -101,21 +101,21 @@ def test_failures_are_printed_and_the_exit_code_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
 
     def fail(job):
-        if job.seed == 1 and job.setting.penalty == "mcp":
+        if job.seed == 1 and job.config.penalty == "mcp":
             raise ValueError("[not] today")
 
     with monkeypatch.context() as patch:
         Calls(patch, fail)
         result = study("risk", *TINY, "--jobs", 1, "--out", tmp_path)
     assert result.exit_code == 1
-    assert "14 of 16 replications are finished." in result.output
+    assert "14 of 16 replications finished." in result.output
     assert "Failed: 2 × ValueError: [not] today (in fail, line " in result.output
     calls = Calls(monkeypatch)
     assert study("risk", *TINY, "--jobs", 1, "--out", tmp_path).exit_code == 0
     assert len(calls.jobs) == 2
 
 
-@pytest.mark.slow  # each study by itself is in test_studies
+@pytest.mark.slow  # each study is tested in test_studies
 def test_all_studies_run_at_tiny_sizes(tmp_path, monkeypatch):
     def for_print_alone(figure, kind, **options):
         return really(figure, kind, **options) if kind == "pdf" else b"as in the other tests"
@@ -134,7 +134,7 @@ def test_redraw_does_nothing_else(tmp_path, monkeypatch):
     calls = Calls(monkeypatch)
     result = study("risk", *TINY, "--redraw", "--out", tmp_path)
     assert result.exit_code == 0, result.output
-    assert "0 of 16 replications are finished." in result.output
+    assert "0 of 16 replications finished." in result.output
     assert not calls.jobs
 
 
@@ -157,12 +157,12 @@ def test_a_cluster_where_nobody_listens(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------
-# Processes of their own
+# Separate processes
 # ------------------------------------------------------------------------------------------------
 
 
 class Commands:
-    """Starts the command, each time in a process group of its own, and knows what it left."""
+    """Starts the command in new process groups, and finds processes left behind."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -171,7 +171,7 @@ class Commands:
 
     def start(self, *arguments, reps, out):
         """Start a study of the given size."""
-        size = ["--n", "60", "--p", "30", "--iters", "20", "--reps", str(reps)]
+        size = ["--n", "60", "--p", "30", "--n-iter", "20", "--reps", str(reps)]
         command = [sys.executable, "-m", "steinpath", "study", "risk", *size, "--out", str(out)]
         name, value = self.mark.split("=", 1)
         with open(self.folder / "stdout", "w") as one, open(self.folder / "stderr", "w") as other:
@@ -186,11 +186,11 @@ class Commands:
         return process
 
     def said(self):
-        """Return what the latest has written to its output, and to its errors."""
+        """Return stdout and stderr of the latest process."""
         return (self.folder / "stdout").read_text(), (self.folder / "stderr").read_text()
 
     def alive(self):
-        """Return processes of any of them that are still there."""
+        """Return all processes that are still running."""
         found = []
         for place in Path("/proc").glob("[0-9]*"):
             try:
@@ -215,7 +215,7 @@ def commands(tmp_path):
 
 
 def wait_for_parts(process, out, count):
-    """Wait until there are some parts, or the process has ended."""
+    """Wait until some parts are stored, or the process has ended."""
     while process.poll() is None:
         with_parts = (out / "parts").exists()
         if with_parts and sum(1 for _ in (out / "parts").glob("*.parquet")) >= count:
@@ -253,7 +253,7 @@ def test_stopped_it_says_that_what_is_finished_is_kept(tmp_path, commands, numbe
     send(process.pid, number)
     assert process.wait() == 130
     output, errors = commands.said()
-    assert f"Stopped. What is finished is in {out}; the same command goes on." in " ".join(
+    assert f"Stopped. Run the same command again to resume; results are in {out}." in " ".join(
         output.split()
     )
     assert "Traceback" not in errors

@@ -1,4 +1,4 @@
-"""One replication of intervals, against the same done by hand with what a user calls."""
+"""One replication of ``intervals``, compared with direct calls of the public functions."""
 
 from dataclasses import replace
 
@@ -6,38 +6,38 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from steinpath.study import Setting
+from steinpath.study import Configuration
 from steinpath.study._replicate import check_curves, replicate
 from steinpath.study._settings import ALGORITHM, interval_times
 
-KNOWN = Setting("lad", "lasso", 80, 40, 12, ("known",), "gaussian", "t2")
-NODEWISE = Setting("square_root", "ridge", 80, 40, 12, ("nodewise",), "gaussian", "normal")
-EVERY = pytest.mark.parametrize("setting", [KNOWN, NODEWISE], ids=lambda s: s.ways[0])
+KNOWN = Configuration("lad", "lasso", 80, 40, 12, ("known",), "gaussian", "t2")
+NODEWISE = Configuration("square_root", "ridge", 80, 40, 12, ("nodewise",), "gaussian", "normal")
+EVERY = pytest.mark.parametrize("config", [KNOWN, NODEWISE], ids=lambda s: s.ways[0])
 
 
-def data_of(setting, seed):
-    data, errors, risk, *_ = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(5)
-    model = sp.simulate.paper_model(setting.p, setting.noise)
-    X = model.sample(setting.n, np.random.default_rng(data)).X
-    noise = sp.simulate.Noise(setting.noise).sample(setting.n, np.random.default_rng(errors))
+def data_of(config, seed):
+    data, errors, risk, *_ = np.random.SeedSequence([seed, config.n, config.p]).spawn(5)
+    model = sp.simulate.paper_model(config.p, config.noise)
+    X = model.sample(config.n, np.random.default_rng(data)).X
+    noise = sp.simulate.Noise(config.noise).sample(config.n, np.random.default_rng(errors))
     return model, X, X @ model.coef + noise, risk
 
 
 @EVERY
-def test_a_replication_is_what_a_user_would_do(setting):
-    found = replicate(setting, 3)
-    check_curves(setting, found)
-    (way,) = setting.ways
+def test_a_replication_is_what_a_user_would_do(config):
+    found = replicate(config, 3)
+    check_curves(config, found)
+    (way,) = config.ways
     found = {name.removeprefix(f"{way}_"): values for name, values in found.items()}
-    model, X, y, risk = data_of(setting, 3)
+    model, X, y, risk = data_of(config, 3)
     loss, penalty = {
         "lad": (sp.LAD(), sp.Lasso(0.5)),
         "square_root": (sp.SquareRoot(), sp.Ridge(0.5)),
-    }[setting.loss]
-    path = sp.run(X, y, loss, penalty, ALGORITHM, setting.iters)
+    }[config.loss]
+    path = sp.run(X, y, loss, penalty, ALGORITHM, config.iters)
     best = sp.estimate_risk(path, method="compressed", rng=np.random.default_rng(risk)).best_iter
     times = found["iterate"].astype(int).tolist()
-    assert times[:-2] == interval_times(setting.iters)
+    assert times[:-2] == interval_times(config.iters)
     assert times[-1] == max(1, best)
     for place, t in enumerate(times):
         if way == "known":
@@ -47,7 +47,7 @@ def test_a_replication_is_what_a_user_would_do(setting):
             ci = sp.coefficient_intervals(path, t, which, rng=0, scores="node-wise lasso")
         coef = model.coef[ci.features]
         covered, zero = (ci.lower <= coef) & (coef <= ci.upper), coef == 0
-        # other probes, so that what is near an end may be on its other side
+        # other probes: a coefficient near an end of an interval may be on its other side
         near = np.minimum(abs(ci.lower - coef), abs(coef - ci.upper)) < 0.5 * ci.stderr
         for name, some in (("covers", coef == coef), ("zero", zero), ("nonzero", ~zero)):
             doubt = np.mean(near[some])

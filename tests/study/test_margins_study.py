@@ -1,4 +1,4 @@
-"""One replication with labels, against the same done by hand with what a user calls."""
+"""One replication of ``margins``, compared with direct calls of the public functions."""
 
 from dataclasses import replace
 
@@ -6,28 +6,28 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from steinpath.study import STUDIES, Setting, Sizes, run_study
+from steinpath.study import STUDIES, Configuration, Sizes, run_study
 from steinpath.study import _runner as runner
 from steinpath.study._replicate import check_curves, replicate
 from studies import Calls, assert_same_parts
 
 WAYS = ("hat", "mended", "burman")
-HINGE = Setting("hinge", "lasso", 60, 12, 8, WAYS, "unequal classes", "logistic")
-LOGISTIC = Setting("logistic", "ridge", 60, 12, 8, WAYS, "equal classes", "logistic")
-EVERY = pytest.mark.parametrize("setting", [HINGE, LOGISTIC], ids=lambda s: s.loss)
+HINGE = Configuration("hinge", "lasso", 60, 12, 8, WAYS, "unequal classes", "logistic")
+LOGISTIC = Configuration("logistic", "ridge", 60, 12, 8, WAYS, "equal classes", "logistic")
+EVERY = pytest.mark.parametrize("config", [HINGE, LOGISTIC], ids=lambda s: s.loss)
 
 
 @EVERY
-def test_a_replication_is_what_a_user_would_do(setting):
-    found = replicate(setting, 3)
-    check_curves(setting, found)
+def test_a_replication_is_what_a_user_would_do(config):
+    found = replicate(config, 3)
+    check_curves(config, found)
     data, *streams = np.random.SeedSequence([3, 60, 12]).spawn(4)
-    intercept = {"equal classes": 0.0, "unequal classes": 1.5}[setting.rows]
+    intercept = {"equal classes": 0.0, "unequal classes": 1.5}[config.rows]
     model = sp.simulate.label_model(12, intercept=intercept)
     X, y = model.sample(60, np.random.default_rng(data))
-    loss = {"hinge": sp.Hinge(), "logistic": sp.Logistic()}[setting.loss]
+    loss = {"hinge": sp.Hinge(), "logistic": sp.Logistic()}[config.loss]
     penalty = sp.Ridge(0.02 * np.sqrt(60))
-    if setting.penalty == "lasso":
+    if config.penalty == "lasso":
         penalty = sp.Lasso(0.15 * sp.lam_max(X, y, loss, sp.Lasso(1.0), fit_intercept=True))
     path = sp.run(X, y, loss, penalty, n_iter=8, fit_intercept=True)
     options = {"hat": {}, "mended": {"method": "auto", "audit": 64}, "burman": {"method": "folds"}}
@@ -45,7 +45,7 @@ def test_a_replication_is_what_a_user_would_do(setting):
 
 def test_columns_that_are_missing_are_noticed():
     found = replicate(LOGISTIC, 0)
-    with pytest.raises(ValueError, match="its columns are"):
+    with pytest.raises(ValueError, match="expected the columns"):
         check_curves(LOGISTIC, {name: found[name] for name in list(found)[1:]})
 
 

@@ -1,4 +1,4 @@
-"""Whoever does the replications, and whatever becomes of them: the same bits."""
+"""Replications are identical bit for bit, wherever they run and after failures."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def _no_figures(monkeypatch):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Address of a cluster of two processes, of two threads each."""
+    """Address of a cluster of two processes with two threads each."""
     distributed = pytest.importorskip("distributed")
     options = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with distributed.LocalCluster(n_workers=2, threads_per_worker=2, **options) as workers:
@@ -44,7 +44,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """Folder of a study that nothing disturbed."""
+    """Folder of an undisturbed study."""
     folder = tmp_path_factory.mktemp("reference")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
@@ -58,16 +58,16 @@ def assert_same_study(folder, reference, study, seeds):
     found, expected = tables(folder), tables(reference)
     assert found == {name: expected[name] for name in expected if name.startswith(study.name)}
     one, other = Store(folder), Store(reference)
-    for setting in study.plan(SIZES):
+    for config in study.plan(SIZES):
         for seed in seeds:
-            a, b = one.read(setting, [seed]), other.read(setting, [seed])
+            a, b = one.read(config, [seed]), other.read(config, [seed])
             assert list(a) == list(b)
             for name in a:
-                assert np.array_equal(a[name], b[name], equal_nan=True), (setting, seed, name)
+                assert np.array_equal(a[name], b[name], equal_nan=True), (config, seed, name)
 
 
 # ------------------------------------------------------------------------------------------------
-# The same bits
+# Reproducibility
 # ------------------------------------------------------------------------------------------------
 
 
@@ -116,7 +116,7 @@ def test_a_replication_elsewhere_has_one_thread(tmp_path, monkeypatch, request, 
 
 
 # ------------------------------------------------------------------------------------------------
-# Replications that fail, and workers that die
+# Failing replications and dying workers
 # ------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +132,7 @@ def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, r
 
 
 def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
-    """It costs no other, and what it could not do is done another time."""
+    """Other replications are unaffected, and the failed one is computed later."""
     sizes = replace(SIZES, reps=4)
     with monkeypatch.context() as patch:
         patch.setattr(parallel, "in_worker", studies.die_always)
@@ -215,7 +215,7 @@ def test_a_connection_that_breaks_while_an_error_is_fetched(tmp_path, monkeypatc
 
 def test_a_worker_with_other_code_ends_the_study(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr(parallel, "in_worker", studies.other_code)
-    with pytest.raises(StudyError, match="other code than this process: install the same version"):
+    with pytest.raises(StudyError, match="different version of steinpath"):
         run_study(TINY, tmp_path, SIZES, cluster=cluster)
     assert part_files(tmp_path) == []
 
@@ -231,7 +231,7 @@ def test_workers_with_other_versions_are_pointed_out(tmp_path, monkeypatch, clus
 
 
 # ------------------------------------------------------------------------------------------------
-# Clusters on this machine, and none at all
+# Local clusters, and no cluster
 # ------------------------------------------------------------------------------------------------
 
 
@@ -239,7 +239,7 @@ def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, reference)
     pytest.importorskip("distributed")
     with socket.socket() as taken, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with suppress(OSError):  # someone else's dashboard is there already
+        with suppress(OSError):  # the port of the dashboard is in use
             taken.bind(("", 8787))
             taken.listen()
         report = run_study(TINY, tmp_path, replace(SIZES, reps=4), cluster="1")
@@ -249,7 +249,7 @@ def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, reference)
 
 
 def listening(process):
-    """Return the addresses that a process and its children listen on."""
+    """Return the addresses on which a process and its children listen."""
     return [
         connection.laddr.ip
         for each in (process, *process.children(recursive=True))
@@ -309,7 +309,7 @@ def test_a_cluster_that_is_not_there(tmp_path, address):
 def test_a_cluster_of_no_workers_is_refused(tmp_path, monkeypatch, cluster):
     pytest.importorskip("distributed")
     calls = Calls(monkeypatch)
-    with pytest.raises(StudyError, match="one worker at least"):
+    with pytest.raises(StudyError, match="workers of at least 1"):
         run_study(TINY, tmp_path, SIZES, cluster=cluster)
     assert not calls.jobs
 
@@ -330,7 +330,9 @@ def test_a_file_that_is_no_schedulers_is_refused(tmp_path, content):
     pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(StudyError, match=r"no workers at .*scheduler\.json: there is no address"):
+    with pytest.raises(
+        StudyError, match=r"no workers at .*scheduler\.json: the scheduler file has no address"
+    ):
         run_study(TINY, tmp_path, SIZES, cluster=str(file))
 
 
@@ -338,7 +340,7 @@ def test_a_file_that_is_no_schedulers_is_refused(tmp_path, content):
 def test_a_scheduler_file_that_is_no_file_is_not_waited_for(tmp_path, make):
     pytest.importorskip("distributed")
     make(tmp_path / "scheduler.json")
-    with pytest.raises(StudyError, match="there is no such scheduler file yet"):
+    with pytest.raises(StudyError, match="the scheduler file does not exist"):
         run_study(TINY, tmp_path, SIZES, cluster=str(tmp_path / "scheduler.json"))
 
 

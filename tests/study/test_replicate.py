@@ -1,4 +1,4 @@
-"""One replication, against the same done by hand with what a user calls."""
+"""One replication, compared with direct calls of the public functions."""
 
 import json
 from dataclasses import fields, replace
@@ -9,9 +9,9 @@ import pytest
 import steinpath as sp
 from steinpath.study import _replicate as module
 from steinpath.study._replicate import WAYS, replicate
-from steinpath.study._settings import LOSSES, PAIRS, PENALTIES, Setting
+from steinpath.study._settings import LOSSES, PAIRS, PENALTIES, Configuration
 
-SETTING = Setting("lad", "lasso", 50, 20, 8, tuple(WAYS), "gaussian", "t2")
+SETTING = Configuration("lad", "lasso", 50, 20, 8, tuple(WAYS), "gaussian", "t2")
 HAND_LOSSES = {"lad": sp.LAD(), "square_root": sp.SquareRoot()}
 HAND_PENALTIES = {
     "ridge": sp.Ridge(0.5),
@@ -22,30 +22,30 @@ HAND_PENALTIES = {
 CRITERIA = {"lad": np.abs, "square_root": np.square}
 
 
-def streams(setting, seed):
-    """Randomness of the data, and of each way."""
-    sequence = np.random.SeedSequence([seed, setting.n, setting.p])
+def streams(config, seed):
+    """Return random generators of the data and of each estimator."""
+    sequence = np.random.SeedSequence([seed, config.n, config.p])
     data, *others = map(np.random.default_rng, sequence.spawn(1 + len(WAYS)))
     return data, dict(zip(WAYS, others, strict=True))
 
 
-def data_by_hand(setting, seed):
-    rng, _ = streams(setting, seed)
+def data_by_hand(config, seed):
+    rng, _ = streams(config, seed)
     errors = rng.spawn(1)[0]
-    model = sp.simulate.paper_model(setting.p, setting.noise)
+    model = sp.simulate.paper_model(config.p, config.noise)
     values, vectors = np.linalg.eigh(model.covariance)
-    X = rng.standard_normal((setting.n, setting.p)) @ (vectors * np.sqrt(values)) @ vectors.T
+    X = rng.standard_normal((config.n, config.p)) @ (vectors * np.sqrt(values)) @ vectors.T
     draw = {
-        "t2": lambda: errors.standard_t(2, setting.n),
-        "normal": lambda: errors.standard_normal(setting.n),
-        "laplace": lambda: errors.laplace(size=setting.n),
+        "t2": lambda: errors.standard_t(2, config.n),
+        "normal": lambda: errors.standard_normal(config.n),
+        "laplace": lambda: errors.laplace(size=config.n),
     }
-    return X, X @ model.coef + draw[setting.noise](), model
+    return X, X @ model.coef + draw[config.noise](), model
 
 
 @pytest.fixture
 def seen(monkeypatch):
-    """The data of all runs."""
+    """Return the data of all runs."""
     found = []
 
     def run(X, y, *others):
@@ -59,10 +59,10 @@ def seen(monkeypatch):
 @pytest.mark.parametrize(("loss", "penalty"), PAIRS)
 def test_a_replication_is_what_a_user_would_do(loss, penalty):
     noise = {"lad": "t2", "square_root": "normal"}[loss]
-    setting = replace(SETTING, loss=loss, penalty=penalty, noise=noise)
-    found = replicate(setting, 3)
-    X, y, model = data_by_hand(setting, 3)
-    _, rng = streams(setting, 3)
+    config = replace(SETTING, loss=loss, penalty=penalty, noise=noise)
+    found = replicate(config, 3)
+    X, y, model = data_by_hand(config, 3)
+    _, rng = streams(config, 3)
     algorithm = sp.ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
     path = sp.run(X, y, HAND_LOSSES[loss], HAND_PENALTIES[penalty], algorithm, n_iter=8)
 
@@ -116,10 +116,10 @@ def test_all_penalties_see_the_same_data(seen):
 
 
 def test_designs_share_noise_and_losses_share_rows(seen):
-    setting = replace(SETTING, ways=())
-    model = sp.simulate.paper_model(setting.p)
+    config = replace(SETTING, ways=())
+    model = sp.simulate.paper_model(config.p)
     for rows, noise in (("gaussian", "t2"), ("uniform", "t2"), ("gaussian", "normal")):
-        replicate(replace(setting, rows=rows, noise=noise), 5)
+        replicate(replace(config, rows=rows, noise=noise), 5)
     gaussian, uniform, normal = seen
     noises = [y - X @ model.coef for X, y in seen]
     np.testing.assert_allclose(noises[1], noises[0], atol=1e-12)
@@ -130,10 +130,10 @@ def test_designs_share_noise_and_losses_share_rows(seen):
 
 @pytest.mark.parametrize("other", [{"seed": 6}, {"n": 51}, {"p": 21}])
 def test_other_seeds_and_sizes_have_data_of_their_own(seen, other):
-    setting = replace(SETTING, ways=())
-    replicate(setting, 5)
+    config = replace(SETTING, ways=())
+    replicate(config, 5)
     seed = other.pop("seed", 5)
-    replicate(replace(setting, **other), seed)
+    replicate(replace(config, **other), seed)
     (first, _), (second, _) = seen
     assert not np.isin(np.round(second, 9), np.round(first, 9)).any()
 
@@ -147,9 +147,9 @@ def test_a_way_does_not_depend_on_the_others():
 
 
 def test_a_replication_is_the_same_every_time():
-    setting = replace(SETTING, rows="heavy-tailed features", noise="laplace")
-    first, again = replicate(setting, 2), replicate(setting, 2)
-    other = replicate(setting, 3)
+    config = replace(SETTING, rows="heavy-tailed features", noise="laplace")
+    first, again = replicate(config, 2), replicate(config, 2)
+    other = replicate(config, 3)
     for name in first:
         np.testing.assert_array_equal(first[name], again[name])
     assert not np.any(first["hat"] == other["hat"])
@@ -157,24 +157,24 @@ def test_a_replication_is_the_same_every_time():
 
 @pytest.mark.parametrize(("rows", "warned"), [("gaussian", 0.0), ("near copies", 1.0)])
 def test_warnings_are_counted_and_not_heard(rows, warned):
-    setting = Setting("square_root", "ridge", 120, 40, 20, ("safe",), rows, "normal")
-    found = replicate(setting, 0)
+    config = Configuration("square_root", "ridge", 120, 40, 20, ("safe",), rows, "normal")
+    found = replicate(config, 0)
     np.testing.assert_array_equal(found["safe_warned"], np.full(21, warned))
 
 
 @pytest.mark.parametrize("rows", module.SCENARIOS)
 def test_the_truth_of_the_zero_prediction_is_known(rows):
-    """Signal and noise have variances 2 and 1, whatever the law of the rows."""
-    setting = Setting("square_root", "ridge", 30, 20, 2, (), rows, "normal")
-    assert replicate(setting, 0)["truth"][0] == pytest.approx(3, rel=1e-9)
+    """Signal and noise have variances 2 and 1 for every design."""
+    config = Configuration("square_root", "ridge", 30, 20, 2, (), rows, "normal")
+    assert replicate(config, 0)["truth"][0] == pytest.approx(3, rel=1e-9)
 
 
 @pytest.mark.parametrize("rows", module.SCENARIOS)
 def test_torch_gives_what_numpy_does(rows):
-    """By LAD, where both draw the same probes."""
-    setting = replace(SETTING, rows=rows)
-    expected = replicate(setting, 0)
-    found = replicate(replace(setting, backend="torch"), 0)
+    """For LAD, where both draw the same probes."""
+    config = replace(SETTING, rows=rows)
+    expected = replicate(config, 0)
+    found = replicate(replace(config, backend="torch"), 0)
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         assert isinstance(found[name], np.ndarray)
@@ -184,7 +184,7 @@ def test_torch_gives_what_numpy_does(rows):
 def test_settings_differ_in_their_keys_if_in_anything():
     changes = {"loss": "square_root", "penalty": "ridge", "ways": ("hat",), "rows": "uniform"}
     changes |= {"n": 51, "p": 21, "iters": 9, "noise": "t3", "backend": "torch", "device": "cuda"}
-    assert set(changes) == {field.name for field in fields(Setting)}
+    assert set(changes) == {field.name for field in fields(Configuration)}
     keys = {replace(SETTING, **{name: value}).key for name, value in changes.items()}
     assert len(keys | {SETTING.key}) == len(changes) + 1
     assert replace(SETTING).key == SETTING.key

@@ -1,4 +1,4 @@
-"""The runner: what is missing is done, what is there is kept, and all of it is on record."""
+"""The runner computes missing replications, keeps existing ones, and records all runs."""
 
 import io
 import json
@@ -37,7 +37,7 @@ def manifest_of(folder, study=TINY):
 
 
 # ------------------------------------------------------------------------------------------------
-# What is missing, and no more
+# Missing replications
 # ------------------------------------------------------------------------------------------------
 
 
@@ -85,7 +85,7 @@ def test_all_settings_come_once_before_any_comes_twice(tmp_path, monkeypatch):
     calls = Calls(monkeypatch)
     run_study(TINY, tmp_path, SIZES)
     plan = TINY.plan(SIZES)
-    assert calls.jobs == [(setting, seed) for seed in (0, 1) for setting in plan]
+    assert calls.jobs == [(config, seed) for seed in (0, 1) for config in plan]
 
 
 def test_studies_share_what_they_have_in_common(tmp_path, monkeypatch):
@@ -94,7 +94,7 @@ def test_studies_share_what_they_have_in_common(tmp_path, monkeypatch):
     report = run_study(UNIVERSALITY, tmp_path, SIZES)
     assert report.total == 32
     assert len(calls.jobs) == 16
-    assert {setting.rows for setting, _ in calls.jobs} == {"uniform"}
+    assert {config.rows for config, _ in calls.jobs} == {"uniform"}
 
 
 def test_a_study_whose_replications_are_all_there_from_another(tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_redraw_draws_what_is_there_and_does_nothing(tmp_path, monkeypatch):
     assert not calls.jobs
     assert not lost.exists()
     assert (report.finished, report.total, report.failures) == (5, 6, [])
-    assert {row["reps"] for row in report.summary} == {2}  # those that all settings have
+    assert {row["reps"] for row in report.summary} == {2}  # available for all configurations
     assert set(tables(tmp_path)) == set(before)
 
 
@@ -131,7 +131,7 @@ def test_redraw_of_nothing_draws_nothing(tmp_path, monkeypatch):
 
 
 # ------------------------------------------------------------------------------------------------
-# What goes wrong
+# Failures
 # ------------------------------------------------------------------------------------------------
 
 
@@ -140,7 +140,7 @@ def test_a_replication_that_fails_is_reported_and_costs_no_other(tmp_path, monke
     run_study(TINY, once, replace(SIZES, reps=4))
 
     def fail(job):
-        if job.seed in (1, 3) and job.setting.loss == "lad":
+        if job.seed in (1, 3) and job.config.loss == "lad":
             raise ValueError("not today")
 
     with monkeypatch.context() as patch:
@@ -222,7 +222,7 @@ def test_the_manifest_says_how_a_study_came_about(tmp_path, monkeypatch):
     assert content["sizes"] == json.loads(json.dumps(asdict(SIZES)))
     assert content["seed"] == 3
     plan = TINY.plan(SIZES)
-    assert content["settings"] == {setting.key: setting.describe() for setting in plan}
+    assert content["settings"] == {config.key: config.describe() for config in plan}
     assert {file.name[:16] for file in part_files(tmp_path)} == set(content["settings"])
     [run] = content["runs"]
     assert run["command"] == "steinpath study tiny --out 'a folder'"
@@ -304,7 +304,7 @@ ODD_MANIFESTS = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Folder of a study that nothing disturbed."""
+    """Folder of an undisturbed study."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
@@ -328,7 +328,7 @@ def test_a_manifest_that_is_none_counts_as_no_runs(tmp_path, finished, name):
 
 
 def nodes_of(value):
-    """All containers in a document, with their keys."""
+    """Yield all containers in a document, with their keys."""
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
             yield value, key
@@ -392,7 +392,7 @@ def test_the_manifest_describes_tables_that_were_drawn_again(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------
-# Other code, other versions
+# Different code or versions
 # ------------------------------------------------------------------------------------------------
 
 
@@ -403,7 +403,7 @@ def said_by(study, folder, sizes, **options):
 
 
 def change_code(patch, code):
-    """Have this process run other code, as far as it knows."""
+    """Pretend that this process has different code."""
     for module in (parallel, runner, store):
         patch.setattr(module, "CODE", code)
 
@@ -415,8 +415,8 @@ def test_replications_by_other_code_are_kept_and_not_used(tmp_path, monkeypatch)
     (tmp_path / "parts" / f"{old.key}-0.parquet").write_bytes(b"of a version that named them so")
     (tmp_path / "parts" / "else.parquet").write_bytes(b"none of ours")
     told = (
-        f"Replications in {tmp_path / 'parts'} that were computed with other code are kept, and "
-        "not used: 5\n"
+        f"Ignoring 5 replications in {tmp_path / 'parts'} that were computed with a different "
+        "version of the code\n"
     )
     with monkeypatch.context() as patch:
         change_code(patch, "0" * 16)
@@ -430,7 +430,7 @@ def test_replications_by_other_code_are_kept_and_not_used(tmp_path, monkeypatch)
         calls.jobs.clear()
         report, said = said_by(TINY, tmp_path, SIZES)
         assert not calls.jobs
-        assert "other code" not in said
+        assert "different version" not in said
     assert {file: file.read_bytes() for file in before} == before
     Calls(monkeypatch, refuse)
     assert run_study(TINY, tmp_path, SIZES).finished == 4
@@ -442,15 +442,15 @@ def test_studies_do_not_share_replications_by_other_code(tmp_path, monkeypatch):
     calls = Calls(monkeypatch)
     _, said = said_by(UNIVERSALITY, tmp_path, SIZES)
     assert len(calls.jobs) == 32
-    assert "other code are kept, and not used: 16" in said
+    assert "Ignoring 16 replications" in said
 
 
 def test_the_manifest_and_the_parts_say_which_code_it_was(tmp_path):
     run_study(TINY, tmp_path, SIZES)
     [run] = manifest_of(tmp_path)["runs"]
     assert run["versions"]["code"] == CODE
-    for setting in TINY.plan(SIZES):
-        notes = Store(tmp_path).notes(setting, 0)
+    for config in TINY.plan(SIZES):
+        notes = Store(tmp_path).notes(config, 0)
         assert notes[b"code"] == CODE.encode()
         assert json.loads(notes[b"versions"])["numpy"] == np.__version__
 
@@ -460,16 +460,16 @@ def test_a_process_with_other_code_ends_the_study(tmp_path, monkeypatch, jobs):
     monkeypatch.setattr(parallel, "in_worker", other_code)
     if jobs == 1:
         monkeypatch.setattr(parallel, "CODE", "0" * 16)
-    with pytest.raises(StudyError, match="other code than this process: install the same version"):
+    with pytest.raises(StudyError, match="different version of steinpath"):
         run_study(TINY, tmp_path, SIZES, jobs=jobs)
     assert part_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite_are_a_failure(tmp_path, monkeypatch, value):
-    def replicate(setting, seed):
-        curves = really(setting, seed)
-        if seed == 1 and setting.loss == "lad":
+    def replicate(config, seed):
+        curves = really(config, seed)
+        if seed == 1 and config.loss == "lad":
             curves["hat_stderr"][3] = value
         return curves
 
@@ -479,7 +479,7 @@ def test_values_that_are_not_finite_are_a_failure(tmp_path, monkeypatch, value):
         report = run_study(TINY, tmp_path, replace(SIZES, reps=3))
     assert (report.finished, report.total) == (5, 6)
     [failure] = report.failures
-    assert failure == "1 × ValueError: column 'hat_stderr' has values that are not finite"
+    assert failure == "1 × ValueError: column 'hat_stderr' contains NaN or infinite values"
     assert run_study(TINY, tmp_path, replace(SIZES, reps=3)).finished == 6
 
 

@@ -1,4 +1,4 @@
-"""The laws of data: their moments, what they share, and the risk they claim."""
+"""Data-generating processes: moments, shared random numbers, and exact risks."""
 
 import math
 
@@ -18,7 +18,7 @@ COEF[:2] = math.sqrt(2 / COVARIANCE[:2, :2].sum())
 
 NORMAL = {"gaussian", "few rows", "correlated noise", "time series", "near copies"}
 DEPENDENT = {"correlated noise", "time series", "near copies"}
-# entries of variance 1 before they are mixed by the root of the covariance
+# entries of variance 1 before multiplication by the root of the covariance
 ENTRIES = dict.fromkeys(NORMAL, stats.norm()) | {
     "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
     "elliptical": stats.t(4, scale=math.sqrt(1 / 2)),
@@ -37,7 +37,7 @@ def drawn(rows, n, seed=0, loss="square_root", noise="normal"):
 
 
 def independent_rows(rows, size, noise="normal"):
-    """Rows and errors that have nothing to do with each other, and the errors."""
+    """Return independent rows and errors, and the errors."""
     if rows in DEPENDENT:
         sets = [drawn(rows, 9, seed, noise=noise) for seed in range(size)]
         X, y = np.array([d.X[-1] for d in sets]), np.array([d.y[-1] for d in sets])
@@ -67,7 +67,7 @@ def test_rows_have_mean_zero_and_the_covariance(rows):
 @pytest.mark.slow
 @EVERY
 def test_entries_and_errors_have_the_laws_they_should(rows):
-    """Where fourth moments are infinite, so are the standard errors of covariances."""
+    """Infinite fourth moments imply infinite standard errors of covariances."""
     for noise, law in ERRORS.items():
         X, error = independent_rows(rows, 1500, noise)
         expected = ERRORS["normal"] if rows in ALWAYS_NORMAL else law
@@ -78,7 +78,7 @@ def test_entries_and_errors_have_the_laws_they_should(rows):
     signs = np.sign(z)
     agreement = np.abs(signs.T @ signs / len(z) - np.eye(P))
     assert agreement.max() < 4.5 / math.sqrt(len(z))
-    # the sizes of entries in a row go together in elliptical rows alone
+    # absolute values within a row are correlated only for elliptical rows
     together = stats.spearmanr(np.abs(z[:, 0]), np.abs(z[:, 1])).statistic
     assert (together > 0.1) == (rows == "elliptical")
 
@@ -101,7 +101,7 @@ def test_risks_are_those_of_new_rows(rows, loss, noise):
     z = ENTRIES[rows].rvs((size, P), random_state=rng)
     if rows == "elliptical":
         z = rng.standard_normal((size, P)) * np.sqrt(2 / rng.chisquare(4, (size, 1)))
-    # the error's own size, whose mean is known, is subtracted: t₂ has no variance
+    # the absolute error, whose mean is known, is subtracted: t₂ has infinite variance
     error = ERRORS[name].rvs(size, random_state=rng)[:, None]
     losses = np.abs(error - z @ ROOT @ away.T) - np.abs(error)
     stderr = losses.std(axis=0) / math.sqrt(size)

@@ -1,4 +1,4 @@
-"""Replications on disk: whole or not there, and no trouble that is not explained."""
+"""Replications on disk: atomic writes, and errors with explanations."""
 
 import errno
 import io
@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from steinpath.study import (
-    Setting,
+    Configuration,
     StudyError,
     run_study,
 )
@@ -27,7 +27,7 @@ from steinpath.study import (
     _runner as runner,
 )
 from steinpath.study import (
-    _settings as settings,
+    _settings as configs,
 )
 from steinpath.study._replicate import replicate
 from steinpath.study._store import Store, write_text, written
@@ -43,7 +43,7 @@ from studies import (
     tables,
 )
 
-SETTING = Setting("lad", "lasso", 40, 20, 5, ("tilde", "hat"), "gaussian", "t2")
+SETTING = Configuration("lad", "lasso", 40, 20, 5, ("tilde", "hat"), "gaussian", "t2")
 ODD = np.array([0.0, -0.0, 5e-324, 1e-310, np.finfo(float).max, 1])
 NAMES = ("truth", "tilde", "tilde_stderr", "train", "hat", "hat_stderr")
 COLUMNS = {name: np.roll(ODD, k) for k, name in enumerate(NAMES)}
@@ -68,7 +68,7 @@ def test_the_hash_of_a_setting_stays_what_it_is():
     assert SETTING.key == "ca27862e4f377e4c"
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Setting)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Configuration)])
 def test_the_hash_knows_every_field(name):
     value = getattr(SETTING, name)
     other = {int: lambda: value + 1, str: lambda: value + "x", tuple: lambda: value[::-1]}
@@ -78,12 +78,12 @@ def test_the_hash_knows_every_field(name):
 
 def test_the_hash_knows_the_revision(monkeypatch):
     before = SETTING.key
-    monkeypatch.setattr(settings, "REVISION", settings.REVISION + 1)
+    monkeypatch.setattr(configs, "REVISION", configs.REVISION + 1)
     assert SETTING.key != before
 
 
 # ------------------------------------------------------------------------------------------------
-# Whole or not there
+# Atomic writes
 # ------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +158,7 @@ def _zeros(store):
     file.write_bytes(bytes(file.stat().st_size))
 
 
-def _of_another_setting(store):
+def _of_another_configuration(store):
     other = replace(SETTING, penalty="ridge")
     store.write(other, 0, COLUMNS)
     store.part(other, 0).rename(store.part(SETTING, 0))
@@ -186,7 +186,7 @@ def _without_notes(store):
         _without_end,
         _empty,
         _zeros,
-        _of_another_setting,
+        _of_another_configuration,
         _of_another_seed,
         _by_other_code,
         _without_notes,
@@ -208,7 +208,7 @@ def test_a_part_that_is_not_what_its_name_says_is_done_again(tmp_path, monkeypat
 
 
 def data_of(file):
-    """Where in a part the data are, which come before its footer."""
+    """Return the position of the data in a part, which precede its footer."""
     return data_of_intact(file.read_bytes())
 
 
@@ -245,7 +245,7 @@ def _flipped(file):
 
 
 def rewritten(change):
-    """Return what writes a part anew, changed, with the metadata that it had."""
+    """Return a function that rewrites a part with changes and its original metadata."""
 
     def spoil(file):
         table = pyarrow.parquet.read_table(file)
@@ -265,7 +265,7 @@ def rows(*indices):
 
 
 def with_hat(change):
-    """Return what changes the values of a column."""
+    """Return a function that changes the values of a column."""
     return rewritten(lambda columns: {**columns, "hat": change(columns["hat"].to_numpy().copy())})
 
 
@@ -343,7 +343,7 @@ def test_a_damaged_part_is_named_and_once_deleted_done_again(tmp_path, finished,
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Folder of a study that nothing disturbed."""
+    """Folder of an undisturbed study."""
     folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
@@ -388,7 +388,7 @@ def test_a_part_of_very_many_rows_is_not_read(tmp_path):
     group = pyarrow.table({name: np.zeros(2**20) for name in NAMES}).replace_schema_metadata(notes)
     pyarrow.parquet.write_table(pyarrow.concat_tables([group] * 20), file)  # 1 GB, of few kB
     before = pyarrow.total_allocated_bytes()
-    with pytest.raises(StudyError, match=r"is damaged \(it has 20971520 rows\)"):
+    with pytest.raises(StudyError, match=r"is damaged \(expected 6 rows; got 20971520\)"):
         store.read(SETTING, [0])
     assert pyarrow.total_allocated_bytes() - before < 2**24
 
@@ -485,7 +485,7 @@ def test_a_lock_that_is_a_link_leaves_the_file_as_it_is(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------
-# Others in the folder
+# Concurrent use of the folder
 # ------------------------------------------------------------------------------------------------
 
 
@@ -542,12 +542,12 @@ def test_a_folder_whose_name_looks_like_a_leftover_does_no_harm(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------
-# No room, no permission
+# No space or permission
 # ------------------------------------------------------------------------------------------------
 
 
 def no_room_after(count, monkeypatch):
-    """Let a number of parts be written, and no more."""
+    """Allow a number of parts to be written, and no more."""
     really, seen = pyarrow.parquet.write_table, []
 
     def write_table(table, file, **options):
@@ -568,7 +568,7 @@ def test_a_full_disk_costs_nothing_that_was_finished(tmp_path, monkeypatch, jobs
         no_room_after(2, patch)
         with pytest.raises(StudyError, match="No space left on device") as error:
             run_study(TINY, again, replace(SIZES, reps=3), jobs=jobs)
-    assert "What is finished is kept" in str(error.value)
+    assert "Finished replications are kept" in str(error.value)
     assert "run the same command again" in str(error.value)
     assert len(part_files(again)) == 2
     assert leftovers(again) == []
@@ -582,7 +582,7 @@ def test_a_full_disk_costs_nothing_that_was_finished(tmp_path, monkeypatch, jobs
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Mount a file system of some size, or change one that is there."""
+    """Mount a file system of a given size, or resize an existing one."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("only root may mount")
     place = tmp_path / "mounted"

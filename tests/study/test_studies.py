@@ -1,4 +1,4 @@
-"""What studies make of their replications, computed another way or from columns made by hand."""
+"""Tables and figures of studies, checked by independent computations or made-up columns."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from steinpath.study._base import centered, inside, mean_and_error
 from steinpath.study._rates import slope
 from steinpath.study._replicate import WATCHED, replicate
 from steinpath.study._scenarios import SCENARIOS
-from steinpath.study._settings import ALGORITHM, PAIRS, Setting, interval_times, pair_title
+from steinpath.study._settings import ALGORITHM, PAIRS, Configuration, interval_times, pair_title
 
 mpl.use("agg")
 
@@ -47,19 +47,19 @@ NAMES |= {"scaled": "R̂, rows scaled", "safe": "R̂ audited, auto"}
 NAMES |= {"five": "5-fold", "ten": "10-fold", "loo": "leave-one-out", "last": "last"}
 
 
-def made_up(setting, reps, rng):
-    """Columns such as replications have, with errors that no two iterates share."""
-    if setting.kind == "choice":
-        return made_up_choices(setting, reps, rng)
-    if setting.kind == "intervals":
-        return made_up_intervals(setting, reps, rng)
-    if setting.kind == "labels":
-        bare = replace(setting, loss="lad")
+def made_up(config, reps, rng):
+    """Return columns like those of replications, with independent errors."""
+    if config.kind == "choice":
+        return made_up_choices(config, reps, rng)
+    if config.kind == "intervals":
+        return made_up_intervals(config, reps, rng)
+    if config.kind == "labels":
+        bare = replace(config, loss="lad")
         both = {risk: made_up(bare, reps, rng) for risk in ("zero_one", "matched")}
         return {f"{risk}_{k}": v for risk, columns in both.items() for k, v in columns.items()}
-    shape = (reps, setting.iters + 1)
+    shape = (reps, config.iters + 1)
     columns = {"truth": 2 + rng.uniform(size=shape), "train": rng.uniform(size=shape)}
-    for way in setting.ways:
+    for way in config.ways:
         columns[way] = columns["truth"] + 0.1 * rng.standard_normal(shape)
         columns[f"{way}_stderr"] = rng.uniform(0.05, 0.15, shape)
         if way in WATCHED:
@@ -67,9 +67,9 @@ def made_up(setting, reps, rng):
     return columns
 
 
-def made_up_choices(setting, reps, rng):
+def made_up_choices(config, reps, rng):
     columns = {}
-    for way in setting.ways:
+    for way in config.ways:
         truth = 2 + rng.uniform(size=(reps, 1))
         columns |= {f"{way}_truth": truth, f"{way}_covered": rng.uniform(0.8, 1, (reps, 1))}
         columns[f"{way}_width"] = rng.uniform(3, 5, (reps, 1))
@@ -79,8 +79,8 @@ def made_up_choices(setting, reps, rng):
     return columns
 
 
-def made_up_intervals(setting, reps, rng):
-    (way,), shape = setting.ways, (reps, setting.entries)
+def made_up_intervals(config, reps, rng):
+    (way,), shape = config.ways, (reps, config.entries)
     names = ("covers", "zero", "nonzero", "width", "warned", "false", "power", "any_false")
     columns = {f"{way}_{name}": rng.uniform(size=shape) for name in names}
     return columns | {f"{way}_iterate": rng.integers(1, 7, shape).astype(float)}
@@ -96,7 +96,7 @@ def exhibits_of(name, results):
 
 
 def drawn(exhibit):
-    """Draw an exhibit from what is left of its table in a file."""
+    """Draw an exhibit from its table as stored in a file."""
     return exhibit.draw(json.loads(json.dumps(exhibit.table)))
 
 
@@ -287,7 +287,7 @@ def test_plan_of_intervals():
 
 
 def test_only_choices_take_as_many_iterations_as_pay(tmp_path):
-    with pytest.raises(ValueError, match="'risk' needs a number of iterations"):
+    with pytest.raises(ValueError, match="'risk' requires at least two iterations"):
         run_study(STUDIES["risk"], tmp_path, replace(SMALL["risk"], iters=0))
     for few in (1, -1):
         with pytest.raises(ValueError, match="iters"):
@@ -307,7 +307,7 @@ def test_settings_of_a_plan_differ(name):
 
 
 def check_curves(table, columns, names):
-    """Means and standard errors of the columns, one iterate after the other."""
+    """Return means and standard errors of the columns for each iterate."""
     for t, row in enumerate(table):
         assert row["iterate"] == t
         for name in names:
@@ -361,7 +361,7 @@ def test_summary_of_risk():
 
 
 def test_an_error_that_all_iterates_share_is_not_one_between_them():
-    setting = Setting("lad", "ridge", 40, 8, 3, ("tilde", "hat"), "gaussian", "t2")
+    config = Configuration("lad", "ridge", 40, 8, 3, ("tilde", "hat"), "gaussian", "t2")
     truth = np.arange(8.0).reshape(2, 4)
     columns = {
         "truth": truth,
@@ -369,7 +369,7 @@ def test_an_error_that_all_iterates_share_is_not_one_between_them():
         "tilde": truth + 1,
         "hat": truth + np.array([0, 1, -2, 0]),
     }
-    shared, own = STUDIES["risk"].summary({setting: columns})
+    shared, own = STUDIES["risk"].summary({config: columns})
     assert (shared["within 2 s.e."], shared["centred"], shared["worst bias"]) == (0, 1, 0)
     assert own["within 2 s.e."] == 1 / 2
     assert own["centred"] == 1 / 3
@@ -420,7 +420,7 @@ def test_summary_of_universality():
 
 
 def test_pairs_show_what_bands_cannot():
-    gaussian = Setting("lad", "ridge", 40, 8, 4, ("tilde", "hat"), "gaussian", "t2")
+    gaussian = Configuration("lad", "ridge", 40, 8, 4, ("tilde", "hat"), "gaussian", "t2")
     rng = np.random.default_rng(0)
     shared = 10 + rng.standard_normal((50, 1)) + np.zeros(5)
     little = 0.01 * rng.standard_normal((50, 5))
@@ -469,7 +469,7 @@ def test_the_standard_error_of_a_slope_is_that_of_simulation():
 
 
 def power_laws(sizes, exponents, noise=0.0):
-    """Results with errors of known sizes and random signs, beside one that iterates share."""
+    """Return results with errors of known sizes and random signs, and a common error."""
     rng = np.random.default_rng(0)
     results = {}
     for s in STUDIES["rates"].plan(sizes):
@@ -536,19 +536,19 @@ def test_table_and_slopes_of_rates():
 
 def test_regret_by_hand():
     ways = ("hat", "audited", "tilde", "five", "ten", "loo")
-    setting = Setting("lad", "ridge", 40, 8, 3, ways, "gaussian", "t2")
+    config = Configuration("lad", "ridge", 40, 8, 3, ways, "gaussian", "t2")
     truth = np.array([[4.0, 2.0, 3.0, 5.0], [4.0, 3.0, 2.0, 2.5]])
     columns = {"truth": truth, "hat": truth + 7}  # chooses the best
     columns["tilde"] = np.array([[0.0, 1.0, 1.0, 1.0]] * 2)  # 4 in place of 2, twice
     columns["five"] = np.array([[1.0, 1.0, 0.0, 0.0]] * 2)  # the first of two: 3 and 2
     columns["ten"] = np.array([[1.0, 0.0, 1.0, 1.0]] * 2)  # 2 and 3
     columns["loo"] = columns["audited"] = -truth  # the worst: 5 and 4
-    (row,) = STUDIES["stopping"].summary({setting: columns})
+    (row,) = STUDIES["stopping"].summary({config: columns})
     expected = {"hat": 0, "tilde": 100, "five": 25, "ten": 25, "loo": 125, "audited": 125}
     for way, percent in (expected | {"last": 87.5}).items():
         assert row[NAMES[way]] == pytest.approx(percent)
     assert (row["pair"], row["reps"], row["best iterate"]) == ("LAD–ridge", 2, 1.5)
-    (exhibit,) = STUDIES["stopping"].exhibits({setting: columns})
+    (exhibit,) = STUDIES["stopping"].exhibits({config: columns})
     found = {(r["way"], r["replication"]): r for r in exhibit.table}
     assert len(found) == len(exhibit.table) == 2 * 7
     assert [
@@ -581,22 +581,22 @@ def test_regret_of_random_choices():
 
 def test_coverage_of_exactly_normal_errors():
     sizes = Sizes(reps=400, n=(40,), p=(8,), iters=100)
-    setting = STUDIES["coverage"].plan(sizes)[0]
+    config = STUDIES["coverage"].plan(sizes)[0]
     rng = np.random.default_rng(0)
-    columns = made_up(setting, sizes.reps, rng)
+    columns = made_up(config, sizes.reps, rng)
     nominal = math.erf(math.sqrt(2))
     scales = {"tilde": 1.0, "hat": 2.0, "audited": 0.0}
     for way, scale in scales.items():
         error = rng.standard_normal(columns["truth"].shape) * columns[f"{way}_stderr"]
         columns[way] = columns["truth"] + scale * error
-    summary = STUDIES["coverage"].summary({setting: columns})
+    summary = STUDIES["coverage"].summary({config: columns})
     draws = columns["truth"].size
     expected = {"tilde": nominal, "hat": math.erf(1 / math.sqrt(2)), "audited": 1.0}
     for way, share in expected.items():
         (row,) = rows_of(summary, estimate=NAMES[way])
         tolerance = 4.5 * math.sqrt(share * (1 - share) / draws)
         assert row["all iterates"] == pytest.approx(share, abs=tolerance + 1e-12)
-    (exhibit,) = STUDIES["coverage"].exhibits({setting: columns})
+    (exhibit,) = STUDIES["coverage"].exhibits({config: columns})
     share = column(exhibit.table, "tilde")
     assert share.mean() == pytest.approx(rows_of(summary, estimate="R̃")[0]["all iterates"])
     assert share.std() == pytest.approx(math.sqrt(nominal * (1 - nominal) / 400), rel=0.3)
@@ -713,7 +713,7 @@ def test_summary_of_choice():
 
 @EVERY
 def test_tables_are_plain(name):
-    """They are all that a figure is drawn from, and go into files."""
+    """Tables contain all numbers of a figure, and are written to files."""
     results = results_of(name)
     tables = [exhibit.table for exhibit in STUDIES[name].exhibits(results)]
     for table in (*tables, STUDIES[name].summary(results)):
@@ -837,7 +837,8 @@ def test_figure_of_mis_specified():
     assert len(panels) == len(kinds)
     for data, loss, penalty in kinds:
         rows = rows_of(exhibit.table, data=data, loss=loss, penalty=penalty)
-        start = f"{data}, n={rows[0]['n']}, p={rows[0]['p']}: "
+        shown = {"near copies": "near-duplicate rows"}.get(data, data)
+        start = f"{shown}, n={rows[0]['n']}, p={rows[0]['p']}: "
         (title,) = [
             title
             for title in panels
@@ -988,7 +989,7 @@ def test_figure_of_choice():
         independent = row["data"] == "independent"
         assert label.startswith(f"{TITLES[row['loss'], 'lasso']} {row['n']}×{row['p']}, ")
         assert (row["noise"] if independent else row["data"]) in label
-        assert (f"{LEFT_OUT[row['left_out']]} left out" in label) is not independent
+        assert (f"{LEFT_OUT[row['left_out']]} held out" in label) is not independent
     assert len(set(labels)) == len(labels)
     for name, container in zip(("naive", "honest"), bias.containers, strict=True):
         points, _, (bars,) = container.lines
@@ -1002,7 +1003,7 @@ def test_figure_of_choice():
         interval.containers[0].lines[0].get_xdata(), column(exhibit.table, "interval")
     )
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts[:2] == ["smallest estimate", "the choice counted"]
+    assert texts[:2] == ["not adjusted for selection", "adjusted for selection"]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -1015,9 +1016,9 @@ def test_replications_are_what_a_study_expects(name):
     study = STUDIES[name]
     sizes = replace(SMALL[name], reps=2, n=SMALL[name].n[:2], p=SMALL[name].p[:1], iters=3)
     results = {}
-    for setting in study.plan(sizes):
-        parts = [replicate(setting, seed) for seed in range(2)]
-        results[setting] = {key: np.stack([part[key] for part in parts]) for key in parts[0]}
+    for config in study.plan(sizes):
+        parts = [replicate(config, seed) for seed in range(2)]
+        results[config] = {key: np.stack([part[key] for part in parts]) for key in parts[0]}
     for row in study.summary(results):
         assert all(math.isfinite(v) for v in row.values() if isinstance(v, float))
     for exhibit in study.exhibits(results):

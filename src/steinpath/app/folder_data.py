@@ -197,7 +197,7 @@ def _result(future: Any, name: str) -> Any:
     try:
         return future.result()
     except KilledWorker:
-        raise WorkerLost(worker_lost(name, "time and again")) from None
+        raise WorkerLost(worker_lost(name, "repeatedly")) from None
 
 
 def _add(found: dict[str, Facts], later: dict[str, Facts]) -> None:

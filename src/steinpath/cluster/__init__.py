@@ -1,8 +1,8 @@
-"""X as blocks of rows on the workers of a Dask cluster.
+"""Designs distributed over the workers of a Dask cluster as blocks of rows.
 
-Make a design by `from_dask_array`, `from_files` or `from_delayed` and give it to `steinpath.run`,
-`steinpath.tune` or an estimator in place of X; Dask arrays may be given to them as they are. Dask
-is imported only when one of these is called.
+Create a design with `from_dask_array`, `from_files` or `from_delayed` and pass it to
+`steinpath.run`, `steinpath.tune` or an estimator in place of X. These also accept Dask arrays
+directly. Dask is imported on first use.
 """
 
 from __future__ import annotations

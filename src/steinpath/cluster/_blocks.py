@@ -1,4 +1,4 @@
-"""Blocks of rows: how they are read and checked, where they are."""
+"""Blocks of rows: reading and validation on the workers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from steinpath._support.files import import_pyarrow
 from steinpath.design._reading import as_design
 from steinpath.design._sparse import SparseDesign, compressed
 
-# Bytes whose checksum is taken at a time, since they may have to be copied for it.
+# Bytes per step of a checksum, because they may have to be copied.
 _CHUNK = 2**22
-# Bytes that are read of a file at a time, where it is not to be in memory as a whole; where rows
-# are long, so many of them, since each column of a piece has its costs, up to the larger size.
+# Size of a piece of a file that does not fit into memory, in bytes; with many columns, a minimum
+# number of rows up to the larger size, because each column of a piece has an overhead.
 _PIECE, _FEW_ROWS, _LARGEST_PIECE = 2**22, 1000, 2**26
 
-#: Names of columns, or their numbers in files that have no names.
+#: Names of columns, or their positions in files without names.
 ColumnNames = Sequence[str] | Sequence[int]
 
 
 class Facts(NamedTuple):
-    """What has to be known of a block from afar."""
+    """Properties of a block that the client needs."""
 
     rows: int
     columns: int
@@ -37,8 +37,8 @@ class Facts(NamedTuple):
 
 
 def facts_of(block: Any) -> Facts:
-    """Describe a block that was checked."""
-    if (known := getattr(block, "facts", None)) is not None:  # in a file, which is not read again
+    """Return the properties of a validated block."""
+    if (known := getattr(block, "facts", None)) is not None:  # stored in a file: not read again
         return Facts(*known)
     rows, columns = block.shape
     sparse = bool(issparse(block))
@@ -47,7 +47,7 @@ def facts_of(block: Any) -> Facts:
 
 
 def checksum(arrays: Sequence[np.ndarray], total: int = 0) -> int:
-    """Return a checksum of values, however they lie in memory; it can be continued by others."""
+    """Return a checksum of values, independent of memory layout, continuing from a previous one."""
     for array in arrays:
         step = max(1, _CHUNK // max(1, array[:1].nbytes))
         for start in range(0, len(array), step):
@@ -56,7 +56,7 @@ def checksum(arrays: Sequence[np.ndarray], total: int = 0) -> int:
 
 
 def loaded(loader: Callable[[], Any], name: str) -> Any:
-    """Load a block, and check it."""
+    """Load and validate a block."""
     try:
         block = loader()
     except Exception as error:
@@ -70,12 +70,12 @@ def unreadable(name: str, error: Exception) -> RuntimeError:
 
 
 def checked(block: Any, name: str) -> Any:
-    """Return a block as a NumPy array, or a SciPy matrix of compressed rows, of finite numbers."""
+    """Return a block as a NumPy array or SciPy CSR matrix, validated to be finite."""
     shape: tuple[int, ...] = getattr(block, "shape", ())
-    if len(shape) == 2 and shape[0] == 0:  # there is nothing to check
+    if len(shape) == 2 and shape[0] == 0:  # nothing to validate
         return np.zeros(shape)
     if isinstance(block, np.memmap):
-        block = np.array(block)  # what Dask moves about should be all there
+        block = np.array(block)  # load it: Dask may move the block
     try:
         design = as_design(block)
     except (TypeError, ValueError) as error:
@@ -89,7 +89,7 @@ def checked(block: Any, name: str) -> Any:
 
 
 def common(facts: Sequence[Facts], names: Sequence[str]) -> tuple[int, str]:
-    """Return the number of columns and the precision of all blocks; refuse what does not fit."""
+    """Return the common number of columns and dtype of all blocks; raise if they differ."""
     first = facts[0]
     for each, name in zip(facts, names, strict=True):
         if each.columns != first.columns:
@@ -99,7 +99,8 @@ def common(facts: Sequence[Facts], names: Sequence[str]) -> tuple[int, str]:
         if each.sparse != first.sparse:
             kinds = "sparse" if each.sparse else "dense", "sparse" if first.sparse else "dense"
             raise ValueError(
-                f"{name} is {kinds[0]}, but {names[0]} is {kinds[1]}: make all blocks alike"
+                f"{name} is {kinds[0]}, but {names[0]} is {kinds[1]}; all blocks must be of the "
+                "same type"
             )
     return first.columns, str(np.result_type(*(each.dtype for each in facts)))
 
@@ -109,23 +110,23 @@ def common(facts: Sequence[Facts], names: Sequence[str]) -> tuple[int, str]:
 # ------------------------------------------------------------------------------------------------
 
 _PARQUET = (".parquet", ".pq")
-_NEEDED = "Parquet files", "study"  # what is missing without pyarrow, and the extra that has it
+_NEEDED = "Parquet files", "study"  # what requires pyarrow, and the extra that installs it
 _KINDS = ".npy, .npz (of scipy.sparse.save_npz), .parquet or .pq"
 
 
 class Header(NamedTuple):
-    """What is known of a file before its rows are read.
+    """Metadata of a file.
 
     Attributes
     ----------
     columns : list
-        Its columns, by name or number.
+        Names or positions of its columns.
     labels : list
-        Those that only label its rows.
+        Columns of the index.
     rows : int
-        How many rows it has.
+        Number of rows.
     itemsize : int
-        Bytes of each entry in memory; 0 if it is sparse.
+        Size of an entry in memory, in bytes; 0 if sparse.
     """
 
     columns: list[Any]
@@ -135,14 +136,14 @@ class Header(NamedTuple):
 
 
 def header_of(path: str, name: str) -> Header:
-    """Read which columns a file has, and its size."""
+    """Read the columns and the size of a file."""
     suffix = PurePath(path).suffix
     if suffix not in (*_PARQUET, ".npz", ".npy"):
-        raise ValueError(f"{path} is not a file that can be read here: {_KINDS}")
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+        raise ValueError(f"{path} has an unsupported extension; use {_KINDS}")
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would block
         raise ValueError(f"{path} is not a file")
     if suffix in _PARQUET:
-        _parquet()  # if it is missing, that is not for want of the file
+        _parquet()  # report a missing pyarrow as such
     try:
         if suffix in _PARQUET:
             about = _parquet().read_metadata(path)
@@ -151,19 +152,19 @@ def header_of(path: str, name: str) -> Header:
             labels = [each for each in labels if isinstance(each, str)]
             return Header(list(schema.names), labels, about.num_rows, 8)
         found = load_npz(path) if suffix == ".npz" else _mapped(path)
-    except OSError:  # which names the file, and is what callers look for
+    except OSError:  # names the file, and is handled by callers
         raise
     except Exception as error:
         raise unreadable(name, error) from error
     if found.ndim != 2:
-        raise ValueError(f"{path} must hold an array of 2 dimensions; its shape is {found.shape}")
+        raise ValueError(f"{path} must hold a 2-dimensional array; got shape {found.shape}")
     rows, columns = found.shape
     itemsize = 0 if suffix == ".npz" else 4 if found.dtype == np.float32 else 8
     return Header(list(range(columns)), [], rows, itemsize)
 
 
 def read_columns(path: str, columns: ColumnNames) -> Any:
-    """Read some columns of a file."""
+    """Read selected columns of a file."""
     suffix = PurePath(path).suffix
     if suffix in _PARQUET:
         with _opened(path, columns) as file:
@@ -180,12 +181,12 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
 
 
 def read_pieces(path: str, columns: ColumnNames) -> Any:
-    """Return some columns of a file without reading all of it at once.
+    """Return selected columns of a file without reading all of it at once.
 
     Returns
     -------
     memmap, sparse matrix or iterator of ndarray
-        All of an array in its file, some of its rows after the other, or what is sparse.
+        A memory map of the whole array, a sparse matrix, or successive pieces of rows.
     """
     suffix = PurePath(path).suffix
     if suffix == ".npz":
@@ -207,13 +208,13 @@ def _pieces_of_array(values: np.ndarray, columns: ColumnNames) -> Iterator[np.nd
 
 
 def rows_of_piece(columns: int, itemsize: int = 8) -> int:
-    """Return how many rows to read at a time."""
+    """Return the number of rows of a piece."""
     row = max(1, columns * itemsize)
     return max(1, _PIECE // row, min(_FEW_ROWS, _LARGEST_PIECE // row))
 
 
 def _mapped(path: str) -> Any:
-    """Return an array in a file, of which no more is read than is wanted."""
+    """Return a memory map of an array in a file."""
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
@@ -227,7 +228,7 @@ def read_response(path: str, name: str, column: Any) -> np.ndarray:
 
 
 class _ParquetNumbers:
-    """Columns of numbers in a Parquet file that is open."""
+    """Numeric columns of an open Parquet file."""
 
     def __init__(self, file: Any, columns: ColumnNames):
         self._file, self._columns = file, list(columns)
@@ -239,13 +240,13 @@ class _ParquetNumbers:
             kind = schema.field(name).type
             numbers = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
             if not numbers and self.rows:
-                raise TypeError(f"column {name!r} does not hold numbers (its type is {kind})")
+                raise TypeError(f"column {name!r} must be numeric; got type {kind}")
             single = single and types.is_float32(kind)
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self._kind = arrow.float32() if single else arrow.float64()
 
     def pieces(self) -> Iterator[np.ndarray]:
-        """Read some rows after the other."""
+        """Read successive pieces of rows."""
         width = len(self._columns)
         step = rows_of_piece(width)
         for batch in self._file.iter_batches(step, columns=self._columns):

@@ -1,4 +1,4 @@
-"""What sessions are called to do: the ordinary functions of the package, on the rows of a block."""
+"""Functions called in sessions: those of the package, applied to the rows of a block."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ from steinpath.risk._scores import Compressed
 from steinpath.tuning._search import Search
 from steinpath.tuning._tune import start_all
 
-# Iterates whose objective is computed at a time, and entries of rows that are looked at together.
+# Number of iterates per step of the objective, and number of entries per step of column moments.
 _ITERATES, _PIECE = 32, 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is fitted, to all rows.
+    """The model to fit to all rows.
 
     Attributes
     ----------
     y : Array of shape (n,)
-        The responses of all rows.
+        Responses of all rows.
     loss : Loss
-        What is minimised, with what it has to know of the responses.
+        Loss, adapted to the responses.
     fit_intercept : bool
-        Whether models have an intercept.
+        Whether to fit an intercept.
     level : float
-        Where that starts.
+        Initial value of the intercept.
     scale : ndarray of shape (p,) or None
-        What to divide the columns by.
+        Divisors of the columns.
     norm : NormBounds or None
-        Bounds for the norm of the design, if they are known from an earlier run.
+        Bounds of the norm of the design, if known from an earlier run.
     """
 
     y: Array
@@ -68,7 +68,7 @@ class Problem:
     norm: NormBounds | None
 
     def data(self, share: Share) -> RunData:
-        """Return the data of runs at one block."""
+        """Return the data of a run for one block."""
         design: Design = share.design.with_responses(self.y)
         if self.scale is not None:
             design = ScaledDesign(design, self.scale)
@@ -81,7 +81,7 @@ class Problem:
 
 
 class DesignFacts(NamedTuple):
-    """What is the same at all blocks of the design of a run."""
+    """Properties of a run's design that are the same for all blocks."""
 
     means: Array | None
     intercept_scale: float
@@ -89,39 +89,39 @@ class DesignFacts(NamedTuple):
 
     @classmethod
     def of(cls, design: Design) -> DesignFacts:
-        """Return what all blocks know of a design."""
+        """Return the properties of a design that are the same for all blocks."""
         if isinstance(design, InterceptDesign):
             return cls(design.means, design.intercept_scale, design._norm)
         return cls(None, 0.0, design._norm)
 
 
 # ------------------------------------------------------------------------------------------------
-# Products, for what is not worth a place of its own at the blocks
+# Products, for computations that run on the client
 # ------------------------------------------------------------------------------------------------
 
 
 def multiply(share: Share, block: Array) -> Array:
-    """``X @ block`` of these rows."""
+    """Return ``X @ block`` for the rows of this block."""
     return share.design.matmat(block)
 
 
 def multiply_transposed(share: Share, block: Array) -> Array:
-    """``Xᵀ @ block`` of these rows alone."""
+    """Return ``Xᵀ @ block`` over the rows of this block only."""
     return share.design.own.rmatmat(block)
 
 
 def squares_of_rows(share: Share, center: Array | None, scale: Array | None) -> Array:
-    """Squared sizes of these rows."""
+    """Return the squared norms of the rows of this block."""
     return share.design.row_squares(center, scale)
 
 
 def gram_of_rows(share: Share, dtype: Any, center: Array | None) -> Array:
-    """``Xᵀ X`` of these rows alone."""
+    """Return ``Xᵀ X`` over the rows of this block only."""
     return share.design.own.gram(False, dtype, center)
 
 
 def moments_of_columns(share: Share) -> tuple[np.ndarray, np.ndarray] | None:
-    """Means and standard deviations of the columns of all rows."""
+    """Return means and standard deviations of the columns over all rows."""
     design, n = share.design, share.design.n_rows
     if isinstance(design.own, SparseDesign):
         here, variances = mean_variance_axis(design.own.matrix.astype(float), axis=0)
@@ -134,10 +134,10 @@ def moments_of_columns(share: Share) -> tuple[np.ndarray, np.ndarray] | None:
     for gaps in _gaps(design.own, means):
         sums += gaps.sum(axis=0)
         largest = np.maximum(largest, np.abs(gaps).max(axis=0))
-    # the rounding of a long sum would be taken for the size of a constant column
+    # rounding errors of a long sum must not give a constant column a positive scale
     means = means + design.over_rows(sums) / n
     largest = design.largest(largest)
-    unit = np.where(largest > 0, largest, 1)  # so that no square is too small or too large
+    unit = np.where(largest > 0, largest, 1)  # so that squares neither underflow nor overflow
     for gaps in _gaps(design.own, means):
         squares += ((gaps / unit) ** 2).sum(axis=0)
     squares = design.over_rows(squares)
@@ -145,7 +145,7 @@ def moments_of_columns(share: Share) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _gaps(rows: Design, means: np.ndarray) -> Iterator[np.ndarray]:
-    """Return rows less their means, some of them at a time."""
+    """Yield centred rows in pieces."""
     n, p = rows.shape
     length = max(1, _PIECE // p)
     for first in range(0, n, length):
@@ -162,7 +162,7 @@ def _gaps(rows: Design, means: np.ndarray) -> Iterator[np.ndarray]:
 def run_path(
     share: Share, problem: Problem, penalty: Penalty, algorithm: Algorithm, n_iter: int
 ) -> tuple[Algorithm, Array, DesignFacts] | None:
-    """Run an algorithm, and keep its path; say what is the same at all blocks, but only once."""
+    """Run an algorithm and keep its path; the first block returns what all blocks share."""
     data = problem.data(share)
     path = start(data, penalty, algorithm).extended(n_iter)[0]
     share.paths = [path]
@@ -172,13 +172,13 @@ def run_path(
 
 
 def history(share: Share, member: int, name: str, t: slice) -> Array:
-    """Return some states of a path, of these rows."""
+    """Return states of a path for the rows of this block."""
     path = path_of(share, member)
     return path.products_at(t) if name == "products" else getattr(path, name)[t, :]
 
 
 def same_everywhere(share: Share, member: int, name: str) -> Array | None:
-    """Return states of a path that all blocks know, once."""
+    """Return states of a path that are the same for all blocks, from the first block only."""
     found = getattr(path_of(share, member), name)
     return None if share.index else found
 
@@ -197,7 +197,7 @@ def objective(share: Share, member: int) -> Array:
 
 
 def path_of(share: Share, member: int) -> Path:
-    """Return a path as every session has it, also one that was begun again."""
+    """Return a path by its index; restarted sessions have the same paths."""
     path = share.paths[member]
     if isinstance(path, DeferredPath):
         path.forget_states()
@@ -210,19 +210,19 @@ def path_of(share: Share, member: int) -> Path:
 
 
 class Used(NamedTuple):
-    """How far random numbers were used."""
+    """State of a random generator after use."""
 
     state: Any
     children: int | None
 
     @classmethod
     def of(cls, rng: np.random.Generator) -> Used:
-        """Return how far a generator was used."""
+        """Return the state of a generator."""
         seeds: Any = rng.bit_generator.seed_seq
         return cls(rng.bit_generator.state, getattr(seeds, "n_children_spawned", None))
 
     def pass_on(self, rng: np.random.Generator) -> None:
-        """Leave another generator as if it had been used so."""
+        """Set another generator to this state."""
         rng.bit_generator.state = self.state
         seeds: Any = rng.bit_generator.seed_seq
         if self.children is not None and (missing := self.children - seeds.n_children_spawned):
@@ -230,18 +230,18 @@ class Used(NamedTuple):
 
 
 class RiskFacts(NamedTuple):
-    """What is the same at all blocks of a risk.
+    """Parts of a risk estimate that are the same for all blocks.
 
     Attributes
     ----------
     facts : dict
-        Attributes that are the same here and there.
+        Attributes that are the same for all blocks.
     audit : tuple or None
-        The audit itself, if all of it is known everywhere, or what there is for each iterate.
+        The whole audit, if all blocks have it, or its entries per iterate.
     corrections : tuple or None
         Coefficients and variances of a compressed estimate.
     found : tuple
-        Sampling error of the method, and rows that were tested.
+        Sampling error of the method, and rows tested.
     """
 
     facts: dict[str, Any]
@@ -253,12 +253,12 @@ class RiskFacts(NamedTuple):
 def estimate_path(
     share: Share, member: int, key: Any, options: RiskOptions, rng: np.random.Generator
 ) -> tuple[Any, ...]:
-    """Estimate the risk of a path; return what is the same everywhere, and what is of these rows.
+    """Estimate the risk of a path; return its common parts, and the parts for these rows.
 
-    The latter are the directions of compressed estimates. All else that has one entry for each row
-    and iterate stays here, and is asked for by the key.
+    The latter are the directions of compressed estimates. Other arrays with one entry per row and
+    iterate stay on the worker and are requested by key.
     """
-    rng = deepcopy(rng)  # which sessions in one process would share
+    rng = deepcopy(rng)  # sessions in one process would share it
     risk = estimate(path_of(share, member), options, rng)
     facts, stays = facts_of_risk(risk)
     if stays:
@@ -272,7 +272,7 @@ def estimate_path(
 
 
 def facts_of_risk(risk: Risk) -> tuple[RiskFacts, bool]:
-    """Return what all blocks know of a risk, and whether there is more that stays with them."""
+    """Return the common parts of a risk, and whether other parts stay on the workers."""
     audit, predictions = risk.audit, risk.predictions
     here = ("audit", "criterion", "predictions", "found", "left_out")
     facts = {each.name: getattr(risk, each.name) for each in fields(risk) if each.name not in here}
@@ -289,20 +289,20 @@ def facts_of_risk(risk: Risk) -> tuple[RiskFacts, bool]:
 
 
 def audit_facts(audit: Audit) -> dict[str, Any]:
-    """Return what there is for each iterate, and how an audit was made."""
+    """Return the entries per iterate and the options of an audit."""
     curves = {name: getattr(audit, name) for name in CURVES}
     plain = ("rows", "slope", "correlation", "shrink", "noise", "until")
     return curves | {name: getattr(audit, name) for name in plain}
 
 
 def predictions_of(share: Share, key: Any, t: slice) -> Array:
-    """Return corrected fitted values of some iterates, less the level, of these rows."""
+    """Return corrected fitted values minus the level at some iterations, for these rows."""
     risk = _risk_of(share, key)
     return risk.predictions.of(t)
 
 
 def differences_of(share: Share, key: Any, t: slice) -> Array:
-    """Return differences of an audit at some iterates, of these rows."""
+    """Return the differences of an audit at some iterations, for these rows."""
     audit = _risk_of(share, key).audit
     assert audit is not None
     return audit.differences[t, :]
@@ -317,7 +317,7 @@ def intervals_of_path(
     rng: np.random.Generator,
     options: IntervalOptions,
 ) -> tuple[Any, ...] | None:
-    """Return confidence intervals for coefficients, which all blocks find alike."""
+    """Return confidence intervals for coefficients, which are the same for all blocks."""
     rng = deepcopy(rng)
     found = intervals_along(path_of(share, member), times, features, level, rng, options)
     return None if share.index else (found, Used.of(rng))
@@ -336,7 +336,7 @@ def _risk_of(share: Share, key: Any) -> Risk:
 
 
 class TuningFacts(NamedTuple):
-    """What is the same at all blocks of a choice."""
+    """Parts of a tuning result that are the same for all blocks."""
 
     lams: np.ndarray
     settled: np.ndarray
@@ -364,7 +364,7 @@ def tune_paths(
     iterate: int | None,
     n_iter: int | None,
 ) -> TuningFacts | None:
-    """Choose a penalty and an iterate, and keep all paths and their risks."""
+    """Select a penalty and an iteration, and keep all paths and their risks."""
     data = problem.data(share)
     lams = check_lams(data, penalty, *grid)
     batch = start_all(data, penalty, lams, algorithm)
@@ -393,7 +393,7 @@ def tune_paths(
 
 
 def risk_of_choice(share: Share) -> tuple[Any, ...]:
-    """Estimate the risk of the choice; return it, with its predictions and losses of these rows."""
+    """Return the estimated risk of the selected model, and predictions and losses of these rows."""
     assert share.tuning is not None
     for member in range(len(share.paths)):
         path_of(share, member)
@@ -409,7 +409,7 @@ def risk_of_choice(share: Share) -> tuple[Any, ...]:
 def fit_left_out_models(
     share: Share, members: Sequence[int], train: np.ndarray, at: Sequence[int]
 ) -> LeftOutModels:
-    """Fit models to some of all rows each; return their predictions of these rows."""
+    """Fit models to subsets of all rows; return their predictions for the rows of this block."""
     assert share.tuning is not None
     batch: Batch = share.tuning.context.batch.unmoved().part(list(members))
     models = models_without(batch, train, at)

@@ -1,8 +1,8 @@
 """Sessions on the workers of a Dask cluster.
 
-A session is the value of a Dask task that depends on its block, and each request is a task that
-depends on the session. So Dask loads a lost block again, makes its session anew, and ends the
-sessions that nobody refers to. What is left to do here is to notice that a worker is gone.
+A session is the result of a Dask task that depends on its block, and each request is a task that
+depends on the session. Dask therefore reloads lost blocks, recreates their sessions, and ends
+sessions without references. This module only has to detect lost workers.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from steinpath.cluster._conversation import OutOfStep, Request, WorkerLost, work
 from steinpath.cluster._sessions import Answer, Lost, Session
 from steinpath.cluster._shares import Place
 
-# Seconds between two looks at the workers, seconds in which a lost worker may be replaced, and for
-# how long there may be no workers at all.
+# Seconds between checks of the workers, seconds to wait for the replacement of a lost worker, and
+# maximum number of seconds without any workers.
 _POLL, _RETURN, _PATIENCE = 1.0, 10.0, 300.0
-# All that was said, told again to a new session, is a large message, and that is as it should be.
+# Replaying the whole log to a new session is a large message, which is intended.
 _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskCarrier:
-    """Takes requests to sessions on Dask workers; see `steinpath.cluster._conversation`.
+    """Sends requests to sessions on Dask workers; see `steinpath.cluster._conversation`.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        Client of the cluster.
     blocks : sequence of distributed.Future
-        The blocks of rows, which were checked.
+        Validated blocks of rows.
     facts : sequence of Facts
-        What they were when they were checked: one that is loaded again has to be the same.
+        Properties of the blocks when they were validated; a reloaded block must match.
     names : sequence of str
-        What to call them.
+        Names of the blocks in messages.
     places : sequence of Place
-        Which of all rows each has.
+        Positions of the blocks among all rows.
     dtype : str
-        The precision of all blocks.
+        Precision of all blocks.
     """
 
     def __init__(
@@ -68,29 +68,29 @@ class DaskCarrier:
             for block, place, own, name in zip(blocks, places, facts, names, strict=True)
         ]
         self._sessions: dict[int, Any] = {}
-        self._where: dict[int, str] = {}  # addresses of the workers of sessions
-        self._crew = 0  # how many workers there were
+        self._where: dict[int, str] = {}  # worker address of each session
+        self._crew = 0  # last known number of workers
 
     def forget(self) -> None:
-        """End all sessions; the next requests are for new ones."""
+        """End all sessions; later requests start new ones."""
         self._sessions, self._where = {}, {}
 
     def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
-        """Return the answer of each block that there is a request for."""
+        """Return the answers to requests, by block."""
         try:
             return self._exchange(requests)
         except Exception as error:
             if self._client.status == "running" or isinstance(error, WorkerLost):
                 raise
             raise WorkerLost(
-                "the Dask client or its cluster is closed, and with it what was on the workers; "
-                "make a client, the design and the path anew"
+                "the Dask client or its cluster is closed, and the data on its workers are lost; "
+                "create a new client, design and path"
             ) from error
 
     def _exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
         if not self._sessions:
             self._open(list(requests))
-        # to a new session a request goes wherever that is, to a known one nowhere else
+        # a request to a known session must run on the worker of that session
         bound = {k: self._where[k] for k, request in requests.items() if request.before is not None}
         waiting = self._submit(requests, bound)
         answers: dict[int, Answer] = {}
@@ -111,7 +111,7 @@ class DaskCarrier:
                 raise _no_workers()
             gone = [k for k in waiting if bound.get(k) not in (None, *workers)]
             if gone:
-                # or they would wait for ever, and keep their sessions and blocks as long
+                # otherwise they would wait forever and keep their sessions and blocks alive
                 self._client.cancel([waiting[k] for k in gone])
                 for k in gone:
                     del waiting[k]
@@ -121,9 +121,9 @@ class DaskCarrier:
         return answers
 
     def _open(self, blocks: Sequence[int]) -> None:
-        """Make new sessions: where their blocks are, unless others have room and these do not."""
+        """Start sessions on the workers that hold the blocks, or on others if those are full."""
         until = time.monotonic() + _PATIENCE
-        while not (threads := self._client.nthreads()):  # one that came may be gone again
+        while not (threads := self._client.nthreads()):  # a new worker may be lost again
             if time.monotonic() > until:
                 raise _no_workers()
             with suppress(TimeoutError):
@@ -150,7 +150,7 @@ class DaskCarrier:
             )
 
     def _open_again(self, blocks: Sequence[int]) -> None:
-        """Make sessions in place of some whose workers are gone; others may come back for them."""
+        """Restart sessions whose workers were lost, on replacements if these appear in time."""
         for k in blocks:
             del self._sessions[k], self._where[k]
         with suppress(TimeoutError):
@@ -161,7 +161,7 @@ class DaskCarrier:
         from cloudpickle import dumps
         from dask import config
 
-        packed: dict[int, bytes] = {}  # most messages are the same for all blocks
+        packed: dict[int, bytes] = {}  # most messages are common to all blocks
         waiting = {}
         for k, request in requests.items():
             what = id(request.messages[0]) if len(request.messages) == 1 else -1 - k
@@ -183,33 +183,33 @@ class DaskCarrier:
         return waiting
 
     def _explained(self, error: Exception, waiting: Mapping[int, Any]) -> Exception:
-        """Return what went wrong with one of the tasks, in words that help."""
+        """Return an error with a helpful message for a failed task."""
         from distributed import KilledWorker
 
         name = next((self.names[k] for k in waiting if waiting[k].status == "error"), "a block")
         if isinstance(error, KilledWorker):
-            return WorkerLost(worker_lost(name, "time and again"))
+            return WorkerLost(worker_lost(name, "repeatedly"))
         if isinstance(error, CancelledError):
-            return WorkerLost("the cluster has forgotten the blocks of X; make the design anew")
+            return WorkerLost("the cluster no longer has the blocks of X; create the design again")
         error.add_note(f"(at {name})")
         return error
 
 
 def _no_workers() -> WorkerLost:
     return WorkerLost(
-        f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start some, and try again"
+        f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start workers and try again"
     )
 
 
 class _Gathering:
-    """Results of tasks under way; one look after the other, which leave no trace."""
+    """Results of running tasks, polled repeatedly."""
 
     def __init__(self, client: Any, futures: Sequence[Any]):
         self._client, self._futures = client, futures
         self._task: asyncio.Task[list[Any]] | None = None
 
     def poll(self) -> list[Any] | None:
-        """Wait for the results for a moment; return None if they take longer."""
+        """Wait briefly for the results; return None if they take longer."""
         found: list[Any] | None = self._client.sync(self._poll)
         return found
 
@@ -217,46 +217,46 @@ class _Gathering:
         if self._task is None:
             gathering = self._client.gather(self._futures, asynchronous=True)
             self._task = asyncio.ensure_future(gathering)
-            # if nobody asks any more, its end is no news
+            # its exception is ignored if the result is no longer needed
             self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.wait([self._task], timeout=_POLL)
         return self._task.result() if self._task.done() else None
 
 
 def _session(block: Any, place: Place, dtype: str, facts: Facts, name: str) -> Session:
-    """Begin a session, on the worker that has its block."""
+    """Start a session on the worker that holds its block."""
     if facts_of(block) != facts:
         raise RuntimeError(
-            f"{name} was loaded again, and is not what it was when the design was made; make the "
-            "design and the path anew"
+            f"{name} was loaded again and its values have changed since the design was created; "
+            "create the design and the path again"
         )
     return Session(block, place, dtype)
 
 
 def _code() -> str:
-    """Hash of what the numbers of a run depend on, which all workers must have in common."""
+    """Return a hash of the numerical code, which must be the same on all workers."""
     return source_hash(*NUMERICAL, "cluster")
 
 
 def _exchange(
     session: Session, before: int | None, after: int, packed: bytes, code: str
 ) -> tuple[Answer, str]:
-    """Hand a request to a session, on its worker."""
+    """Pass a request to a session on its worker."""
     from cloudpickle import loads
     from distributed import get_worker
 
     worker = get_worker()
     if code != _code():
         raise OutOfStep(
-            f"the worker {worker.address} has other code than the process that asks; install the "
-            "same version of steinpath for both, and start the worker again"
+            f"the worker {worker.address} uses a different version of steinpath than the client; "
+            "install the same version for both and restart the worker"
         )
     with _few_threads(worker.state.nthreads):
         return session.exchange(before, after, loads(packed)), worker.address
 
 
 class _Limits:
-    """The limit on threads of this process, while there is one."""
+    """The current limit on the threads of this process, if any."""
 
     lock = threading.Lock()
     users = 0
@@ -265,10 +265,10 @@ class _Limits:
 
 @contextmanager
 def _few_threads(workers_threads: int) -> Iterator[None]:
-    """Share the cores among the threads of a worker, while any of them is at work.
+    """Divide the cores among the busy threads of a worker.
 
-    Without it each would use all cores for its products, unless the worker was started with one
-    thread for these, as Dask's nannies start theirs.
+    Otherwise each thread would use all cores for its matrix products, unless the worker was started
+    with a limit of one thread, as by Dask's nannies.
     """
     with _Limits.lock:
         _Limits.users += 1

@@ -1,7 +1,7 @@
-"""The conversation with all blocks: round by round, partial results in, totals out.
+"""Communication with all blocks in rounds: partial results in, totals out.
 
-It is kept word for word. Whatever happens to a session, the next one is told all of it again, and
-runs through it without waiting for the others.
+All messages are logged. If a session is lost, its replacement receives the log and replays it
+without waiting for the other sessions.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from steinpath._support.validation import warn
 from steinpath.cluster._log import Log
 from steinpath.cluster._sessions import Answer, Call, Done, Failed, Lost, Partial
 
-# How often a session may be lost in one round.
+# Maximum number of times that a session may be lost in one round.
 _REPLAYS = 3
 
-# How what all blocks have found is put together.
+# Reductions of the partial results of all blocks.
 _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {"sum": np.add, "largest": np.maximum}
 
 _places = itertools.count()
 
 
 class Request(NamedTuple):
-    """What a session is told; see `Session.exchange`."""
+    """A request to a session; see `Session.exchange`."""
 
     before: int | None
     after: int
@@ -36,60 +36,60 @@ class Request(NamedTuple):
 
 
 class Carrier(Protocol):
-    """Takes requests to sessions, wherever these are, and brings their answers back."""
+    """Sends requests to sessions and returns their answers."""
 
-    #: What to call each block in messages.
+    #: Names of the blocks in messages.
     names: Sequence[str]
 
     def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
-        """Return the answer of each block that there is a request for."""
+        """Return the answers to requests, by block."""
 
     def forget(self) -> None:
-        """End all sessions; the next requests are for new ones."""
+        """End all sessions; later requests start new ones."""
 
 
 class OutOfStep(RuntimeError):
-    """Blocks whose computations should be alike are not."""
+    """The blocks did not perform the same computations."""
 
 
 class WorkerLost(RuntimeError):
-    """A block whose worker is lost time and again."""
+    """The worker of a block was lost repeatedly."""
 
 
 def worker_lost(name: str, how_often: str) -> str:
-    """Say which block's worker was lost, and what may help."""
+    """Return a message that names the block whose worker was lost, and a remedy."""
     return (
-        f"the worker that holds {name} was lost {how_often}: of memory, perhaps, and then smaller "
-        "blocks or larger workers help"
+        f"the worker that holds {name} was lost {how_often}, possibly because it ran out of "
+        "memory: use smaller blocks or workers with more memory"
     )
 
 
 class Conversation:
-    """What all sessions were told, and how to go on.
+    """The log of all messages to the sessions, and their current position in it.
 
     Parameters
     ----------
     carrier : Carrier
-        How to reach the sessions.
+        Connection to the sessions.
     """
 
     def __init__(self, carrier: Carrier):
         self._carrier = carrier
         self._blocks = range(len(carrier.names))
         self._log = Log()
-        self._place: int | None = None  # where all sessions are; None if there are none
+        self._place: int | None = None  # position of all sessions; None if there are none
 
     def ask(
         self, calls: Sequence[Call], remember: bool | Callable[[list[Any]], bool] = False
     ) -> list[Any]:
-        """Make a call at every block, and return the results in the order of the blocks.
+        """Make a call on every block, and return the results in the order of the blocks.
 
         Parameters
         ----------
         calls : sequence of Call
             One per block.
         remember : bool or callable
-            Whether later calls depend on this one; a function of the results, if these say so.
+            Whether later calls depend on this one; may be a function of the results.
         """
         known = len(self._log)
         try:
@@ -100,7 +100,7 @@ class Conversation:
                         raise self._told(answers)
                 answers = self._round(_total(answers))
         except BaseException:
-            # some sessions may have gone on and others not
+            # some sessions may be ahead of others
             self._forget()
             self._log.cut(known)
             raise
@@ -115,14 +115,14 @@ class Conversation:
         return values
 
     def _round(self, messages: Sequence[Any]) -> list[Any]:
-        """Tell every block its message, and return the answers."""
+        """Send every block its message, and return the answers."""
         self._log.append(messages)
         after = next(_places)
         answers: dict[int, Answer] = {}
         if self._place is not None:
             requests = {k: Request(self._place, after, [messages[k]]) for k in self._blocks}
             answers = self._carrier.exchange(requests)
-        # sessions that are new, at first or in place of others, are told everything
+        # new sessions receive the whole log
         for _ in range(_REPLAYS + (self._place is None)):
             if not (lost := _lost(answers, self._blocks)):
                 break
@@ -134,7 +134,7 @@ class Conversation:
         return [answers[k] for k in self._blocks]
 
     def _catch_up(self, blocks: Sequence[int], after: int) -> dict[int, Answer]:
-        """Tell some blocks everything from the beginning; return their last answers."""
+        """Replay the whole log to some blocks; return their last answers."""
         answers: dict[int, Answer] = {}
         before, left = None, len(self._log)
         for portion in self._log.portions():
@@ -150,7 +150,7 @@ class Conversation:
         return answers
 
     def _told(self, answers: Sequence[Answer]) -> BaseException:
-        """Return the first error, with a note that says where it was."""
+        """Return the first error, with a note naming the block."""
         where, error = next(
             (k, answer.error) for k, answer in enumerate(answers) if isinstance(answer, Failed)
         )
@@ -163,12 +163,12 @@ class Conversation:
 
 
 def _lost(answers: Mapping[int, Answer], blocks: Iterable[int]) -> list[int]:
-    """Return the blocks whose sessions have not answered."""
+    """Return the blocks whose sessions did not answer."""
     return [k for k in blocks if isinstance(answers.get(k, Lost()), Lost)]
 
 
 def _form(answer: Answer) -> tuple[Any, ...] | None:
-    """Return what has to be the same of all partial results."""
+    """Return the properties that must agree for all partial results."""
     if not isinstance(answer, Partial):
         return None
     if answer.kind == "first":
@@ -177,12 +177,12 @@ def _form(answer: Answer) -> tuple[Any, ...] | None:
 
 
 def _total(answers: Sequence[Any]) -> list[Array]:
-    """Put partial results together, in the order of the blocks, for each of them."""
+    """Combine partial results in the order of the blocks."""
     alike = {_form(each) for each in answers}
     if len(alike) != 1 or None in alike:
         raise OutOfStep(
-            "blocks disagree on what comes next, though all of them were told the same: are their "
-            "machines, or the versions of their libraries, of different kinds?"
+            "the blocks diverged although they received the same messages; use the same type of "
+            "machine and the same library versions for all workers"
         )
     values = [each.value for each in answers]
     if answers[0].kind == "first":

@@ -1,4 +1,4 @@
-"""Designs whose rows are blocks on the workers of a Dask cluster."""
+"""Designs whose rows are distributed over a Dask cluster in blocks."""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ from steinpath.design._reading import check_response, reads_designs
 from steinpath.design._remote import RemoteDesign
 from steinpath.problem._losses import Loss
 
-# Share of a worker's memory that blocks may take: beside them, there are copies of active parts in
-# single precision, and at 60% Dask begins to write what it has to files, as a whole.
+# Fraction of a worker's memory that blocks may use. Single-precision copies of active parts need
+# memory as well, and at 60% Dask starts to spill whole blocks to disk.
 _SHARE_OF_MEMORY = 0.4
-# Bytes of parts that are copied from the files of blocks, and the share of memory of all of them.
+# Maximum bytes of parts copied from the file of a block, and fraction of memory for all of them.
 _LARGEST_PART, _SHARE_OF_PARTS = 2**28, 0.2
 
 
 class DistributedDesign(RemoteDesign):
-    """Rows in blocks on the workers of a Dask cluster, where they stay.
+    """Design matrix distributed over the workers of a Dask cluster in blocks of rows.
 
-    Made by `from_dask_array`, `from_files` or `from_delayed`. The order of the rows is that of
-    the blocks.
+    Create one with `from_dask_array`, `from_files` or `from_delayed`. Rows are ordered by block
+    and stay on the workers.
 
     Attributes
     ----------
     shape : tuple of int
-        ``(n, p)``, of all blocks together.
+        ``(n, p)`` of all blocks together.
     client : distributed.Client
-        The cluster.
+        Client of the cluster.
     blocks : list of distributed.Future
-        The blocks; what keeps them in the memory of the workers.
+        Blocks of rows. These references keep them in the memory of the workers.
     names : list of str
-        What they are called in messages.
+        Names of the blocks in messages.
     starts : list of int
-        How many rows come before each.
+        Index of the first row of each block.
     scale : ndarray of shape (p,) or None
-        What columns are divided by, in each product.
+        Divisors of the columns, applied in each product.
     column_names : list of str or None
-        What the columns are called, if they have names.
+        Names of the columns, if any.
     """
 
     scale: np.ndarray | None = None
@@ -95,38 +95,38 @@ class DistributedDesign(RemoteDesign):
         return f"<DistributedDesign of {n} × {p} in {len(self.blocks)} blocks of rows>"
 
     def carrier(self) -> Carrier:
-        """Return a way to sessions of a new run."""
+        """Return a carrier for the sessions of a new run."""
         args = self.blocks, self._facts, self.names, self.places_of_blocks
         return DaskCarrier(self.client, *args, str(self.example.dtype))
 
     @property
     def places_of_blocks(self) -> list[Place]:
-        """Which of all rows each block has."""
+        """Positions of the blocks among all rows."""
         sizes = np.diff([*self.starts, self.n_rows])
         return [
             Place(k, start, self.n_rows, int(sizes.max())) for k, start in enumerate(self.starts)
         ]
 
     def scaled(self, scale: np.ndarray) -> DistributedDesign:
-        """Return the same rows with columns divided by numbers, in each product.
+        """Return the same rows with columns divided by positive numbers in each product.
 
         Parameters
         ----------
         scale : ndarray of shape (p,)
-            What they are divided by; positive.
+            Divisors of the columns.
         """
         scaled = copy(self)
-        scaled.__dict__.pop("norms", None)  # of other columns
+        scaled.__dict__.pop("norms", None)  # computed for the other scale
         scaled.scale, scaled._norm = np.asarray(scale, self.example.dtype), None
         return scaled
 
     @cached_property
     def norms(self) -> dict[bool, NormBounds]:
-        """Bounds of the norm that runs have found: without and with an intercept."""
+        """Bounds of the norm found by runs, without and with an intercept."""
         return {}
 
-    # What is worth no place of its own at the blocks is done by products from here. Each sends a
-    # block of columns there and back: what runs for long goes where the rows are.
+    # These products run one at a time from the client, each sending columns to the workers and
+    # back. Long computations run in sessions on the workers instead.
 
     def matmat(self, block: Array) -> Array:
         if self.scale is not None:
@@ -146,7 +146,7 @@ class DistributedDesign(RemoteDesign):
         return np.concatenate(self._ask(calls.squares_of_rows, center, self.scale))
 
     def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and standard deviations of the columns."""
+        """Return means and standard deviations of the columns."""
         means, deviations = self._ask(calls.moments_of_columns)[0]
         if self.scale is not None:
             means, deviations = means / self.scale, deviations / self.scale
@@ -184,10 +184,10 @@ class DistributedDesign(RemoteDesign):
     ) -> DistributedPath:
         for name, value in (("stop", stop), ("sample_weight", sample_weight)):
             if value is not None:
-                raise ValueError(f"{name} is not available for rows on a cluster; leave it out")
+                raise ValueError(f"{name} is not supported for a distributed design; omit it")
         if isinstance(algorithm, Recursion):
             raise ValueError(
-                "Recursion is not available for rows on a cluster: its maps expect all rows at once"
+                "Recursion is not supported for a distributed design: its maps need all rows"
             )
         problem = self._problem(y, loss, fit_intercept)
         return DistributedPath.run(self, problem, penalty, algorithm, n_iter)
@@ -211,7 +211,7 @@ class DistributedDesign(RemoteDesign):
         return DistributedTuning.run(self, problem, penalty, grid, *how)
 
     def _problem(self, y: Any, loss: Any, fit_intercept: bool) -> Problem:
-        """Check what is to be fitted."""
+        """Validate the problem."""
         check_instance("loss", loss, Loss, "sp.LAD()")
         check_flag("fit_intercept", fit_intercept)
         y = check_response(y.compute() if hasattr(type(y), "compute") else y, self)
@@ -222,18 +222,19 @@ class DistributedDesign(RemoteDesign):
 
 
 def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> DistributedDesign:
-    """Return the design of a Dask array: its chunks of rows are the blocks.
+    """Create a distributed design from a Dask array, with one block per chunk of rows.
 
     Parameters
     ----------
     X : dask.array.Array of shape (n, p)
-        Chunks of columns are put together. A few large chunks of rows are best, one for each
-        thread of the cluster; rechunk it if it has many small ones. A Dask data frame will do.
+        Dask array or data frame. Chunks along columns are merged. A few large chunks of rows are
+        best, one per thread of the cluster; rechunk an array with many small chunks.
     client : distributed.Client, optional
-        The cluster; the current client's by default.
+        Client of the cluster; the current client by default.
     in_memory : bool, default=True
-        Whether the workers keep blocks in memory, or each in a file that is read in pieces. Each
-        is in memory once, before it is written. Sparse blocks stay in memory.
+        Whether the workers keep blocks in memory. If False, each block is written to a file and
+        read in pieces; it is in memory once before it is written. Sparse blocks always stay in
+        memory.
 
     Returns
     -------
@@ -246,7 +247,7 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array()
     if X.ndim != 2:
-        raise ValueError(f"X must have 2 dimensions, got shape {X.shape}")
+        raise ValueError(f"X must have 2 dimensions; got shape {X.shape}")
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     tasks = list(X.to_delayed().ravel())
@@ -255,7 +256,7 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
 
 @reads_designs
 def read_dask(X: Any) -> DistributedDesign | None:
-    """Return the design of a Dask array or data frame; None if X is neither."""
+    """Return the design of a Dask array or data frame; None if X is something else."""
     known = type(X).__module__.startswith(("dask.array", "dask.dataframe", "dask_expr"))
     return from_dask_array(X) if known else None
 
@@ -263,20 +264,20 @@ def read_dask(X: Any) -> DistributedDesign | None:
 def from_delayed(
     loaders: Sequence[Any], client: Any = None, in_memory: bool = True
 ) -> DistributedDesign:
-    """Return the design of blocks that are loaded where they stay.
+    """Create a distributed design from blocks that are loaded on the workers.
 
     Parameters
     ----------
     loaders : sequence of callable, dask.delayed.Delayed or distributed.Future
-        Each gives one block of rows, dense or sparse. A callable takes no arguments. They are used
-        again if a worker is lost, and have to give the same rows again. With
-        ``in_memory=False``, a callable may also return an iterator of arrays, some of the rows
-        after the other.
+        Each provides one block of rows, dense or sparse. A callable takes no arguments. Loaders
+        are called again if a worker is lost, and must then provide the same rows. With
+        ``in_memory=False``, a callable may also return an iterator over arrays of successive rows.
     client : distributed.Client, optional
-        The cluster; the current client's by default.
+        Client of the cluster; the current client by default.
     in_memory : bool, default=True
-        Whether the workers keep blocks in memory, or each in a file that is read in pieces. Each
-        is in memory once, before it is written. Sparse blocks stay in memory.
+        Whether the workers keep blocks in memory. If False, each block is written to a file and
+        read in pieces; it is in memory once before it is written. Sparse blocks always stay in
+        memory.
 
     Returns
     -------
@@ -286,14 +287,14 @@ def from_delayed(
     check_flag("in_memory", in_memory)
     loaders = list(loaders)
     if not loaders:
-        raise ValueError("there are no loaders; one is needed for each block of rows")
+        raise ValueError("loaders is empty; provide one loader per block of rows")
     if all(map(_is_task, loaders)):
         return _of_tasks(loaders, client, in_memory)
     for k, loader in enumerate(loaders):
         if not callable(loader):
             raise TypeError(
-                "loaders must be callables without arguments, or all of them Dask's delayed "
-                f"objects or futures; loader {k} is {loader!r:.60}"
+                "loaders must all be callables without arguments, or all be Dask delayed objects "
+                f"or futures; loader {k} is {loader!r:.60}"
             )
     names = [f"block {k}" for k in range(len(loaders))]
     return design_of_loaders(loaders, names, client, in_memory)
@@ -306,7 +307,7 @@ def from_files(
     client: Any = None,
     in_memory: bool | str = "auto",
 ) -> Any:
-    """Return the design of files, each of them a block of rows.
+    """Create a distributed design from files, with one block of rows per file.
 
     Parameters
     ----------
@@ -314,30 +315,31 @@ def from_files(
         Files that all workers can read: ``.npy``, ``.npz`` of `scipy.sparse.save_npz`, or
         ``.parquet``.
     columns : sequence of str or int, optional
-        Columns of X, by name for Parquet and by number otherwise; all of the file's by default,
-        in its order, but for the response and the index of a pandas data frame.
+        Columns of X, by name for Parquet and by position otherwise. By default all columns in file
+        order, except the response and the index of a pandas data frame.
     response : str or int, optional
-        A column that is y.
+        Column to return as y.
     client : distributed.Client, optional
-        The cluster; the current client's by default.
+        Client of the cluster; the current client by default.
     in_memory : bool or "auto", default="auto"
-        Whether the workers keep blocks in memory. Otherwise ``.npy`` files are read in pieces in
-        each product, and so are copies of Parquet files as plain numbers, in the scratch folders
-        of the workers (``local_directory`` of Dask); these are removed with the design. "auto":
-        in memory, if blocks take at most 40% of that of each worker. Sparse blocks stay in memory.
+        Whether the workers keep blocks in memory. If False, ``.npy`` files are read in pieces in
+        each product. Parquet files are first converted to binary files in the scratch folders of
+        the workers (``local_directory`` of Dask), which are removed with the design. "auto" keeps
+        blocks in memory if they take at most 40% of the memory of each worker. Sparse blocks
+        always stay in memory.
 
     Returns
     -------
     design : DistributedDesign
     y : ndarray of shape (n,)
-        Only if ``response`` is given.
+        Response; only returned if ``response`` is given.
     """
     client = _client(client)
     if isinstance(paths, str | os.PathLike):
-        raise TypeError("paths must be a list of files, as sorted(glob('folder/*.parquet'))")
+        raise TypeError("paths must be a list of files, such as sorted(glob('folder/*.parquet'))")
     files = [os.fspath(path) for path in paths]
     if not files:
-        raise ValueError("there are no files; one is needed for each block of rows")
+        raise ValueError("paths is empty; provide one file per block of rows")
     names = [f"block {k} ({os.path.basename(file)})" for k, file in enumerate(files)]
     known = client.gather(client.map(header_of, files, names, pure=False))
     wanted = _wanted(known, names, columns, response)
@@ -358,21 +360,21 @@ def from_files(
 def _wanted(
     known: Sequence[Header], names: Sequence[str], columns: ColumnNames | None, response: Any
 ) -> list[Any]:
-    """Return the columns to read from every file; refuse those that a file does not have."""
+    """Return the columns to read from every file; raise if a file lacks one."""
     if isinstance(columns, str):
-        raise TypeError(f"columns must be a list, as [{columns!r}]")
+        raise TypeError(f"columns must be a list, such as [{columns!r}]")
     defaults = [[c for c in there.columns if c not in there.labels] for there in known]
     wanted = [c for c in defaults[0] if c != response] if columns is None else list(columns)
     if not wanted:
-        raise ValueError("columns is empty: X needs one column at least")
+        raise ValueError("columns is empty; X must have at least one column")
     if response is not None and response in wanted:
-        raise ValueError(f"column {response!r} is the response, and cannot be a column of X too")
+        raise ValueError(f"column {response!r} is the response; it cannot be in columns as well")
     needed = wanted if response is None else [*wanted, response]
     for there, default, name in zip(known, defaults, names, strict=True):
         if columns is None and len(default) != len(defaults[0]):
             raise ValueError(
-                f"{name} has {len(default)} columns, but {names[0]} has {len(defaults[0])}; choose "
-                "some by columns="
+                f"{name} has {len(default)} columns, but {names[0]} has {len(defaults[0])}; select "
+                "common columns with columns="
             )
         missing = [c for c in needed if c not in there.columns]
         if missing:
@@ -385,7 +387,7 @@ def _wanted(
 def design_of_loaders(
     loaders: Sequence[Callable[[], Any]], names: Sequence[str], client: Any, in_memory: bool
 ) -> DistributedDesign:
-    """Return the design of blocks that are loaded on the workers; see `from_delayed`."""
+    """Create a design from blocks that are loaded on the workers; see `from_delayed`."""
     places = _places(client, len(loaders))
     load, *more = _keeping(client, places, in_memory, loaded, stored)
     blocks = [
@@ -419,7 +421,7 @@ def _of_tasks(
 def _keeping(
     client: Any, places: Sequence[str], in_memory: bool, here: Any, in_file: Any
 ) -> list[Any]:
-    """Return what makes blocks, in memory or in files, and its arguments after their names."""
+    """Return the function that creates blocks, in memory or in files, and its extra arguments."""
     if in_memory:
         return [here]
     limits, crowd = _memory(client), Counter(places)
@@ -428,7 +430,7 @@ def _keeping(
 
 
 def fits(client: Any, sizes: Sequence[int]) -> bool:
-    """Whether blocks of so many bytes have room in the memory of the workers they are to be on."""
+    """Return whether blocks of the given sizes in bytes fit in the memory of their workers."""
     limits, needed = _memory(client), Counter[str]()
     for place, size in zip(_places(client, len(sizes)), sizes, strict=True):
         needed[place] += size
@@ -454,7 +456,7 @@ def _is_task(loader: Any) -> bool:
 
 
 def _places(client: Any, count: int) -> list[str]:
-    """Workers of so many blocks: neighbours together, and to each as many as it has threads."""
+    """Assign ``count`` blocks to workers: neighbours together, in proportion to threads."""
     threads = client.nthreads()
     if not threads:
         client.wait_for_workers(1, timeout=60)
@@ -467,14 +469,14 @@ def _client(client: Any) -> Any:
     try:
         from distributed import get_client
     except ImportError:
-        raise ImportError("clusters need Dask: pip install 'steinpath[cluster]'") from None
+        raise ImportError("clusters require Dask: pip install 'steinpath[cluster]'") from None
     if client is None:
         try:
             client = get_client()
         except ValueError:
             raise ValueError(
-                "there is no Dask client; make one first, as client = distributed.Client()"
+                "there is no Dask client; create one first: client = distributed.Client()"
             ) from None
     if client.asynchronous:
-        raise ValueError("an asynchronous Dask client cannot be used here; make a plain one")
+        raise ValueError("an asynchronous Dask client is not supported; use a synchronous one")
     return client

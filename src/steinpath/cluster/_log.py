@@ -1,4 +1,4 @@
-"""The log of a conversation: what all blocks were told, in memory and, if it is long, in a file."""
+"""Log of the messages sent to all blocks, in memory and, if long, in a file."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-# Bytes of totals that are kept in memory, and bytes that are told again at a time.
+# Maximum bytes of totals kept in memory, and bytes per message of a replay.
 _IN_MEMORY, _AT_A_TIME = 2**28, 2**26
 
 
 class _Stored(NamedTuple):
-    """A total that is in the file."""
+    """A total stored in the file."""
 
     start: int
     size: int
 
 
 class Log:
-    """What all blocks were told, round by round.
+    """Messages sent to all blocks, by round.
 
-    Most of it are totals, the same for all blocks: those beyond a quarter of a gigabyte are written
-    to a temporary file, from which they are read only if a worker is lost.
+    Most messages are totals common to all blocks. Beyond a quarter of a gigabyte they are written
+    to a temporary file, which is read only if a worker is lost.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Log:
         return len(self._rounds)
 
     def append(self, messages: Sequence[Any]) -> None:
-        """Add a round: what each block is told."""
+        """Add a round, with one message per block."""
         size = _size(messages)
         if size and self._kept + size > _IN_MEMORY:
             self._rounds.append(self._store(messages[0]))
@@ -45,7 +45,7 @@ class Log:
             self._rounds.append(messages)
 
     def cut(self, length: int) -> None:
-        """Forget all rounds but the first ones."""
+        """Drop all rounds after the first ones."""
         gone = self._rounds[length:]
         del self._rounds[length:]
         self._kept -= sum(0 if isinstance(each, _Stored) else _size(each) for each in gone)
@@ -54,7 +54,7 @@ class Log:
             self._file.truncate(first)
 
     def portions(self) -> Iterator[list[Sequence[Any]]]:
-        """Yield all rounds in their order, as many at a time as make one message."""
+        """Yield all rounds in order, grouped into messages of limited size."""
         portion, size = list[Sequence[Any]](), 0
         for each in self._rounds:
             own = each.size if isinstance(each, _Stored) else _size(each)
@@ -94,6 +94,6 @@ class _ForAll(Sequence[Any]):
 
 
 def _size(messages: Sequence[Any]) -> int:
-    """Bytes of a total that is the same for all blocks; 0 for all else."""
+    """Return the size in bytes of a total common to all blocks; 0 for other messages."""
     first = messages[0]
     return int(first.nbytes) if isinstance(first, np.ndarray) else 0

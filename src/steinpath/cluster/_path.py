@@ -1,4 +1,4 @@
-"""Paths whose rows are on a cluster: what is known here, and what is fetched when asked for."""
+"""Paths on a cluster: attributes on the client, and attributes fetched on demand."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _keys = count()
 
 
 class DistributedPath(RemotePath):
-    """The iterates of a run on a cluster. Made by `steinpath.run`.
+    """Iterates of a run on a cluster, returned by `steinpath.run`.
 
-    It has the attributes of `steinpath.Path`. Coefficients and intercepts are here; what has one
-    entry per row (``fitted``, ``dual``) is fetched from the workers when asked for, and the
-    objective is computed there.
+    It has the attributes of `steinpath.Path`. Coefficients and intercepts are on the client.
+    Arrays with one entry per row (``fitted``, ``dual``) are fetched from the workers on demand,
+    and the objective is computed there.
     """
 
     @classmethod
@@ -49,7 +49,7 @@ class DistributedPath(RemotePath):
         algorithm: Algorithm,
         n_iter: int,
     ) -> DistributedPath:
-        """Do as `steinpath.run`, with arguments that were checked."""
+        """Implement `steinpath.run` with validated arguments."""
         conversation = Conversation(design.carrier())
         call = Call(calls.run_path, (problem, penalty, algorithm, n_iter))
         found = conversation.ask([call] * len(design.blocks), remember=True)[0]
@@ -75,7 +75,7 @@ class DistributedPath(RemotePath):
         y, loss, level = problem.y, problem.loss, problem.level
         data = RunData(y[:, None], loss, design, np.array([level]))
         assert isinstance(algorithm, ProximalAlgorithm)
-        # a frozen class, whose other attributes are fetched when asked for
+        # the class is frozen, and its other attributes are fetched on demand
         self.__dict__ |= {
             "y": y,
             "loss": loss,
@@ -100,22 +100,22 @@ class DistributedPath(RemotePath):
 
     @cached_property
     def iterates(self) -> Array:
-        """``b^t`` of the recursion, for each iterate."""
+        """``b^t`` of the recursion for each iteration."""
         return self.ask(calls.same_everywhere, self._member, "iterates")[0]
 
     @cached_property
     def products(self) -> Array:
-        """``X b^t`` of the recursion, for each iterate."""
+        """``X b^t`` of the recursion for each iteration."""
         return self._rows_of("products", slice(None))
 
     @cached_property
     def duals(self) -> Array:
-        """Dual iterates, the first being ``u^0``."""
+        """Dual iterates, starting with ``u^0``."""
         return self._rows_of("duals", slice(None))
 
     @cached_property
     def etas(self) -> Array:
-        """``Xᵀ u^t / √n``, for each iterate."""
+        """``Xᵀ u^t / √n`` for each iteration."""
         return self.ask(calls.same_everywhere, self._member, "etas")[0]
 
     @cached_property
@@ -125,20 +125,20 @@ class DistributedPath(RemotePath):
 
     @property
     def gap(self) -> Array:
-        """The duality gap is not available: its bounds need all rows in one place."""
+        """The duality gap is not supported, because its bounds need all rows in one place."""
         raise ValueError(
-            "the duality gap is not available for rows on a cluster; compare objectives of runs "
-            "with more iterations, or run on rows in this process"
+            "the duality gap is not supported for a distributed design; compare the objective of "
+            "runs with more iterations, or use a design in local memory"
         )
 
     def products_at(self, t: slice) -> Array:
-        """``X b^t`` of some iterates: their fitted values less the level."""
+        """Return ``X b^t`` at some iterations: fitted values minus the level."""
         if "products" in self.__dict__:
             return self.products[t, :]
         return self._rows_of("products", t)
 
     def estimate_risk(self, options: RiskOptions, rng: Any) -> Risk:
-        """Do as `steinpath.estimate_risk`, whose options were checked."""
+        """Implement `steinpath.estimate_risk` with validated options."""
         generator, key = check_rng(rng), next(_keys)
         settled, criterion = settled_options(options, self.y, self.loss, self.level)
         found = self.ask(
@@ -157,7 +157,7 @@ class DistributedPath(RemotePath):
     def coefficient_intervals(
         self, times: Any, features: Any, level: float, rng: Any, options: Any
     ) -> list[CoefficientIntervals]:
-        """Do as `steinpath.coefficient_intervals`, for several iterates."""
+        """Implement `steinpath.coefficient_intervals` for several iterations."""
         generator = check_rng(rng)
         args = times, features, level, generator, options
         found, used = self.ask(calls.intervals_of_path, self._member, *args)[0]
@@ -169,13 +169,13 @@ class DistributedPath(RemotePath):
         return np.concatenate(self.ask(calls.history, self._member, name, t), axis=1)
 
     def ask(self, function: Callable[..., Any], *args: Any, remember: Any = False) -> list[Any]:
-        """Call a function at every block."""
+        """Call a function on every block."""
         return self._conversation.ask([Call(function, args)] * self._blocks, remember)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("<Path", "<DistributedPath")
 
-    # what `__init__` keeps, for readers of types
+    # set in `__init__`; declared for type checkers
     _blocks: int
     _conversation: Conversation
     _member: int

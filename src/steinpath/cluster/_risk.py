@@ -1,4 +1,4 @@
-"""Risks of paths on a cluster: what is the same for all rows is here, the rest where they are."""
+"""Risks of paths on a cluster: common parts on the client, per-row parts on the workers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _NOT_AVAILABLE = ("exact", "hutchinson")
 def settled_options(
     options: RiskOptions, y: Array, loss: Loss, level: float
 ) -> tuple[RiskOptions, PerObservation]:
-    """Return options in which all is settled that depends on all rows; and the test loss here."""
+    """Return options with everything that depends on all rows resolved, and the scoring loss."""
     if options.method in _NOT_AVAILABLE:
         raise ValueError(
-            f"method {options.method!r} is not available for rows on a cluster; use 'compressed'"
+            f"method {options.method!r} is not supported for a distributed design; use 'compressed'"
         )
     options, criterion = options.for_rows(y), options.criterion(loss)
     here = about_level(criterion, y, level)
-    if isinstance(criterion, MarginCriterion):  # weights depend on the labels of all blocks
+    if isinstance(criterion, MarginCriterion):  # class weights depend on the labels of all blocks
         criterion = here
     return options.but(test_loss=criterion), here
 
@@ -50,20 +50,20 @@ def remote_risk(
     key: Any,
     directions: Array | None,
 ) -> Risk:
-    """Return a risk from what all blocks know of it.
+    """Return a risk from the parts common to all blocks.
 
     Parameters
     ----------
     path : DistributedPath
         The path.
     told : RiskFacts
-        What they know.
+        Parts common to all blocks.
     criterion : callable
-        Test loss.
+        Scoring loss.
     key : object
-        How to ask for what is not here.
+        Key for requesting the parts on the workers.
     directions : Array of shape (n, r), optional
-        Directions of compressed corrections, if they are here.
+        Directions of compressed corrections, if on the client.
     """
     predictions: Fitted = RemotePredictions(path, key)
     if told.corrections is not None and directions is not None:
@@ -83,7 +83,7 @@ def remote_risk(
 
 @dataclass(frozen=True, eq=False)
 class RemotePredictions(Fitted):
-    """Predictions that are fetched when they are asked for."""
+    """Predictions fetched on demand."""
 
     key: Any
 
@@ -97,14 +97,14 @@ class RemotePredictions(Fitted):
 
 
 class RemoteAudit(Audit):
-    """An audit of all rows, whose differences row by row are fetched when they are asked for."""
+    """An audit of all rows, whose differences per row are fetched on demand."""
 
     def __init__(self, path: DistributedPath, key: Any, told: dict[str, Any]):
         self.__dict__ |= told | {"shared": None, "_path": path, "_key": key}
 
     @cached_property
     def differences(self) -> Array:
-        """`difference` row by row."""
+        """`difference` for each row."""
         return self._fetch(slice(None))
 
     def differences_at(self, t: int) -> Array:
@@ -117,6 +117,6 @@ class RemoteAudit(Audit):
     def _over(self) -> RowStatistics:
         return RowStatistics(len(self.rows))
 
-    # what `__init__` keeps, for readers of types
+    # set in `__init__`; declared for type checkers
     _path: DistributedPath
     _key: Any

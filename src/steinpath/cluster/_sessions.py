@@ -1,9 +1,9 @@
-"""Sessions: the engine at work on one block, in a thread that pauses where it needs the others.
+"""Sessions: the engine running on one block, in a thread that waits for totals over all blocks.
 
-A session is told a `Call`, answers with a `Partial` wherever the engine wants a sum over all rows,
-is told the total, and so on until the call is `Done` or has `Failed`. It is deterministic: told
-the same things again, a new session arrives at the same place. So a session may be lost at any
-time, with the process it lived in, as long as someone remembers what it was told.
+A session receives a `Call`, answers with a `Partial` whenever the engine needs a sum over all rows,
+receives the total, and so on until the call is `Done` or has `Failed`. It is deterministic: a new
+session that receives the same messages reaches the same state. A session can therefore be lost at
+any time, together with its process, as long as the messages are logged.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from steinpath.tuning._tuning import Tuning
 
 @dataclass
 class Share:
-    """What a session knows: its block of rows and, once there are any, its paths and their risks.
+    """State of a session: its block of rows, and its paths and their risks.
 
     Attributes
     ----------
     index : int
-        Which of the blocks this is.
+        Index of the block.
     design : ShareDesign
-        Its rows.
+        Rows of the block.
     paths : sequence of Path
-        The paths, of which it has these rows: one of `run`, all penalties of `tune`.
+        Paths restricted to these rows: one for `run`, one per penalty for `tune`.
     risks : dict
-        Risks of these paths that are asked for again, by any keys.
+        Risks of these paths that may be requested again, by key.
     tuning : Tuning or None
-        What `tune` found.
+        Result of `tune`.
     """
 
     index: int
@@ -54,62 +54,62 @@ class Share:
 
 @dataclass(frozen=True)
 class Call:
-    """What a session is to do: call a function with its `Share` and some arguments."""
+    """A function to call with the `Share` of a session and further arguments."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
 
 
 class Partial(NamedTuple):
-    """A number or array of which the session needs the total over all blocks."""
+    """A number or array whose total over all blocks the session needs."""
 
     kind: str
     value: Array
 
 
 class Done(NamedTuple):
-    """What a call returned, and the warnings on the way."""
+    """Return value of a call, and its warnings."""
 
     value: Any
     warnings: list[tuple[str, type[Warning]]]
 
 
 class Failed(NamedTuple):
-    """Why a call did not return."""
+    """Exception raised by a call."""
 
     error: BaseException
 
 
 class Lost(NamedTuple):
-    """The session is not where it was thought to be; it has to be told everything again."""
+    """The session is not at the expected position; it needs a replay of the whole log."""
 
 
 Answer = Partial | Done | Failed | Lost
 
 
 class _Stopped(BaseException):
-    """Nobody waits for the session any more."""
+    """The session is no longer needed."""
 
 
 class Session:
-    """The engine at work on one block.
+    """The engine running on one block.
 
-    It starts anew, knowing nothing, wherever it is copied to.
+    A copy of a session starts from the beginning.
 
     Parameters
     ----------
     block : ndarray or sparse matrix
-        The rows, which were checked before.
+        Validated rows.
     place : Place
-        Which of all rows they are.
+        Position of the block among all rows.
     dtype : str
-        The precision that all blocks work in.
+        Precision of all blocks.
     """
 
     def __init__(self, block: Any, place: Place, dtype: str):
         self._args = block, place, dtype
         self._lock = threading.Lock()
-        self._place: int | None = None  # after which messages it is
+        self._place: int | None = None  # position in the log
         self._last: Answer = Lost()
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._outbox: SimpleQueue[Answer] = SimpleQueue()
@@ -119,14 +119,14 @@ class Session:
         return Session, self._args
 
     def exchange(self, before: int | None, after: int, messages: Sequence[Any]) -> Answer:
-        """Tell the session what comes next, and return its answer to the last message.
+        """Send messages to the session, and return its answer to the last one.
 
         Parameters
         ----------
         before : int or None
-            The place at which the session has to be; None to start from the beginning.
+            Expected position of the session in the log; None to start from the beginning.
         after : int
-            The place at which it then is. If it is there already, it answers once more.
+            Position after the messages. If the session is already there, it repeats its answer.
         messages : sequence
             Calls and totals.
         """
@@ -137,11 +137,11 @@ class Session:
                 self._start()
             elif before != self._place:
                 return Lost()
-            self._place = None  # until it has arrived
+            self._place = None  # until all messages are processed
             for message in messages:
                 self._inbox.put(message)
                 self._last = self._outbox.get()
-                if isinstance(self._last, Failed):  # what comes next was meant for another end
+                if isinstance(self._last, Failed):  # later messages assume another outcome
                     break
             self._place = after
             return self._last
@@ -150,7 +150,7 @@ class Session:
         if self._end is not None:
             self._end()
         self._inbox, self._outbox = SimpleQueue(), SimpleQueue()
-        # the thread must not know the session, which it is to outlive by no more than a moment
+        # the thread must not refer to the session, so that it ends soon after the session
         threading.Thread(
             target=_serve,
             args=(self._inbox, self._outbox, *self._args),
@@ -167,14 +167,14 @@ def _serve(
     place: Place,
     dtype: str,
 ) -> None:
-    """Do what is asked for until there is nobody who asks."""
+    """Answer calls until the session ends."""
 
     def exchange(kind: str, value: Array) -> Array:
         outbox.put(Partial(kind, np.asarray(value)))
         total = inbox.get()
         if total is None:
             raise _Stopped
-        # the engine may write into it, and others may have been handed the very same array
+        # copy: the engine may write into it, and other sessions may have received the same array
         return np.array(total)
 
     @lru_cache(maxsize=1)
@@ -188,11 +188,11 @@ def _serve(
         except _Stopped:
             return
         outbox.put(answer)
-        del call, answer  # while it waits, it should hold no more than it has to
+        del call, answer  # release memory while waiting
 
 
 def _answer(call: Call, share: Callable[[], Share]) -> Answer:
-    """Make a call; whatever happens, there is an answer."""
+    """Make a call; exceptions become answers."""
     warned: list[tuple[str, type[Warning]]] = []
     token = captured_warnings.set(warned)
     try:
@@ -206,7 +206,7 @@ def _answer(call: Call, share: Callable[[], Share]) -> Answer:
 
 
 def _portable(error: BaseException) -> BaseException:
-    """Return an error that another process can read."""
+    """Return an error that can be unpickled in another process."""
     error.__cause__ = error.__context__ = None
     try:
         pickle.loads(pickle.dumps(error))

@@ -1,7 +1,7 @@
-"""A share of the rows: what the engine sees of X where it works on one block of many.
+"""A share of the rows: the design as seen by the engine on one of many blocks.
 
-Arrays of one entry per column are the same at all blocks; arrays of one entry per row exist block
-by block. The engine runs at every block, unchanged, and meets the others only in sums over rows.
+Arrays with one entry per column are the same on all blocks; arrays with one entry per row are
+distributed. The engine runs unchanged on every block and communicates only in sums over rows.
 """
 
 from __future__ import annotations
@@ -21,25 +21,22 @@ from steinpath.design._sparse import SparseDesign
 
 
 class Exchange(Protocol):
-    """Hands out what one block found, and returns what all of them found together."""
+    """Sends the partial result of one block, and returns the total over all blocks."""
 
     def __call__(self, kind: str, value: Array) -> Array:
-        """Return the "sum" or the "largest" of the values of all blocks, as a new array.
-
-        Or what the "first" block has.
-        """
+        """Return the "sum", the "largest" or the "first" of the values of all blocks, as a copy."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which of all rows a block has.
+    """Position of a block among all rows.
 
     Attributes
     ----------
     index : int
-        Which of the blocks it is.
+        Index of the block.
     start : int
-        How many rows come before it.
+        Index of its first row.
     n_rows : int
         Number of rows of all blocks.
     largest : int
@@ -53,18 +50,18 @@ class Place:
 
 
 class ShareDesign(ScalableDesign):
-    """Some of the rows of X, in one piece.
+    """A contiguous block of the rows of X.
 
     Parameters
     ----------
     rows : ScalableDesign
-        These rows.
+        Rows of the block.
     place : Place
-        Which of all rows they are.
+        Position of the block among all rows.
     exchange : callable
-        Where partial results go, and totals come from.
+        Returns totals for partial results.
     y : Array of shape (n,), optional
-        The responses of all rows, once they are known.
+        Responses of all rows, once known.
     """
 
     def __init__(
@@ -75,12 +72,12 @@ class ShareDesign(ScalableDesign):
         self.out_of_core = rows.out_of_core
 
     def with_responses(self, y: Array) -> ShareDesign:
-        """Return the same rows, with the responses of all rows."""
+        """Return the same rows with the responses of all rows."""
         return ShareDesign(self._rows, self._place, self._exchange, y)
 
     @property
     def own(self) -> ScalableDesign:
-        """These rows by themselves, whose sums are not those of all."""
+        """The rows of this block alone; sums are not over all rows."""
         return self._rows
 
     @property
@@ -128,7 +125,7 @@ class ShareDesign(ScalableDesign):
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ShareDesign | None:
         part = self._rows.part(rows, columns)
-        # what is too large to be copied at one block is copied at none: they go on alike
+        # all blocks must decide alike: if a part is too large to copy on one, none copies it
         if self.out_of_core and self.largest(float(part is None)):
             return None
         return None if part is None else self._with(part)
@@ -139,7 +136,7 @@ class ShareDesign(ScalableDesign):
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         if of_rows:
-            raise NotImplementedError("products of rows with rows that are elsewhere")
+            raise NotImplementedError("products of rows with rows of other blocks")
         return self.over_rows(self._rows.gram(False, dtype, center))
 
     def _with(self, rows: ScalableDesign) -> ShareDesign:
@@ -147,11 +144,11 @@ class ShareDesign(ScalableDesign):
 
 
 def design_of_checked(block: Any, dtype: Any) -> ScalableDesign:
-    """Return the design of a block that was checked before: dense, sparse or in a file."""
+    """Return the design of a validated block: dense, sparse or in a file."""
     if isinstance(block, StoredBlock):
         return block.design.astype(dtype)
     if issparse(block):
         return SparseDesign.of_checked(block).astype(dtype)
-    # what came over a network may lie at odd addresses, where products are slow
+    # arrays received over a network may be unaligned, which makes products slow
     block = np.require(block, requirements=["ALIGNED"])
     return DenseDesign.of_checked(block).astype(dtype)

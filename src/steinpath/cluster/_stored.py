@@ -1,4 +1,4 @@
-"""Blocks of rows that stay in files, next to the workers that read them in pieces."""
+"""Blocks of rows in files, which the workers read in pieces."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from steinpath.design._memmap import BlockDesign, BlockSizes
 
 
 class StoredBlock:
-    """A dense block of rows in a file, of which a few pieces are in memory at a time.
+    """A dense block of rows in a file, with a few pieces in memory at a time.
 
-    Made by `stored` or `stored_value`. If Dask moves it to another worker, it is made there anew.
+    Created by `stored` or `stored_value`. If Dask moves it to another worker, it is recreated
+    there.
 
     Parameters
     ----------
     rows : memmap of shape (n, p)
-        The rows, which were checked.
+        Validated rows.
     facts : Facts
-        What is known of them.
+        Properties of the block.
     name : str
-        What to call the block.
+        Name of the block in messages.
     largest_part : int
-        Bytes of rows and columns that may be copied into memory.
+        Maximum bytes of rows and columns copied into memory.
     scratch : str or None
-        The file, if it is to be removed with the block.
+        File to remove with the block, if any.
     again : tuple, optional
-        A function that makes the block anew, and its arguments; by default from all its rows.
+        Function that recreates the block, and its arguments; by default from all its rows.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class StoredBlock:
         again: tuple[Any, ...] | None = None,
     ):
         self.rows, self.facts = rows, facts
-        # made here, since it then notices later changes of the file
+        # created now, so that later changes of the file are detected
         self.design = BlockDesign.of_checked(rows, BlockSizes(largest_part=largest_part))
         self._name, self._largest_part, self._again = name, largest_part, again
         if scratch is not None:
@@ -62,16 +63,15 @@ class StoredBlock:
 
 
 def stored(loader: Callable[[], Any], name: str, largest_part: int) -> Any:
-    """Load a block into a file of this worker, piece by piece, and check it.
+    """Load a block into a file of this worker in pieces, and validate it.
 
     Parameters
     ----------
     loader : callable
-        It returns an array, which may be a map of a file that then stays where it is, or an
-        iterator of arrays, which are some of the rows after the other. What is sparse stays in
-        memory.
+        Returns an array, a memory map (whose file is used directly), or an iterator over arrays of
+        successive rows. Sparse blocks stay in memory.
     name : str
-        What to call the block.
+        Name of the block in messages.
     largest_part : int
         See `StoredBlock`.
     """
@@ -93,7 +93,7 @@ def stored(loader: Callable[[], Any], name: str, largest_part: int) -> Any:
 
 
 def stored_value(block: Any, name: str, largest_part: int) -> Any:
-    """Put a block that is in memory into a file of this worker, and check it."""
+    """Write a block in memory to a file of this worker, and validate it."""
     return _of_array(block, name, largest_part, None)
 
 
@@ -105,7 +105,7 @@ def _of_array(block: Any, name: str, largest_part: int, again: tuple[Any, ...] |
 
 
 def _told(pieces: Iterator[Any], name: str) -> Iterator[np.ndarray]:
-    """Yield pieces as arrays of real numbers, and say which block cannot be read."""
+    """Yield pieces as arrays of real numbers; errors name the block."""
     while True:
         try:
             piece = next(pieces)
@@ -120,7 +120,7 @@ def _told(pieces: Iterator[Any], name: str) -> Iterator[np.ndarray]:
 def _written(
     pieces: Iterable[np.ndarray], name: str, largest_part: int, again: tuple[Any, ...] | None
 ) -> Any:
-    """Write pieces to a new file, one after the other."""
+    """Write successive pieces to a new file."""
     entries, rows, columns, dtype = _Entries(), 0, 0, np.dtype(float)
     number, path = tempfile.mkstemp(prefix="steinpath-", suffix=".rows", dir=_folder())
     try:
@@ -133,7 +133,8 @@ def _written(
                     raise OSError(
                         error.errno,
                         f"{name} could not be written to the scratch folder of its worker "
-                        f"({error.strerror}); start workers with a local_directory that has room",
+                        f"({error.strerror}); start workers with a local_directory with enough "
+                        "free space",
                         path,
                     ) from error
                 rows, columns, dtype = rows + len(piece), piece.shape[1], piece.dtype
@@ -149,13 +150,13 @@ def _written(
 
 
 class _Entries:
-    """What is said of all entries, from some of them after the others."""
+    """Properties of a block, accumulated over its pieces."""
 
     def __init__(self) -> None:
         self._checksum, self._bad, self._largest = 0, 0, 0.0
 
     def add(self, piece: np.ndarray) -> None:
-        """Count some more of them."""
+        """Add a piece."""
         self._checksum = checksum([piece], self._checksum)
         with np.errstate(invalid="ignore"):
             largest = max(float(piece.max()), -float(piece.min())) if piece.size else 0.0
@@ -165,7 +166,7 @@ class _Entries:
             self._bad += piece.size - int(np.count_nonzero(np.isfinite(piece)))
 
     def facts(self, shape: tuple[int, int], dtype: Any, name: str) -> Facts:
-        """Return the facts of a dense block; refuse entries as `checked` does."""
+        """Return the properties of a dense block; reject invalid entries as `checked` does."""
         try:
             refuse_nonfinite("X", self._bad)
             check_size("X", self._largest, dtype, shape)
@@ -175,7 +176,7 @@ class _Entries:
 
 
 def _folder() -> str | None:
-    """Return the scratch folder of this worker, which is removed with it."""
+    """Return the scratch folder of this worker, which is removed when it ends."""
     from distributed import get_worker
 
     try:
@@ -185,5 +186,5 @@ def _folder() -> str | None:
 
 
 def _remove(path: str) -> None:
-    with suppress(OSError):  # the worker may have taken its folder along
+    with suppress(OSError):  # the worker may have removed its folder
         os.unlink(path)

@@ -1,4 +1,4 @@
-"""The choice of a penalty and an iterate for rows on a cluster."""
+"""Selection of regularisation strength and iteration on a cluster."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class DistributedTuning(Tuning):
-    """Estimated risk of every iterate for every penalty, on a cluster. Made by `steinpath.tune`.
+    """Estimated risk over regularisation strengths and iterations, returned by `steinpath.tune`.
 
-    It has the attributes of `steinpath.Tuning`. Models that leave rows out are run where the rows
-    are, when they are asked for.
+    It has the attributes of `steinpath.Tuning`. Models for out-of-fold predictions are fitted on
+    the workers on demand.
     """
 
     @classmethod
@@ -47,11 +47,11 @@ class DistributedTuning(Tuning):
         iterate: int | None,
         n_iter: int | None,
     ) -> DistributedTuning:
-        """Do as `steinpath.tune`, with arguments that were checked."""
+        """Implement `steinpath.tune` with validated arguments."""
         settled, criterion = settled_options(options, problem.y, problem.loss, problem.level)
         generator = check_rng(rng)
         used = deepcopy(generator)
-        generator.integers(2**63)  # as if it had been used here
+        generator.integers(2**63)  # advance it as if used locally
         conversation = Conversation(design.carrier())
         how = settled, used, rule, iterate, n_iter
         call = Call(calls.tune_paths, (problem, penalty, grid, algorithm, *how))
@@ -70,7 +70,7 @@ class DistributedTuning(Tuning):
                 found.design,
             )
             risks.append(remote_risk(path, told, criterion, ("tuned", k), None))
-        nowhere: Any = None  # the runs are where the rows are
+        nowhere: Any = None  # the runs are on the workers
         return cls(
             found.lams,
             tuple(risks),

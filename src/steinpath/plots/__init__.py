@@ -1,7 +1,7 @@
-"""Plots for papers. Matplotlib is imported when one is drawn.
+"""Publication-quality plots. Matplotlib is imported on first use.
 
-Each function draws on the axes that it is given, in the user's own style, or on a new figure in the
-style of this package; neither changes ``matplotlib.rcParams``. `save` writes a figure to a file.
+Each function draws on the axes passed to it, in the user's own style, or on a new figure in the
+style of this package. ``matplotlib.rcParams`` is not modified. `save` writes a figure to a file.
 """
 
 from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE

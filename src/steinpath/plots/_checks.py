@@ -1,4 +1,4 @@
-"""Whether to trust an estimate: residuals, diagnostics, the audit."""
+"""Plots to check an estimate: residuals, diagnostics, the audit."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
     from steinpath.risk._estimate import Risk
 
-# More points than this are drawn as an image.
+# Above this number, points are rasterised in vector formats.
 _MANY_POINTS = 2000
-# Values this far below their thresholds are all the same.
+# Ratios of value to threshold below this are drawn at the end of the scale.
 _SMALLEST_RATIO = 1e-2
 
 
 def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw corrected against raw residuals, with the mean test loss of both.
+    """Plot corrected against raw residuals, with the mean scoring loss of both.
 
-    Corrected residuals are those of the corrected fitted values, close to what they would be had
-    the observation been left out. A few very large residuals are left outside of the frame, with
-    marks on it, and counted.
+    Corrected residuals are computed from the corrected fitted values and approximate leave-one-out
+    residuals. If a few residuals are much larger than the rest, they are drawn as marks on the
+    frame and counted above it.
 
     Parameters
     ----------
     risk : Risk
-        What to draw.
+        Risk estimate to plot.
     t : int, optional
-        The iterate; that with the smallest risk by default.
+        Iteration; by default, the one with the smallest estimated risk.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
         _draw_points(axes, raw, corrected)
         _mark_outside(axes, raw, corrected, limit)
         axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
-        axes.set(xlabel=f"raw residual of iterate {t}", ylabel="corrected residual")
+        axes.set(xlabel=f"raw residual at iteration {t}", ylabel="corrected residual")
         axes.set_yticks(axes.get_xticks())
         axes.set(xlim=(-limit, limit), ylim=(-limit, limit))
         text = f"mean {name_of_loss(risk.test_loss)}\nraw {losses[0]:.3g}"
@@ -79,7 +79,7 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
 
 
 def _limit_of(residuals: np.ndarray) -> float:
-    """Return how far to show residuals: to the largest, unless few are much larger than others."""
+    """Return the axis limit: the largest residual, unless a few are much larger than the rest."""
     sizes = np.abs(residuals)
     largest, usual = float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.98))
     return 1.06 * (usual if 0 < 1.3 * usual < largest else largest) or 1.0
@@ -101,27 +101,28 @@ def _draw_points(ax: Axes, raw: np.ndarray, corrected: np.ndarray) -> None:
 
 
 def _mark_outside(ax: Axes, raw: np.ndarray, corrected: np.ndarray, limit: float) -> None:
-    """Mark on the frame where there are points beyond it, and say how many."""
+    """Mark points outside the axis limits on the frame, and write their number above it."""
     beyond = np.maximum(np.abs(raw), np.abs(corrected)) > limit
     count = int(beyond.sum())
     if not count:
         return
     inside = [np.clip(values[beyond], -limit, limit) for values in (raw, corrected)]
     ax.plot(*inside, "D", mfc="none", mec=ORANGE, ms=3.5, mew=0.8, clip_on=False, label="outside")
-    note(ax, f"{count} of {len(raw)} outside, on the frame")
+    note(ax, f"{count} of {len(raw)} outside, marked on the frame")
 
 
 def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
-    """Draw what each diagnostic found relative to its threshold, beyond which it warns.
+    """Plot the value of each diagnostic relative to its threshold; it warns above 1.
 
-    What is far below its threshold, zero or not finite is an arrow at the end of the scale.
+    Values that are zero, not finite or far below their threshold are drawn as arrows at the end of
+    the scale.
 
     Parameters
     ----------
     risk : Risk
-        What to draw.
+        Risk estimate to plot.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
@@ -131,7 +132,7 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
     ratios = np.array([each.value / each.threshold for each in found])
     finite = ratios[np.isfinite(ratios)]
     low, high = _SMALLEST_RATIO, max(5.0, 2 * float(finite.max(initial=1.0)))
-    # what is not positive or not finite is at an end of the scale
+    # values that are not positive or not finite are drawn at an end of the scale
     shown = np.clip(np.nan_to_num(ratios, nan=low, posinf=high, neginf=low), low, high)
     with drawing_on(ax, (4.8, 0.7 + 0.19 * len(found))) as axes:
         axes.axvline(1, color=BLACK, lw=0.8, ls=(0, (4, 2)), label="threshold")
@@ -141,30 +142,30 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
             marker = "<" if ratio == low else ">" if ratio == high else marker
             axes.plot(ratio, place, marker, color=colour, clip_on=False, label=each.name)
         axes.set_xscale("log")
-        axes.set_xlim(low / 1.3, high)  # room for marks at the end
+        axes.set_xlim(low / 1.3, high)  # leaves room for the marker at the lower end
         axes.set_ylim(len(found) - 0.5, -0.5)
         axes.set_yticks(range(len(found)), [each.name for each in found])
         axes.tick_params(axis="y", length=0)
         for tick, each in zip(axes.get_yticklabels(), found, strict=True):
             if each.warns:
                 tick.set(color=ORANGE, fontweight="bold")
-        axes.set_xlabel("value relative to its threshold")
+        axes.set_xlabel("value / threshold")
         write_decades(axes)
         open_frame(axes)
     return axes
 
 
 def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) -> Axes:
-    """Draw how an estimate compares with runs that leave rows out, and how it was repaired.
+    """Plot the audit: exact leave-one-out minus estimated risk, and the bias correction applied.
 
     Parameters
     ----------
     risk : Risk
-        What to draw; estimated with an audit.
+        Risk estimate with an audit.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
     log_time : bool, default=False
-        Iterations on a logarithmic scale.
+        Whether to show iterations on a logarithmic scale.
 
     Returns
     -------
@@ -172,16 +173,16 @@ def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) ->
     """
     audit = risk.audit
     if audit is None:
-        raise ValueError("the estimate had no audit; ask for one, as estimate_risk(path, audit=32)")
+        raise ValueError("the estimate has no audit; use estimate_risk(path, audit=32)")
     difference, error, repair = (
         to_numpy(values) for values in (audit.difference, audit.stderr, audit.repair)
     )
     t, low, high = np.arange(len(difference)), difference - 2 * error, difference + 2 * error
     with drawing_on(ax) as axes:
         axes.axhline(0, color=BLACK, lw=0.5)
-        axes.plot(t, difference, color=BLUE, label="left out − estimated")
+        axes.plot(t, difference, color=BLUE, label="leave-one-out − estimated")
         draw_band(axes, low, high)
-        axes.plot(t, repair, color=ORANGE, ls="--", label="added to the estimate")
+        axes.plot(t, repair, color=ORANGE, ls="--", label="correction applied")
         set_time_axis(axes, len(t) - 1, log_time)
         axes.set_ylabel(f"difference in {name_of_loss(risk.test_loss)}")
         open_frame(axes)
@@ -191,7 +192,7 @@ def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) ->
 
 
 def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
-    """Set the range: all of a band, but for what is very far from the rest of it."""
+    """Set the y limits to show the whole band except values far from the rest of it."""
     sizes = np.maximum(np.abs(low), np.abs(high))
     cap = 4 * float(np.quantile(sizes, 0.75)) or float(sizes.max())
     within = sizes <= cap

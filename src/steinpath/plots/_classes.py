@@ -1,4 +1,4 @@
-"""Classes of rows that were left out: how well they are told apart, and probabilities."""
+"""ROC curves and reliability diagrams of out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
     from steinpath.tuning._tuning import Tuning
 
-# Bins of probabilities, and rows of each at least.
+# Maximum number of bins of a reliability diagram, and minimum number of rows in each.
 _MOST_BINS, _ROWS_OF_A_BIN = 10, 15
-# Classes that have a colour of their own, and a name in the legend.
+# Classes beyond these are drawn in grey, without an entry in the legend.
 _COLOURS = (BLUE, ORANGE, GREEN, "#cc79a7", "#56b4e9", "#8b6a00", "#e0b000", "#000000")
 
 
 class RocCurve(NamedTuple):
-    """Shares of rows above each threshold.
+    """A receiver operating characteristic curve.
 
     Attributes
     ----------
     false_positive, true_positive : ndarray of shape (k,)
-        Of the rows of the other classes, and of those of the class; both from 0 to 1.
+        False and true positive rates at each threshold, from 0 to 1.
     area : float
         Area under the curve: the probability that a row of the class has a larger decision value
-        than a row of another; NaN without rows of both.
+        than a row of another class; NaN unless there are rows of both.
     """
 
     false_positive: np.ndarray
@@ -46,9 +46,9 @@ def roc_curve(positive: np.ndarray, values: np.ndarray) -> RocCurve:
     Parameters
     ----------
     positive : ndarray of bool of shape (m,)
-        Which rows are of the class.
+        Whether each row belongs to the class.
     values : ndarray of shape (m,)
-        Decision values: larger ones are more like the class.
+        Decision values; larger values favour the class.
     """
     order = np.argsort(-values, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(values[order])), len(order) - 1)  # ties are one step
@@ -67,11 +67,11 @@ class Reliability(NamedTuple):
     Attributes
     ----------
     predicted, observed : ndarray of shape (k,)
-        Mean predicted probability in each bin, and share of rows that are of the class.
+        Mean predicted probability and observed frequency of the class in each bin.
     stderr : ndarray of shape (k,)
-        Standard error of that share, if the predicted probabilities were right.
+        Standard error of the observed frequency if the predicted probabilities were calibrated.
     rows : ndarray of int of shape (k,)
-        How many rows are in each bin.
+        Number of rows in each bin.
     """
 
     predicted: np.ndarray
@@ -81,18 +81,18 @@ class Reliability(NamedTuple):
 
 
 def reliability(positive: np.ndarray, probability: np.ndarray) -> Reliability:
-    """Return shares of a class in bins of about equally many rows, by predicted probability.
+    """Return observed frequencies of a class in quantile bins of the predicted probability.
 
     Parameters
     ----------
     positive : ndarray of bool of shape (m,)
-        Which rows are of the class.
+        Whether each row belongs to the class.
     probability : ndarray of shape (m,)
-        Predicted probability that they are.
+        Predicted probability of the class.
     """
     n_bins = int(np.clip(len(positive) // _ROWS_OF_A_BIN, 1, _MOST_BINS))
     order = np.argsort(probability, kind="stable")
-    # where a bin would begin within equal probabilities, it begins with the first of them
+    # equal probabilities are kept in one bin
     starts = np.searchsorted(
         probability[order], probability[order][np.arange(n_bins) * len(order) // n_bins]
     )
@@ -106,19 +106,18 @@ def reliability(positive: np.ndarray, probability: np.ndarray) -> Reliability:
 
 
 def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> Axes:
-    """Draw the ROC curve, of rows that were left out.
+    """Plot the ROC curve of out-of-fold decision values.
 
-    The share of rows of the class 1 whose decision value is above a threshold, over that of the
-    other rows, for all thresholds. Each row is predicted by a model that was fitted without it,
-    with the penalty and the iterate that were chosen without it.
+    Each row is predicted by a model fitted without it; the regularisation strength and the
+    iteration are also selected without it.
 
     Parameters
     ----------
     tuning : Tuning, or mapping of str to Tuning
-        Of a loss of labels, such as `steinpath.Logistic`; of several classes, that of each against
-        the rest, by the name of the class.
+        Result of `steinpath.tune` with a margin loss, such as `steinpath.Logistic`. For several
+        classes, a mapping from class name to the one-vs-rest result.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
@@ -132,13 +131,12 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
     with drawing_on(ax, (3.4, 3.6)) as axes:
         axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
         for k, (name, curve) in enumerate(curves.items()):
-            label = f"{name}: {curve.area:.3f}" if name else f"AUC {curve.area:.3f}"
+            label = f"{name}: " * bool(name) + f"AUC {curve.area:.3f}"
             axes.plot(*curve[:2], **_style(k, label))
         axes.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         open_frame(axes)
         if len(curves) > 1:
-            note(axes, "area under the curve (AUC)")
             place_legend(axes)
         else:
             note(axes, label)
@@ -146,18 +144,18 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
 
 
 def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> Axes:
-    """Draw observed shares over predicted probabilities, of rows that were left out.
+    """Plot a reliability diagram (calibration curve) of out-of-fold probabilities.
 
-    Rows are put into bins of about equally many, by the probability that was predicted for them;
-    on the diagonal, predicted probabilities are right. Lines are ± 2 standard errors of the shares.
+    Rows are grouped into quantile bins of their predicted probability. Points on the diagonal are
+    calibrated. Vertical lines show ± 2 standard errors of the observed frequencies.
 
     Parameters
     ----------
     tuning : Tuning, or mapping of str to Tuning
-        Of `steinpath.Logistic`; of several classes, that of each against the rest, by the name of
-        the class. Their probabilities are divided by their sum.
+        Result of `steinpath.tune` with `steinpath.Logistic`. For several classes, a mapping from
+        class name to the one-vs-rest result; probabilities are normalised to sum to 1.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
@@ -167,10 +165,10 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     for each in tunings.values():
         if not isinstance(each.path.loss, Logistic):
             raise ValueError(
-                f"probabilities are those of the logistic loss, and this is {each.path.loss!r}; "
-                "use plot_roc"
+                f"plot_reliability requires the logistic loss; got {each.path.loss!r}; use "
+                "plot_roc for other losses"
             )
-    rows: np.ndarray | None = None  # of time series, not all leave out the same ones
+    rows: np.ndarray | None = None  # for time series, held-out rows may differ between classes
     for each in tunings.values():
         rows = each.chosen.rows if rows is None else np.intersect1d(rows, each.chosen.rows)
     seen = [_left_out(each, rows) for each in tunings.values()]
@@ -181,12 +179,12 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
         axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
         for k, (name, (positive, _)) in enumerate(zip(tunings, seen, strict=True)):
             bins = reliability(positive, shares[:, k])
-            style = _style(k, name or "rows left out")
+            style = _style(k, name or "out-of-fold")
             axes.plot(bins.predicted, bins.observed, "o-", ms=3.5, **style)
             low, high = (bins.observed + side * 2 * bins.stderr for side in (-1, 1))
             ends = np.clip(low, 0, 1), np.clip(high, 0, 1)
             axes.vlines(bins.predicted, *ends, color=style["color"], lw=0.7, alpha=0.6)
-        axes.set(xlabel="predicted probability, the row left out", ylabel="observed share")
+        axes.set(xlabel="predicted probability (out-of-fold)", ylabel="observed frequency")
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
         open_frame(axes)
         if len(tunings) > 1:
@@ -205,14 +203,14 @@ def _by_class(tuning: Tuning | Mapping[str, Tuning]) -> Mapping[str, Tuning]:
     for each in tunings.values():
         if not each.path.loss.margin:
             raise ValueError(
-                "this plot is of classes, and the loss must be Logistic, Hinge or SquaredHinge; "
-                f"got {each.path.loss!r}"
+                "this plot requires a margin loss (Logistic, Hinge or SquaredHinge); got "
+                f"{each.path.loss!r}"
             )
     return tunings
 
 
 def _left_out(tuning: Tuning, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows that were left out are of the class 1, and their decision values."""
+    """Return whether each held-out row belongs to class 1, and its decision value."""
     chosen = tuning.chosen
     rows = chosen.rows if rows is None else rows
     actual = np.asarray(to_numpy(tuning.path.y), float)[rows]

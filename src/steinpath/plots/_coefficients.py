@@ -1,4 +1,4 @@
-"""Coefficients against the iteration."""
+"""Coefficient paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from steinpath.engine._path import Path
 
-# How many coefficients are drawn besides those that are named, and how long a name may be.
+# Maximum number of unlabelled coefficients drawn, and maximum length of a name.
 _GREY_LINES, _NAME_LENGTH = 500, 24
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, BLACK, SKY, YELLOW)
 _DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)))
@@ -34,40 +34,40 @@ def plot_coefficients(
     top: int = 10,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the coefficients against the iteration, the largest in colour and with their names.
+    """Plot the coefficients against the iteration, with the largest coloured and labelled.
 
-    The largest are those at the chosen iterate, or at the last one where none is given. Of the
-    others, which are grey, the 500 largest are drawn.
+    The largest coefficients are those at iteration ``best``, or at the last iteration if ``best``
+    is None. Of the others, the 500 largest are drawn in grey.
 
     Parameters
     ----------
     path : Path
-        What to draw.
+        Path to plot.
     names : sequence of str of length p, optional
-        Names of the columns of X; ``x0``, ``x1`` and so on by default. Long ones are shortened.
+        Names of the columns of X; ``x0``, ``x1``, … by default. Long names are shortened.
     scale : array-like of shape (p,), optional
-        What to multiply the coefficients by, such as the standard deviations of the columns, so
-        that they can be compared.
+        Factors by which the coefficients are multiplied, such as the standard deviations of the
+        columns, to make them comparable.
     best : int, optional
-        The chosen iterate, to be marked.
+        Selected iteration, marked by a vertical line.
     top : int, default=10
-        How many to name, if there is room.
+        Maximum number of coefficients to label.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
     matplotlib.axes.Axes
     """
     if isinstance(path, Sequence):
-        raise ValueError("this is a batch of paths; draw its members, one at a time")
+        raise ValueError("path is a batch of paths; plot its members one at a time")
     p, last = path.n_features, path.n_iter
     names = _check_names(names, p)
     top = check_count("top", top, low=0)
     if best is not None:
         best = check_count("best", best, low=0, high=last)
     scales = _check_scale(scale, p)
-    # the path of very many coefficients is large: only those that are drawn are copied
+    # copy only the coefficients that are drawn: the whole path may be large
     order = _largest_first(to_numpy(path.coef), scales, last if best is None else best)
     order = order[: top + _GREY_LINES]
     coef = to_numpy(path.coef)[:, order] * scales[order]
@@ -94,7 +94,7 @@ def _check_names(names: Sequence[str] | None, p: int) -> list[str]:
     if names is None:
         return [f"x{j}" for j in range(p)]
     if len(names) != p:
-        raise ValueError(f"names must be {p}, one for each column of X; got {len(names)}")
+        raise ValueError(f"names must have length {p}, one per column of X; got {len(names)}")
     return [str(name) for name in names]
 
 
@@ -103,17 +103,17 @@ def _check_scale(scale: Any, p: int) -> np.ndarray:
         return np.ones(p)
     scales = np.asarray(to_numpy(scale))
     if scales.shape != (p,):
-        raise ValueError(f"scale must have shape ({p},), one for each column; got {scales.shape}")
+        raise ValueError(f"scale must have shape ({p},), one per column of X; got {scales.shape}")
     return scales
 
 
 def largest_sizes(coef: np.ndarray) -> np.ndarray:
-    """Return the largest absolute value of each coefficient on a path, without a copy of that."""
+    """Return the largest absolute value of each coefficient on a path, without copying the path."""
     return np.asarray(np.maximum(coef.max(axis=0), -coef.min(axis=0)))
 
 
 def _largest_first(coef: np.ndarray, scales: np.ndarray, t: int) -> np.ndarray:
-    """Return which coefficients to draw: by size at an iterate, then on the path; no zeros."""
+    """Return nonzero coefficients in decreasing order: by size at iteration t, then on the path."""
     on_path = largest_sizes(coef) * np.abs(scales)
     order = np.lexsort((-on_path, -np.abs(coef[t] * scales)))
     return np.asarray(order[on_path[order] > 0])
@@ -131,7 +131,7 @@ def _draw_grey(ax: Axes, coef: np.ndarray) -> None:
 
 
 def _label_ends(ax: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
-    """Write names beside the right ends of the first curves, as many as there is room for."""
+    """Label the first curves at their right ends, as many as fit."""
     curves = ax.get_lines()
     size = 0.9 * float(ax.xaxis.label.get_fontsize())
     gap = 1.2 * size / height_of(ax)
@@ -162,11 +162,11 @@ def _label_ends(ax: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
 
 
 def spread(places: np.ndarray, gap: float, low: float, high: float) -> np.ndarray:
-    """Move numbers as little as possible so that they are ``gap`` apart, between two limits."""
+    """Move numbers as little as possible so that they are ``gap`` apart and within limits."""
     if not len(places):
         return places
     order, steps = np.argsort(places, kind="stable"), gap * np.arange(len(places))
-    # what is left once each has its own step only has to increase
+    # after subtracting the gaps, the remainders only have to be increasing
     free = isotonic_regression(places[order] - steps).x
     moved = np.empty(len(places))
     moved[order] = np.clip(free, low, max(low, high - steps[-1])) + steps
@@ -174,7 +174,7 @@ def spread(places: np.ndarray, gap: float, low: float, high: float) -> np.ndarra
 
 
 def shorten(name: str, length: int) -> str:
-    """Leave out the middle of a long name."""
+    """Abbreviate a long name in the middle."""
     if len(name) <= length:
         return name
     head = (length - 1) * 2 // 3

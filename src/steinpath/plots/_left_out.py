@@ -1,4 +1,4 @@
-"""Rows predicted by models that were fitted without them."""
+"""Plots of out-of-fold predictions and residuals."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
     from steinpath.tuning._tuning import Tuning
 
-#: Shares of the rows that the median and the central 50 and 90 percent of residuals are between.
+#: Quantiles of the residuals that bound their median and their central 50% and 90%.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-# More points than this are drawn as an image.
+# Above this number, points are rasterised in vector formats.
 _MANY_POINTS = 2000
 _MOST_BARS = 40
 
 
 def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.0) -> Axes:
-    """Draw actual values over predictions, of rows that were left out.
+    """Plot actual values against out-of-fold predictions.
 
-    Each row is predicted by a model that was fitted without it, with the penalty and the iterate
-    that were chosen without it. A few values that are far from all others are left outside of the
-    frame, with marks on it, and counted.
+    Each row is predicted by a model fitted without it; the regularisation strength and the
+    iteration are also selected without it. If a few values are far from the rest, they are drawn
+    as marks on the frame and counted above it.
 
     Parameters
     ----------
     tuning : Tuning
-        What to draw.
+        Tuning result to plot.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
     offset : float, default=0
-        What to add to actual values and predictions, if it was subtracted before.
+        Constant added to actual values and predictions, to undo centring of the response.
 
     Returns
     -------
@@ -59,14 +59,14 @@ def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.
             mew=0,
             alpha=float(np.clip(20 / n**0.5, 0.15, 0.7)),
             rasterized=n > _MANY_POINTS,
-            label="rows left out",
+            label="out-of-fold",
         )
         if count:
             style: dict[str, Any] = {"mfc": "none", "mec": ORANGE, "ms": 3.5, "mew": 0.8}
             at = [values[beyond] for values in inside]
             axes.plot(*at, "D", clip_on=False, label="outside", **style)
-            note(axes, f"{count} of {n} outside, on the frame")
-        axes.set(xlabel="predicted, the row left out", ylabel="actual", aspect="equal")
+            note(axes, f"{count} of {n} outside, marked on the frame")
+        axes.set(xlabel="out-of-fold prediction", ylabel="actual value", aspect="equal")
         axes.set(xlim=(low, high), ylim=(low, high))
         axes.set_yticks(axes.get_xticks())
         axes.set(xlim=(low, high), ylim=(low, high))
@@ -75,16 +75,16 @@ def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.
 
 
 def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Draw how actual values differ from predictions, of rows that were left out.
+    """Plot a histogram of out-of-fold residuals, with their median and central 50% and 90%.
 
-    A histogram, with the median and the central 50 and 90 percent marked; see `plot_predicted`.
+    See `plot_predicted` for how the predictions are made.
 
     Parameters
     ----------
     tuning : Tuning
-        What to draw.
+        Tuning result to plot.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
@@ -102,23 +102,23 @@ def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
         edges = np.linspace(low, high, bars + 1).tolist()
         axes.hist(np.clip(residuals, low, high), edges, color=BLUE, alpha=0.75, rwidth=0.92)
         axes.axvline(middle, color=ORANGE, lw=1.2, label=f"median {middle:.3g}".replace("-", "−"))
-        axes.set(xlim=(low, high), xlabel="actual − predicted, the row left out", ylabel="rows")
+        axes.set(xlim=(low, high), xlabel="out-of-fold residual", ylabel="number of rows")
         if count:
-            note(axes, f"{count} of {len(residuals)} outside, in the first and the last bar")
+            note(axes, f"{count} of {len(residuals)} outside, counted in the first and last bars")
         open_frame(axes)
         place_legend(axes, columns=3)
     return axes
 
 
 def _left_out(tuning: Tuning) -> tuple[np.ndarray, np.ndarray]:
-    """Return the responses of the rows that were left out, and their predictions."""
+    """Return the responses of the held-out rows, and their out-of-fold predictions."""
     chosen = tuning.chosen
     actual = np.asarray(to_numpy(tuning.path.y), float)[chosen.rows]
     return actual, np.asarray(to_numpy(chosen.predictions), float)
 
 
 def _frame_of(values: np.ndarray) -> tuple[float, float]:
-    """Return the range to show: all values, unless a few are far from the rest."""
+    """Return axis limits: the range of the values, unless a few are far from the rest."""
     low, high = float(values.min()), float(values.max())
     usual = np.quantile(values, [0.02, 0.98])
     reach = float(usual[1] - usual[0]) / 4

@@ -1,4 +1,4 @@
-"""Losses and penalties side by side."""
+"""Comparison of losses and penalties."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
-    """Draw the risks of losses and penalties with ± 2 standard errors, the best on top.
+    """Plot the estimated risks of models with ± 2 standard errors, best first.
 
-    How far each is behind the best is written at the right. What is so far behind that the others
-    could not be told apart is an arrow at the end of the scale.
+    The difference from the best model is written at the right. Models much worse than the others
+    are drawn as arrows at the end of the scale.
 
     Parameters
     ----------
     rows : sequence of Ranked
-        What to draw, in any order; see ``steinpath.app.fitting``.
+        Models to plot, in any order; see ``steinpath.app.fitting``.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
     matplotlib.axes.Axes
     """
     if not len(rows):
-        raise ValueError("there is nothing to rank: rows is empty")
+        raise ValueError("nothing to rank: rows is empty")
     rows = sorted(rows, key=lambda row: row.risk)
     risks, errors = (np.array([getattr(row, name) for row in rows]) for name in ("risk", "stderr"))
     low, high = _range_of(risks, 2 * errors)
@@ -47,7 +47,7 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
             if len(rows) > 1:
                 axes.annotate(_behind(rows[place]), (1, place), **_AT_RIGHT)
         if len(rows) > 1:
-            note(axes, "behind ± s.e.", outside=True)
+            note(axes, "difference ± s.e.", outside=True)
         axes.set(xlim=(low, high), ylim=(len(rows) - 0.4, -0.6))
         axes.set_yticks(range(len(rows)), [f"{row.loss} + {row.penalty}" for row in rows])
         axes.tick_params(axis="y", length=0)
@@ -74,7 +74,7 @@ def _behind(row: Any) -> str:
 
 
 def _range_of(risks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
-    """Return the range to show: all risks, but for those that are far behind most of them."""
+    """Return axis limits: the range of the risks except those much larger than most."""
     seen = max(float(np.median(risks)) - risks[0], errors[0])
     near = risks <= risks[0] + 6 * seen
     low, high = float((risks - errors)[near].min()), float((risks + errors)[near].max())

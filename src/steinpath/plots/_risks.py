@@ -1,4 +1,4 @@
-"""Plots of the risk over iterations and penalties."""
+"""Plots of the estimated risk over iterations and regularisation strengths."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def plot_risk(
     log_time: bool = False,
     best: int | None = None,
 ) -> Axes:
-    """Draw training error, estimated risk with its band, and the chosen iterate.
+    """Plot training error and estimated risk against the iteration, with the selected iteration.
 
-    Where an audit repaired the estimate visibly, what it was before is drawn as a thin line. What
-    is so far from the minimum that this could not be seen is off the scale, and said to be.
+    If the audit changed the estimate visibly, the uncorrected estimate is drawn as a thin line.
+    Values much larger than the minimum are off the scale, and counted above the frame.
 
     Parameters
     ----------
     risk : Risk
-        What to draw.
+        Risk estimate to plot.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
     true_risk : array-like of shape (n_iter + 1,), optional
-        The truth, where it is known.
+        True risk, if known.
     log_time : bool, default=False
-        Iterations on a logarithmic scale.
+        Whether to show iterations on a logarithmic scale.
     best : int, optional
-        The chosen iterate; that with the smallest risk by default.
+        Selected iteration; by default, the one with the smallest estimated risk.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def plot_risk(
     best = risk.best_iter if best is None else check_count("best", best, low=0, high=last)
     others: dict[str, np.ndarray] = {}
     if risk.audit is not None and np.any(np.abs(to_numpy(risk.audit.repair)) > stderr / 4):
-        others["before the audit"] = to_numpy(risk.raw)
+        others["before audit correction"] = to_numpy(risk.raw)
     if true_risk is not None:
         others["true risk"] = to_numpy(true_risk)
     with drawing_on(ax) as axes:
@@ -77,34 +77,34 @@ def plot_risk(
 
 
 def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Draw the risk over penalties and iterations, and the choice.
+    """Plot the estimated risk over regularisation strengths and iterations as a heat map.
 
     Parameters
     ----------
     tuning : Tuning
-        What to draw.
+        Tuning result to plot.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
     matplotlib.axes.Axes
     """
     with drawing_on(ax) as axes:
-        _draw_surface(axes, to_numpy(tuning.risk), tuning.lams, tuning.best, "penalty λ")
+        _draw_surface(axes, to_numpy(tuning.risk), tuning.lams, tuning.best, "λ")
         axes.set_title(name_of_loss(tuning.risks[0].test_loss), fontsize="medium")
     return axes
 
 
 def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Draw the smallest risk on the path of each penalty, with ± 2 standard errors.
+    """Plot the smallest estimated risk for each regularisation strength, ± 2 standard errors.
 
     Parameters
     ----------
     tuning : Tuning
-        What to draw.
+        Tuning result to plot.
     ax : matplotlib.axes.Axes, optional
-        Where to draw; a new figure by default.
+        Axes to plot on. If None, a new figure is created.
 
     Returns
     -------
@@ -116,40 +116,41 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
     lams, values, error = tuning.lams[order], risk[where], 2 * stderr[where]
     with drawing_on(ax) as axes:
         axes.plot(lams, train[where], color=GREY, ls="--", marker=".", label="training error")
-        axes.plot(lams, values, color=BLUE, marker=".", label="smallest risk")
+        axes.plot(lams, values, color=BLUE, marker=".", label="smallest estimated risk")
         whiskers: dict[str, Any] = {"elinewidth": 2.5, "ecolor": BLUE, "alpha": 0.25}
         axes.errorbar(lams, values, error, fmt="none", label="± 2 standard errors", **whiskers)
-        chosen = f"chosen penalty {tuning.best_lam:.3g}"
-        axes.plot(tuning.best_lam, risk[tuning.best], "o", color=ORANGE, label=chosen)
+        selected = f"selected λ = {tuning.best_lam:.3g}"
+        axes.plot(tuning.best_lam, risk[tuning.best], "o", color=ORANGE, label=selected)
         if lams[0] > 0 and len(lams) > 1:
             axes.set_xscale("log")
             write_decades(axes)
-        axes.set(xlabel="penalty λ", ylabel=name_of_loss(tuning.risks[0].test_loss))
+        loss = name_of_loss(tuning.risks[0].test_loss)
+        axes.set(xlabel="regularisation strength λ", ylabel=loss)
         open_frame(axes)
         place_legend(axes)
     return axes
 
 
 class RiskPathDisplay:
-    """The risk that an estimator was chosen by, in the style of scikit-learn's displays.
+    """Visualisation of the estimated risk of a fitted estimator, as a scikit-learn display.
 
-    Make it with `from_estimator`.
+    Create one with `from_estimator`.
 
     Parameters
     ----------
     risk_path, risk_stderr, train_path : ndarray of shape (n_alphas, n_iter + 1)
         Estimated risks, their standard errors, and training errors.
     alphas : ndarray of shape (n_alphas,)
-        The penalties.
+        Regularisation strengths.
     best : tuple of int
-        Index of the chosen penalty, and the chosen iterate.
+        Index of the selected regularisation strength, and the selected iteration.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
-        Where it was drawn.
+        Axes with the plot.
     figure_ : matplotlib.figure.Figure
-        The figure of `ax_`.
+        Figure containing the plot.
 
     Examples
     --------
@@ -180,17 +181,17 @@ class RiskPathDisplay:
     def from_estimator(
         cls, estimator: Any, *, kind: str = "path", ax: Axes | None = None
     ) -> RiskPathDisplay:
-        """Draw the risk of a fitted estimator.
+        """Plot the estimated risk of a fitted estimator.
 
         Parameters
         ----------
         estimator : PathRegressor or another estimator of this package
-            Fitted.
+            Fitted estimator.
         kind : {"path", "surface"}, default="path"
-            Every iterate for the chosen penalty, with training error and standard errors; or every
-            iterate for every penalty.
+            "path" plots risk, standard errors and training error of every iteration at the
+            selected alpha; "surface" plots the risk over all alphas and iterations.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; a new figure by default.
+            Axes to plot on. If None, a new figure is created.
 
         Returns
         -------
@@ -202,13 +203,14 @@ class RiskPathDisplay:
 
         if not isinstance(estimator, PathEstimator):
             raise TypeError(
-                "RiskPathDisplay draws estimators of steinpath, such as LADLasso; got "
-                f"{type(estimator).__name__} (of a pipeline, pass the last step)"
+                "estimator must be a steinpath estimator, such as LADLasso; got "
+                f"{type(estimator).__name__} (for a pipeline, pass its last step)"
             )
         check_is_fitted(estimator)
         if not hasattr(estimator, "risk_path_"):
             raise ValueError(
-                "the estimator knows no risk: it was fitted with sample_weight, or with method=None"
+                "the estimator has no risk estimate: it was fitted with sample_weight or with "
+                "method=None"
             )
         display = cls(
             risk_path=to_numpy(estimator.risk_path_),
@@ -220,7 +222,7 @@ class RiskPathDisplay:
         return display.plot(ax, kind=kind)
 
     def plot(self, ax: Axes | None = None, *, kind: str = "path") -> RiskPathDisplay:
-        """Draw it.
+        """Plot the estimated risk.
 
         Parameters
         ----------
@@ -230,17 +232,17 @@ class RiskPathDisplay:
         Returns
         -------
         RiskPathDisplay
-            Itself.
+            This display.
         """
         check_choice("kind", kind, ("path", "surface"))
         with drawing_on(ax) as axes:
             if kind == "surface":
-                _draw_surface(axes, self.risk_path, self.alphas, self.best, "penalty α")
+                _draw_surface(axes, self.risk_path, self.alphas, self.best, "α")
             else:
                 k, best = self.best
                 curves = self.risk_path[k], self.risk_stderr[k], self.train_path[k]
                 _draw_path(axes, *curves, best)
-                axes.set(ylabel="test loss", title=f"α = {self.alphas[k]:.3g}")
+                axes.set(ylabel="scoring loss", title=f"α = {self.alphas[k]:.3g}")
                 place_legend(axes)
         self.ax_, self.figure_ = axes, figure_of(axes)
         return self
@@ -255,12 +257,12 @@ def _draw_path(
     others: Mapping[str, np.ndarray] | None = None,
     log_time: bool = False,
 ) -> None:
-    """Draw risks with their band and others beside them, in a range where the minimum shows."""
+    """Draw the risk with its band and other curves, with y limits that show the minimum."""
     t, others = np.arange(len(values)), others or {}
     ax.plot(t, train, color=GREY, ls="--", label="training error")
     ax.plot(t, values, color=BLUE, label="estimated risk")
     draw_band(ax, values - 2 * stderr, values + 2 * stderr)
-    ax.plot(best, values[best], "o", color=ORANGE, label=f"chosen iterate {best}", zorder=3)
+    ax.plot(best, values[best], "o", color=ORANGE, label=f"selected iteration {best}", zorder=3)
     for label, curve in others.items():
         ax.plot(t, curve, label=label, **_OTHERS[label])
     set_time_axis(ax, len(t) - 1, log_time)
@@ -268,21 +270,21 @@ def _draw_path(
     _show_minimum(ax, values, stderr, train, *others.values())
 
 
-#: How curves beside the estimate are drawn.
+#: Line styles of the other curves.
 _OTHERS: dict[str, dict[str, Any]] = {
-    "before the audit": {"color": BLUE, "lw": 0.8, "ls": "-."},
+    "before audit correction": {"color": BLUE, "lw": 0.8, "ls": "-."},
     "true risk": {"color": GREEN, "lw": 2, "ls": ":"},
 }
 
 
 def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.ndarray) -> None:
-    """Set the range of risks: all of them, but for what is very far from the minimum.
+    """Set the y limits to the range of all curves, except values very far from the minimum.
 
     The first of the other curves is the training error.
     """
     k, train = int(values.argmin()), others[0]
     lowest = float(values[k])
-    # how much there is to see near the minimum: its error, the optimism, the better quarter
+    # scale of the features near the minimum: standard error, optimism, lower quartile
     seen = max(3 * stderr[k], lowest - train[k], np.quantile(values, 0.25) - lowest)
     drawn = np.concatenate([values, values - 2 * stderr, values + 2 * stderr, *others])
     shown = drawn[np.abs(drawn - lowest) <= (5 * seen or np.inf)]
@@ -293,11 +295,11 @@ def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.
 
 
 def _draw_surface(
-    ax: Axes, risk: np.ndarray, strengths: np.ndarray, best: tuple[int, int], label: str
+    ax: Axes, risk: np.ndarray, alphas: np.ndarray, best: tuple[int, int], symbol: str
 ) -> None:
-    """Draw risks over penalties, the largest on top, and iterations on a logarithmic scale."""
-    order, (L, T) = np.argsort(strengths), risk.shape
-    # what is far above the minimum would leave no colours for what is near it
+    """Draw a heat map of the risk: largest alpha on top, iterations on a logarithmic scale."""
+    order, (L, T) = np.argsort(alphas), risk.shape
+    # values far above the minimum would use up the colour range
     low, high = float(risk.min()), float(np.quantile(risk, 0.8))
     mesh = ax.pcolormesh(
         np.arange(T + 1) - 0.5,
@@ -313,10 +315,10 @@ def _draw_surface(
     dress_like(bar.ax, ax)
     k, t = best
     place = int(np.flatnonzero(order == k)[0])
-    chosen = f"iterate {t} at {strengths[k]:.3g}"
-    ax.plot(t, place, "o", color=ORANGE, mec="white", ms=7, label=chosen, ls="none")
+    selected = f"selected: {symbol} = {alphas[k]:.3g}, iteration {t}"
+    ax.plot(t, place, "o", color=ORANGE, mec="white", ms=7, label=selected, ls="none")
     set_time_axis(ax, T - 1, log=True, margin=0.5)
     shown = np.unique(np.linspace(0, L - 1, min(L, 6)).round().astype(int))
-    ax.set_yticks(shown, [f"{strengths[order[i]]:.3g}" for i in shown])
-    ax.set_ylabel(label)
+    ax.set_yticks(shown, [f"{alphas[order[i]]:.3g}" for i in shown])
+    ax.set_ylabel(f"regularisation strength {symbol}")
     place_legend(ax)

@@ -1,4 +1,4 @@
-"""What all plots look like, and how they are written to files."""
+"""Style of all plots, and writing them to files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Width and height of a figure with one plot, in inches: for a column, with room for labels.
+#: Width and height of a figure with one plot, in inches.
 SIZE = (4.8, 3.2)
 
-#: The style of figures that are made here. The font is the user's.
+#: Style of new figures. The font is the user's.
 STYLE: dict[str, Any] = {
     "font.size": 8,
     "axes.labelsize": 8.5,
@@ -38,15 +38,15 @@ STYLE: dict[str, Any] = {
     "axes.facecolor": "white",
     "figure.facecolor": "white",
 }
-# Matplotlib makes ticks when it draws, in the style of that time, unless told before.
+# Matplotlib creates ticks when it draws, by then outside of rc_context: set their style explicitly.
 _TICKS: dict[Literal["major", "minor"], dict[str, Any]] = {
     "major": {"length": 3, "width": 0.6, "pad": 2.5, "labelsize": 8},
     "minor": {"length": 1.6, "width": 0.4},
 }
 
-# Text stays text, and what is written does not depend on when.
+# Text is written as text, and files are reproducible.
 _FILES: dict[str, Any] = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "steinpath"}
-#: Endings of files, with their resolution and what not to say in them.
+#: File extensions, with resolution and metadata to omit.
 _FORMATS: dict[str, tuple[int, dict[str, None]]] = {
     ".png": (200, {"Software": None}),
     ".pdf": (300, {"CreationDate": None}),
@@ -55,17 +55,17 @@ _FORMATS: dict[str, tuple[int, dict[str, None]]] = {
 
 
 def import_pyplot() -> Any:
-    """Return ``matplotlib.pyplot``, or say how to get it."""
+    """Return ``matplotlib.pyplot``; raise ImportError with instructions if it is missing."""
     try:
         from matplotlib import pyplot
-    except ModuleNotFoundError:  # and not one that could not be read, for want of memory, say
-        raise ImportError("plots need matplotlib: pip install 'steinpath[plot]'") from None
+    except ModuleNotFoundError:  # other ImportErrors, such as for lack of memory, pass through
+        raise ImportError("plots require matplotlib: pip install 'steinpath[plot]'") from None
     return pyplot
 
 
 @contextmanager
 def drawing_on(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
-    """Give axes to draw on: ``ax``, or those of a new figure, within the style of this package."""
+    """Yield axes to draw on: ``ax``, or those of a new figure in the style of this package."""
     if ax is not None:
         yield ax
         return
@@ -77,20 +77,20 @@ def drawing_on(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Ax
 
 @contextmanager
 def new_figure(size: tuple[float, float], **style: Any) -> Iterator[Figure]:
-    """Give a new figure, within the style of this package and changes of it."""
+    """Yield a new figure in the style of this package, updated by ``style``."""
     pyplot = import_pyplot()
     with pyplot.rc_context(STYLE | style):
         yield pyplot.figure(figsize=size, layout="constrained")
 
 
 def dress(ax: Axes, **changes: Any) -> None:
-    """Give the ticks of new axes their style."""
+    """Set the tick style of new axes."""
     for which, ticks in _TICKS.items():
         ax.tick_params(which=which, color=STYLE["axes.edgecolor"], **{**ticks, **changes})
 
 
 def dress_like(ax: Axes, other: Axes) -> None:
-    """Give the ticks of axes the style of other axes."""
+    """Copy the tick style of other axes."""
     for which, ticks in _TICKS.items():
         there = other.yaxis.get_tick_params(which=which)
         ax.tick_params(which=which, **{name: there[name] for name in ticks if name in there})
@@ -103,20 +103,20 @@ def new_axes(ax: Axes | None = None) -> Axes:
 
 
 def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
-    """Write a figure to a file, the same bytes each time.
+    """Write a figure to a file. The same figure always gives the same bytes.
 
     Parameters
     ----------
     drawn : matplotlib.axes.Axes or matplotlib.figure.Figure
         The figure, or any axes on it.
     file : str or path-like
-        Where to; ends in ``.png`` (200 dots per inch), ``.pdf`` (with its fonts) or ``.svg`` (with
-        text as text).
+        File to write, with the extension ``.png`` (200 dots per inch), ``.pdf`` (fonts embedded)
+        or ``.svg`` (text kept as text).
     """
     ending = check_ending(file)
     dpi, metadata = _FORMATS[ending]
     figure = figure_of(drawn)
-    # where nothing keeps text inside the figure, the figure is made as large as its text
+    # without a layout engine text may lie outside the figure: enlarge the figure to include it
     box = "tight" if figure.get_layout_engine() is None else None
     options = {"dpi": dpi, "metadata": metadata, "bbox_inches": box}
     with import_pyplot().rc_context(_FILES), _same_layout_after(figure):
@@ -127,13 +127,13 @@ def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
 def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
     """Return a figure as the content of a file.
 
-    Matplotlib's writers do not survive a disk that is full: the file is written elsewhere.
+    Matplotlib's writers fail badly on a full disk, so they write to memory.
     """
     content = io.BytesIO()
     try:
         figure.savefig(content, format=kind, **options)
     except Exception as error:
-        # cut off by Ctrl-C, they stumble over what they have begun, and that hides the reason
+        # an interrupted writer raises another error during clean-up, which hides the original one
         reason: BaseException | None = error
         while reason is not None and not isinstance(reason, KeyboardInterrupt | MemoryError):
             reason = reason.__context__
@@ -144,12 +144,12 @@ def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
 
 
 def close(drawn: Axes | Figure) -> None:
-    """Forget a figure, which matplotlib would keep otherwise."""
+    """Close a figure, which pyplot would otherwise keep in memory."""
     import_pyplot().close(figure_of(drawn))
 
 
 def check_ending(file: str | os.PathLike[str]) -> str:
-    """Return the ending of a file for a plot; refuse one that says nothing."""
+    """Return the extension of a file for a plot; raise ValueError if it is not supported."""
     ending = FilePath(file).suffix.lower()
     if ending not in _FORMATS:
         raise ValueError(f"file must end in {', '.join(_FORMATS)}; got {os.fspath(file)!r}")
@@ -158,7 +158,7 @@ def check_ending(file: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def _same_layout_after(figure: Figure) -> Iterator[None]:
-    """Put axes back to where they were: each layout starts from the last, and differs a little."""
+    """Restore the positions of axes, because each layout starts from the one before."""
     kinds: tuple[Literal["original", "active"], ...] = ("original", "active")
     before = [
         (ax, kind, ax.get_position(kind == "original")) for ax in figure.axes for kind in kinds
@@ -171,10 +171,10 @@ def _same_layout_after(figure: Figure) -> Iterator[None]:
 
 
 def figure_of(drawn: Axes | Figure) -> Figure:
-    """Return the whole figure that something is drawn on."""
+    """Return the root figure of axes or of a subfigure."""
     figure = drawn.get_figure(root=True)
     if figure is None:
-        raise ValueError("these axes are on no figure any more")
+        raise ValueError("the axes no longer belong to a figure")
     return figure
 
 
@@ -184,16 +184,16 @@ def figure_of(drawn: Axes | Figure) -> Figure:
 
 
 def open_frame(ax: Axes) -> None:
-    """Leave only the left and the lower side of the frame."""
+    """Hide the top and right spines."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
-# Multiples of powers of ten that are labelled: fewer, the longer the path.
+# Multiples of powers of ten that are labelled; fewer for longer paths.
 _STEPS: tuple[Sequence[int], ...] = (range(1, 8), (1, 2, 5), (1, 3), (1,))
 
 
 def set_time_axis(ax: Axes, last: int, log: bool, margin: float = 0.0) -> None:
-    """Let iterations 0 to ``last`` run to the right; on a logarithmic scale from 1."""
+    """Set the x axis to iterations 0 to ``last``; if ``log``, logarithmic from 1."""
     from matplotlib.ticker import MaxNLocator, NullFormatter
 
     if log:
@@ -211,14 +211,14 @@ def set_time_axis(ax: Axes, last: int, log: bool, margin: float = 0.0) -> None:
 
 
 def draw_band(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
-    """Shade what is within two standard errors of a curve."""
+    """Shade a band of two standard errors."""
     label = "± 2 standard errors"
     ax.fill_between(np.arange(len(low)), low, high, color=BLUE, alpha=0.15, lw=0, label=label)
 
 
 def mark_iterate(ax: Axes, best: int) -> None:
-    """Draw a vertical line at an iterate, with its number above the frame."""
-    ax.axvline(best, color=ORANGE, lw=0.8, ls=(0, (4, 2)), zorder=1.5, label=f"iterate {best}")
+    """Draw a vertical line at an iteration, with its number above the frame."""
+    ax.axvline(best, color=ORANGE, lw=0.8, ls=(0, (4, 2)), zorder=1.5, label=f"iteration {best}")
     ax.annotate(
         f"{best}",
         (best, 1),
@@ -233,9 +233,9 @@ def mark_iterate(ax: Axes, best: int) -> None:
 
 
 def place_legend(ax: Axes, columns: int = 2) -> None:
-    """Put the legend where it covers nothing.
+    """Place the legend where it covers no data.
 
-    Below the axes, if the figure makes room for it by itself; otherwise inside, above the curves.
+    It goes below the axes if the figure has a layout engine, otherwise inside, above the curves.
     """
     from matplotlib.transforms import ScaledTranslation
 
@@ -264,7 +264,7 @@ def place_legend(ax: Axes, columns: int = 2) -> None:
 
 
 def height_of(ax: Axes) -> float:
-    """Return the height of axes in points, once the figure has been laid out."""
+    """Return the height of axes in points after layout."""
     figure = figure_of(ax)
     if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
@@ -272,7 +272,7 @@ def height_of(ax: Axes) -> float:
 
 
 def note(ax: Axes, text: str, outside: bool = False) -> None:
-    """Write a remark above the frame, on the right; or further to the right, outside of it."""
+    """Write a note above the frame at its right end, or to the right of the frame."""
     ax.annotate(
         text,
         (1, 1),
@@ -287,17 +287,17 @@ def note(ax: Axes, text: str, outside: bool = False) -> None:
 
 
 def note_beyond(ax: Axes, values: np.ndarray) -> None:
-    """Say how many iterates have values beyond the frame, and the largest."""
+    """Write the number of iterations with values beyond the frame, and the largest value."""
     if len(values):
         plural = "s" * (len(values) > 1)
-        note(ax, f"{len(values)} iterate{plural} off the scale, up to {values.max():.2g}")
+        note(ax, f"{len(values)} iteration{plural} off the scale, up to {values.max():.2g}")
 
 
 def write_decades(ax: Axes) -> None:
-    """Write powers of ten on the lower axis as plain numbers."""
+    """Format powers of ten on the x axis as plain numbers."""
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def name_of_loss(test_loss: str) -> str:
-    """Name a test loss in words, such as "absolute loss"."""
+    """Return the name of a scoring loss for labels, such as "absolute loss"."""
     return f"{test_loss.replace('_', '-')} loss"

@@ -1,4 +1,4 @@
-"""All plots of one choice in one figure."""
+"""Summary figure of a tuning result."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _SIZE = (9.6, 5.8)
 
 
 def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any = None) -> Figure:
-    """Draw all there is to see of a choice.
+    """Plot a summary of a tuning result in six panels.
 
-    (a) The risk of each iterate for the chosen penalty, (b) that of all penalties, (c) the
-    coefficients, (d) the diagnostics, (e) corrected against raw residuals, or for classes the ROC
-    curve of rows left out, and (f) the audit, or the smallest risk for each penalty where there was
-    none or it had nothing to compare.
+    (a) Estimated risk by iteration at the selected regularisation strength, (b) estimated risk over
+    all regularisation strengths and iterations, (c) coefficients, (d) diagnostics, (e) corrected
+    against raw residuals, or for classification the out-of-fold ROC curve, and (f) the audit, or
+    without an audit the smallest risk for each regularisation strength.
 
     Parameters
     ----------
     tuning : Tuning
-        What to draw.
+        Tuning result to plot.
     names : sequence of str of length p, optional
         Names of the columns of X.
     scale : array-like of shape (p,), optional
-        What to multiply the coefficients by; see `plot_coefficients`.
+        Factors by which the coefficients are multiplied; see `plot_coefficients`.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
             plot_audit(risk, axes[5], log_time=True)
         else:
             plot_penalties(tuning, axes[5])
-        # last, since its labels are placed when all else is
+        # last, because its labels are placed according to the final layout
         plot_coefficients(risk.path, names, scale=scale, best=best, ax=axes[2])
     return figure
 

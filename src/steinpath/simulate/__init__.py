@@ -1,4 +1,4 @@
-"""Data whose risk is known: the paper's designs, signals and noise laws, and labels."""
+"""Simulated data with known risk: the paper's designs, signals and noise, and class labels."""
 
 from steinpath.simulate._labels import LabelModel, label_model
 from steinpath.simulate._model import (

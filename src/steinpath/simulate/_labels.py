@@ -1,10 +1,10 @@
-r"""Labels whose risk is known: a logistic model of Gaussian features.
+r"""Class labels with known risk: a logistic model with Gaussian features.
 
 A prediction is :math:`z = x^\top b + k`, and the log-odds of the label 1 are
 :math:`u = x^\top b^* + k^*`. With Gaussian features :math:`(u, z)` is bivariate normal, and the
-risk is the mean of :math:`\sigma(u) \ell(z) + \sigma(-u) \ell(-z)`, where :math:`\ell` is a loss
-of the margin: over :math:`u` given :math:`z` first, by a trapezoidal rule, then over :math:`z`, by
-Gauss–Legendre rules between the points where the loss has a jump or a kink.
+risk is the mean of :math:`\sigma(u) \ell(z) + \sigma(-u) \ell(-z)`, where :math:`\ell` is a margin
+loss. The integral over :math:`u` given :math:`z` uses a trapezoidal rule; the integral over
+:math:`z` uses Gauss–Legendre rules between the discontinuities and kinks of the loss.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from steinpath._support.validation import check_array, check_count, check_number
 from steinpath.problem._scoring import MarginCriterion, TestLoss, resolve_test_loss
 from steinpath.simulate._model import Data, LinearModel
 
-# Standard normal values beyond which nothing counts.
+# Standard normal values beyond this are negligible.
 _RANGE = 9.0
-# Predictions between which losses are smooth, on their own scale, and normal values likewise.
+# Break points of the integral: predictions where losses may have kinks, and normal values.
 _KINKS = np.array([0.0, *(s * 2.0**k for k in range(8) for s in (-1, 1))])
 _GRID = np.linspace(-_RANGE, _RANGE, 13)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-# Numbers that a block of the double integral may hold.
+# Maximum number of array elements in a block of the double integral.
 _BLOCK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class LabelModel:
-    """Labels -1 and 1 with ``P(y = 1) = 1 / (1 + exp(-x·coef - intercept))``, of Gaussian rows x.
+    """Labels -1 and 1 with ``P(y = 1) = 1 / (1 + exp(-x·coef - intercept))`` and Gaussian rows x.
 
     Parameters
     ----------
     coef : array-like of shape (p,)
-        The true coefficients.
+        True coefficients.
     covariance : array-like of shape (p, p), optional
         Covariance of the features; the identity by default.
     mean : float or array-like of shape (p,), default=0.0
         Means of the features.
     intercept : float, default=0.0
-        The true intercept: log-odds of the label 1 where all features are 0.
+        True intercept: the log-odds of the label 1 if all features are 0.
 
     See Also
     --------
-    label_model : One of these, by its number of features.
+    label_model : Create a `LabelModel` with a given number of features.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class LabelModel:
     >>> X, y = model.sample(100, rng=0)
     >>> X.shape, sorted(set(y.tolist()))
     ((100, 50), [-1.0, 1.0])
-    >>> round(model.share, 3)  # of the label 1
+    >>> round(model.share, 3)  # probability of the label 1
     0.715
     >>> round(float(model.risk(model.coef, "zero_one", model.intercept)), 3)
     0.184
@@ -95,7 +95,7 @@ class LabelModel:
         n : int
             Number of observations.
         rng : None, int or numpy.random.Generator
-            Randomness.
+            Seed or random generator.
 
         Returns
         -------
@@ -107,17 +107,17 @@ class LabelModel:
         return Data(X, np.where(rng.random(len(X)) < expit(log_odds), 1.0, -1.0))
 
     def risk(self, coef: Any, test_loss: TestLoss = "zero_one", intercept: Any = 0.0) -> np.ndarray:
-        """Exact risk of coefficients, by a deterministic two-dimensional integral.
+        """Return the exact risk of coefficients, by numerical integration in two dimensions.
 
         Parameters
         ----------
         coef : array-like of shape (p,) or (T, p)
-            One set of coefficients, or many.
+            One vector of coefficients, or one per row.
         test_loss : str or Loss, default="zero_one"
-            "zero_one", "log", "hinge", "squared_hinge" or "brier", or a margin loss. Class weights
-            of a loss count as in `steinpath.estimate_risk`: their mean is 1.
+            Scoring loss: "zero_one", "log", "hinge", "squared_hinge", "brier", or a margin loss.
+            Class weights of a loss are normalised to mean 1, as in `steinpath.estimate_risk`.
         intercept : float or array-like of shape (T,), default=0.0
-            Intercepts that go with the coefficients.
+            Intercepts of the predictions.
 
         Returns
         -------
@@ -126,28 +126,29 @@ class LabelModel:
         criterion = resolve_test_loss(test_loss)
         if not isinstance(criterion, MarginCriterion):
             raise ValueError(
-                "the risk of labels needs one of the test losses 'zero_one', 'log', 'hinge', "
-                f"'squared_hinge' and 'brier', or a margin loss; got {test_loss!r:.60}"
+                "test_loss must be one of 'zero_one', 'log', 'hinge', 'squared_hinge', 'brier', or "
+                f"a margin loss; got {test_loss!r:.60}"
             )
         values = to_numpy(read_array("coef", coef))
         single = values.ndim == 1
         values = check_array("coef", np.atleast_2d(values), ndim=2)
         if values.shape[1] != len(self.coef):
             raise ValueError(
-                f"coef has {values.shape[1]} entries per row, but the model has {len(self.coef)}"
+                f"coef must have {len(self.coef)} entries per row, as the model; got "
+                f"{values.shape[1]}"
             )
         try:
             constants = np.broadcast_to(to_numpy(read_array("intercept", intercept)), len(values))
         except ValueError:
             raise ValueError(
-                f"intercept must be a number or one for each of the {len(values)} coefficients"
+                f"intercept must be a number or have shape ({len(values)},), one per row of coef"
             ) from None
         constants = check_array("intercept", constants, ndim=1)
         found = self._risk(values, values @ self.mean + constants, criterion)
         return np.asarray(found[0] if single else found)
 
     def _risk(self, coef: np.ndarray, center: np.ndarray, criterion: MarginCriterion) -> np.ndarray:
-        """Return the risk of coefficients whose predictions have these means."""
+        """Return the risk of coefficients whose predictions have the means ``center``."""
         root = self.log_odds.root
         own, true = coef @ root, root @ self.coef
         spread = np.linalg.norm(own, axis=1)
@@ -171,9 +172,9 @@ class LabelModel:
 
 
 def _rule(center: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for means over a standard normal g, row by row.
+    """Return nodes and weights for expectations over a standard normal g, row by row.
 
-    Between two edges, losses of ``center + spread * g`` are smooth.
+    Losses of ``center + spread * g`` are smooth between break points.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         kinks = (_KINKS - center[:, None]) / spread[:, None]
@@ -188,15 +189,15 @@ def _rule(center: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _normal_density(g: np.ndarray) -> np.ndarray:
-    # that of scipy.stats, which takes time to import
+    # scipy.stats is slow to import
     return np.asarray(np.exp(-(g**2) / 2) / math.sqrt(2 * math.pi))
 
 
 def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Mean of ``1 / (1 + exp(-level - spread * h))`` over a standard normal h, row by row.
+    """Return the mean of ``1 / (1 + exp(-level - spread * h))`` over a standard normal h, by row.
 
-    The trapezoidal rule is exact to rounding if its steps are small beside the distance of the
-    poles from the real line, π / spread.
+    The trapezoidal rule is exact to rounding if its step is small compared with the distance of
+    the poles from the real line, π / spread.
     """
     found = np.empty_like(level)
     step = min(0.5, 0.6 / max(float(spread.max()), 1e-300))
@@ -218,19 +219,19 @@ def label_model(
     informative: int = 20,
     **changes: Any,
 ) -> LabelModel:
-    """Return a model of labels with few informative features.
+    """Return a `LabelModel` with few informative features.
 
     Parameters
     ----------
     p : int, default=1000
         Number of features.
     intercept : float, default=0.0
-        The true intercept. With the default strength the label 1 has the probability 1/2 at 0, and
-        0.72 at 1.5.
+        True intercept. With the default signal strength, the label 1 has probability 1/2 for
+        intercept 0 and 0.72 for intercept 1.5.
     strength : float, default=4.0
-        Variance ``bᵀΣb`` of the log-odds.
+        Signal strength: the variance ``bᵀΣb`` of the log-odds.
     informative : int, default=20
-        How many of the first coefficients are not zero; they are equal.
+        Number of nonzero coefficients. They come first and are equal.
     **changes
         Other parameters of `LabelModel`, such as ``covariance=sp.simulate.toeplitz(p)``.
     """

@@ -1,9 +1,10 @@
-r"""Data whose risk is known: the paper's designs, signals and noise laws.
+r"""Linear models with known risk: the paper's designs, signals and noise distributions.
 
-A `LinearModel` draws data and gives the exact risk of any coefficients. The error of a prediction
-at a new observation is :math:`V = \varepsilon - x^\top d - k` with :math:`d = b - b^*` and a
-constant :math:`k`, a sum whose characteristic function is known; one deterministic integral then
-serves all designs, noise laws and test losses (`steinpath.simulate._transforms`).
+A `LinearModel` draws data and computes the exact risk of any coefficients. The error of a
+prediction at a new observation is :math:`V = \varepsilon - x^\top d - k` with :math:`d = b - b^*`
+and a constant :math:`k`. Its characteristic function is known, so the risk is a one-dimensional
+integral for all designs, noise distributions and scoring losses
+(`steinpath.simulate._transforms`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from steinpath.problem._scoring import Criterion, TestLoss, resolve_test_loss
 from steinpath.simulate._transforms import DESIGNS, KERNELS, Factor, Transform, expectation, student
 
 # ------------------------------------------------------------------------------------------------
-# Names of laws
+# Names of distributions
 # ------------------------------------------------------------------------------------------------
 
 
@@ -43,38 +44,38 @@ def _student_df(name: str) -> float | None:
 
 
 def _check_law(kind: str, name: Any, others: Collection[str], *, above: int, moment: str) -> None:
-    """Refuse a ``name`` that is neither Student's t nor one of the ``others``, the normal first."""
+    """Raise ValueError unless ``name`` is Student's t or in ``others``, which start with normal."""
     normal, *_ = others
     df = _student_df(name) if isinstance(name, str) else None
     if df is None and not (isinstance(name, str) and name in others):
         known = ", ".join(repr(other) for other in others)
         raise ValueError(
-            f"{kind} must be one of {known}, or 't' with the degrees of freedom appended, such as "
+            f"{kind} must be one of {known}, or 't' followed by the degrees of freedom, such as "
             f"'t4'; got {name!r}"
         )
     if df is not None and not above < df <= 30:
         raise ValueError(
-            f"{kind} {name!r}: degrees of freedom must be above {above}, for the {moment} to "
-            f"exist, and at most 30, beyond which {normal!r} is as good"
+            f"{kind} {name!r}: degrees of freedom must be greater than {above}, so that the "
+            f"{moment} exists, and at most 30; use {normal!r} for larger values"
         )
 
 
 # ------------------------------------------------------------------------------------------------
-# Noise laws
+# Noise
 # ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Noise:
-    """A symmetric noise law.
+    """A symmetric noise distribution.
 
     Parameters
     ----------
     name : str
-        "normal", "laplace", "none", or "t" with the degrees of freedom appended, such as "t2".
+        "normal", "laplace", "none", or "t" followed by the degrees of freedom, such as "t2".
     scale : float, default=1.0
-        Factor of the standard law: standard normal, Student's t, Laplace with density
-        ``exp(-|x|) / 2``.
+        Scale factor of the standard distribution: standard normal, Student's t, or Laplace with
+        density ``exp(-|x|) / 2``.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Noise:
 
     @property
     def variance(self) -> float:
-        """Variance, which may be infinite."""
+        """Variance; may be infinite."""
         if self._df is not None:
             unit = self._df / (self._df - 2) if self._df > 2 else math.inf
         else:
@@ -109,7 +110,7 @@ class Noise:
         return self.scale**2 * unit if self.scale else 0.0
 
     def transform(self, s: np.ndarray) -> Factor:
-        """Characteristic function, real because the law is symmetric."""
+        """Return the characteristic function, which is real by symmetry."""
         if self._df is not None:
             return student(self.scale, self._df)(s)
         x, square = s * self.scale, self.scale**2
@@ -128,13 +129,13 @@ class Noise:
 
 
 def toeplitz(p: int, correlation: float = 0.5) -> np.ndarray:
-    """Covariance ``correlation ** |j - k|``."""
+    """Return the covariance matrix with entries ``correlation ** |j - k|``."""
     check_number("correlation", correlation, low=-1, high=1, open_low=True, open_high=True)
     return linalg.toeplitz(correlation ** np.arange(check_count("p", p)))
 
 
 def sparse_signal(covariance: np.ndarray, strength: float = 2.0) -> np.ndarray:
-    """Equal first tenth of the coefficients, zero others, with ``bᵀΣb = strength``."""
+    """Return coefficients b with an equal first tenth, zeros otherwise, and ``bᵀΣb = strength``."""
     check_number("strength", strength, low=0)
     p = len(covariance)
     coef = np.zeros(p)
@@ -143,7 +144,7 @@ def sparse_signal(covariance: np.ndarray, strength: float = 2.0) -> np.ndarray:
 
 
 class Data(NamedTuple):
-    """A design and its responses."""
+    """A design matrix and responses."""
 
     X: np.ndarray
     y: np.ndarray
@@ -151,29 +152,29 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictionErrors:
-    """The law of ``ε - a·z - k``, in a model with this noise ``ε`` and this law of ``z``.
+    """Distribution of the prediction error ``ε - a·z - k``.
 
-    It knows neither the covariance nor the coefficients, which are in ``a`` and ``k``.
+    The covariance and the coefficients enter only through ``a`` and ``k``.
 
     Attributes
     ----------
     noise : Noise
-        Law of ``ε``.
+        Distribution of ``ε``.
     design : str
-        Law of ``z``; see `LinearModel`.
+        Distribution of ``z``; see `LinearModel`.
     """
 
     noise: Noise
     design: str
 
     def reduce(self, spread: Array) -> Array:
-        """Return rows ``a`` with the same risk, and with as few entries as will do."""
+        """Return rows ``a`` with the same risk and as few entries as possible."""
         if self.design == "uniform":
             return spread
         return namespace(spread).linalg.vector_norm(spread, axis=-1, keepdims=True)
 
     def risk(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
-        """Return the risk, which may be infinite.
+        """Return the risk; may be infinite.
 
         Parameters
         ----------
@@ -182,19 +183,19 @@ class PredictionErrors:
         shift : ndarray of shape (T,)
             The constants ``k``.
         criterion : Criterion
-            Test loss.
+            Scoring loss.
         """
         found = self.comparable(spread, shift, criterion)
         return found + self.noise.variance if criterion.name == "squared" else found
 
     def comparable(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
-        """Return the same but, of squared error, without the variance: differences are finite."""
+        """Return the risk, for squared error without the noise variance, which may be infinite."""
         noise, square = self.noise, np.sum(spread**2, axis=1)
         if criterion.name == "squared":
             return np.asarray(square + shift**2)
         random = np.sqrt(square) + noise.scale * (noise.name != "none")
         result = np.array(criterion(-shift, 0 * shift))
-        left = random > 1e-12 * np.abs(shift)  # of the rest, nothing is random
+        left = random > 1e-12 * np.abs(shift)  # the other rows are constants
         if np.any(left):
             features = self._features(spread[left])
             result[left] = expectation(
@@ -221,21 +222,21 @@ class LinearModel:
     Parameters
     ----------
     coef : array-like of shape (p,)
-        The true coefficients.
+        True coefficients.
     covariance : array-like of shape (p, p), optional
         Σ; the identity by default.
     noise : str or Noise, default="normal"
-        Law of the noise: "normal", "laplace", "none", or Student's t as in "t2"; see `Noise`.
+        Noise distribution: "normal", "laplace", "none", or Student's t such as "t2"; see `Noise`.
     design : str, default="gaussian"
-        Law of ``z``, whose entries have mean 0 and variance 1: "gaussian" or "uniform", where
-        they are independent, or "t" with the degrees of freedom appended, such as "t4". Then
-        ``z`` is a standard normal vector times one random size per row, with the square
-        ``(df - 2) / χ²_df``: rows are multivariate Student t, an elliptical law. Degrees of
-        freedom are above 2, for the covariance to exist, and at most 30.
+        Distribution of ``z``, whose entries have mean 0 and variance 1. "gaussian" and "uniform"
+        have independent entries. "t" followed by the degrees of freedom, such as "t4", is a
+        multivariate (elliptical) Student t: a standard normal vector times a random scale per row
+        with square ``(df - 2) / χ²_df``. Degrees of freedom must be greater than 2, so that the
+        covariance exists, and at most 30.
     mean : float or array-like of shape (p,), default=0.0
         Means of the features.
     intercept : float, default=0.0
-        The true intercept.
+        True intercept.
 
     Examples
     --------
@@ -256,12 +257,15 @@ class LinearModel:
     intercept: float = 0.0
 
     def __post_init__(self) -> None:
-        # copies: the caller's arrays may change
+        # copy, because the caller's arrays may change
         coef = np.array(to_numpy(check_array("coef", self.coef, ndim=1)), dtype=float)
         p = len(coef)
         covariance = np.eye(p) if self.covariance is None else self.covariance
         if np.shape(self.mean) not in ((), (p,)):
-            raise ValueError(f"mean must be a number or one for each of the {p} coefficients")
+            raise ValueError(
+                f"mean must be a number or have shape ({p},), one per feature; got shape "
+                f"{np.shape(self.mean)}"
+            )
         mean = to_numpy(read_array("mean", self.mean))
         mean = check_array("mean", np.broadcast_to(mean, (p,)), ndim=1)
         _check_law("design", self.design, DESIGNS, above=2, moment="covariance")
@@ -279,11 +283,11 @@ class LinearModel:
         return np.asarray((vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T)
 
     def under(self, *, noise: str | Noise, design: str) -> LinearModel:
-        """Return the same model under other laws: its covariance is not checked again."""
+        """Return the same model with another noise and design, without validating it again."""
         _check_law("design", design, DESIGNS, above=2, moment="covariance")
         other = object.__new__(type(self))
         noise = noise if isinstance(noise, Noise) else Noise(noise)
-        # where fields, and cached properties, keep their values
+        # dataclass fields and cached properties are stored in __dict__
         known = {"root": self.root, "_roots": self._roots, "noise": noise, "design": design}
         other.__dict__.update(self.__dict__ | known)
         return other
@@ -309,10 +313,10 @@ class LinearModel:
         n : int
             Number of observations.
         rng : None, int or numpy.random.Generator
-            Randomness.
+            Seed or random generator.
         like_this : Array, optional
-            Return arrays of the namespace, dtype and device of this one, and do there what takes
-            long; the randomness is the same.
+            Return arrays with the namespace, dtype and device of this array, and compute there.
+            The random numbers are the same.
 
         Returns
         -------
@@ -343,45 +347,46 @@ class LinearModel:
         *,
         centered: bool = False,
     ) -> np.ndarray:
-        """Exact risk of coefficients, by a deterministic one-dimensional integral.
+        """Return the exact risk of coefficients, by numerical integration in one dimension.
 
         Parameters
         ----------
         coef : array-like of shape (p,) or (T, p)
-            One set of coefficients, or many.
+            One vector of coefficients, or one per row.
         test_loss : str or Loss, default="squared"
-            As in `steinpath.estimate_risk`, callables excepted.
+            Scoring loss, as in `steinpath.estimate_risk`, except callables.
         intercept : float or array-like of shape (T,), default=0.0
-            Intercepts that go with the coefficients.
+            Intercepts of the predictions.
         centered : bool, default=False
-            Subtract the risk of the prediction 0.
+            Whether to subtract the risk of the prediction 0.
 
         Returns
         -------
         ndarray of shape () or (T,)
-            Infinite where the test loss has no mean.
+            Infinite if the scoring loss has infinite expectation.
         """
         criterion = resolve_test_loss(test_loss)
         if not isinstance(criterion, Criterion):
-            raise TypeError("exact risks need a named test loss or a Loss, not a callable")
+            raise TypeError("test_loss must be a name or a Loss; exact risks require a formula")
         if criterion.margin:
             raise ValueError(
-                f"test_loss={criterion.name!r} is for labels, and the responses of a linear model "
-                "are numbers"
+                f"test_loss={criterion.name!r} is for class labels, but a linear model has numeric "
+                "responses"
             )
         values = to_numpy(read_array("coef", coef))
         single = values.ndim == 1
         values = check_array("coef", np.atleast_2d(values), ndim=2)
         if values.shape[1] != len(self.coef):
             raise ValueError(
-                f"coef has {values.shape[1]} entries per row, but the model has {len(self.coef)}"
+                f"coef must have {len(self.coef)} entries per row, as the model; got "
+                f"{values.shape[1]}"
             )
         try:
             intercept = to_numpy(read_array("intercept", intercept))
             intercepts = np.broadcast_to(intercept, (len(values),))
         except ValueError:
             raise ValueError(
-                f"intercept must be a number or one for each of the {len(values)} rows of coef"
+                f"intercept must be a number or have shape ({len(values)},), one per row of coef"
             ) from None
         intercepts = check_array("intercept", intercepts, ndim=1)
         deviation = self.deviation(values, intercepts)
@@ -394,14 +399,14 @@ class LinearModel:
         return result[0] if single else result
 
     def deviation(self, coef: Array, intercept: Any = 0.0) -> tuple[Array, Array]:
-        """Return all that the risk depends on: ``Σ^½ (b - b*)`` and the constant, row by row."""
+        """Return ``Σ^½ (b - b*)`` and the constant ``k`` for each row of coefficients."""
         distance = coef - like(self.coef, coef)
         shift = intercept - self.intercept + distance @ like(self.mean, coef)
         return distance @ self.root_like(coef), shift
 
     @property
     def errors(self) -> PredictionErrors:
-        """Law of the errors of predictions."""
+        """Distribution of prediction errors."""
         return PredictionErrors(self._noise, self.design)
 
     @property
@@ -413,17 +418,20 @@ class LinearModel:
 def paper_model(
     p: int = 1000, noise: str | Noise = "normal", design: str = "gaussian", **changes: Any
 ) -> LinearModel:
-    """Return the model of the paper's experiments: Toeplitz 0.5, sparse signal of strength 2.
+    """Return the model of the paper's experiments.
+
+    The covariance is `toeplitz` with correlation 0.5, the coefficients are `sparse_signal` with
+    strength 2.
 
     Parameters
     ----------
     p : int, default=1000
         Number of features.
     noise : str or Noise, default="normal"
-        The paper has "t2" with LAD and "normal" with the square root.
+        Noise distribution. The paper uses "t2" with LAD and "normal" with the square-root loss.
     design : str, default="gaussian"
-        Law of the features: "gaussian", "uniform", or multivariate Student t as in "t4"; see
-        `LinearModel`.
+        Distribution of the features: "gaussian", "uniform", or multivariate Student t such as
+        "t4"; see `LinearModel`.
     **changes
         Other parameters of `LinearModel`.
     """

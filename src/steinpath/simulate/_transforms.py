@@ -1,13 +1,13 @@
 r"""Expectations of convex functions of a random sum, from its characteristic function.
 
 A convex function is a mixture of absolute values, :math:`\rho(v) = \rho_0 + \tfrac12 \int |v - x|
-\rho''(dx)`, so that the well-known formula for :math:`E|V|` gives, after an integration by parts,
+\rho''(dx)`. The well-known formula for :math:`E|V|` then gives, after integration by parts,
 
 .. math:: E \rho(V) = \rho_0 + \frac{1}{\pi} \int_0^\infty \frac{-\psi'(s)}{s} \, ds, \qquad
           \psi(s) = \mathrm{Re}\,\varphi_V(s) \int \cos(s x) \, \rho''(dx).
 
-The characteristic function of a sum is a product, and so is :math:`\psi`. Each factor comes with
-its derivative in closed form: nothing cancels anywhere.
+The characteristic function of a sum is a product, and so is :math:`\psi`. Each factor has a
+derivative in closed form, so there is no cancellation.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from scipy import integrate, special
 
 
 class Factor(NamedTuple):
-    """A factor ``g(s)`` of ``ψ`` at ``s > 0``, one per row, with ``-g'(s) / s``."""
+    """A factor ``g(s)`` of ``ψ`` at ``s > 0`` and ``-g'(s) / s``, one entry per row."""
 
     value: np.ndarray
     slope: np.ndarray
 
     def times(self, other: Factor) -> Factor:
-        """Product of two factors, by the product rule."""
+        """Return the product of two factors, with the product rule."""
         return Factor(self.value * other.value, self.slope * other.value + self.value * other.slope)
 
 
@@ -51,20 +51,20 @@ def gaussian(spread: np.ndarray) -> Transform:
 
 
 def uniform(spread: np.ndarray) -> Transform:
-    """Return the same for independent uniform ``z`` of variance 1: products of sin x / x."""
+    """Return the transform of ``spread·z`` for independent uniform ``z`` of variance 1."""
     a = -np.sort(-math.sqrt(3) * np.abs(spread), axis=1)
     largest = np.maximum(a[:, 0], np.finfo(float).tiny)
-    # Up to x = 1 a few terms of log(sin x / x) = -Σ ζ(2k) (x/π)^(2k) / k are exact: sums of powers
-    # serve all entries up to 1 / s, and only larger ones need a sine each. There are sums for
-    # entries up to 1, 1/2, 1/4, … of the largest; those between one of these levels and 1 / s
-    # count as larger. Integrals end at s of e^14 over the size of the sum, where x is below 2^21.
+    # For x ≤ 1, a few terms of log(sin x / x) = -Σ ζ(2k) (x/π)^(2k) / k are exact: sums of powers
+    # cover all entries up to 1 / s, and only larger entries need a sine each. Sums are stored for
+    # entries up to 1, 1/2, 1/4, … of the largest; entries between such a level and 1 / s count as
+    # larger. Integrals end at s = e^14 / (size of the sum), where x is below 2^21.
     rows, levels, order = np.arange(len(a)), np.arange(22), np.arange(1, 17)
     sums = _sums_of_powers(a / largest[:, None], len(order), len(levels))
     larger = a.shape[1] - sums[..., 0].astype(int)
     terms = special.zeta(2 * order) / math.pi ** (2 * order) * sums[..., 1:]
-    # Most products are nothing beyond x = 1, and need not be formed: |sin x / x| is at most
+    # Most products are negligible beyond x = 1 and need not be computed: |sin x / x| is at most
     # exp(-x² / 6) up to x = 2, which is one level back, and exp(-u² / 6 - i / 2) for any x = 2^i u
-    # with 1 ≤ u ≤ 2. The larger entries of a level have i at least 0, of the one before 1, ….
+    # with 1 ≤ u ≤ 2. The larger entries of a level have i ≥ 0, those of the level before i ≥ 1, ….
     decay = terms[..., 0] + larger / 4.0**levels / 6
     doublings = np.cumsum(larger, axis=1) - larger
 
@@ -93,7 +93,7 @@ def uniform(spread: np.ndarray) -> Transform:
 
 
 def _sums_of_powers(a: np.ndarray, last: int, levels: int) -> np.ndarray:
-    """Sum ``a**(2k)``, ``k = 0, …, last``, over entries up to 1, 1/2, 1/4, … of decreasing rows."""
+    """Sum ``a**(2k)``, ``k = 0, …, last``, over entries up to 1, 1/2, 1/4, … of sorted rows."""
     exponent = np.frexp(np.maximum(a, 2.0**-levels))[1]
     cell = (np.arange(len(a))[:, None] * levels + np.maximum(-exponent, 0)).ravel()
     starts = np.flatnonzero(np.diff(cell, prepend=-1))  # cells increase, and may be empty
@@ -106,14 +106,14 @@ def _sums_of_powers(a: np.ndarray, last: int, levels: int) -> np.ndarray:
 
 
 def student(scale: float | np.ndarray, df: float) -> Transform:
-    """Return the transform of Student variables with one scale, or one for each row."""
+    """Return the transform of Student t variables with one scale, or one per row."""
     half, square = df / 2, np.square(scale)
     constant = special.gammaln(half) + (half - 1) * math.log(2)
     limit = square * df / (df - 2) if df > 2 else 0 * square
 
     def transform(s: np.ndarray) -> Factor:
-        # φ = c x^ν K_ν(x) and φ' = -c x^ν K_{ν-1}(x), with x stretched by √df. In logarithms,
-        # with Bessel functions scaled by exp(x): nothing over- or underflows.
+        # φ = c x^ν K_ν(x) and φ' = -c x^ν K_{ν-1}(x), with x scaled by √df. Logarithms and Bessel
+        # functions scaled by exp(x) avoid overflow and underflow.
         x = np.clip(math.sqrt(df) * (s * scale), 1e-300, 1e4)
         log = half * np.log(x) - x - constant
         bessel, lower = special.kve(half, x), special.kve(half - 1, x)
@@ -126,7 +126,7 @@ def student(scale: float | np.ndarray, df: float) -> Transform:
 
 
 class Kernel(NamedTuple):
-    """``ρ(v) = constant + tilt · v + ½ ∫ |v - x| ρ''(dx)``, and the transform of ``ρ''``."""
+    """``ρ(v) = constant + tilt · v + ½ ∫ |v - x| ρ''(dx)`` and the transform of ``ρ''``."""
 
     transform: Transform
     constant: float = 0.0
@@ -164,7 +164,7 @@ KERNELS: dict[str, Callable[[float], Kernel]] = {
 
 
 def expectation(kernel: Kernel, law: Transform, shift: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """``E ρ(V - shift)`` for symmetric V with the given transform, relative to their sizes."""
+    """Return ``E ρ(V - shift)`` for symmetric V with the given transform and typical sizes."""
 
     def integrand(x: float) -> Any:
         s = math.exp(x) / sizes  # from far below to far above 1 / size
@@ -176,13 +176,13 @@ def expectation(kernel: Kernel, law: Transform, shift: np.ndarray, sizes: np.nda
     )
     if not report.success:
         raise ArithmeticError(
-            "the integral for the exact risk did not converge: the prediction error is nearly a "
-            "constant, or a sum of very few uniform variables without noise; use simulation there"
+            "the integral for the exact risk did not converge: the prediction error is nearly "
+            "constant, or a sum of very few uniform variables without noise; use simulation instead"
         )
     return np.asarray(kernel.constant + sizes * total / math.pi - kernel.tilt * shift)
 
 
-#: Transforms of ``spread·z`` by the law of the independent entries of ``z``.
+#: Transforms of ``spread·z`` by the distribution of the independent entries of ``z``.
 DESIGNS: dict[str, Callable[[np.ndarray], Transform]] = {
     "gaussian": gaussian,
     "uniform": uniform,

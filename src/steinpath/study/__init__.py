@@ -1,4 +1,4 @@
-"""Monte Carlo studies: the paper's numerical section, and what its theory suggests besides.
+"""Monte Carlo studies: the paper's experiments and further checks of its theory.
 
 >>> import tempfile
 >>> from steinpath.study import STUDIES, Sizes, run_study
@@ -8,12 +8,12 @@
 >>> report.finished, len(report.summary)
 (16, 16)
 
-A study is a plan of settings, and what to make of their replications (`base`). A replication draws
-data, runs a path and estimates its risk (`replicate`; with labels, `classify`), computes intervals
-for its coefficients (`infer`), or tunes a model and asks how well its own estimates hold
-(`choose`); it is kept as a file of its own (`store`).
-The runner does those that are missing (`runner`), here or on a cluster (`parallel`), or in batches
-on a device (`lanes`).
+A study is a list of configurations with functions that turn their replications into tables and
+figures (`base`). A replication draws data, runs a path and estimates its risk (`replicate`; for
+classification, `classify`), computes confidence intervals for coefficients (`infer`), or tunes a
+model and checks its error estimate and prediction intervals (`choose`). Each replication is stored
+in its own file (`store`). The runner computes missing replications (`runner`) on this machine or a
+cluster (`parallel`), or in batches on a device (`lanes`).
 """
 
 from steinpath.study._base import Exhibit, Sizes, Study
@@ -25,7 +25,7 @@ from steinpath.study._margins import MARGINS
 from steinpath.study._misspecified import MISSPECIFIED
 from steinpath.study._rates import RATES
 from steinpath.study._runner import Report, run_study
-from steinpath.study._settings import Setting
+from steinpath.study._settings import Configuration
 from steinpath.study._stopping import STOPPING
 from steinpath.study._store import StudyError
 
@@ -47,9 +47,9 @@ STUDIES: dict[str, Study] = {
 
 __all__ = [
     "STUDIES",
+    "Configuration",
     "Exhibit",
     "Report",
-    "Setting",
     "Sizes",
     "Study",
     "StudyError",

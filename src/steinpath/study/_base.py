@@ -1,4 +1,4 @@
-"""What a study is: a plan of settings, and what to make of their replications."""
+"""Base classes of studies: configurations, results, tables and figures."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 
 from steinpath._support.validation import check_count
 from steinpath.study._replicate import Curves
-from steinpath.study._settings import PAIRS, PAPER_NOISE, Setting
+from steinpath.study._settings import PAIRS, PAPER_NOISE, Configuration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Curves of all finished replications of each setting, each of shape (replications, iterates).
-Results = dict[Setting, Curves]
+#: Curves of all finished replications by configuration, each of shape (replications, iterates).
+Results = dict[Configuration, Curves]
 
 #: Rows of a table, by the names of its columns.
 Table = list[dict[str, Any]]
 
 
 class Exhibit(NamedTuple):
-    """A figure and the table of the numbers it shows; it is drawn from the table alone."""
+    """A figure and the table it is drawn from."""
 
     name: str
     table: Table
@@ -32,16 +32,17 @@ class Exhibit(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large a study is.
+    """Size of a study.
 
     Attributes
     ----------
     reps : int
-        Replications of each setting.
+        Replications per configuration.
     n, p : tuple of int
-        Observations, features: every n with every p. No p where a study derives it from n.
+        Numbers of observations and of features; all combinations are run. Empty p if the study
+        derives p from n.
     iters : int
-        Iterations; 0 for as many as pay, in a study whose full size has 0.
+        Number of iterations; 0 stands for ``n_iter="auto"``, in studies whose default is 0.
     """
 
     reps: int
@@ -50,15 +51,14 @@ class Sizes:
     iters: int
 
     def __post_init__(self) -> None:
-        # a Monte Carlo standard error needs two replications; what is compared, some rows,
-        # columns and iterations
+        # a Monte Carlo standard error needs two replications
         for name in ("reps", "iters"):
             value = getattr(self, name)
             low = 0 if name == "iters" and value == 0 else 2
             object.__setattr__(self, name, check_count(name, value, low=low))
         for name, low in (("n", 20), ("p", 2)):
             values = [check_count(name, value, low=low) for value in getattr(self, name)]
-            object.__setattr__(self, name, tuple(dict.fromkeys(values)))  # each once
+            object.__setattr__(self, name, tuple(dict.fromkeys(values)))  # no duplicates
 
 
 @dataclass(frozen=True)
@@ -68,33 +68,33 @@ class Study:
     Attributes
     ----------
     name : str
-        What it is called on the command line.
+        Name on the command line.
     question : str
-        What it asks, in a sentence.
+        Question that the study answers.
     plan : callable
-        Sizes in, settings out.
+        Returns the configurations for given sizes.
     exhibits : callable
-        Results in, figures with their tables out.
+        Returns figures with their tables for given results.
     summary : callable
-        Results in, a short table out.
+        Returns a short table for given results.
     full, quick : Sizes
-        How large it is by default, and to try it out.
+        Default sizes, and sizes of a trial run.
     """
 
     name: str
     question: str
-    plan: Callable[[Sizes], list[Setting]]
+    plan: Callable[[Sizes], list[Configuration]]
     exhibits: Callable[[Results], list[Exhibit]]
     summary: Callable[[Results], Table]
     full: Sizes
     quick: Sizes
 
     def sizes(self, *, quick: bool = False, **changes: Any) -> Sizes:
-        """Sizes by default, or quick ones, but for those that are given (not None or empty)."""
+        """Return the default or quick sizes, with given values (not None or empty) replaced."""
         given = {name: value for name, value in changes.items() if value not in (None, ())}
         base = self.quick if quick else self.full
         if "p" in given and not base.p:
-            raise ValueError(f"the study {self.name!r} derives p from n; leave out p")
+            raise ValueError(f"the study {self.name!r} derives p from n; do not set p")
         return replace(base, **given)
 
 
@@ -103,10 +103,10 @@ def all_pairs(
     ways: tuple[str, ...],
     noise: dict[str, str] = PAPER_NOISE,
     designs: tuple[str, ...] = ("gaussian",),
-) -> list[Setting]:
-    """Plan every n with every p, each design, and all loss–penalty pairs."""
+) -> list[Configuration]:
+    """Return configurations for every n, p, design and loss–penalty pair."""
     return [
-        Setting(loss, penalty, n, p, sizes.iters, ways, design, noise[loss])
+        Configuration(loss, penalty, n, p, sizes.iters, ways, design, noise[loss])
         for n in sizes.n
         for p in sizes.p
         for design in designs
@@ -115,7 +115,7 @@ def all_pairs(
 
 
 def columns_under(columns: Curves, name: str) -> Curves:
-    """Return the columns whose names begin with a name and an underscore, without these."""
+    """Return the columns whose names start with ``name_``, with this prefix removed."""
     start = f"{name}_"
     return {
         each.removeprefix(start): values
@@ -130,17 +130,17 @@ def columns_under(columns: Curves, name: str) -> Curves:
 
 
 def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the replications, and its standard error."""
+    """Return the mean over the replications and its standard error."""
     reps = len(values)
     return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(reps)
 
 
 def centered(values: np.ndarray) -> np.ndarray:
-    """Risks less that of the first iterate, the zero prediction, in each replication."""
+    """Subtract the risk of the zero prediction (iteration 0) in each replication."""
     return np.asarray(values - values[:, :1])
 
 
 def inside(values: np.ndarray) -> np.ndarray:
-    """Whether zero is within two standard errors of the mean over the replications."""
+    """Return whether zero is within two standard errors of the mean over the replications."""
     mean, error = mean_and_error(values)
     return np.asarray(np.abs(mean) <= 2 * error)

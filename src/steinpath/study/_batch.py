@@ -1,4 +1,4 @@
-"""Replications of a setting as a batch, which fills a device where a single one would not."""
+"""Replications of a configuration run as one batch, to make full use of a device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from steinpath.engine._run import run_batch
 from steinpath.problem._scoring import Criterion, resolve_test_loss
 from steinpath.risk._estimate import estimate_risk_batch
 from steinpath.simulate import LinearModel
-from steinpath.study._replicate import CORRECTIONS, WAYS, Curves, curves_of, draw, unheard
+from steinpath.study._replicate import CORRECTIONS, WAYS, Curves, curves_of, draw, ignore_warnings
 from steinpath.study._scenarios import BY_DESIGN, Drawn, Generator
-from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
+from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration
 
-#: Members of a batch, beyond which there is nothing to gain.
+#: Maximum number of members of a batch; larger batches are not faster.
 MOST_MEMBERS = 128
-# Memory that a batch may take on a CPU.
+# Maximum memory of a batch on a CPU, in bytes.
 _MEMORY = 2 * 2**30
 
 
 class BatchData(NamedTuple):
-    """Data of several replications, and the randomness of their ways."""
+    """Data of several replications, and the random generators of their estimators."""
 
     drawn: list[Drawn]
     rngs: list[dict[str, Generator]]
@@ -35,63 +35,65 @@ class BatchData(NamedTuple):
     y: Any  # (members, n)
 
 
-def law(setting: Setting) -> tuple[Any, ...]:
-    """Return what the data depend on, besides the seed."""
-    return setting.rows, setting.n, setting.p, setting.loss, setting.noise
+def law(config: Configuration) -> tuple[Any, ...]:
+    """Return all parameters that the data depend on, except the seed."""
+    return config.rows, config.n, config.p, config.loss, config.noise
 
 
-def draw_batch(setting: Setting, seeds: Sequence[int], jobs: int = 1) -> BatchData:
-    """Draw the data of replications, in so many threads."""
+def draw_batch(config: Configuration, seeds: Sequence[int], jobs: int = 1) -> BatchData:
+    """Draw the data of replications in ``jobs`` threads."""
     import torch
 
-    n, p = setting.n, setting.p
-    X = torch.empty((len(seeds), n, p), dtype=torch.float64, device=setting.device)
-    y = torch.empty((len(seeds), n), dtype=torch.float64, device=setting.device)
-    options = {"like_this": y} if setting.rows in BY_DESIGN else {}
+    n, p = config.n, config.p
+    X = torch.empty((len(seeds), n, p), dtype=torch.float64, device=config.device)
+    y = torch.empty((len(seeds), n), dtype=torch.float64, device=config.device)
+    options = {"like_this": y} if config.rows in BY_DESIGN else {}
 
     def fill(place: int, seed: int) -> tuple[Drawn, dict[str, Generator]]:
-        drawn, rngs = draw(setting, seed, **options)
+        drawn, rngs = draw(config, seed, **options)
         for batch, own in ((X, drawn.X), (y, drawn.y)):
-            batch[place] = torch.asarray(own, device=setting.device)
+            batch[place] = torch.asarray(own, device=config.device)
         return drawn._replace(X=None, y=None), rngs
 
     first, *others = enumerate(seeds)
-    found = [fill(*first)]  # alone, since it may have the root of a covariance to find
+    found = [fill(*first)]  # first, because it may compute and cache the root of the covariance
     with ThreadPoolExecutor(jobs) as threads:
         found += threads.map(lambda each: fill(*each), others)
     drawn, rngs = zip(*found, strict=True)
-    if torch.device(setting.device).type == "cuda":
-        torch.cuda.synchronize(setting.device)  # those who use them are not in our stream
+    if torch.device(config.device).type == "cuda":
+        torch.cuda.synchronize(config.device)  # the data are used in another stream
     return BatchData(list(drawn), list(rngs), X, y)
 
 
-#: Waits for the true risks of a replication, which is done but for these, and returns it.
+#: Waits for the true risks of an otherwise finished replication, and returns its curves.
 Finish = Callable[[], Curves]
 
 
-def replicate_batch(setting: Setting, seeds: Sequence[int]) -> list[Curves]:
-    """Do replications as a batch; see `steinpath.study._replicate.replicate`."""
-    return [finish() for finish in start_batch(setting, draw_batch(setting, seeds))]
+def replicate_batch(config: Configuration, seeds: Sequence[int]) -> list[Curves]:
+    """Compute replications as a batch; see `steinpath.study._replicate.replicate`."""
+    return [finish() for finish in start_batch(config, draw_batch(config, seeds))]
 
 
-def start_batch(setting: Setting, data: BatchData, workers: Executor | None = None) -> list[Finish]:
-    """Do replications on their device, and leave their true risks to others.
+def start_batch(
+    config: Configuration, data: BatchData, workers: Executor | None = None
+) -> list[Finish]:
+    """Compute replications on their device, with true risks computed separately.
 
     Parameters
     ----------
-    setting : Setting
-        What to do; its backend is "torch".
+    config : Configuration
+        Configuration with backend "torch".
     data : BatchData
         Data of the replications.
     workers : Executor, optional
-        Who computes the true risks, while the device goes on; by default they are computed when
-        they are asked for.
+        Executor that computes the true risks concurrently. By default they are computed when
+        requested.
     """
-    loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
-    batch = run_batch(data.X, data.y, loss, penalty, ALGORITHM, setting.iters)
+    loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
+    batch = run_batch(data.X, data.y, loss, penalty, ALGORITHM, config.iters)
     curves: list[Curves] = [{} for _ in batch]
-    with unheard():
-        for way in setting.ways:
+    with ignore_warnings():
+        for way in config.ways:
             for each, found in zip(curves, _estimates(way, batch, data), strict=True):
                 each |= curves_of(way, found)
     truths = _truths(batch, data.drawn, workers)
@@ -103,7 +105,7 @@ def _finish(truth: Callable[[], np.ndarray], curves: Curves) -> Curves:
 
 
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
-    rngs = [deepcopy(each[way]) for each in data.rngs]  # others may use the same data
+    rngs = [deepcopy(each[way]) for each in data.rngs]  # the data may be used again
     covariance = data.drawn[0].covariance
     options = CORRECTIONS[way](covariance) if way in CORRECTIONS else {}
     if way in CORRECTIONS and "audit" not in options:
@@ -114,7 +116,7 @@ def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
 def _truths(
     batch: Batch, drawn: Sequence[Drawn], workers: Executor | None
 ) -> list[Callable[[], np.ndarray]]:
-    """Return what computes the true risks of each member, or waits for them."""
+    """Return, for each member, a function that computes the true risks or waits for them."""
     model, criterion = drawn[0].model, resolve_test_loss(None, batch[0].loss)
     if model is None or not isinstance(criterion, Criterion):
         coef = to_numpy(batch.coef)
@@ -127,7 +129,7 @@ def _truths(
 
 
 def _elsewhere(workers: Executor, task: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
-    """Leave a task to workers; if these die, do it here when its result is asked for."""
+    """Submit a task to workers; if they die, compute it locally when its result is requested."""
     try:
         future = workers.submit(task)
     except BrokenExecutor:
@@ -143,7 +145,7 @@ def _elsewhere(workers: Executor, task: Callable[[], np.ndarray]) -> Callable[[]
 
 
 def _deviations(model: LinearModel, batch: Batch) -> list[tuple[np.ndarray, np.ndarray]]:
-    # what p enters is computed on the device, and what leaves it is as little as will do
+    # operations of size p run on the device; only small arrays are copied from it
     xp, coef = namespace(batch.coef), batch.coef
     spread, shift = model.deviation(xp.reshape(coef, (-1, coef.shape[2])))
     spread, shift = to_numpy(model.errors.reduce(spread)), to_numpy(shift)
@@ -151,14 +153,14 @@ def _deviations(model: LinearModel, batch: Batch) -> list[tuple[np.ndarray, np.n
     return list(zip(np.split(spread, members), np.split(shift, members), strict=True))
 
 
-def most_members(setting: Setting, lanes: int = 1) -> int:
-    """How many replications fit on the device at once, if so many processes share it."""
+def most_members(config: Configuration, lanes: int = 1) -> int:
+    """Return how many replications fit on the device if ``lanes`` processes share it."""
     import torch
 
-    n, p, T = setting.n, setting.p, setting.iters + 1
-    # X in both precisions, the path twice, and some dozens of blocks of tangents
+    n, p, T = config.n, config.p, config.iters + 1
+    # X in both precisions, the path twice, and dozens of blocks of tangents
     each = 16 * n * p + 48 * T * (n + p) + 4000 * (n + p)
-    device = torch.device(setting.device)
-    # a share for each process, and one for data of batches to come
+    device = torch.device(config.device)
+    # one share of the memory per process, and one for the data of the next batches
     room = torch.cuda.mem_get_info(device)[0] // (lanes + 1) if device.type == "cuda" else _MEMORY
     return int(min(max(room // each, 1), MOST_MEMBERS))

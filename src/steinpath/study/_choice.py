@@ -1,4 +1,4 @@
-"""Study ``choice``: the error of a tuned model and its prediction intervals, beside the truth."""
+"""Study ``choice``: estimated and true error of tuned models, coverage of prediction intervals."""
 
 from __future__ import annotations
 
@@ -20,49 +20,48 @@ from steinpath.study._choice_data import LAWS, SKEWED
 from steinpath.study._choose import LEVEL
 from steinpath.study._coverage import NOMINAL
 from steinpath.study._figures import column, panels, share_legend
-from steinpath.study._settings import LIGHTER_NOISE, Setting, pair_title
+from steinpath.study._settings import LIGHTER_NOISE, Configuration, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Observations of independent rows with their numbers of features; others have half as many
-#: features as observations, with both losses.
+#: Numbers of features by number of observations, for independent rows; for other n, p = n / 2 with
+#: both losses.
 SHAPES = {"lad": {100: 200, 120: 60, 300: 150, 1000: 500}, "square_root": {100: 50, 400: 200}}
-#: More noise for prediction intervals, with so many rows at most. The squares of Student's t₂ have
-#: no mean.
+#: Further noise distributions, for at most `MOST_ROWS` rows. Squares of Student's t₂ have no mean.
 OTHER_NOISE = {"lad": (SKEWED, "t2"), "square_root": (SKEWED,)}
 MOST_ROWS = 400
 
-#: Names for people.
+#: Display names.
 LEFT_OUT = {"rows": "rows", "groups": "clusters", "time": "later rows"}
-ESTIMATES = {"naive": "smallest estimate", "honest": "the choice counted"}
+ESTIMATES = {"naive": "not adjusted for selection", "honest": "adjusted for selection"}
 
 
-def _plan(sizes: Sizes) -> list[Setting]:
+def _plan(sizes: Sizes) -> list[Configuration]:
     plan = []
     for n in sizes.n:
         known = {loss: shapes[n] for loss, shapes in SHAPES.items() if n in shapes}
         for loss, p in (known or dict.fromkeys(SHAPES, max(2, n // 2))).items():
             others = OTHER_NOISE[loss] if n <= MOST_ROWS else ()
             for noise in (LIGHTER_NOISE[loss], *others):
-                plan.append(_setting(loss, n, p, sizes.iters, "independent", noise))
-    if sizes.n:  # rows that depend on each other: one size, in the middle
+                plan.append(_config(loss, n, p, sizes.iters, "independent", noise))
+    if sizes.n:  # dependent rows: only the middle size
         n = sorted(sizes.n)[len(sizes.n) // 2]
         for rows in LAWS:
             if rows != "independent":
                 for loss in SHAPES:
-                    plan.append(_setting(loss, n, max(2, n // 5), sizes.iters, rows, "normal"))
+                    plan.append(_config(loss, n, max(2, n // 5), sizes.iters, rows, "normal"))
     return plan
 
 
-def _setting(loss: str, n: int, p: int, iters: int, rows: str, noise: str) -> Setting:
+def _config(loss: str, n: int, p: int, iters: int, rows: str, noise: str) -> Configuration:
     ways = {"independent": ("rows",), "time series": ("rows", "time")}.get(rows, ("rows", "groups"))
-    return Setting(loss, "lasso", n, p, iters, ways, rows, noise)
+    return Configuration(loss, "lasso", n, p, iters, ways, rows, noise)
 
 
 def _table(results: Results) -> Table:
-    """Return a row for each setting and each way to leave out."""
+    """Return a row for each configuration and each type of cross-validation."""
     table = []
     for s, columns in results.items():
         for way in s.ways:
@@ -121,11 +120,11 @@ def _draw(table: Table) -> Figure:
     band = (NOMINAL - chance, min(1.0, NOMINAL + chance))
     covers.axvspan(*band, color=GREY, alpha=0.15, lw=0, label=label)
     interval.axvline(LEVEL, color=GREY, lw=1)
-    _titles(bias, "estimated error, bias", "%")
-    _titles(covers, "± 2 s.e. cover the error", "share of data sets")
-    _titles(interval, f"{LEVEL:.0%} prediction intervals cover", "share of new rows")
+    _titles(bias, "bias of the estimated risk", "%")
+    _titles(covers, "coverage of ± 2 s.e.", "fraction of data sets")
+    _titles(interval, f"coverage of {LEVEL:.0%} prediction intervals", "fraction of new rows")
     bias.set_yticks(place, [_label(row) for row in table], fontsize="x-small")
-    bias.set_ylim(len(table) - 0.5, -0.5)  # the first at the top
+    bias.set_ylim(len(table) - 0.5, -0.5)  # first row on top
     share_legend(figure, axes)
     return figure
 
@@ -137,15 +136,15 @@ def _titles(ax: Axes, title: str, unit: str) -> None:
 
 def _label(row: dict[str, Any]) -> str:
     about = row["noise"] if row["data"] == "independent" else row["data"]
-    left_out = "" if row["data"] == "independent" else f", {LEFT_OUT[row['left_out']]} left out"
+    left_out = "" if row["data"] == "independent" else f", {LEFT_OUT[row['left_out']]} held out"
     pair = pair_title(row["loss"], row["penalty"])
     return f"{pair} {row['n']}×{row['p']}, {about}{left_out}"
 
 
 CHOICE = Study(
     name="choice",
-    question="Is the error of a tuned model what it says, and do prediction intervals cover? "
-    "(independent rows, clusters, time series)",
+    question="Is the estimated error of a tuned model unbiased, and do prediction intervals have "
+    "nominal coverage? (independent rows, clusters, time series)",
     plan=_plan,
     exhibits=lambda results: [Exhibit("choice", _table(results), _draw)],
     summary=_summary,

@@ -1,4 +1,4 @@
-"""Data for the study of choices: independent rows, clusters and time series, and rows to come."""
+"""Data for the study ``choice``: independent rows, clusters and time series, and new rows."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from steinpath.problem._scoring import resolve_test_loss
 from steinpath.simulate import Data, LinearModel
 from steinpath.study._scenarios import Generator, model_of
 
-#: Exponential noise less its mean, beside the names of `steinpath.simulate.Noise`.
+#: Centred exponential noise, in addition to the names of `steinpath.simulate.Noise`.
 SKEWED = "skewed"
 
-# Rows whose mean loss is taken for the risk where there is no formula.
+# Number of new rows that estimate the risk where there is no formula.
 _ROWS = 20_000
 
 
 class ChoiceData(NamedTuple):
-    """Data, and what a model of them will be used for.
+    """Data, and the distribution of new rows.
 
     Attributes
     ----------
     X, y : ndarray
         The data.
     new : callable
-        Number of rows and randomness in, rows out such as a model of these data will meet:
-        independent of them, from new clusters, or those that follow in time.
+        Draws a number of new rows with a random generator: independent rows, rows of new clusters,
+        or the rows that follow in time.
     model : LinearModel or None
-        The law of a new row, if its risks have a formula.
+        Model of a new row, if its risk has a formula.
     groups : ndarray of int or None
-        Which rows belong together, if some do.
+        Group labels of the rows, if any.
     """
 
     X: np.ndarray
@@ -44,7 +44,7 @@ class ChoiceData(NamedTuple):
     groups: np.ndarray | None = None
 
     def risk(self, coef: np.ndarray, intercept: float, loss: Loss, rng: Generator) -> float:
-        """Return the mean loss of predictions of new rows: exactly, or over very many of them."""
+        """Return the mean loss on new rows: exact, or averaged over a large sample of them."""
         if self.model is not None:
             return float(self.model.risk(coef, loss, intercept))
         X, y = self.new(_ROWS, rng)
@@ -75,25 +75,25 @@ def clusters(
     correlation: float,
     shared: float = 0.5,
 ) -> ChoiceData:
-    """Shuffled rows of clusters that have a part of their errors and of their features in common.
+    """Shuffled rows of clusters with correlated errors and correlated features.
 
-    A single row has the law of the paper's model with normal noise: so do rows of new clusters.
+    Marginally, each row follows the paper's model with normal noise, as do rows of new clusters.
 
     Parameters
     ----------
     n, p : int
-        Observations, features.
+        Numbers of observations and of features.
     noise : str
-        "normal".
+        Must be "normal".
     rng : Generator
-        Randomness.
+        Random generator.
     sizes : tuple of int
-        Numbers of rows that clusters have, from the smallest to the largest, all equally likely.
+        Smallest and largest cluster size; sizes are uniformly distributed.
     correlation, shared : float
-        Correlation of two errors of a cluster, and of two values of a feature.
+        Within-cluster correlation of errors, and of values of a feature.
     """
     model = model_of(p).under(noise=noise, design="gaussian")
-    # more clusters than there can be; the last one is cut off
+    # more clusters than needed; the last one used is truncated
     drawn = rng.integers(*sizes, endpoint=True, size=-(-n // sizes[0]))
     groups = rng.permutation(np.repeat(np.arange(len(drawn)), drawn)[:n])
     X, error = (
@@ -116,15 +116,15 @@ def _features_and_errors(
 
 
 def time_series(n: int, p: int, noise: str, rng: Generator, *, memory: float = 0.7) -> ChoiceData:
-    """First-order autoregressions of features and errors; new rows are those that follow.
+    """First-order autoregressive features and errors; new rows continue the series.
 
-    Many continuations, each as long as a sixth of the series, follow the last row: that is what the
-    blocks of ``TimeSeriesSplit(5)`` have, too.
+    New rows come from many continuations, each a sixth as long as the series, as are the blocks of
+    ``TimeSeriesSplit(5)``.
     """
-    from scipy.signal import lfilter  # which takes time to import
+    from scipy.signal import lfilter  # slow to import
 
     model = model_of(p).under(noise=noise, design="gaussian")
-    scale = math.sqrt(1 - memory**2)  # of innovations; the law of a row is that of the model
+    scale = math.sqrt(1 - memory**2)  # of innovations; each row marginally follows the model
 
     def series(start: np.ndarray, blocks: int, length: int, rng: Generator) -> np.ndarray:
         innovations = np.column_stack(_features_and_errors(model, blocks * length, rng))
@@ -147,7 +147,7 @@ def time_series(n: int, p: int, noise: str, rng: Generator, *, memory: float = 0
     return ChoiceData(*data(rows), following)
 
 
-#: Laws of data by their names.
+#: Data-generating processes by name.
 LAWS: dict[str, Callable[[int, int, str, Generator], ChoiceData]] = {
     "independent": independent,
     "clusters of 3": partial(clusters, sizes=(3, 3), correlation=0.7),

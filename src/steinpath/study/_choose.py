@@ -1,4 +1,4 @@
-"""One replication of a choice: tune a model, and compare what it says of itself with the truth."""
+"""One replication of ``choice``: tune a model, compare its error estimate with the true risk."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import Any
 import numpy as np
 
 from steinpath.study._choice_data import LAWS, ChoiceData
-from steinpath.study._settings import LOSSES, PENALTIES, Setting
+from steinpath.study._settings import LOSSES, PENALTIES, Configuration
 from steinpath.tuning._tune import tune
 
 #: Level of the prediction intervals.
 LEVEL = 0.9
 
-# New rows whose prediction intervals are counted.
+# Number of new rows for the coverage of prediction intervals.
 _ROWS = 2000
 
-#: What is known of a choice: the true risk of the chosen model; the smallest estimate and the one
-#: that counts the choice, with their standard errors; share of new rows within their prediction
-#: intervals, and the mean width of these.
+#: True risk of the selected model; its estimated risk not adjusted and adjusted for selection, with
+#: standard errors; coverage and mean width of prediction intervals for new rows.
 COLUMNS = ("truth", "naive", "naive_stderr", "honest", "honest_stderr", "covered", "width")
 
 
 def _later_rows(_: ChoiceData) -> dict[str, Any]:
-    from sklearn.model_selection import TimeSeriesSplit  # which takes time to import
+    from sklearn.model_selection import TimeSeriesSplit  # slow to import
 
     return {"cv": TimeSeriesSplit(5)}
 
 
-#: What each of `steinpath.study._settings.CHOICES` tells `tune`.
+#: Options of `tune` for each of `steinpath.study._settings.CHOICES`.
 _OPTIONS: dict[str, Callable[[ChoiceData], dict[str, Any]]] = {
     "rows": lambda _: {},
     "groups": lambda given: {"groups": given.groups},
@@ -37,36 +36,36 @@ _OPTIONS: dict[str, Callable[[ChoiceData], dict[str, Any]]] = {
 }
 
 
-def choose(setting: Setting, seed: int) -> dict[str, np.ndarray]:
-    """Do one replication.
+def choose(config: Configuration, seed: int) -> dict[str, np.ndarray]:
+    """Compute one replication.
 
     Parameters
     ----------
-    setting : Setting
-        What to do.
+    config : Configuration
+        Configuration of the replication.
     seed : int
-        Of all its randomness. With the same seed, n and p, all settings with the same law of data
-        see the same data.
+        Random seed. For the same seed, n, p and data-generating process, all configurations use the
+        same data.
 
     Returns
     -------
     dict of ndarray of shape (1,)
-        `COLUMNS` of each way to choose, with the way's name and an underscore before.
+        `COLUMNS` of each type of cross-validation, prefixed by its name and an underscore.
     """
-    data, new, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(
+    data, new, *streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(
         2 + len(_OPTIONS)
     )
-    given = LAWS[setting.rows](setting.n, setting.p, setting.noise, np.random.default_rng(data))
-    loss, penalty = LOSSES[setting.loss], type(PENALTIES[setting.penalty])
+    given = LAWS[config.rows](config.n, config.p, config.noise, np.random.default_rng(data))
+    loss, penalty = LOSSES[config.loss], type(PENALTIES[config.penalty])
     rngs = dict(zip(_OPTIONS, streams, strict=True))
     found: dict[str, np.ndarray] = {}
-    for way in setting.ways:
+    for way in config.ways:
         tuning = tune(
             given.X,
             given.y,
             loss,
             penalty,
-            n_iter=setting.iters or "auto",
+            n_iter=config.iters or "auto",
             fit_intercept=True,
             rng=np.random.default_rng(rngs[way]),
             **_OPTIONS[way](given),
@@ -87,6 +86,6 @@ def choose(setting: Setting, seed: int) -> dict[str, np.ndarray]:
     return found
 
 
-def columns_of_choices(setting: Setting) -> set[str]:
+def columns_of_choices(config: Configuration) -> set[str]:
     """Return the names of the columns of a replication."""
-    return {f"{way}_{name}" for way in setting.ways for name in COLUMNS}
+    return {f"{way}_{name}" for way in config.ways for name in COLUMNS}

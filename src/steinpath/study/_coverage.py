@@ -57,7 +57,7 @@ def _draw(table: Table) -> Figure:
             ax.plot(column(rows, "iterate"), column(rows, way), lw=1.3, **STYLES[way])
         ax.axhspan(*band, color=GREY, alpha=0.15, lw=0, label=label)
     for row in axes:
-        row[0].set_ylabel("share covered", fontsize="small")
+        row[0].set_ylabel("coverage", fontsize="small")
     label_iterations(axes)
     share_legend(figure, axes)
     return figure
@@ -68,12 +68,12 @@ def _summary(results: Results) -> Table:
     for s, curves in results.items():
         for way in WAYS:
             covered = _covered(curves, way)
-            chosen = np.argmin(curves[way], axis=1)[:, None]
+            selected = np.argmin(curves[way], axis=1)[:, None]
             row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(covered)}
             share, spread = mean_and_error(covered.mean(axis=1))
             row |= {"estimate": PLAIN[way], "all iterates": float(share), "s.e.": float(spread)}
             row["last"] = float(covered[:, -1].mean())
-            row["chosen"] = float(np.take_along_axis(covered, chosen, axis=1).mean())
+            row["chosen"] = float(np.take_along_axis(covered, selected, axis=1).mean())
             summary.append(row)
     return summary
 

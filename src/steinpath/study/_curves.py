@@ -30,7 +30,7 @@ from steinpath.study._figures import (
     share_legend,
 )
 from steinpath.study._replicate import Curves
-from steinpath.study._settings import Setting, pair_title
+from steinpath.study._settings import Configuration, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,11 +42,11 @@ QUICK = Sizes(reps=8, n=(400,), p=(200, 480), iters=100)
 
 
 def _sizes(results: Results) -> list[tuple[int, int]]:
-    return list(dict.fromkeys((setting.n, setting.p) for setting in results))
+    return list(dict.fromkeys((config.n, config.p) for config in results))
 
 
 def mean_curves(curves: Curves, names: tuple[str, ...], **labels: Any) -> Table:
-    """Rows with the mean over replications, and its standard error, of each iterate's risks."""
+    """Return rows with the mean over replications of each iterate's risks, and its s.e."""
     means = {name: mean_and_error(curves[name]) for name in names}
     return [
         labels
@@ -91,11 +91,11 @@ def _draw_pairs(table: Table, names: tuple[str, ...]) -> Figure:
 
 
 def _draw_errors(table: Table) -> Figure:
-    """Draw mean errors, each in a band that holds zero unless there is a bias."""
+    """Draw mean errors with ± 2 s.e. bands, which contain zero unless there is a bias."""
     figure = _draw_pairs(table, WAYS)
     for ax in figure.axes:
         ax.axhline(0, color=BLACK, lw=1)
-        ax.set_ylabel(ax.get_ylabel().replace("risk", "loss, error"), fontsize="small")
+        ax.set_ylabel(ax.get_ylabel().replace("risk", "risk, error"), fontsize="small")
     return figure
 
 
@@ -104,8 +104,8 @@ def _risk_summary(results: Results) -> Table:
     for s, curves in results.items():
         for way in WAYS:
             error = curves[way] - curves["truth"]
-            # The loss of the zero prediction is the same for all iterates, and under Student's
-            # t₂ has no variance. Centred, what is left is what tells iterates apart.
+            # The loss of the zero prediction is common to all iterates, and its variance is
+            # infinite under Student's t₂: subtract it.
             bias, spread = mean_and_error(centered(error))
             worst = int(np.argmax(np.abs(bias)))
             row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": len(error)}
@@ -118,7 +118,7 @@ def _risk_summary(results: Results) -> Table:
 
 RISK = Study(
     name="risk",
-    question="Do both estimates follow the true risk along the path? (the paper's Figures 1 and 3)",
+    question="Do both estimates track the true risk along the path? (the paper's Figures 1 and 3)",
     plan=partial(all_pairs, ways=WAYS),
     exhibits=_risk_exhibits,
     summary=_risk_summary,
@@ -134,10 +134,10 @@ RISK = Study(
 DESIGNS = ("gaussian", "uniform")
 
 
-def _both_designs(results: Results) -> list[tuple[Setting, Curves, Curves]]:
-    """Return settings with their replications under both designs."""
+def _both_designs(results: Results) -> list[tuple[Configuration, Curves, Curves]]:
+    """Return configurations with their replications under both designs."""
     by_design: dict[str, dict[tuple[Any, ...], Curves]] = {design: {} for design in DESIGNS}
-    first: dict[tuple[Any, ...], Setting] = {}
+    first: dict[tuple[Any, ...], Configuration] = {}
     for s, curves in results.items():
         place = (s.n, s.p, s.loss, s.penalty)
         first.setdefault(place, s)
@@ -184,9 +184,9 @@ def _universality_summary(results: Results) -> Table:
             (m1, e1), (m2, e2) = mean_and_error(gaussian[name]), mean_and_error(uniform[name])
             reps = len(gaussian[name])
             row: dict[str, Any] = {"pair": s.pair, "n": s.n, "p": s.p, "reps": reps}
-            overlap = (np.abs(m1 - m2) <= 2 * (e1 + e2))[1:]  # the start has constant risks
+            overlap = (np.abs(m1 - m2) <= 2 * (e1 + e2))[1:]  # the risk at iteration 0 is constant
             row |= {"curve": PLAIN[name], "bands overlap": float(overlap.mean())}
-            # the replications share their noise, so that their differences say more
+            # replications share their noise, so paired differences are more precise
             paired = inside(uniform[name] - gaussian[name])[1:]
             row["paired difference within 2 s.e."] = float(paired.mean())
             row["largest, %"] = 100 * float(np.max(np.abs(m1 - m2) / m1))
@@ -196,7 +196,7 @@ def _universality_summary(results: Results) -> Table:
 
 UNIVERSALITY = Study(
     name="universality",
-    question="Does a uniform design give what a Gaussian one does? (Figures 2 and 4–11)",
+    question="Do a uniform and a Gaussian design give the same curves? (Figures 2 and 4–11)",
     plan=partial(all_pairs, ways=WAYS, designs=DESIGNS),
     exhibits=_universality_exhibits,
     summary=_universality_summary,

@@ -1,4 +1,4 @@
-"""What the studies' figures share: panels by loss and penalty, curves with their bands."""
+"""Common parts of the figures: panels by loss and penalty, curves with bands."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Label, colour and line style of each way to know a risk: no two alike in print or to anyone's
-#: eyes.
+#: Label, colour and line style of each estimator, distinguishable in greyscale and by
+#: colour-blind readers.
 STYLES: dict[str, dict[str, Any]] = {
     "truth": {"label": "true risk $R$", "color": BLACK, "ls": "-", "lw": 1.6},
     "tilde": {"label": r"$\tilde R$, covariance known", "color": BLUE, "ls": "--"},
     "hat": {"label": r"$\hat R$", "color": ORANGE, "ls": "-."},
-    "scaled": {"label": r"$\hat R$, rows scaled", "color": GREEN, "ls": "--"},
+    "scaled": {"label": r"$\hat R$, row scale", "color": GREEN, "ls": "--"},
     "audited": {"label": r"$\hat R$, audited", "color": GREEN, "ls": "-"},
-    "safe": {"label": r"$\hat R$, audited, rows scaled if it helps", "color": BLUE, "ls": ":"},
-    "mended": {"label": r"audited by 64 rows", "color": GREEN, "ls": "-"},
+    "safe": {"label": r"$\hat R$, audited, automatic row scale", "color": BLUE, "ls": ":"},
+    "mended": {"label": "audited with 64 rows", "color": GREEN, "ls": "-"},
     "burman": {"label": "10-fold, Burman", "color": PURPLE, "ls": ":"},
     "five": {"label": "5-fold", "color": PURPLE, "ls": ":"},
     "ten": {"label": "10-fold", "color": YELLOW, "ls": "--"},
@@ -32,7 +32,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "train": {"label": "training error", "color": GREY, "ls": ":"},
 }
 
-#: Their names in tables.
+#: Names of the estimators in tables.
 PLAIN = {
     "truth": "R",
     "tilde": "R̃",
@@ -49,24 +49,24 @@ PLAIN = {
 
 
 class Panel(NamedTuple):
-    """A panel, and what is to be drawn in it."""
+    """A panel and the rows to plot in it."""
 
     ax: Axes
     rows: Table
 
 
 def select(table: Table, **values: Any) -> Table:
-    """Rows of a table that have these values."""
+    """Return the rows of a table with the given values."""
     return [row for row in table if all(row[name] == value for name, value in values.items())]
 
 
 def column(table: Table, name: str) -> np.ndarray:
-    """One column of a table."""
+    """Return one column of a table."""
     return np.array([row[name] for row in table])
 
 
 def distinct(table: Table, *names: str) -> list[Any]:
-    """Different values of a column, or of several together, in order of appearance."""
+    """Return the distinct values of one or several columns, in order of appearance."""
     values = [tuple(row[name] for name in names) for row in table]
     return list(dict.fromkeys(v[0] if len(names) == 1 else v for v in values))
 
@@ -74,7 +74,7 @@ def distinct(table: Table, *names: str) -> list[Any]:
 def panels(
     rows: int, columns: int, *, width: float = 2.7, height: float = 2.2, **options: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Make a figure of panels, and return their axes as a matrix."""
+    """Create a figure with panels, and return their axes as a matrix."""
     size = (width * columns, height * rows + 0.4)
     from steinpath.plots import import_pyplot
 
@@ -88,7 +88,7 @@ def panels(
 
 
 def pair_panels(table: Table, **options: Any) -> tuple[Figure, np.ndarray, list[Panel]]:
-    """Make panels by loss (down) and penalty (across), each with its rows of the table."""
+    """Create panels by loss (rows) and penalty (columns), each with its rows of the table."""
     losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
     figure, axes = panels(len(losses), len(penalties), sharex=True, **options)
     found = []
@@ -100,7 +100,7 @@ def pair_panels(table: Table, **options: Any) -> tuple[Figure, np.ndarray, list[
 
 
 def draw_curve(ax: Axes, rows: Table, name: str, **changes: Any) -> None:
-    """Draw a mean over replications against the iteration, with its band of ± 2 s.e."""
+    """Draw a mean over replications against the iteration, with a ± 2 s.e. band."""
     style = {"lw": 1.3, **STYLES.get(name, {}), **changes}
     t, mean, error = (column(rows, key) for key in ("iterate", name, f"{name}_se"))
     ax.plot(t, mean, **style)
@@ -108,13 +108,13 @@ def draw_curve(ax: Axes, rows: Table, name: str, **changes: Any) -> None:
 
 
 def label_iterations(axes: np.ndarray) -> None:
-    """Say below the lowest panels that iterations run to the right."""
+    """Label the x axes of the bottom panels."""
     for ax in axes[-1]:
         ax.set_xlabel("iteration", fontsize="small")
 
 
 def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5) -> None:
-    """Give all panels one legend, below them."""
+    """Draw one legend for all panels, below them."""
     found: dict[str, Any] = {}
     for ax in axes.flat:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -130,7 +130,7 @@ def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5) -> None:
 
 
 def around(ax: Axes, rows: Table, names: Iterable[str], beyond: float = 2.0) -> None:
-    """Show all of the curves but what is far above their ends, such as the start of a descent."""
+    """Set the y limits to show the curves except values far above their ends."""
     curves: Sequence[np.ndarray] = [column(rows, name) for name in names]
     low = min(curve.min() for curve in curves)
     later = max(np.quantile(curve, 0.98) for curve in curves)

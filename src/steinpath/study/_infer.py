@@ -1,4 +1,4 @@
-"""One replication of intervals: cover the coefficients of a known model, at several iterates."""
+"""One replication of ``intervals``: coverage of coefficient intervals at several iterations."""
 
 from __future__ import annotations
 
@@ -19,53 +19,52 @@ from steinpath.study._settings import (
     LOSSES,
     PENALTIES,
     SCORES,
-    Setting,
+    Configuration,
     interval_times,
 )
 
-#: Level of the intervals, of each by itself; nominal rates of false discoveries and of any false
-#: discovery, the first by Benjamini and Hochberg, the second by Bonferroni.
+#: Pointwise confidence level; nominal false discovery rate (Benjamini–Hochberg) and family-wise
+#: error rate (Bonferroni).
 LEVEL, FDR, FAMILY = 0.95, 0.1, 0.05
 
-#: Coefficients that node-wise regressions are for, at most: half of them not zero.
+#: Maximum number of coefficients for node-wise regressions; half of them nonzero.
 _FEATURES = 50
 
-#: What is kept at each iterate: which it is; shares of coefficients that are covered, of all,
-#: of the zeros and of the others; the mean width; whether the total response is warned about; the
-#: share of false discoveries, the power, and whether there is any false discovery.
+#: Columns stored at each iteration: its number; coverage of all, of zero and of nonzero
+#: coefficients; mean width; whether the diagnostic "total response" warns; false discovery
+#: proportion; power; whether there is any false discovery.
 COLUMNS = ("iterate", "covers", "zero", "nonzero", "width", "warned", "false", "power", "any_false")
 
 
-def infer(setting: Setting, seed: int) -> dict[str, np.ndarray]:
-    """Do one replication.
+def infer(config: Configuration, seed: int) -> dict[str, np.ndarray]:
+    """Compute one replication.
 
     Parameters
     ----------
-    setting : Setting
-        What to do.
+    config : Configuration
+        Configuration of the replication.
     seed : int
-        Of all its randomness. With the same seed, n and p, all losses and penalties see the same
-        data.
+        Random seed. For the same seed, n and p, all losses and penalties use the same data.
 
     Returns
     -------
     dict of ndarray
-        `COLUMNS` of each way to find scores, with the way's name and an underscore before. Entries
-        are those of `steinpath.study._settings.interval_times`, then the iterate with short
-        intervals that is the default, then the iterate with the smallest estimated risk.
+        `COLUMNS` for each type of scores, prefixed by its name and an underscore. Entries are those
+        at `steinpath.study._settings.interval_times`, then at the default iteration (shortest
+        intervals), then at the iteration with the smallest estimated risk.
     """
-    seeds = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(3 + len(SCORES))
+    seeds = np.random.SeedSequence([seed, config.n, config.p]).spawn(3 + len(SCORES))
     data, errors, risk, *probes = map(np.random.default_rng, seeds)
     rngs = dict(zip(SCORES, probes, strict=True))
-    model = model_of(setting.p).under(noise=setting.noise, design=BY_DESIGN[setting.rows])
-    X = model.sample(setting.n, data).X
-    noise = Noise(setting.noise).sample(setting.n, errors)
-    loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
-    path = run(X, X @ model.coef + noise, loss, penalty, ALGORITHM, setting.iters)
+    model = model_of(config.p).under(noise=config.noise, design=BY_DESIGN[config.rows])
+    X = model.sample(config.n, data).X
+    noise = Noise(config.noise).sample(config.n, errors)
+    loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
+    path = run(X, X @ model.coef + noise, loss, penalty, ALGORITHM, config.iters)
     by_risk = max(1, estimate_risk(path, method="compressed", rng=risk).best_iter)
-    times = [*interval_times(setting.iters), None, by_risk]
+    times = [*interval_times(config.iters), None, by_risk]
     found: dict[str, np.ndarray] = {}
-    for way in setting.ways:
+    for way in config.ways:
         options, features = IntervalOptions(covariance=model.covariance), None
         if way == "nodewise":
             options, features = IntervalOptions(scores="node-wise lasso"), _some(model.coef)
@@ -76,7 +75,7 @@ def infer(setting: Setting, seed: int) -> dict[str, np.ndarray]:
 
 
 def _some(coef: np.ndarray) -> np.ndarray:
-    """Return some features, of which half have coefficients other than zero, spread over all."""
+    """Return a subset of the features, evenly spaced, half of them with nonzero coefficients."""
     parts = []
     for which in (np.flatnonzero(coef), np.flatnonzero(coef == 0)):
         places = np.linspace(0, len(which) - 1, min(_FEATURES // 2, len(which)))
@@ -85,7 +84,7 @@ def _some(coef: np.ndarray) -> np.ndarray:
 
 
 def _counts(found: CoefficientIntervals, coef: np.ndarray) -> dict[str, float]:
-    """Return `COLUMNS` at one iterate."""
+    """Return `COLUMNS` at one iteration."""
     covered, zero = (found.lower <= coef) & (coef <= found.upper), coef == 0
     discovered = found.significant(FDR)
     family = found.pvalue <= FAMILY / len(coef)
@@ -102,6 +101,6 @@ def _counts(found: CoefficientIntervals, coef: np.ndarray) -> dict[str, float]:
     }
 
 
-def columns_of_intervals(setting: Setting) -> set[str]:
+def columns_of_intervals(config: Configuration) -> set[str]:
     """Return the names of the columns of a replication."""
-    return {f"{way}_{name}" for way in setting.ways for name in COLUMNS}
+    return {f"{way}_{name}" for way in config.ways for name in COLUMNS}

@@ -27,31 +27,31 @@ from steinpath.study._figures import (
     share_legend,
 )
 from steinpath.study._infer import FDR, LEVEL
-from steinpath.study._settings import Setting, interval_times, pair_title
+from steinpath.study._settings import Configuration, interval_times, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DESIGNS = ("gaussian", "uniform")
 
-#: Names of scores for people, and the curves of coverage with their styles.
+#: Display names of scores, and styles of the coverage curves.
 TITLES = {"known": "covariance", "nodewise": "node-wise lasso"}
 COVERAGE: dict[str, dict[str, Any]] = {
-    "zero": {"label": "coefficients that are zero", "color": BLUE, "ls": "-"},
-    "nonzero": {"label": "other coefficients", "color": ORANGE, "ls": "--"},
+    "zero": {"label": "zero coefficients", "color": BLUE, "ls": "-"},
+    "nonzero": {"label": "nonzero coefficients", "color": ORANGE, "ls": "--"},
 }
 
 
-def _plan(sizes: Sizes) -> list[Setting]:
+def _plan(sizes: Sizes) -> list[Configuration]:
     known = all_pairs(sizes, ("known",), designs=DESIGNS)
-    # half as many rows, and half as many columns as these
+    # half as many rows, and p = n / 2
     smaller = {(max(20, n // 2), max(4, n // 4)) for n in sizes.n}
     shapes = [Sizes(sizes.reps, (n,), (p,), sizes.iters) for n, p in sorted(smaller)]
     return known + [s for shape in shapes for s in all_pairs(shape, ("nodewise",))]
 
 
 def _table(results: Results) -> Table:
-    """Return a row for each setting and way to find scores."""
+    """Return a row for each configuration and type of scores."""
     table = []
     for s, columns in results.items():
         for way in s.ways:
@@ -63,7 +63,7 @@ def _table(results: Results) -> Table:
             row["iterate_by_risk"] = float(np.median(found["iterate"][:, by_risk]))
             row["warned"] = float(found["warned"][:, along].mean())
             for kind in ("covers", *COVERAGE):
-                # over iterates first: those of a path depend on each other
+                # average over iterates first, because those of one path are dependent
                 parts = {
                     "": found[kind][:, along].mean(axis=1),
                     "_shortest": found[kind][:, shortest],
@@ -110,12 +110,12 @@ def _exhibits(results: Results) -> list[Exhibit]:
     return [numbers, *(Exhibit(name, table, _draw_curves) for name, table in curves.items())]
 
 
-def _curves(setting: Setting, found: dict[str, np.ndarray]) -> Table:
-    """Return coverage and widths at each iterate; widths relative to those of the last one."""
-    times, table = interval_times(setting.iters), []
+def _curves(config: Configuration, found: dict[str, np.ndarray]) -> Table:
+    """Return coverage and widths at each iteration; widths are relative to the last iteration."""
+    times, table = interval_times(config.iters), []
     found = found | {"width": found["width"] / found["width"][:, len(times) - 1, None]}
     for place, t in enumerate(times):
-        row: dict[str, Any] = {"loss": setting.loss, "penalty": setting.penalty, "iterate": t}
+        row: dict[str, Any] = {"loss": config.loss, "penalty": config.penalty, "iterate": t}
         row["reps"] = len(found["covers"])
         for name in (*COVERAGE, "width"):
             mean, spread = mean_and_error(found[name][:, place])
@@ -125,7 +125,7 @@ def _curves(setting: Setting, found: dict[str, np.ndarray]) -> Table:
 
 
 def _draw_curves(table: Table) -> Figure:
-    """Draw coverage along the path, and below it the width of the intervals."""
+    """Draw coverage along the path, and the width of the intervals below."""
     losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
     figure, axes = panels(2 * len(losses), len(penalties), height=1.6, sharex=True, sharey="row")
     for k, loss in enumerate(losses):
@@ -136,8 +136,8 @@ def _draw_curves(table: Table) -> Figure:
             covers.axhline(LEVEL, color=GREY, lw=1)
             for name, style in COVERAGE.items():
                 draw_curve(covers, rows, name, **style)
-            draw_curve(width, rows, "width", color=GREY, label="width, relative to the last")
-        axes[2 * k, 0].set_ylabel("covered", fontsize="small")
+            draw_curve(width, rows, "width", color=GREY, label="width relative to last iteration")
+        axes[2 * k, 0].set_ylabel("coverage", fontsize="small")
         axes[2 * k + 1, 0].set_ylabel("width", fontsize="small")
         axes[2 * k + 1, 0].set_ylim(bottom=0)
     times = distinct(table, "iterate")[::2]
@@ -151,7 +151,7 @@ def _draw_curves(table: Table) -> Figure:
 
 
 def _draw(table: Table) -> Figure:
-    """Draw coverage, widths and false discoveries of each setting."""
+    """Draw coverage, widths and false discovery rate of each configuration."""
     figure, axes = panels(1, 3, width=3.2, height=0.2 * len(table) + 0.8, sharey=True)
     covers, width, false = axes[0]
     place = np.arange(len(table))
@@ -166,24 +166,24 @@ def _draw(table: Table) -> Figure:
     mean, error = column(table, "false"), column(table, "false_se")
     false.errorbar(mean, place, xerr=2 * error, fmt="s", color=BLUE, ms=3, lw=1)
     false.axvline(FDR, color=GREY, lw=1)
-    covers.set_title(f"{LEVEL:.0%} intervals cover, shortest iterate", fontsize="small")
-    width.set_title("width, relative to the last iterate", fontsize="small")
-    false.set_title(f"false discovery rate, {FDR:.0%} nominal", fontsize="small")
+    covers.set_title(f"coverage of shortest {LEVEL:.0%} intervals", fontsize="small")
+    width.set_title("width relative to last iteration", fontsize="small")
+    false.set_title(f"false discovery rate (nominal {FDR:.0%})", fontsize="small")
     labels = [
         f"{pair_title(r['loss'], r['penalty'])} {r['n']}×{r['p']}, "
         f"{r['design'] if r['scores'] == 'known' else TITLES[r['scores']]}"
         for r in table
     ]
     covers.set_yticks(place, labels, fontsize="x-small")
-    covers.set_ylim(len(table) - 0.5, -0.5)  # the first at the top
+    covers.set_ylim(len(table) - 0.5, -0.5)  # first row on top
     share_legend(figure, axes)
     return figure
 
 
 INTERVALS = Study(
     name="intervals",
-    question="Do confidence intervals for coefficients cover along the path, and how wide are "
-    "they? (covariance known and not, Gaussian and uniform features)",
+    question="What are the coverage and width of confidence intervals for coefficients along the "
+    "path? (covariance known or unknown, Gaussian and uniform features)",
     plan=_plan,
     exhibits=_exhibits,
     summary=_summary,

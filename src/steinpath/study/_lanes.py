@@ -1,9 +1,9 @@
-"""Replications in batches on a device: by this process, or by several that share the device.
+"""Replications in batches on a device, by this process or by several that share the device.
 
-One process is busy with Python for longer than a large GPU is with the arithmetic. Several, called
-lanes, keep it at work: each asks for groups of batches that share their data, draws those of the
-next group while it works on the present one, has processes of its own that compute true risks, and
-sends what is done to the process that started it.
+A single process spends more time in Python than a large GPU spends on arithmetic. Several
+processes, called lanes, keep the GPU busy. Each lane requests groups of batches that share their
+data, draws the data of the next group while it works on the current one, starts its own processes
+for the true risks, and sends results to the process that started it.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ from steinpath.study._batch import (
     start_batch,
 )
 from steinpath.study._parallel import FEWER, Job, JobResult, done, failed
-from steinpath.study._settings import Setting
+from steinpath.study._settings import Configuration
 from steinpath.study._store import StudyError
 
-#: Batches of several settings that share their data: seeds and setting of each.
-Group = list[tuple[tuple[int, ...], Setting]]
+#: Batches of several configurations that share their data: seeds and configuration of each batch.
+Group = list[tuple[tuple[int, ...], Configuration]]
 
-# Processes that share a GPU, and what makes them worth their start.
+# Number of processes that share a GPU, and the minimum work for which starting them pays.
 _LANES, _LEAST_JOBS, _LEAST_BATCHES = 3, 4, 6
-# Seconds that they have to end their own processes.
+# Seconds that they are given to end their own processes.
 _PATIENCE = 5
-# Batches of a lane that may wait for their true risks while the device goes on.
+# Batches of a lane that may wait for their true risks while the device continues.
 _WAITING = 2
 
-_DIED = f"the process that worked on the device died (of memory, perhaps: {FEWER})"
+_DIED = f"a process using the device died (possibly out of memory: {FEWER})"
 
 
 def in_batches(todo: Sequence[Job], jobs: int, lanes: int | None = None) -> Generator[JobResult]:
-    """Do replications on a device, many of a setting at once; yield each when it is done.
+    """Compute replications on a device, many per batch; yield each result when it is finished.
 
     Parameters
     ----------
     todo : sequence of Job
-        What to do, on one backend and device.
+        Replications to compute, all on the same backend and device.
     jobs : int
-        Threads that draw data, and processes that compute true risks, while the device works.
+        Number of threads that draw data, and of processes that compute true risks.
     lanes : int, optional
-        Processes that share the device; with 0 this process does it all. By default as many as
-        keep a GPU busy, if there is enough to do and there are jobs enough, and 0 otherwise.
+        Number of processes that share the device; 0 uses only this process. By default, several
+        if the device is a GPU and there is enough work and ``jobs`` is large enough, otherwise 0.
     """
-    seeds: dict[Setting, list[int]] = {}
-    for setting, seed in todo:
-        seeds.setdefault(setting, []).append(seed)
-    device = todo[0].setting.device
+    seeds: dict[Configuration, list[int]] = {}
+    for config, seed in todo:
+        seeds.setdefault(config, []).append(seed)
+    device = todo[0].config.device
     if lanes is None:
         batches = sum(-(-len(those) // MOST_MEMBERS) for those in seeds.values())
         worth = jobs >= _LEAST_JOBS and batches >= _LEAST_BATCHES
@@ -81,39 +81,39 @@ def in_batches(todo: Sequence[Job], jobs: int, lanes: int | None = None) -> Gene
         with threadpool_limits(1), closing(_work(groups, device, jobs)) as results:
             yield from results
         return
-    # they start, which takes seconds, while we import torch and look at the device
+    # starting them takes seconds: meanwhile, import torch and check the device
     with _started(lanes, device, max(jobs // lanes, 1)) as connections:
         _check_device(device)
         yield from _dealt(_groups(seeds, lanes), connections)
 
 
 def _check_device(device: str) -> None:
-    """Refuse a device that this machine does not have."""
+    """Raise StudyError if this machine does not have the device."""
     import torch
 
     try:
         torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch says either of a missing device
+    except (RuntimeError, AssertionError) as error:  # torch raises either for a missing device
         raise StudyError(f"torch cannot use the device {device!r}: {error}") from None
 
 
-def _groups(seeds: dict[Setting, list[int]], lanes: int) -> list[Group]:
-    """Return batches that fit on the device together; what shares its data comes together."""
+def _groups(seeds: dict[Configuration, list[int]], lanes: int) -> list[Group]:
+    """Return batches that fit on the device, grouped by the data they share."""
     chunks = [
-        (tuple(those[i : i + size]), setting)
-        for setting, those in seeds.items()
-        for size in [most_members(setting, lanes)]
+        (tuple(those[i : i + size]), config)
+        for config, those in seeds.items()
+        for size in [most_members(config, lanes)]
         for i in range(0, len(those), size)
     ]
 
-    def data_of(chunk: tuple[tuple[int, ...], Setting]) -> tuple[Any, ...]:
+    def data_of(chunk: tuple[tuple[int, ...], Configuration]) -> tuple[Any, ...]:
         return chunk[0], law(chunk[1])
 
     return [list(group) for _, group in groupby(sorted(chunks, key=data_of), data_of)]
 
 
 def _size(group: Group) -> int:
-    return sum(len(those) * setting.n * setting.p for those, setting in group)
+    return sum(len(those) * config.n * config.p for those, config in group)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def _size(group: Group) -> int:
 
 @contextmanager
 def _started(lanes: int, device: str, jobs: int) -> Iterator[list[Connection]]:
-    """Start processes that share a device; they end when this does, whatever they are doing."""
+    """Start processes that share a device; terminate them on exit."""
     context = _new_processes()
     connections, processes = [], []
     try:
@@ -132,10 +132,8 @@ def _started(lanes: int, device: str, jobs: int) -> Iterator[list[Connection]]:
             connections.append(ours)
             arguments = (theirs, os.getpid(), device, jobs)
             process = context.Process(target=_lane, args=arguments)
-            with (
-                theirs,
-                children_ignoring_interrupts(),
-            ):  # with our copy closed, we are told when they end
+            # our copy must be closed to detect when they end
+            with theirs, children_ignoring_interrupts():
                 process.start()
             processes.append(process)
         yield connections
@@ -153,9 +151,9 @@ def _started(lanes: int, device: str, jobs: int) -> Iterator[list[Connection]]:
 
 
 def _shares(groups: Iterable[Group], lanes: int) -> list[deque[Group]]:
-    """Share out groups, the large ones first, so that all have about as much to do.
+    """Distribute groups over lanes, largest first, to balance the work.
 
-    Each begins with its smallest: meanwhile, the root of a large covariance is found.
+    Each lane starts with its smallest group, while the root of a large covariance is computed.
     """
     shares: list[deque[Group]] = [deque() for _ in range(lanes)]
     sizes = [0] * lanes
@@ -167,10 +165,10 @@ def _shares(groups: Iterable[Group], lanes: int) -> list[deque[Group]]:
 
 
 def _dealt(groups: Iterable[Group], connections: Sequence[Connection]) -> Iterator[JobResult]:
-    """Give each process a group when it asks for one; yield what they have done.
+    """Send each process a group when it requests one; yield results.
 
-    They ask for one ahead of their work, so that who asks first is not who has least to do: each
-    has its share, and goes on with those of others when it is through with that.
+    Processes request groups ahead of their work, so the order of requests does not reflect their
+    load. Each has its own share, and takes groups from other shares when its own is finished.
     """
     shares = dict(zip(connections, _shares(groups, len(connections)), strict=True))
     has: dict[Connection, dict[Job, None]] = {each: {} for each in connections}
@@ -184,28 +182,28 @@ def _dealt(groups: Iterable[Group], connections: Sequence[Connection]) -> Iterat
                     group = share.popleft() if share else []
                     has[connection] |= dict.fromkeys(_jobs_of(group))
                     connection.send(group)
-            except (EOFError, OSError):  # it has finished, or it died
+            except (EOFError, OSError):  # it has finished or died
                 for job in has.pop(connection):
                     yield JobResult(job, None, error=_DIED)
                 continue
             if result is not None:
                 del has[connection][result.job]
                 yield result
-    for group in chain.from_iterable(shares.values()):  # for which there was nobody left
+    for group in chain.from_iterable(shares.values()):  # no process was left to take it
         for job in _jobs_of(group):
             yield JobResult(job, None, error=_DIED)
 
 
 def _jobs_of(group: Group) -> list[Job]:
-    return [Job(setting, seed) for seeds, setting in group for seed in seeds]
+    return [Job(config, seed) for seeds, config in group for seed in seeds]
 
 
 def _lane(connection: Connection, parent: int, device: str, jobs: int) -> None:
-    """Do what the process at the other end has to do, until there is no more."""
+    """Work on the groups received through the connection until there are no more."""
     exit_with_parent(parent)
-    # the exception ends its own processes on its way
+    # SystemExit ends its own processes during clean-up
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    import torch  # noqa: F401  # whose threads are to be limited, too
+    import torch  # noqa: F401  # so that pin_threads limits its threads as well
 
     pin_threads()
 
@@ -215,11 +213,11 @@ def _lane(connection: Connection, parent: int, device: str, jobs: int) -> None:
             yield group
             connection.send(None)
 
-    gone = suppress(EOFError, BrokenPipeError, ConnectionResetError)  # nobody is there any more
+    gone = suppress(EOFError, BrokenPipeError, ConnectionResetError)  # the parent has ended
     with gone, connection, closing(_work(asked_for(), device, jobs)) as results:
         for result in results:
             connection.send(result)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # we are about to end
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # about to end anyway
 
 
 # ------------------------------------------------------------------------------------------------
@@ -228,7 +226,7 @@ def _lane(connection: Connection, parent: int, device: str, jobs: int) -> None:
 
 
 def _work(groups: Iterable[Group], device: str, jobs: int) -> Generator[JobResult]:
-    """Do groups of batches, one after the other; yield results while the device has more to do."""
+    """Work on groups of batches one after the other; yield results while the device continues."""
     with (
         ThreadPoolExecutor(1) as ahead,
         _processes(jobs) as workers,
@@ -243,12 +241,12 @@ def _work(groups: Iterable[Group], device: str, jobs: int) -> Generator[JobResul
         group = next(remaining, [])
         drawing = draw_for(group)
         while drawing is not None:
-            # what cannot be drawn fails again, and is then a result
+            # if drawing failed, it is attempted again below, where the error becomes a result
             data = None if drawing.exception() else drawing.result()
             following = next(remaining, [])
             drawing = draw_for(following)
-            for seeds, setting in group:
-                waiting.append(_attempt_batch(setting, seeds, data, workers))
+            for seeds, config in group:
+                waiting.append(_attempt_batch(config, seeds, data, workers))
                 if len(waiting) > _WAITING:
                     yield from waiting.popleft()
             del data
@@ -258,7 +256,7 @@ def _work(groups: Iterable[Group], device: str, jobs: int) -> Generator[JobResul
 
 @contextmanager
 def _own_stream(device: str) -> Iterator[None]:
-    """Let a GPU work for this thread while it draws data for another one."""
+    """Use a separate CUDA stream, so that work and drawing of data can overlap."""
     if not device.startswith("cuda"):
         yield
         return
@@ -269,37 +267,37 @@ def _own_stream(device: str) -> Iterator[None]:
 
 
 def _attempt_batch(
-    setting: Setting, seeds: Sequence[int], data: BatchData | None, workers: Executor | None
+    config: Configuration, seeds: Sequence[int], data: BatchData | None, workers: Executor | None
 ) -> Iterator[JobResult]:
-    """Do replications as a batch, in halves if that fails, down to single ones.
+    """Compute replications as a batch; if that fails, in halves, down to single replications.
 
-    Returns when the device is done; the true risks are waited for by who asks for the results.
+    Returns when the device has finished; the iterator waits for the true risks.
     """
     clock = Clock()
     pending = problem = None
     try:
-        data = draw_batch(setting, seeds) if data is None else data
-        pending = start_batch(setting, data, workers)
+        data = draw_batch(config, seeds) if data is None else data
+        pending = start_batch(config, data, workers)
     except Exception as error:
-        problem = failed(Job(setting, seeds[0]), error)
+        problem = failed(Job(config, seeds[0]), error)
     del data
     seconds = clock() / len(seeds)
     if pending is not None:
-        return _finished(setting, seeds, pending, seconds)
+        return _finished(config, seeds, pending, seconds)
     if len(seeds) == 1:
         assert problem is not None
         return iter([problem])
-    # outside of the handler, which keeps what the failed attempt holds of the device's memory
+    # outside of the handler, which keeps the device memory of the failed attempt alive
     middle = len(seeds) // 2
     halves = (seeds[:middle], seeds[middle:])
-    return chain(*(_attempt_batch(setting, half, None, workers) for half in halves))
+    return chain(*(_attempt_batch(config, half, None, workers) for half in halves))
 
 
 def _finished(
-    setting: Setting, seeds: Sequence[int], pending: Sequence[Finish], seconds: float
+    config: Configuration, seeds: Sequence[int], pending: Sequence[Finish], seconds: float
 ) -> Iterator[JobResult]:
     for seed, finish in zip(seeds, pending, strict=True):
-        job = Job(setting, seed)
+        job = Job(config, seed)
         try:
             result = done(job, finish(), seconds)
         except Exception as error:
@@ -309,7 +307,7 @@ def _finished(
 
 @contextmanager
 def _processes(count: int) -> Iterator[Executor | None]:
-    """Start so many processes for small tasks; none for one, since then we do them ourselves."""
+    """Start ``count`` processes for small tasks; none if 1, when this process does them itself."""
     if count == 1:
         yield None
         return
@@ -319,11 +317,11 @@ def _processes(count: int) -> Iterator[Executor | None]:
     try:
         yield processes
     finally:
-        processes.shutdown(wait=True, cancel_futures=True)  # nobody waits for what has not begun
+        processes.shutdown(wait=True, cancel_futures=True)  # pending tasks are not needed
 
 
 def _new_processes() -> Any:
-    """Return what starts processes that do not import the caller's script, as spawned ones do."""
+    """Return a context whose processes do not import the caller's script, unlike "spawn"."""
     from joblib.externals.loky.backend.context import get_context
 
     return get_context("loky")

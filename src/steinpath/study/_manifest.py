@@ -1,4 +1,4 @@
-"""How a study came about: its settings, and for each run the command, versions and time."""
+"""Provenance of a study: its configurations, and command, versions and time of each run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 
 from steinpath._support.progress import Clock
 from steinpath.study._base import Sizes, Study
-from steinpath.study._settings import Setting
+from steinpath.study._settings import Configuration
 from steinpath.study._store import write_text
 from steinpath.study._versions import versions
 
-# What is always noted of a run, and bytes of a manifest that are many more than it can have.
+# Keys present in every run, and the maximum size of a manifest in bytes.
 _NOTED = ("command", "started", "machine", "versions", "ended")
 _MOST = 2**26
 
@@ -32,27 +32,27 @@ class Manifest:
 
     @classmethod
     def of(
-        cls, folder: Path, study: Study, sizes: Sizes, seed: int, plan: Sequence[Setting]
+        cls, folder: Path, study: Study, sizes: Sizes, seed: int, plan: Sequence[Configuration]
     ) -> Manifest:
-        """Describe a study, and keep what is known of its earlier runs."""
+        """Describe a study, keeping the records of earlier runs."""
         file = folder / "manifest.json"
         content = {
             "study": study.name,
             "sizes": asdict(sizes),
             "seed": seed,
-            "settings": {setting.key: setting.describe() for setting in plan},
+            "settings": {config.key: config.describe() for config in plan},
             "runs": _runs_in(file),
         }
         return cls(file, content)
 
     @contextmanager
     def run(self) -> Iterator[dict[str, Any]]:
-        """Note a run: at its start, and once more when it has ended, however it did.
+        """Record a run at its start, and again when it has ended, also after an error.
 
         Yields
         ------
         dict
-            What is noted; more may be added.
+            The record, to which keys may be added.
         """
         entry: dict[str, Any] = {
             "command": shlex.join(["steinpath", *sys.argv[1:]]),
@@ -80,7 +80,7 @@ class Manifest:
 
 
 def _runs_in(file: Path) -> list[dict[str, Any]]:
-    """Return the runs that a manifest has on record; none if it is not one."""
+    """Return the runs recorded in a manifest; empty if the file is not a manifest."""
     try:
         if not file.is_file() or file.stat().st_size > _MOST:
             return []
@@ -92,7 +92,7 @@ def _runs_in(file: Path) -> list[dict[str, Any]]:
 
 
 def _is_run(entry: Any) -> bool:
-    """Whether this is what `Manifest.run` notes: texts and numbers, by name or in lists."""
+    """Return whether this is a record written by `Manifest.run`."""
     if not isinstance(entry, dict) or not entry.keys() >= set(_NOTED):
         return False
     kinds: dict[str, Any] = {"versions": dict, "failures": list}

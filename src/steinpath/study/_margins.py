@@ -1,4 +1,4 @@
-"""Study ``margins``: estimates of the risk of classifiers, beside the truth along the path."""
+"""Study ``margins``: estimated and true risk of classifiers along the path."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from steinpath.study._figures import (
     select,
     share_legend,
 )
-from steinpath.study._settings import Setting, pair_title
+from steinpath.study._settings import Configuration, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PENALTIES = ("lasso", "ridge")
 
-#: Test losses for people.
+#: Display names of scoring losses.
 TITLES = {"zero_one": "error rate", "matched": "loss"}
 
 
-def _plan(sizes: Sizes) -> list[Setting]:
+def _plan(sizes: Sizes) -> list[Configuration]:
     return [
-        Setting(loss, penalty, n, p, sizes.iters, tuple(WAYS), rows, "logistic")
+        Configuration(loss, penalty, n, p, sizes.iters, tuple(WAYS), rows, "logistic")
         for n in sizes.n
         for p in sizes.p
         for rows in CLASSES
@@ -54,7 +54,7 @@ def _plan(sizes: Sizes) -> list[Setting]:
 
 
 def _table(results: Results) -> Table:
-    """Return a row for each setting, test loss and way; the start of a path does not count."""
+    """Return a row for each configuration, scoring loss and estimator, without iteration 0."""
     table = []
     for s, curves in results.items():
         for risk in RISKS:
@@ -67,7 +67,7 @@ def _table(results: Results) -> Table:
                 row["truth"] = float(truth[:, -1].mean())
                 row["train"] = float(found["train"][:, -1].mean())
                 within = np.abs(error[:, 1:]) <= 2 * found[f"{way}_stderr"][:, 1:]
-                # over iterates first: those of a path depend on each other
+                # average over iterates first, because those of one path are dependent
                 for name, values in (
                     ("bias", error[:, -1]),
                     ("rms", np.sqrt(np.mean(error[:, 1:] ** 2, axis=1))),
@@ -117,7 +117,7 @@ def _draw_curves(table: Table) -> Figure:
 
 
 def _draw(table: Table) -> Figure:
-    """Draw how far estimates are from the truth, and how often their bands cover it."""
+    """Draw root mean square errors of the estimates, and the coverage of their bands."""
     first = select(table, risk=RISKS[0], way=table[0]["way"])
     figure, axes = panels(1, 4, width=2.4, height=0.2 * len(first) + 0.8, sharey=True)
     place = np.arange(len(first))
@@ -134,24 +134,24 @@ def _draw(table: Table) -> Figure:
         covers.axvspan(NOMINAL - chance, min(1.0, NOMINAL + chance), color=GREY, alpha=0.15, lw=0)
         rms.set_xlim(left=0)
         covers.set_xlim(max(0.0, covers.get_xlim()[0]), 1.03)
-        rms.set_title(f"{TITLES[risk]}, distance", fontsize="small")
+        rms.set_title(f"{TITLES[risk]}, estimation error", fontsize="small")
         rms.set_xlabel("root mean square", fontsize="small")
-        covers.set_title(f"{TITLES[risk]}, ± 2 s.e. cover", fontsize="small")
+        covers.set_title(f"{TITLES[risk]}, coverage of ± 2 s.e.", fontsize="small")
         covers.set_xlabel("share", fontsize="small")
     labels = [
         f"{pair_title(r['loss'], r['penalty'])} {r['n']}×{r['p']}, {r['classes'].split()[0]}"
         for r in first
     ]
     axes[0, 0].set_yticks(place, labels, fontsize="x-small")
-    axes[0, 0].set_ylim(len(first) - 0.5, -0.5)  # the first at the top
+    axes[0, 0].set_ylim(len(first) - 0.5, -0.5)  # first row on top
     share_legend(figure, axes)
     return figure
 
 
 MARGINS = Study(
     name="margins",
-    question="Do estimates follow the true error rate and loss of classifiers along the path? "
-    "(hinge, squared hinge, logistic; equal and unequal classes)",
+    question="Do the estimates track the true error rate and loss of classifiers along the path? "
+    "(hinge, squared hinge, logistic; balanced and unbalanced classes)",
     plan=_plan,
     exhibits=_exhibits,
     summary=_summary,

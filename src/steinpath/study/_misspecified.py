@@ -1,4 +1,4 @@
-"""Study ``mis-specified``: what becomes of the estimates where the theory does not hold."""
+"""Study ``mis-specified``: the estimates when assumptions of the theory are violated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from steinpath.study._figures import (
     select,
     share_legend,
 )
-from steinpath.study._settings import LIGHTER_NOISE, Setting, pair_title
+from steinpath.study._settings import LIGHTER_NOISE, Configuration, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,15 +35,17 @@ DATA = (
     "near copies",
 )
 FEW = "few rows"
+#: Display names; the stored names are part of file names and tables.
+TITLES = {"near copies": "near-duplicate rows"}
 
 
-def _plan(sizes: Sizes) -> list[Setting]:
+def _plan(sizes: Sizes) -> list[Configuration]:
     if (len(sizes.n), len(sizes.p)) != (1, 1):
-        raise ValueError("the study 'mis-specified' takes one n and one p")
+        raise ValueError("the study 'mis-specified' requires exactly one n and one p")
     usual = (sizes.n[0], sizes.p[0], sizes.iters)
     few = (max(20, usual[0] // 10), max(2, usual[1] // 10), 5 * sizes.iters)
     return [
-        Setting(loss, penalty, *size, WAYS, data, _noise(data, loss))
+        Configuration(loss, penalty, *size, WAYS, data, _noise(data, loss))
         for data, size in [*((data, usual) for data in DATA), (FEW, few)]
         for loss, penalty in PAIRS
     ]
@@ -59,7 +61,7 @@ def _exhibits(results: Results) -> list[Exhibit]:
         labels = {"data": s.rows, "loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
         warned = float(curves["safe_warned"][:, 0].mean())
         rows = mean_curves(curves, NAMES, **labels, warned=warned)
-        shown = np.unique(np.linspace(0, s.iters, 301).round().astype(int))  # enough for any figure
+        shown = np.unique(np.linspace(0, s.iters, 301).round().astype(int))  # enough for a figure
         table += [rows[t] for t in shown]
     return [Exhibit("mis-specified", table, _draw)]
 
@@ -74,7 +76,7 @@ def _draw(table: Table) -> Figure:
                 draw_curve(ax, rows, name)
             around(ax, rows, NAMES)
             size = f"n={rows[0]['n']}, p={rows[0]['p']}"
-            title = f"{kind}, {size}: {rows[0]['warned']:.0%} warn"
+            title = f"{TITLES.get(kind, kind)}, {size}: {rows[0]['warned']:.0%} warn"
             ax.set_title(title, fontsize="small")
             ax.set_ylabel(pair_title(loss, penalty), fontsize="small")
     label_iterations(axes)
@@ -103,8 +105,8 @@ def _summary(results: Results) -> Table:
 
 MISSPECIFIED = Study(
     name="mis-specified",
-    question="Where does the estimate fail, and does it say so? (elliptical rows, heavy-tailed "
-    "features, correlated noise, time series, copies, few rows)",
+    question="When does the estimate fail, and do the diagnostics warn? (elliptical rows, "
+    "heavy-tailed features, correlated noise, time series, near-duplicate rows, few rows)",
     plan=_plan,
     exhibits=_exhibits,
     summary=_summary,

@@ -10,12 +10,12 @@ from steinpath._support.files import as_csv
 from steinpath.study._base import Exhibit, Table
 from steinpath.study._store import write_bytes, write_text
 
-# All that are worth having.
+# Significant digits of numbers in tables.
 _DIGITS = ".10g"
 
 
 def write_summary(folder: Path, table: Table) -> list[Path]:
-    """Write a short table, for machines and for people."""
+    """Write the summary table as CSV and Markdown."""
     files = [folder / "summary.csv", folder / "summary.md"]
     write_text(files[0], as_csv(table, _DIGITS))
     write_text(files[1], as_markdown(table))
@@ -23,7 +23,7 @@ def write_summary(folder: Path, table: Table) -> list[Path]:
 
 
 def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
-    """Write the numbers that the figures show."""
+    """Write the tables of the figures."""
     files = []
     for exhibit in exhibits:
         files.append(folder / f"{exhibit.name}.csv")
@@ -32,16 +32,16 @@ def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
 
 
 class FigureError(ImportError):
-    """Figures cannot be drawn, as without matplotlib; tables are there all the same."""
+    """Figures could not be drawn, for example without matplotlib; tables were written."""
 
 
 def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
-    """Draw the figures, for print and for the screen.
+    """Write the figures as PDF and PNG.
 
     Raises
     ------
     FigureError
-        Whatever went wrong with drawing; OSError where it was the writing.
+        If drawing fails. Errors in writing the files are raised as OSError.
     """
     from steinpath.plots import import_pyplot
     from steinpath.plots._style import drawn_as
@@ -74,5 +74,5 @@ def as_markdown(table: Table) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as people like to read it."""
+    """Format a value for display."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,8 +1,8 @@
-"""Replications in parallel: processes here by joblib, or the workers of a Dask cluster.
+"""Replications in parallel: joblib processes on this machine, or workers of a Dask cluster.
 
-Each replication runs on one thread, wherever it runs, so that its result does not depend on how
-many run beside it: sums come out the same to the last bit. For batches on a device, which are not
-so exact, see `steinpath.study._lanes`.
+Each replication uses one thread, so that its result does not depend on how many run in parallel:
+results are reproducible bit for bit. Batches on a device, which are not, are in
+`steinpath.study._lanes`.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from threadpoolctl import threadpool_limits
 from steinpath._support.processes import exit_with_parent, pin_threads
 from steinpath._support.progress import Clock
 from steinpath.study._replicate import Curves, replicate
-from steinpath.study._settings import Setting
+from steinpath.study._settings import Configuration
 from steinpath.study._store import StudyError
 from steinpath.study._versions import CODE, computed_with
 
 
 class Job(NamedTuple):
-    """A replication to do."""
+    """A replication to compute."""
 
-    setting: Setting
+    config: Configuration
     seed: int
 
 
 class JobResult(NamedTuple):
-    """A replication that was done, with what it took, or why it was not."""
+    """Result of a replication with its computing time, or the reason for its failure."""
 
     job: Job
     curves: Curves | None
     seconds: float = 0.0
     error: str = ""
-    code: str = ""  # and versions, of the process that did it
+    code: str = ""  # code and versions of the process that computed it
     versions: str = ""
 
 
 class WorkersLost(Exception):
-    """Workers were lost, with replications that may well succeed the next time."""
+    """Workers were lost; their replications can be tried again."""
 
 
-#: Why to ask for fewer jobs.
-FEWER = "with fewer at once there is more memory for each"
-_DIED = f"its process died each time (of memory, perhaps: {FEWER})"
+#: Advice after running out of memory.
+FEWER = "fewer jobs leave more memory for each"
+_DIED = f"its process died each time (possibly out of memory: {FEWER})"
 
 
 def attempt(job: Job) -> JobResult:
-    """Do a replication; an error in it is a result like any other."""
+    """Compute a replication; an error is returned as a result."""
     clock = Clock()
     try:
         curves = replicate(*job)
@@ -67,12 +67,12 @@ def attempt(job: Job) -> JobResult:
 
 
 def done(job: Job, curves: Curves, seconds: float) -> JobResult:
-    """Return a replication that was done in this process."""
-    return JobResult(job, curves, seconds, code=CODE, versions=computed_with(job.setting))
+    """Return the result of a replication computed in this process."""
+    return JobResult(job, curves, seconds, code=CODE, versions=computed_with(job.config))
 
 
 def failed(job: Job, error: Exception) -> JobResult:
-    """Return why a replication was not done."""
+    """Return the result of a failed replication."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
     text = f"{type(error).__name__}: {error} (in {where})"
@@ -82,13 +82,13 @@ def failed(job: Job, error: Exception) -> JobResult:
 
 
 def in_worker(job: Job) -> JobResult:
-    """Do a replication in a process that does nothing else."""
+    """Compute a replication in a worker process."""
     pin_threads()
     return attempt(job)
 
 
 def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
-    """Do replications on this machine, in so many processes; yield them as they are done."""
+    """Compute replications in ``jobs`` processes on this machine; yield them as they finish."""
     if jobs == 1:
         with threadpool_limits(1):
             yield from map(attempt, todo)
@@ -96,7 +96,7 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
-    # two per process under way, so that no process waits and little is lost
+    # dispatch two per process: no process waits, and little is lost on interruption
     ahead = 2 * jobs
     left = dict.fromkeys(todo)
     while left:
@@ -111,20 +111,20 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
         calls = (delayed(in_worker)(job) for job in list(left))
         try:
             with warnings.catch_warnings():
-                # it starts another worker in its place; and if we end early, that is meant
+                # joblib replaces a stopped worker, and ending early is intended
                 for told in ("A worker stopped while some jobs were given", r"\d+ tasks "):
                     warnings.filterwarnings("ignore", told)
                 for result in parallel(calls):
                     del left[result.job]
                     yield result
-        except BrokenProcessPool:  # by one of those that were under way
+        except BrokenProcessPool:  # caused by one of the dispatched jobs
             for job in list(left)[:ahead]:
                 del left[job]
                 yield _by_itself(job)
 
 
 def _by_itself(job: Job) -> JobResult:
-    """Do a replication in a process of its own, which it may take down with it."""
+    """Compute a replication in its own process, in case it crashes the process."""
     from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
     follow = {"initializer": exit_with_parent, "initargs": (os.getpid(),)}
@@ -137,26 +137,26 @@ def _by_itself(job: Job) -> JobResult:
 
 
 def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
-    """Do replications on a Dask cluster; yield them as they are done.
+    """Compute replications on a Dask cluster; yield them as they finish.
 
     Parameters
     ----------
     todo : sequence of Job
-        What to do.
+        Replications to compute.
     cluster : str
-        Address of a scheduler, as "tcp://host:8786"; a scheduler file, ending in ".json"; or a
-        number of workers, for a cluster on this machine.
+        Address of a scheduler, such as "tcp://host:8786"; a scheduler file ending in ".json"; or a
+        number of workers, to start a cluster on this machine.
     """
     with connected(cluster) as client:
         from distributed import KilledWorker, as_completed
 
-        # a replication that took its worker down with it is tried elsewhere by the scheduler,
+        # the scheduler retries a replication that crashed its worker
         # `distributed.scheduler.allowed-failures` times
         futures = client.map(in_worker, todo, pure=False, batch_size=1000)
         keys = {future.key: job for future, job in zip(futures, todo, strict=True)}
         waiting = as_completed(futures)
         lost = WorkersLost(f"the connection to the cluster {cluster} was lost")
-        del futures  # so that each is forgotten, here and there, when it has been used
+        del futures  # so that each result is released after use
         for future in waiting:
             job = keys[future.key]
             if future.status not in ("finished", "error"):
@@ -174,46 +174,49 @@ def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
 
 
 def _address_in(file: Path) -> str:
-    """Return the address in a scheduler's file; the client would wait for one for ever."""
-    problem = "there is no such scheduler file yet"
+    """Return the address in a scheduler file; the client would wait forever for a missing one."""
+    problem = "the scheduler file does not exist"
     for _ in range(10):
         if not file.is_file():
             break
         try:
             return str(json.loads(file.read_bytes())["address"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            problem = f"there is no address in it: {type(error).__name__}: {error}"
-            time.sleep(0.1)  # perhaps it is just being written
+            problem = f"the scheduler file has no address: {type(error).__name__}: {error}"
+            time.sleep(0.1)  # it may be incomplete, still being written
     raise StudyError(f"no workers at {file}: {problem}")
 
 
 @contextmanager
 def connected(cluster: str, **options: Any) -> Iterator[Any]:
-    """Connect to a cluster that is there, or start one on this machine for the while.
+    """Connect to an existing cluster, or start a temporary one on this machine.
 
     Parameters
     ----------
     cluster : str
         As for `on_cluster`.
     **options
-        Of `distributed.LocalCluster`, if one is started.
+        Options of `distributed.LocalCluster`, if one is started.
     """
     try:
         from dask import config
         from distributed import Client, LocalCluster
     except ImportError:
-        raise StudyError("clusters need Dask: pip install 'steinpath[cluster]'") from None
+        raise StudyError("clusters require Dask: pip install 'steinpath[cluster]'") from None
     if not cluster.strip() or (cluster.isdecimal() and int(cluster) == 0):
-        raise StudyError("a cluster needs one worker at least, or the address of a scheduler")
+        raise StudyError(
+            "cluster must be the address of a scheduler, a scheduler file (.json), or a number of "
+            f"workers of at least 1; got {cluster!r}"
+        )
     address = _address_in(Path(cluster)) if cluster.endswith(".json") else cluster
     problem = ""
     with ExitStack() as stack:
         try:
             if cluster.isdecimal():
-                # a worker that is lost comes back, however long that takes on a busy machine
+                # a lost worker is restarted, which may take long on a busy machine
                 patience = {"distributed.deploy.lost-worker-timeout": "1 hour"}
                 stack.enter_context(config.set(patience))
-                # nobody else's machine may talk to it: what it is sent, it runs
+                # local connections only: the scheduler executes whatever it receives
                 where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
                 size = {"n_workers": int(cluster), "threads_per_worker": 1}
                 workers = stack.enter_context(LocalCluster(**where, **size, **options))
@@ -225,9 +228,9 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
         except (OSError, TimeoutError, ValueError) as error:
             problem = str(error)
         if problem:
-            # A client that could not connect closes when it is collected. Here, where nothing
-            # holds on to it, that is safe; while another is being made, they would wait for each
-            # other for ever.
+            # A client that failed to connect closes when it is garbage-collected. That is safe
+            # here, where nothing refers to it; while another client is being created, it would
+            # deadlock.
             gc.collect()
             raise StudyError(f"no workers at {cluster}: {problem}")
         yield client

@@ -1,4 +1,4 @@
-"""Progress of long work: a live bar on a terminal, plain lines elsewhere."""
+"""Progress of a study: a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from steinpath._support.progress import Clock, make_bars
 
 
 class Advance(Protocol):
-    """Says that one more of the pieces is done."""
+    """Reports one more item as finished."""
 
     def __call__(self) -> None: ...
 
 
 @contextmanager
 def progress(title: str, done: int, total: int, console: Console) -> Iterator[Advance]:
-    """Show how much of some work is done.
+    """Show progress.
 
     Parameters
     ----------
     title : str
-        What is going on.
+        Title of the bar.
     done, total : int
-        Pieces that were done before, and all of them.
+        Number of items already finished, and in total.
     console : rich.console.Console
-        Where to show it.
+        Console to print on.
     """
     if not console.is_terminal:
         yield _Lines(title, done, total, console)
@@ -39,7 +39,7 @@ def progress(title: str, done: int, total: int, console: Console) -> Iterator[Ad
 
 
 class _Lines:
-    """A line at each twentieth of the work, and every minute."""
+    """Prints a line for every 5% of the work, and every minute."""
 
     def __init__(self, title: str, done: int, total: int, console: Console):
         self.title, self.done, self.total, self.console = title, done, total, console

@@ -1,4 +1,4 @@
-"""Study ``rates``: how fast the errors fall as n grows, with p/n and the iterations fixed."""
+"""Study ``rates``: decrease of the errors with n, for fixed p/n and number of iterations."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
 from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, centered, mean_and_error
 from steinpath.study._figures import PLAIN, column, distinct, panels, select, share_legend
-from steinpath.study._settings import PAPER_NOISE, Setting, pair_title
+from steinpath.study._settings import PAPER_NOISE, Configuration, pair_title
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAIRS = tuple((loss, penalty) for loss in ("lad", "square_root") for penalty in ("ridge", "lasso"))
 
-#: Errors, each between two columns.
+#: Errors, each the difference of two columns.
 ERRORS = {"tilde": ("tilde", "truth"), "hat": ("hat", "truth"), "gap": ("hat", "tilde")}
 
-#: Those whose slopes are fitted, with the exponents of the theorems. Most of the gap between the
-#: estimates is noise of their probes, which by default is a share of the sampling error: its slope
-#: would say nothing of theirs.
+#: Errors whose slopes are fitted, with the exponents of the theorems. The gap between the estimates
+#: is mostly Monte Carlo error, which by default is proportional to the sampling error, so its slope
+#: is not informative.
 THEOREMS = {"tilde": -0.5, "hat": -0.25}
 
 
-def _plan(sizes: Sizes) -> list[Setting]:
+def _plan(sizes: Sizes) -> list[Configuration]:
     if len(sizes.n) < 2:
-        raise ValueError("the study 'rates' needs two values of n at least")
+        raise ValueError("the study 'rates' requires at least two values of n")
     return [
-        Setting(
+        Configuration(
             loss, penalty, n, n // 2, sizes.iters, ("tilde", "hat"), "gaussian", PAPER_NOISE[loss]
         )
         for n in sizes.n
@@ -38,13 +38,13 @@ def _plan(sizes: Sizes) -> list[Setting]:
 
 
 def _table(results: Results) -> Table:
-    """Mean absolute errors over the replications, averaged over the iterates."""
+    """Return mean absolute errors over the replications, averaged over the iterates."""
     table = []
     for s, columns in results.items():
         row = {"loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
         row["reps"] = len(columns["truth"])
         for name, (one, other) in ERRORS.items():
-            # centred at the zero prediction, as in the paper's assumptions on the test loss
+            # relative to the zero prediction, as in the paper's assumptions on the scoring loss
             error = np.abs(centered(columns[one]) - centered(columns[other]))[:, 1:]
             mean, spread = mean_and_error(error.mean(axis=1))
             row |= {name: float(mean), f"{name}_se": float(spread)}
@@ -53,7 +53,7 @@ def _table(results: Results) -> Table:
 
 
 def slope(n: np.ndarray, error: np.ndarray, stderr: np.ndarray) -> tuple[float, float]:
-    """Exponent of n by least squares in logarithms, and its standard error."""
+    """Return the exponent of n by least squares on logarithms, and its standard error."""
     x = np.log(n) - np.log(n).mean()
     weights = x / (x @ x)
     return float(weights @ np.log(error)), float(np.linalg.norm(weights * stderr / error))
@@ -83,7 +83,7 @@ def _draw(table: Table) -> Figure:
         "tilde": {"label": r"$|\tilde R - R|$", "marker": "o", "color": BLUE},
         "hat": {"label": r"$|\hat R - R|$", "marker": "s", "color": ORANGE},
         "gap": {
-            "label": r"$|\hat R - \tilde R|$, with the noise of the probes",
+            "label": r"$|\hat R - \tilde R|$, including Monte Carlo error",
             "marker": "^",
             "color": GREEN,
         },
@@ -94,13 +94,13 @@ def _draw(table: Table) -> Figure:
         n = column(rows, "n")
         for k, (name, style) in enumerate(styles.items()):
             error, spread = column(rows, name), column(rows, f"{name}_se")
-            beside = n * 1.06 ** (k - 1)  # so that none hides another
-            ax.errorbar(beside, error, 2 * spread, ls="none", ms=4, **style)
+            shifted = n * 1.06 ** (k - 1)  # avoids overlap
+            ax.errorbar(shifted, error, 2 * spread, ls="none", ms=4, **style)
             if name not in THEOREMS:
                 continue
             found, uncertain = slope(n, error, spread)
             fit = np.exp(np.log(error).mean()) * (n / np.exp(np.log(n).mean())) ** found
-            ax.plot(beside, fit, color=style["color"], lw=1)
+            ax.plot(shifted, fit, color=style["color"], lw=1)
             text = f"{style['label']}: {found:.2f}, s.e. {uncertain:.2f}".replace("-0", "−0")
             place = {"x": 0.04, "y": 0.105 - 0.065 * k, "transform": ax.transAxes}
             ax.text(s=text, fontsize="x-small", color=style["color"], **place)
@@ -123,7 +123,7 @@ def _draw(table: Table) -> Figure:
 
 RATES = Study(
     name="rates",
-    question="How fast do the errors fall with n? (beside the theorems' n^(-1/2) and n^(-1/4))",
+    question="How fast do the errors decrease with n? (theorems: n^(-1/2) and n^(-1/4))",
     plan=_plan,
     exhibits=lambda results: [Exhibit("rates", _table(results), _draw)],
     summary=_summary,

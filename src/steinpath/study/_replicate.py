@@ -1,4 +1,4 @@
-"""One replication: draw data, run the path, estimate its risk in several ways, know the truth."""
+"""One replication: draw data, run the path, estimate its risk, compute the true risk."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from steinpath.study._choose import choose, columns_of_choices
 from steinpath.study._classify import classify, columns_of_labels
 from steinpath.study._infer import columns_of_intervals, infer
 from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
-from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Setting
+from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration
 
-#: Arrays of one length by name: one entry per iterate as a rule, see `Setting.entries`.
+#: Arrays of equal length by name; usually one entry per iterate, see `Configuration.entries`.
 Curves = dict[str, np.ndarray]
 
-#: Estimates the risk of a path whose features have this covariance: something with `values` and
-#: `stderr`.
+#: Estimates the risk of a path whose features have the given covariance; the result has the
+#: attributes `values` and `stderr`.
 Way = Callable[[Path, np.ndarray, Generator], Any]
 
 
-# An audit of all iterates: studies look at each of them.
+# Audit all iterates, because studies evaluate each of them.
 _AUDIT: dict[str, Any] = {"audit": 32, "audit_until": 10**9}
-#: What a way by corrections tells `estimate_risk`, given the covariance.
+#: Options of `estimate_risk` for each corrected estimator, given the covariance.
 CORRECTIONS: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {
     "tilde": lambda covariance: {"covariance": covariance},
     "hat": lambda _: {},
@@ -43,7 +43,7 @@ CORRECTIONS: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {
 
 
 def _corrected(way: str) -> Way:
-    # one method for all pairs and sizes, whatever would be cheapest
+    # the same method for all pairs and sizes, even where another is cheaper
     def estimate(path: Path, covariance: np.ndarray, rng: Generator) -> Any:
         options = CORRECTIONS[way](covariance)
         return estimate_risk(path, method="compressed", rng=rng, **options)
@@ -51,7 +51,7 @@ def _corrected(way: str) -> Way:
     return estimate
 
 
-#: The ways to know the risk of every iterate that studies compare.
+#: Estimators of the risk of every iterate that studies compare.
 WAYS: dict[str, Way] = {
     **{way: _corrected(way) for way in CORRECTIONS},
     "five": lambda path, _, rng: cross_validate_path(path, 5, rng=rng),
@@ -59,60 +59,60 @@ WAYS: dict[str, Way] = {
     "loo": lambda path, _, rng: leave_one_out_path(path),
 }
 
-#: Ways whose warnings are counted.
+#: Estimators whose warnings are counted.
 WATCHED = frozenset({"safe"})
 
 
-def replicate(setting: Setting, seed: int) -> Curves:
-    """Do one replication.
+def replicate(config: Configuration, seed: int) -> Curves:
+    """Compute one replication.
 
     Parameters
     ----------
-    setting : Setting
-        What to do.
+    config : Configuration
+        Configuration of the replication.
     seed : int
-        Of all its randomness. With the same seed, n and p, all penalties see the same data.
+        Random seed. For the same seed, n and p, all penalties use the same data.
 
     Returns
     -------
     dict of ndarray
-        For every iterate: ``truth``; for each way its estimate under the way's name, and the
-        standard error under the name with ``_stderr`` appended; ``_warned``, where warnings are
-        counted, is 1 if there was one; ``train``, the training error, with ways by corrections.
-        Of other kinds, what these return: see `KINDS`.
+        For every iterate: ``truth``, the true risk; for each estimator its estimate under the
+        estimator's name, the standard error with ``_stderr`` appended, and if warnings are counted
+        an indicator with ``_warned`` appended; for corrected estimators ``train``, the training
+        error. For other kinds of replications, see `KINDS`.
     """
-    if setting.numpy_alone:
-        with unheard():
-            return KINDS[setting.kind].replicate(setting, seed)
-    if setting.backend != "numpy":
+    if config.numpy_alone:
+        with ignore_warnings():
+            return KINDS[config.kind].replicate(config, seed)
+    if config.backend != "numpy":
         from steinpath.study._batch import replicate_batch
 
-        (curves,) = replicate_batch(setting, [seed])
+        (curves,) = replicate_batch(config, [seed])
         return curves
-    drawn, rngs = draw(setting, seed)
-    loss, penalty = LOSSES[setting.loss], PENALTIES[setting.penalty]
-    path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, setting.iters)
+    drawn, rngs = draw(config, seed)
+    loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
+    path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, config.iters)
     curves = {"truth": drawn.risk(path.coef)}
-    with unheard():
-        for way in setting.ways:
+    with ignore_warnings():
+        for way in config.ways:
             curves |= curves_of(way, WAYS[way](path, drawn.covariance, rngs[way]))
     return curves
 
 
-def draw(setting: Setting, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
-    """Return the data of a replication, and the randomness of each way.
+def draw(config: Configuration, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
+    """Return the data of a replication, and a random generator for each estimator.
 
-    The options are the scenario's own.
+    Options are passed to the scenario.
     """
-    data, *streams = np.random.SeedSequence([seed, setting.n, setting.p]).spawn(1 + len(WAYS))
+    data, *streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(1 + len(WAYS))
     rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
-    scenario, loss = SCENARIOS[setting.rows], LOSSES[setting.loss]
+    scenario, loss = SCENARIOS[config.rows], LOSSES[config.loss]
     rng = np.random.default_rng(data)
-    return scenario(setting.n, setting.p, loss, setting.noise, rng, **options), rngs
+    return scenario(config.n, config.p, loss, config.noise, rng, **options), rngs
 
 
 def curves_of(way: str, found: Any) -> Curves:
-    """Return what is kept of an estimate."""
+    """Return the columns stored for an estimate."""
     curves = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
     if way in WATCHED:
         curves[f"{way}_warned"] = np.full(len(curves[way]), float(bool(found.warnings)))
@@ -121,55 +121,55 @@ def curves_of(way: str, found: Any) -> Curves:
     return curves
 
 
-def _columns_of_paths(setting: Setting) -> set[str]:
-    names = {"truth", *setting.ways, *(f"{way}_stderr" for way in setting.ways)}
-    names |= {f"{way}_warned" for way in WATCHED.intersection(setting.ways)}
-    return names | ({"train"} if CORRECTIONS.keys() & set(setting.ways) else set())
+def _columns_of_paths(config: Configuration) -> set[str]:
+    names = {"truth", *config.ways, *(f"{way}_stderr" for way in config.ways)}
+    names |= {f"{way}_warned" for way in WATCHED.intersection(config.ways)}
+    return names | ({"train"} if CORRECTIONS.keys() & set(config.ways) else set())
 
 
-class Kind(NamedTuple):
-    """What a replication is: how to do it, and the names of its columns."""
+class ReplicationKind(NamedTuple):
+    """A kind of replication: the function that computes it, and the names of its columns."""
 
-    replicate: Callable[[Setting, int], Curves]
-    columns: Callable[[Setting], set[str]]
+    replicate: Callable[[Configuration, int], Curves]
+    columns: Callable[[Configuration], set[str]]
 
 
-#: What replications are, by the kind of their setting.
+#: Kinds of replications by name.
 KINDS = {
-    "path": Kind(replicate, _columns_of_paths),
-    "choice": Kind(choose, columns_of_choices),
-    "labels": Kind(classify, columns_of_labels),
-    "intervals": Kind(infer, columns_of_intervals),
+    "path": ReplicationKind(replicate, _columns_of_paths),
+    "choice": ReplicationKind(choose, columns_of_choices),
+    "labels": ReplicationKind(classify, columns_of_labels),
+    "intervals": ReplicationKind(infer, columns_of_intervals),
 }
 
 
-def check_curves(setting: Setting, curves: Curves) -> None:
-    """Refuse what cannot be a replication: each of its columns is full of finite numbers."""
-    names = KINDS[setting.kind].columns(setting)
+def check_curves(config: Configuration, curves: Curves) -> None:
+    """Raise ValueError unless all columns of a replication are present, complete and finite."""
+    names = KINDS[config.kind].columns(config)
     if curves.keys() != names:
-        raise ValueError(f"its columns are {sorted(curves)}, not {sorted(names)}")
+        raise ValueError(f"expected the columns {sorted(names)}; got {sorted(curves)}")
     for name, values in curves.items():
-        if values.dtype != np.float64 or values.shape != (setting.entries,):
+        if values.dtype != np.float64 or values.shape != (config.entries,):
             raise ValueError(
-                f"column {name!r} has {len(values)} values of type {values.dtype}, not "
-                f"{setting.entries} of type float64"
+                f"column {name!r} must have {config.entries} values of type float64; got "
+                f"{len(values)} of type {values.dtype}"
             )
         if not np.isfinite(values).all():
-            raise ValueError(f"column {name!r} has values that are not finite")
+            raise ValueError(f"column {name!r} contains NaN or infinite values")
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """Ignore warnings: what they say is counted where it matters."""
+def ignore_warnings() -> Iterator[None]:
+    """Ignore warnings; those of interest are counted instead."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def check_backend(backend: str, device: str) -> None:
-    """Refuse a backend that is not there; its devices are looked at when they are needed."""
+    """Raise ValueError if a backend is not available; its devices are checked on first use."""
     check_choice("backend", backend, ("numpy", "torch"))
     if backend == "numpy" and device != "cpu":
-        raise ValueError(f"NumPy's arrays are on the device 'cpu', not on {device!r}")
-    if backend == "torch" and find_spec("torch") is None:  # to import it takes seconds
-        raise ValueError("the backend 'torch' needs torch: pip install torch")
+        raise ValueError(f"the backend 'numpy' supports only the device 'cpu'; got {device!r}")
+    if backend == "torch" and find_spec("torch") is None:  # importing it takes seconds
+        raise ValueError("the backend 'torch' requires torch: pip install torch")

@@ -1,4 +1,4 @@
-"""Run a study: do what is missing, keep what is done, then write tables and figures."""
+"""Run a study: compute and store missing replications, then write tables and figures."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from steinpath.study._output import write_figures, write_summary, write_tables
 from steinpath.study._parallel import Job, JobResult, WorkersLost, locally, on_cluster
 from steinpath.study._progress import progress
 from steinpath.study._replicate import check_backend, check_curves
-from steinpath.study._settings import Setting
+from steinpath.study._settings import Configuration
 from steinpath.study._store import Store, StudyError
 from steinpath.study._versions import CODE, computed_with
 
-# Threads that write replications, and how many may wait for them.
+# Number of threads that write replications, and maximum number of unwritten replications.
 _WRITERS, _UNWRITTEN = 4, 256
-# Times in a row that a cluster may be lost without a replication done in between.
+# Number of consecutive times that a cluster may be lost without any replication finished.
 _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a study.
+    """Result of a study.
 
     Attributes
     ----------
     summary : list of dict
-        The study's short table, of the replications that all settings have; empty if those are
+        Summary table of the replications available for all configurations; empty if there are
         fewer than two.
     files : list of Path
-        Tables and figures that were written.
+        Tables and figures written.
     finished, total : int
-        Replications that are there, and that were asked for.
+        Number of finished and of requested replications.
     failures : list of str
-        Why the others are not: each reason, and how many it stopped.
+        Reasons for failed replications, each with its count.
     """
 
     summary: Table
@@ -67,31 +67,31 @@ def run_study(
     redraw: bool = False,
     console: Console | None = None,
 ) -> Report:
-    """Run a study, or what is missing of it, and write its tables and figures.
+    """Compute the missing replications of a study, and write its tables and figures.
 
     Parameters
     ----------
     study : Study
         One of `steinpath.study.STUDIES`.
     folder : str or Path
-        Where replications, tables and figures go. Replications that are there already, from
-        this study or another that shares settings with it, are not done again.
+        Folder for replications, tables and figures. Replications already stored there, by this
+        study or another with the same configurations, are reused.
     sizes : Sizes, optional
-        How large it is; the study's full size by default.
+        Size of the study; the full size by default.
     seed : int, default=0
-        Of the first replication; those of the others follow.
+        Seed of the first replication; further replications use consecutive seeds.
     jobs : int, default=1
-        Processes on this machine.
+        Number of processes on this machine.
     cluster : str, optional
-        Do it on a Dask cluster instead: see `steinpath.study._parallel.on_cluster`.
+        Run on a Dask cluster instead; see `steinpath.study._parallel.on_cluster`.
     backend : {"numpy", "torch"}, default="numpy"
         Array library.
     device : str, default="cpu"
-        Device of its arrays.
+        Device of the arrays.
     redraw : bool, default=False
-        Only write tables and figures, of the replications that are there.
+        Only write tables and figures from stored replications.
     console : rich.console.Console, optional
-        Where to show progress; nowhere by default.
+        Console for progress and messages; none by default.
 
     Returns
     -------
@@ -102,15 +102,15 @@ def run_study(
     seed, jobs = check_count("seed", seed, low=0), check_count("jobs", jobs)
     sizes, console = sizes or study.full, console or Console(quiet=True)
     if study.full.iters and not sizes.iters:
-        raise ValueError(f"the study {study.name!r} needs a number of iterations, two at least")
+        raise ValueError(f"the study {study.name!r} requires at least two iterations")
     plan = [
         s if s.numpy_alone else replace(s, backend=backend, device=device)
         for s in study.plan(sizes)
     ]
     if not plan:
-        raise ValueError(f"the study {study.name!r} needs a value of n and of p at least")
-    # all settings once before any twice: a study that is stopped is a smaller study
-    todo = [Job(setting, seed + r) for r in range(sizes.reps) for setting in plan]
+        raise ValueError(f"the study {study.name!r} requires at least one value of n and of p")
+    # run every configuration once before any twice: an interrupted study is a smaller study
+    todo = [Job(config, seed + r) for r in range(sizes.reps) for config in plan]
     store = Store(folder)
     out = store.folder / study.name
     failures: list[str] = []
@@ -119,8 +119,8 @@ def run_study(
         missing = [job for job in todo if not notes[job]]
         if missing and (others := store.by_other_code(plan)):
             _say(
-                f"Replications in {store.parts} that were computed with other code are kept, and "
-                f"not used: {others}",
+                f"Ignoring {others} replications in {store.parts} that were computed with a "
+                "different version of the code",
                 console,
             )
         manifest = Manifest.of(out, study, sizes, seed, plan)
@@ -134,7 +134,7 @@ def run_study(
                 entry["failures"] = failures
             notes = {job: store.notes(*job) for job in todo}
             missing = [job for job in todo if not notes[job]]
-            if not _versions_in(notes) <= expected:  # a cluster's workers have their own
+            if not _versions_in(notes) <= expected:  # workers of a cluster may differ
                 _say_if_mixed(_versions_in(notes), console)
         results = _read(store, plan, set(todo) - set(missing))
         if results or not redraw:
@@ -145,8 +145,8 @@ def run_study(
             files = [*write_summary(out, summary), *write_tables(out, exhibits)]
             try:
                 files += write_figures(out, exhibits)
-            except ImportError as error:  # a cluster's head node, say: draw elsewhere
-                _say(f"No figures: {error}; --redraw draws them later", console)
+            except ImportError as error:  # e.g. on a cluster without matplotlib
+                _say(f"No figures: {error}; use --redraw to draw them later", console)
     return Report(summary, files, len(todo) - len(missing), len(todo), failures)
 
 
@@ -167,7 +167,7 @@ def _say_if_mixed(versions: set[str], console: Console) -> None:
     if len(versions) > 1:
         _say(
             f"The replications were computed with different versions: "
-            f"{'; '.join(sorted(versions))}. Use another folder to have all of them from one",
+            f"{'; '.join(sorted(versions))}. Use another folder to compute all with one version",
             console,
         )
 
@@ -181,17 +181,17 @@ def _compute(
     cluster: str | None,
     console: Console,
 ) -> list[str]:
-    """Do and keep replications; return why some failed."""
+    """Compute and store replications; return the reasons for failures."""
     reasons: Counter[str] = Counter()
     left = dict.fromkeys(todo)
     with progress(title, total - len(todo), total, console) as advance:
-        attempts = 0  # in vain
+        attempts = 0  # consecutive, without progress
         while left and attempts < _ATTEMPTS:
             todo = list(left)
-            on_device = cluster is None and todo[0].setting.backend != "numpy"
+            on_device = cluster is None and todo[0].config.backend != "numpy"
             if cluster is not None:
                 source = on_cluster(todo, cluster)
-            elif todo[0].setting.backend == "numpy":
+            elif todo[0].config.backend == "numpy":
                 source = locally(todo, jobs)
             else:
                 source = in_batches(todo, jobs)
@@ -204,16 +204,16 @@ def _compute(
                         advance()
             except WorkersLost as error:
                 attempts = attempts + 1 if len(left) == len(todo) else 0
-                _say(f"{title}: {error}; {len(left)} replications are left", console)
+                _say(f"{title}: {error}; {len(left)} replications remain", console)
                 if attempts == _ATTEMPTS:
                     reasons[str(error)] += len(left)
     return [f"{count} × {reason}" for reason, count in reasons.items()]
 
 
 def _kept(store: Store, source: Iterable[JobResult], on_device: bool) -> Generator[tuple[Job, str]]:
-    """Keep replications as they come: those of a device several at a time, while others run.
+    """Store replications as they finish; those of a device in several threads.
 
-    Yields each one that is done with, and why it failed if it did.
+    Yields each replication with the reason for its failure, or an empty string.
     """
     if not on_device:
         for result in source:
@@ -231,16 +231,16 @@ def _kept(store: Store, source: Iterable[JobResult], on_device: bool) -> Generat
 
 
 def _keep(store: Store, result: JobResult) -> str:
-    """Keep a replication; return why it failed, if it did."""
+    """Store a replication; return the reason if it failed, otherwise an empty string."""
     if result.curves is None:
         return result.error
     if result.code != CODE:
         raise StudyError(
-            "a worker has other code than this process: install the same version of steinpath "
-            "for all of them, and run the same command again. What is finished is kept"
+            "a worker uses a different version of steinpath than this process: install the same "
+            "version everywhere and run the same command again. Finished replications are kept"
         )
     try:
-        check_curves(result.job.setting, result.curves)
+        check_curves(result.job.config, result.curves)
     except ValueError as error:
         return f"ValueError: {error}"
     seconds, versions = f"{result.seconds:.3f}", result.versions
@@ -248,10 +248,10 @@ def _keep(store: Store, result: JobResult) -> str:
     return ""
 
 
-def _read(store: Store, plan: Sequence[Setting], finished: Iterable[Job]) -> Results:
-    """Read the replications that all settings have, if two or more: else nothing compares."""
-    seeds: dict[Setting, set[int]] = {setting: set() for setting in plan}
-    for setting, seed in finished:
-        seeds[setting].add(seed)
+def _read(store: Store, plan: Sequence[Configuration], finished: Iterable[Job]) -> Results:
+    """Read the replications available for all configurations; empty if fewer than two."""
+    seeds: dict[Configuration, set[int]] = {config: set() for config in plan}
+    for config, seed in finished:
+        seeds[config].add(seed)
     common = sorted(set.intersection(*seeds.values()))
-    return {setting: store.read(setting, common) for setting in plan} if len(common) > 1 else {}
+    return {config: store.read(config, common) for config in plan} if len(common) > 1 else {}

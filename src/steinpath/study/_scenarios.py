@@ -1,6 +1,6 @@
-"""Laws that data are drawn from: the paper's, and some that break its assumptions.
+"""Data-generating processes: those of the paper, and some that violate its assumptions.
 
-Each scenario draws data and knows the risk of any coefficients on new, independent rows.
+Each scenario draws data and computes the risk of any coefficients on new, independent rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Generator = np.random.Generator
 
 
 class Drawn(NamedTuple):
-    """Data, their covariance, and the risk of rows of coefficients on new data.
+    """Data, their covariance, and the risk of coefficients on new data.
 
-    Where it is that of a linear model, that is here, too.
+    `model` is set if the risk is that of a linear model.
     """
 
     X: Array
@@ -34,13 +34,13 @@ class Drawn(NamedTuple):
     model: LinearModel | None = None
 
 
-#: Draws n rows of p features; the loss is that of the risk, the noise a name.
+#: Draws n rows of p features; the loss defines the risk.
 Scenario = Callable[..., Drawn]
 
 
 @lru_cache(maxsize=8)
 def model_of(p: int) -> LinearModel:
-    """Return the paper's model, with one root of its covariance for all replications."""
+    """Return the paper's model; cached, to compute the root of its covariance once."""
     return paper_model(p)
 
 
@@ -59,10 +59,10 @@ def of_design(
     design: str,
     like_this: Array | None = None,
 ) -> Drawn:
-    """Rows of the paper's covariance, whose law `LinearModel` knows by name.
+    """Rows with the paper's covariance and a design of `LinearModel`.
 
-    The noise has a stream of its own: it is the same for all designs, as the paper's theorem on
-    universality has it, so that what differs between them is the design.
+    The noise has its own random stream. It is the same for all designs, as in the paper's
+    universality theorem.
     """
     errors = spawned(rng)
     model = model_of(p).under(noise=noise, design=design)
@@ -73,7 +73,7 @@ def of_design(
 def heavy_features(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, df: float = 3.0
 ) -> Drawn:
-    """Independent Student entries of variance 1 in place of the paper's normal ones."""
+    """Independent Student t entries of variance 1 instead of the paper's normal ones."""
     model, law = model_of(p), Noise(noise)
 
     def rows(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -84,9 +84,9 @@ def heavy_features(
     criterion = resolve_test_loss(None, loss)
     if (
         isinstance(criterion, Criterion) and criterion.name == "squared"
-    ):  # then the covariance is all that counts
+    ):  # which depends on the covariance only
         return drawn
-    fresh = _of(model, *rows(20_000), loss)  # no formula for their risk: a large test set
+    fresh = _of(model, *rows(20_000), loss)  # no formula for the risk: use a large test set
     return drawn._replace(
         risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef]),
         model=None,
@@ -96,7 +96,7 @@ def heavy_features(
 def correlated_noise(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, memory: float = 0.95
 ) -> Drawn:
-    """Errors that remember the ones before, on rows that do not (normal errors in any case)."""
+    """Autoregressive normal errors and independent rows."""
     model = model_of(p).under(noise="normal", design="gaussian")
     error = _remembering(rng.standard_normal((n + 200, 1)), memory)[200:, 0]
     return _of(model, model.sample(n, rng).X, error, loss)
@@ -105,7 +105,7 @@ def correlated_noise(
 def time_series(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, memory: float = 0.9
 ) -> Drawn:
-    """Rows and errors that remember the ones before (normal errors in any case)."""
+    """Autoregressive rows and normal errors."""
     model = model_of(p).under(noise="normal", design="gaussian")
     X, y = model.sample(n + 100, rng)
     series = _remembering(np.column_stack([X, y - X @ model.coef]), memory)[100:]
@@ -113,8 +113,8 @@ def time_series(
 
 
 def _remembering(innovations: np.ndarray, memory: float) -> np.ndarray:
-    """First-order autoregression along the rows, of the variance of its innovations."""
-    from scipy.signal import lfilter  # which takes time to import
+    """Return a first-order autoregression along the rows, with the variance of its innovations."""
+    from scipy.signal import lfilter  # slow to import
 
     scale = math.sqrt(1 - memory**2)
     return np.asarray(lfilter([scale], [1.0, -memory], innovations, axis=0))
@@ -123,18 +123,18 @@ def _remembering(innovations: np.ndarray, memory: float) -> np.ndarray:
 def near_copies(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, copies: int = 4
 ) -> Drawn:
-    """Each row measured four times, nearly alike, with the same error."""
+    """Four near-duplicates of each row, with the same error."""
     errors = spawned(rng)
     model = model_of(p).under(noise=noise, design="gaussian")
     bare = model.under(noise="none", design="gaussian")
     own, common = bare.sample(n, rng).X, bare.sample(-(-n // copies), rng).X
     shared = np.arange(n) % len(common)
-    # weights whose squares sum to 1: the law of a single row stays what it was
+    # squared weights sum to 1: the marginal distribution of a row is unchanged
     X = math.sqrt(1 - 0.05**2) * common[shared] + 0.05 * own
     return _of(model, X, Noise(noise).sample(len(common), errors)[shared], loss)
 
 
-#: Scenarios that a linear model can draw on a device, by the law of its design.
+#: Scenarios that a linear model can draw on a device, with the name of its design.
 BY_DESIGN = {
     "gaussian": "gaussian",
     "few rows": "gaussian",

@@ -1,4 +1,4 @@
-"""Study ``stopping``: how good the iterate is that an estimate chooses."""
+"""Study ``stopping``: regret of the iteration selected by each estimator."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WAYS = ("hat", "audited", "tilde", "five", "ten", "loo")
-LAST = "last"  # no choice at all
+LAST = "last"  # no selection
 
 
 def _regret(curves: Curves, way: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the relative excess of the chosen iterate's true risk, and which it was."""
+    """Return the relative excess risk of the selected iteration, and its number."""
     truth = curves["truth"]
-    chosen = np.full(len(truth), truth.shape[1] - 1)
+    selected = np.full(len(truth), truth.shape[1] - 1)
     if way != LAST:
-        chosen = np.argmin(curves[way], axis=1)
-    risk = np.take_along_axis(truth, chosen[:, None], axis=1)[:, 0]
-    return risk / truth.min(axis=1) - 1, chosen
+        selected = np.argmin(curves[way], axis=1)
+    risk = np.take_along_axis(truth, selected[:, None], axis=1)[:, 0]
+    return risk / truth.min(axis=1) - 1, selected
 
 
 def _table(results: Results) -> Table:
-    """All replications, one row for each and each way to choose."""
+    """Return a row for each replication and estimator."""
     table = []
     for s, curves in results.items():
         best = np.argmin(curves["truth"], axis=1)
         for way in (*WAYS, LAST):
-            for r, (regret, chosen) in enumerate(zip(*_regret(curves, way), strict=True)):
+            for r, (regret, selected) in enumerate(zip(*_regret(curves, way), strict=True)):
                 row: dict[str, Any] = {"n": s.n, "p": s.p, "loss": s.loss, "penalty": s.penalty}
                 row |= {"replication": r, "way": way, "regret": float(regret)}
-                table.append(row | {"chosen": int(chosen), "best": int(best[r])})
+                table.append(row | {"chosen": int(selected), "best": int(best[r])})
     return table
 
 
@@ -53,7 +53,7 @@ def _draw(table: Table) -> Figure:
     figure, axes, found = pair_panels(table, sharey="row")
     jitter = np.random.default_rng(0)
     for ax, rows in found:
-        for k, way in enumerate(WAYS):  # the last iterate's would leave no room for theirs
+        for k, way in enumerate(WAYS):  # without the last iteration, whose regret is much larger
             regret = 100 * column(select(rows, way=way), "regret")
             mean, error = mean_and_error(regret)
             colour = STYLES[way]["color"]
@@ -83,7 +83,7 @@ def _summary(results: Results) -> Table:
 
 STOPPING = Study(
     name="stopping",
-    question="How much worse than the best is the iterate that is chosen? (against folds and "
+    question="What is the regret of the selected iteration? (compared with cross-validation and "
     "leave-one-out)",
     plan=partial(all_pairs, ways=WAYS),
     exhibits=_exhibits,

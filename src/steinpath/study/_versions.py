@@ -1,4 +1,4 @@
-"""What replications are computed with: the code, and the libraries that its numbers depend on."""
+"""Versions that the results depend on: the source code and the libraries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 
 from steinpath._support.source_hash import NUMERICAL, source_hash
-from steinpath.study._settings import Setting
+from steinpath.study._settings import Configuration
 
 _OWN = (
     "_batch",
@@ -23,12 +23,12 @@ _OWN = (
 )
 _PACKAGES = ("steinpath", "numpy", "scipy", "scikit-learn", "pyarrow", "torch")
 
-#: The code of replications, as it was when this process imported it.
+#: Hash of the source code that computes replications, at the time of import.
 CODE = source_hash(*NUMERICAL, *(f"study/{name}.py" for name in _OWN))
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that a study uses, where this runs."""
+    """Return the versions of the code, Python and the libraries in this process."""
     found = {"code": CODE, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -38,14 +38,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def computed_with(setting: Setting) -> str:
-    """Return, as JSON, the versions that the bits of a replication may depend on."""
-    return _computed_with(setting.backend, version)
+def computed_with(config: Configuration) -> str:
+    """Return, as JSON, the versions that the results of a replication may depend on."""
+    return _computed_with(config.backend, version)
 
 
 @lru_cache(maxsize=4)
 def _computed_with(backend: str, version: Callable[[str], str]) -> str:
-    """Do as `computed_with`, once: to find out the versions takes milliseconds."""
+    """Implement `computed_with`; cached, because looking up versions takes milliseconds."""
     names = ("python", "numpy", "scipy", *(["torch"] if backend == "torch" else []))
     known = versions()
     return json.dumps({name: known.get(name) for name in names}, sort_keys=True)

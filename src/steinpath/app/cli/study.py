@@ -6,22 +6,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from steinpath._support.printing import printable
-from steinpath.app.cli.display import say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     _TextType = click.ParamType[str]
-else:  # which takes no type before click 8.4
+else:  # not generic before click 8.4
     _TextType = click.ParamType
 
 
 class _StudyName(_TextType):
-    """The name of a study, "all" or "list"; the studies are imported when one is named."""
+    """Name of a study, "all" or "list". Studies are imported only when a name is parsed."""
 
     name = "name"
 
@@ -33,7 +29,7 @@ class _StudyName(_TextType):
 
         known = ("list", "all", *STUDIES)
         if value not in known:
-            self.fail(f"{value!r} is no study; there are {', '.join(known)}", param, ctx)
+            self.fail(f"{value!r} is not a study; choose from {', '.join(known)}", param, ctx)
         return str(value)
 
 
@@ -44,27 +40,51 @@ class _StudyName(_TextType):
     default="studies",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="Folder of replications, tables and figures; what is finished there is not done again.",
+    help="Folder for replications, tables and figures. Finished replications are reused.",
 )
-@click.option("--reps", type=click.IntRange(2), help="Replications of each setting.")
-@click.option("--n", type=click.IntRange(20), multiple=True, help="Observations (may be repeated).")
-@click.option("--p", type=click.IntRange(2), multiple=True, help="Features (may be repeated).")
-@click.option("--iters", type=click.IntRange(2), help="Iterations.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="First seed.")
+@click.option("--reps", type=click.IntRange(2), help="Replications per configuration.")
 @click.option(
-    "--jobs", type=click.IntRange(1), help="Processes on this machine; as many as cores by default."
+    "--n",
+    type=click.IntRange(20),
+    multiple=True,
+    help="Number of observations; can be given several times.",
+)
+@click.option(
+    "--p",
+    type=click.IntRange(2),
+    multiple=True,
+    help="Number of features; can be given several times.",
+)
+@click.option("--n-iter", type=click.IntRange(2), help="Number of iterations.")
+@click.option("--iters", "n_iter", type=click.IntRange(2), hidden=True)  # former name
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Seed of the first replication.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    show_default="number of cores",
+    help="Number of processes on this machine.",
 )
 @click.option(
     "--cluster",
-    help="Use a Dask cluster: tcp://host:port, a scheduler file (.json), or a number of workers "
-    "to start on this machine.",
+    help="Dask cluster: tcp://host:port, a scheduler file (.json), or a number of workers to "
+    "start on this machine.",
 )
 @click.option(
-    "--backend", default="numpy", show_default=True, type=click.Choice(["numpy", "torch"])
+    "--backend",
+    default="numpy",
+    show_default=True,
+    type=click.Choice(["numpy", "torch"]),
+    help="Array library.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Device of torch's arrays.")
-@click.option("--quick", is_flag=True, help="Small sizes, to try it out; two minutes at most.")
-@click.option("--redraw", is_flag=True, help="Only write tables and figures of what is there.")
+@click.option("--device", default="cpu", show_default=True, help="Device for the backend torch.")
+@click.option("--quick", is_flag=True, help="Small sizes for a trial run of at most two minutes.")
+@click.option("--redraw", is_flag=True, help="Only write tables and figures of stored results.")
 def study(
     name: str,
     out: str,
@@ -73,18 +93,19 @@ def study(
     reps: int | None,
     n: tuple[int, ...],
     p: tuple[int, ...],
-    iters: int | None,
+    n_iter: int | None,
     **options: Any,
 ) -> None:
     """Run a Monte Carlo study.
 
     `steinpath study list` lists the studies.
 
-    Interrupted, by whatever it may be, it goes on where it was when the same command is given
-    again.
+    Run the same command again to resume an interrupted study.
     """
     from joblib import cpu_count
+    from rich.console import Console
 
+    from steinpath.app.cli.display import say
     from steinpath.study import STUDIES, StudyError, run_study
     from steinpath.study._replicate import check_backend
 
@@ -93,31 +114,31 @@ def study(
         console.print(_described(STUDIES.values()))
         return
     options["jobs"] = jobs or cpu_count()
-    chosen = STUDIES.values() if name == "all" else [STUDIES[name]]
+    selected = STUDIES.values() if name == "all" else [STUDIES[name]]
     try:
         if options["cluster"] is None:
             check_backend(options["backend"], options["device"])
         sizes = []
-        for each in chosen:
-            # one that derives p from n has sizes of another kind: together with others, its own
+        for each in selected:
+            # "all": a study that derives p from n keeps its own sizes
             given = {} if name == "all" and not each.full.p else {"n": n, "p": p}
-            sizes.append(each.sizes(quick=quick, reps=reps, iters=iters, **given))
+            sizes.append(each.sizes(quick=quick, reps=reps, iters=n_iter, **given))
             each.plan(sizes[-1])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     failed = False
-    for each, size in zip(chosen, sizes, strict=True):
+    for each, size in zip(selected, sizes, strict=True):
         try:
             report = run_study(each, out, size, console=console, **options)
         except StudyError as error:
             raise click.ClickException(str(error)) from None
         except MemoryError:
             raise click.ClickException(
-                "there is not enough memory for this. What is finished is kept: run the same "
-                "command again, with fewer --jobs or when others need less"
+                "not enough memory. Finished replications are kept: run the same command again "
+                "with fewer --jobs"
             ) from None
         except KeyboardInterrupt:
-            say(console, f"\nStopped. What is finished is in {out}; the same command goes on.")
+            say(console, f"\nStopped. Run the same command again to resume; results are in {out}.")
             sys.exit(130)
         _show(console, each.name, report)
         failed |= bool(report.failures)
@@ -126,15 +147,23 @@ def study(
 
 
 def _described(studies: Any) -> Table:
-    table = Table("study", "question", "replications", "settings", show_lines=True)
+    from rich.table import Table
+
+    table = Table("study", "question", "replications", "configurations", show_lines=True)
     for each in studies:
-        settings = len(each.plan(each.full))
-        table.add_row(each.name, each.question, str(each.full.reps), str(settings))
+        count = len(each.plan(each.full))
+        table.add_row(each.name, each.question, str(each.full.reps), str(count))
     return table
 
 
 def _show(console: Console, name: str, report: Any) -> None:
-    """Print what a study found."""
+    """Print the results of a study."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from steinpath._support.printing import printable
+    from steinpath.app.cli.display import say
     from steinpath.study._output import as_markdown, cell
 
     if report.summary and console.is_terminal:
@@ -142,15 +171,13 @@ def _show(console: Console, name: str, report: Any) -> None:
         for row in report.summary:
             table.add_row(*(escape(cell(value)) for value in row.values()))
         console.print(table)
-    elif report.summary:  # a file has no width to fit into
+    elif report.summary:  # not limited to the width of a terminal
         click.echo(as_markdown(report.summary))
     for file in report.files:
         click.echo(printable(str(file)))
     if report.finished < report.total:
-        console.print(
-            f"{report.finished} of {report.total} replications are finished.", style="yellow"
-        )
+        console.print(f"{report.finished} of {report.total} replications finished.", style="yellow")
     for failure in report.failures:
         say(console, f"Failed: {failure}", style="red", soft_wrap=True)
     if report.failures:
-        console.print("The same command tries again what has failed, and nothing else.")
+        console.print("Run the same command again to retry only the failed replications.")
