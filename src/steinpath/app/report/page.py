@@ -11,8 +11,9 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath._support.printing import places_of, to_digits_of
@@ -20,6 +21,9 @@ from steinpath.app.coefficient_intervals import FDR, LEVEL, FitIntervals, Interv
 from steinpath.app.fitting import Ranked
 from steinpath.app.report.content import Charts, ClassCurve, Content
 from steinpath.plots._coefficients import shorten
+
+if TYPE_CHECKING:
+    import jinja2
 
 # Bars in the panel beside the risk curve; confidence intervals drawn; ticks of their axis.
 _BARS, _DRAWN, _TICKS = 8, 40, 4
@@ -200,21 +204,9 @@ def render(content: Content) -> str:
         A self-contained page: style, script and numbers are part of it. Write it with
         ``encoding="utf-8"``.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        autoescape=True,
-        loader=jinja2.FunctionLoader(_text),
-        lstrip_blocks=True,
-        trim_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
-    environment.filters |= {"count": "{:,}".format, "to_digits_of": _to_digits_of}
     style, script = _verbatim(_style()), _verbatim("".join(map(_text, _SCRIPTS)))
     scale, spans = _differences(content.ranking)
-    page = environment.get_template("page.html").render(
+    page = _template().render(
         content=content,
         charts=content.charts,
         classes=content.charts.classes,
@@ -238,6 +230,23 @@ def render(content: Content) -> str:
     )
     # names of columns may contain lone surrogates, which cannot be encoded
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.FunctionLoader(_text),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
+    environment.filters |= {"count": "{:,}".format, "to_digits_of": _to_digits_of}
+    return environment.get_template("page.html")
 
 
 def _to_digits_of(value: float, stderr: float) -> str:
