@@ -429,9 +429,9 @@ def test_charts_are_drawn_for_print(show, name):
     width = f"+document.querySelector('{RISK}').getAttribute('width')"
     before = page.js(width)
     page.js("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.js(width) < 500
+    assert page.js(width) < 560
     # nothing is wider than the page
-    assert page.js("[...document.querySelectorAll('.plot')].every(p => p.clientWidth <= 690)")
+    assert page.js("[...document.querySelectorAll('.plot')].every(p => p.clientWidth <= 750)")
     page.js("window.dispatchEvent(new Event('afterprint'))")
     assert page.js(width) == before
 

@@ -39,7 +39,8 @@ function riskChart(host) {
   let pic, axis, y, cross, dot;
   function drawAll() {
     const [risk, stderr, train] = [data.risk, data.stderr, data.train].map((a) => a[state.row]);
-    pic = picture(host, isPrinting() ? 210 : host.clientWidth < 560 ? 300 : 400, "Estimated risk of each iteration");
+    const height = isPrinting() ? 210 : host.clientWidth < 560 ? 300 : 400;
+    pic = picture(host, height, "Estimated risk of each iteration");
     axis = timeAxis(pic, data.iterates, state.log);
     const [low, high] = riskLimits(axis, pic, risk, stderr, train);
     y = valueAxis(pic, low, high, data.testLoss);
@@ -164,8 +165,8 @@ function pathsChart(host) {
   function drawAll() {
     const narrow = host.clientWidth < 560;
     const beside = narrow ? 104 : 190;
-    pic = picture(host, isPrinting() ? 240 : narrow ? 320 : 400, "Coefficients along the iterations",
-      beside);
+    const height = isPrinting() ? 240 : narrow ? 320 : 400;
+    pic = picture(host, height, "Coefficients along the iterations", beside);
     axis = timeAxis(pic, data.iterates, state.log);
     y = valueAxis(pic, low - pad, high + pad, "per standard deviation");
     draw(pic.axes, level(pic, y(0)), "zero");
@@ -226,9 +227,11 @@ function frameOf(values) {
   return [bottom - pad, top + pad];
 }
 
+const sideOf = (host) => clamp(host.clientWidth, 240, isPrinting() ? 270 : 460);
+
 // A square frame with the same limits on both axes, and its diagonal.
 function squarePicture(host, label, [low, high], across, up) {
-  const side = clamp(host.clientWidth, 240, 460);
+  const side = sideOf(host);
   const pic = picture(host, side, label, Math.max(host.clientWidth - side, 0) + MARGIN.right);
   const y = valueAxis(pic, low, high, up);
   const x = linear(low, high, pic.left, pic.right);
@@ -284,7 +287,7 @@ function errorsChart(host) {
   const beyond = residuals.filter((value) => value < low || value > high).length;
   const [q5, q25, middle, q75, q95] = data.quantiles;
   function drawAll() {
-    const pic = picture(host, clamp(host.clientWidth, 240, 460), "Histogram of out-of-fold residuals");
+    const pic = picture(host, sideOf(host), "Histogram of out-of-fold residuals");
     const y = valueAxis(pic, 0, 1.06 * (most(counts) || 1), "rows");
     const x = linear(low, high, pic.left, pic.right);
     for (const [from, to] of [[q5, q95], [q25, q75]]) {
