@@ -223,8 +223,7 @@ def crowded():
         title="Predicting Verkaufspreis (€) from immobilien_2019–2024_alle_bundesländer.csv",
         charts=replace(curves, risk=huge),
         warnings=(
-            "312 of 4,000 rows have near-duplicates: the risk on new rows is larger than estimated; "
-            "use --group.",
+            "312 of 4,000 rows have near-duplicates: the risk is underestimated; use --group.",
             "one row has more than half of the leverage; inspect row 1,871.",
             "the audit found a risk that is 12% larger; use folds.",
         ),

@@ -383,9 +383,7 @@ def test_window_may_change_its_width(show):
 def test_hostile_names_do_not_run(show):
     names = tuple(EVIL + str(j) for j in range(5))
     content = samples.tiny(charts=replace(CHARTS, coefficient_names=names, test_loss=EVIL))
-    content = replace(
-        content, title=EVIL, verdict=EVIL, model=EVIL, warnings=(EVIL,), command=EVIL
-    )
+    content = replace(content, title=EVIL, verdict=EVIL, model=EVIL, warnings=(EVIL,), command=EVIL)
     page = show(content)
     hover(page, RISK, 0.8)
     hover(page, PATHS, 0.5)

@@ -15,8 +15,8 @@ import samples
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.encoding import ColumnSummary
 from steinpath.app.fitting import Ranked
-from steinpath.app.report.content import Coefficient
 from steinpath.app.report import page as module
+from steinpath.app.report.content import Coefficient
 from steinpath.app.report.page import Scale, figure, plus_minus, render, short
 from steinpath.risk._diagnostics import Diagnostic
 
@@ -59,7 +59,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data):
         for _, name in self.open:
-            self.texts[name] = self.texts.get(name, "") + data
+            self.texts[name] = self.texts.get(name, "") + data.replace("\n", " ")
 
 
 def evil():

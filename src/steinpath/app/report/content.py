@@ -44,7 +44,7 @@ class ClassContent:
     confusion : tuple of tuple of int
         Confusion matrix of the out-of-fold predictions; the first axis is the actual class.
     models : tuple of tuple of str
-        For more than two classes, for each: name, alpha, iteration, number of non-zero
+        For more than two classes, for each: name, alpha, iteration, number of nonzero
         coefficients, and expected scoring loss.
     main : str
         For more than two classes, the class whose curves and coefficients are shown.
@@ -93,7 +93,7 @@ class Charts:
     risk, stderr, train : tuple of tuple of float
         Estimated risk, its standard error and the training error, for each alpha and iteration.
     nonzeros : tuple of tuple of int
-        Number of non-zero coefficients for each alpha and iteration.
+        Number of nonzero coefficients for each alpha and iteration.
     chosen : tuple of int
         Index of the selected alpha, and the *index* in `iterates` of the selected iteration.
     coefficient_names : tuple of str
@@ -186,7 +186,7 @@ class Content:
     intercept : float
         Intercept of the selected model.
     coefficients : tuple of Coefficient
-        Non-zero coefficients of the selected model, the largest effect first; a subset of very
+        Nonzero coefficients of the selected model, the largest effect first; a subset of very
         many.
     ranking : tuple of Ranked
         The models compared, the best first; empty for a single one.
