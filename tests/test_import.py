@@ -46,7 +46,7 @@ def test_heavy_things_are_imported_when_used():
 
 def test_the_command_does_not_draw_before_it_must():
     loaded = loaded_by("import steinpath.app.cli")
-    assert not loaded & {"matplotlib", "torch", "dask", "distributed"}
+    assert not loaded & {"matplotlib", "torch", "dask", "distributed", "jinja2"}
     # scikit-learn imports pandas where it is installed, and that imports pyarrow
     assert not (loaded - loaded_by("import sklearn.linear_model")) & {"pyarrow", "pandas"}
 

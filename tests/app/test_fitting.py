@@ -105,7 +105,7 @@ def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
         assert fit.length.endswith("at 3: the limit for data of this size: pass --iters N.")
     content = build_content(fit, file="f", command="c", seed=0)
     assert content.warnings == fit.warnings
-    assert fit.length in content.verdict
+    assert fit.length in content.model
 
 
 def test_shapes_go_where_they_belong():
@@ -153,7 +153,7 @@ def test_content_is_what_was_found():
     fit = fit_model(data(), spec())
     content = build_content(fit, file="f.csv", command="steinpath fit f.csv", seed=3, notes=["a"])
     t = fit.tuning.best_iter
-    assert f"iterate {t} of 50" in content.verdict
+    assert f"iteration {t} of 50" in content.model
     assert with_error(*fit.estimate) in content.verdict
     assert dict(content.facts)["coefficients not zero"] == f"{fit.nonzeros} of 6"
     assert len(content.coefficients) == fit.nonzeros
@@ -165,7 +165,7 @@ def test_content_is_what_was_found():
     assert charts.risk[k][shown] == pytest.approx(fit.naive[0])
     assert with_error(*fit.naive) in charts.at_the_choice
     assert with_error(*fit.estimate) in charts.at_the_choice
-    assert dict(content.provenance)["choice counted by"] == "nested folds"
+    assert dict(content.provenance)["adjustment for selection"] == "nested folds"
     assert charts.alphas == tuple(sorted(charts.alphas, reverse=True))
     assert charts.nonzeros[k][shown] == fit.nonzeros
     assert ("seed", "3") in content.provenance
@@ -206,8 +206,8 @@ def test_the_curve_is_said_to_be_too_small_where_it_is_smaller(naive, smaller, m
     monkeypatch.setattr(Fit, "estimate", property(lambda self: (2.0, 0.5)))
     monkeypatch.setattr(Fit, "naive", property(lambda self: (naive, 0.5)))
     said = build_charts(fit, fit.data.encoded.encoding.feature_names).at_the_choice
-    assert ("too small" in said) == smaller
-    assert said.endswith("the risk is 2.00 ± 0.50.")
+    assert ("biased downwards" in said) == smaller
+    assert said.endswith("it is 2.00 ± 0.50.")
 
 
 def test_the_estimate_is_the_honest_one():
@@ -321,5 +321,5 @@ def test_groups_and_splits_are_handed_on():
     for train, test in zip(splits.train.T, splits.test.T, strict=True):
         assert np.flatnonzero(train).max() + 3 < np.flatnonzero(test).min()
     content = build_content(by_time, file="", command="", seed=0)
-    assert "earlier ones only" in content.assumptions[0]
+    assert "earlier rows only" in content.assumptions[0]
     assert content.verdict.startswith("On later rows like these, ")

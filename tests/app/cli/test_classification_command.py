@@ -313,7 +313,7 @@ def test_the_report_has_charts_of_classes(k, files):
         assert part in page
     for part in ("residuals-plot", "predicted-plot", "errors-plot", "median absolute"):
         assert f'id="{part}"' not in page
-    assert ("One model for each class" in page) == (k == 3)
+    assert ("One model per class" in page) == (k == 3)
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert [curve["name"] for curve in data["roc"]] == [each["class"] for each in found["models"]]
     for curve in data["roc"]:

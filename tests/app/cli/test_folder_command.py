@@ -53,7 +53,7 @@ def test_a_folder_is_fitted_as_one_file(folder, tmp_path):
     found = fit(folder, tmp_path)
     assert found[:2] == expected[:2]
     pd.testing.assert_frame_equal(found[2], expected[2])
-    assert "price, from parts" in found[3]
+    assert "Predicting price from parts" in found[3]
 
 
 def test_predictions_of_a_folder_are_those_of_one_file(folder, tmp_path):

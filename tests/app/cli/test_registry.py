@@ -166,7 +166,7 @@ def test_model_files_and_reports_have_their_names(defined, tmp_path):
     np.testing.assert_array_equal(again.predict(houses(5)), model.predict(houses(5)))
     report = (out / "report.html").read_text("utf-8")
     assert "expectile regression with a bounded lasso penalty" in report
-    assert "mean asymmetric error at 0.75 of the chosen model" in report
+    assert "the expected asymmetric error at 0.75 is" in report
     assert "mean asymmetric error at 0.75" in call("predict", out / "model.json", file).stderr
     other = ("--loss", "lad", "--test-loss", "asymmetric", "--tau", 0.9)
     said = call("fit", file, "--target", "price", "--out", out, *other, *small).stdout

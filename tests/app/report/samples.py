@@ -15,14 +15,14 @@ from steinpath.risk._diagnostics import Diagnostic
 
 ASSUMPTIONS = (
     "The rows are drawn independently of each other from one population.",
-    "New rows come from the same population: what changes with time or place is not in here.",
+    "New rows come from the same population.",
     "The features of a row are not dominated by a few very large values.",
 )
 
 CHECKS = (
-    Diagnostic("rows that are repeated", 0.0, 0.01, ""),
+    Diagnostic("near-duplicate rows", 0.0, 0.01, ""),
     Diagnostic("leverage of the largest row", 0.131, 0.5, ""),
-    Diagnostic("movement of the last iterates", 0.0021, 0.05, ""),
+    Diagnostic("movement of the last iterations", 0.0021, 0.05, ""),
 )
 
 
@@ -59,7 +59,7 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
         coefficients=rows(scale * final * (1 - np.exp(-t[:, None] / (2 + np.arange(n_names))))),
         raw=tuple((scale * raw).tolist()),
         corrected=tuple((scale * (raw * 1.15 + 0.05 * rng.standard_normal(150))).tolist()),
-        at_the_choice="With the choice counted, it is larger.",
+        at_the_choice="Adjusted for selection, it is larger.",
         actual=tuple((scale * (predicted + residuals)).tolist()),
         predicted=tuple((scale * predicted).tolist()),
         quantiles=tuple((scale * np.quantile(residuals, QUANTILES)).tolist()),
@@ -76,7 +76,7 @@ def intervals(names, **changes):
         stderr = stderr if k < len(names) - 1 else np.inf
         ends = estimate - 2 * stderr, estimate + 2 * stderr
         found.append(Interval(name, estimate, stderr, *ends, 0.01 * k, k < len(names) / 2, 2.0))
-    usual = {"warnings": ("there are few rows",), "notes": ("some features are left out",)}
+    usual = {"warnings": ("there are few rows",), "notes": ("some features are excluded",)}
     return FitIntervals(
         tuple(found),
         t=7,
@@ -96,14 +96,15 @@ def tiny(**changes):
     values = curves.coefficients[at] if curves.coefficients else ()
     found = [Coefficient(n, v / 2, v) for n, v in zip(names, values, strict=True) if v]
     content = Content(
-        title="price, from houses.csv",
+        title="Predicting price from houses.csv",
         verdict=(
-            f"Stop at iterate {curves.iterates[at]}: on new rows expect an absolute error of "
-            f"{figure(curves.risk[row][at])}."
+            f"On new rows, the expected absolute error is {figure(curves.risk[row][at])}; it is 9% "
+            "below that of a constant prediction."
         ),
+        model=f"The selected model is iteration {curves.iterates[at]}.",
         facts=(
             ("Estimated risk", plus_minus(curves.risk[row][at], curves.stderr[row][at])),
-            ("Chosen iterate", str(curves.iterates[at])),
+            ("Selected iteration", str(curves.iterates[at])),
         ),
         warnings=(),
         assumptions=ASSUMPTIONS,
@@ -112,12 +113,12 @@ def tiny(**changes):
             ColumnSummary("price", "target", "from 10 to 90", 0, 0),
             ColumnSummary("rooms", "number", "from 1 to 9", 3, 1),
         ),
-        notes=("3 missing values of rooms were filled in with the median.",),
+        notes=("3 missing values of rooms were imputed with the median.",),
         intercept=1.25,
         coefficients=tuple(sorted(found, key=lambda c: -abs(c.effect))),
         ranking=(),
         charts=curves,
-        command="steinpath report houses.csv --target price",
+        command="steinpath fit houses.csv --target price",
         provenance=(("steinpath", "0.1.0"), ("seed", "0")),
     )
     return replace(content, **changes)
@@ -138,15 +139,16 @@ def fitted():
     fit = X @ best + tuning.intercept
     names = list(bunch.feature_names)
     return Content(
-        title="progression, from diabetes.csv",
+        title="Predicting progression from diabetes.csv",
         verdict=(
-            f"On new rows, expect an absolute error of about {value:.1f} ± {stderr:.1f}. "
-            f"The training error, {train:.1f}, is too good by {value - train:.1f}."
+            f"On new rows, the expected absolute error is {value:.1f} ± {stderr:.1f}. "
+            f"The training error, {train:.1f}, is too small by {value - train:.1f}."
         ),
+        model=f"The selected model is iteration {at} of {path.n_iter}.",
         facts=(
             ("Estimated risk", f"{value:.1f} ± {stderr:.1f}"),
             ("Training error", f"{train:.1f}"),
-            ("Chosen iterate", f"{at} of {path.n_iter}"),
+            ("Selected iteration", f"{at} of {path.n_iter}"),
             ("Coefficients", f"{np.count_nonzero(best)} of {len(best)}"),
             ("Rows", str(len(y))),
         ),
@@ -187,13 +189,14 @@ def fitted():
             quantiles=tuple(np.quantile(y - tuning.chosen.predictions, QUANTILES).tolist()),
             left_out_rows=len(y),
         ),
-        command="steinpath report diabetes.csv --target progression --loss lad --penalty lasso",
-        provenance=(("steinpath", "0.1.0"), ("date", "2025-01-31"), ("seed", "0")),
+        command="steinpath fit diabetes.csv --target progression --loss lad --penalty lasso",
+        provenance=(("steinpath", "0.1.0"), ("seed", "0")),
+        widths=((0.5, 80.2), (0.9, 181.4)),
     )
 
 
 def crowded():
-    """Warnings, a ranking, very many columns and names that no one would choose."""
+    """Warnings, a ranking, very many columns and unusual names."""
     words = (
         "Wohnfläche in Quadratmetern",
         "築年数",
@@ -215,24 +218,22 @@ def crowded():
     row, at = curves.chosen
     best = curves.risk[row][at]
     pairs = [(a, b) for a in ("LAD", "Huber", "squared") for b in ("elastic net", "lasso")]
-    kinds = ("number", "yes or no", "date", "category", "left out")
+    kinds = ("number", "binary", "date", "category", "dropped")
     return tiny(
-        title="Verkaufspreis (€), from immobilien_2019–2024_alle_bundesländer.csv",
+        title="Predicting Verkaufspreis (€) from immobilien_2019–2024_alle_bundesländer.csv",
         charts=replace(curves, risk=huge),
         warnings=(
-            "Some rows are repeated: 312 of 4,000. What was seen twice is not new, and the risk on "
-            "new rows is larger than estimated.",
-            "One row has more than half of all the leverage. Look at row 1,871 before you go on.",
-            "The audit, which leaves rows out, found a risk that is 12% larger.",
+            "312 of 4,000 rows have near-duplicates: the risk is underestimated; use --group.",
+            "one row has more than half of the leverage; inspect row 1,871.",
+            "the audit found a risk that is 12% larger; use folds.",
         ),
         checks=(
             *CHECKS,
             Diagnostic(
-                "disagreement with runs that leave rows out",
+                "difference from the audit",
                 4.31,
                 3.0,
-                "Runs that leave rows out disagree with the estimate by more than chance allows. "
-                "Trust the larger of the two, or use folds.",
+                "the audit disagrees with the estimate by more than its standard error; use folds.",
             ),
         ),
         columns=tuple(
@@ -247,9 +248,9 @@ def crowded():
                 zip(pairs, (0.0, 55.0, 160.0, 410.0, 930.0, 2900.0), strict=True)
             )
         ),
-        notes=("Column 17 was left out: it has one value only.", "Dates became days since 1970."),
+        notes=("column 17 is dropped: it is constant.", "dates are encoded as days since 1970."),
         command=(
-            "steinpath report 'immobilien_2019–2024_alle_bundesländer.csv' "
+            "steinpath compare 'immobilien_2019–2024_alle_bundesländer.csv' "
             "--target 'Verkaufspreis (€)' --loss lad --loss huber --loss squared "
             "--penalty 'elastic net' --penalty lasso --seed 0"
         ),

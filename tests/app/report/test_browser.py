@@ -1,5 +1,6 @@
 """The page of a report in a real browser."""
 
+import base64
 import json
 import math
 from dataclasses import replace
@@ -152,7 +153,7 @@ def test_arrow_keys_move_the_iterate(show):
     page.key("ArrowLeft")
     assert_panel_shows(page, CHARTS, row, at - 1)
     text = page.js(f"document.querySelector('{RISK}').getAttribute('aria-valuetext')")
-    assert text == f"Iterate {at - 1}: estimated risk {said(page, 'risk')}"
+    assert text == f"Iteration {at - 1}: estimated risk {said(page, 'risk')}"
     page.key("Home")
     page.key("ArrowLeft")
     assert_panel_shows(page, CHARTS, row, 0)
@@ -167,7 +168,7 @@ def test_clicking_the_surface_switches_alpha_and_back(show):
     page.click(*page.place("#surface-plot > svg > svg", 0.999, (other + 0.5) / (last + 1)))
     assert_panel_shows(page, CHARTS, other, 40)
     assert page.js(line) != before
-    assert "kept for the chosen alpha only" in said(page, "note")
+    assert "available for the selected alpha only" in said(page, "note")
     page.js(f"document.querySelector('{SURFACE}').focus()")
     step = -1 if other else 1
     page.key("ArrowUp" if other else "ArrowDown")
@@ -183,7 +184,7 @@ def test_hovering_the_surface_says_its_risk(show):
     hover(page, "#surface-plot > svg > svg", 0.999, 0.01)
     risk = plus_minus(CHARTS.risk[0][40], CHARTS.stderr[0][40])
     text = page.text("#surface-note")
-    assert text == f"Alpha {figure(CHARTS.alphas[0])}, iterate 40: estimated risk {risk}"
+    assert text == f"Alpha {figure(CHARTS.alphas[0])}, iteration 40: estimated risk {risk}"
 
 
 def test_hovering_a_coefficient_names_it(show):
@@ -194,7 +195,7 @@ def test_hovering_a_coefficient_names_it(show):
         "const b = p.ownerSVGElement.getScreenCTM(); return [q.x + b.e, q.y + b.f]; })()"
     )
     page.mouse("mouseMoved", *point)
-    assert page.text("#paths-note").endswith("at iterate 40")
+    assert page.text("#paths-note").endswith("at iteration 40")
     name = page.text("#paths-plot .end.on")
     assert page.text("#paths-note").startswith(f"{name}: ")
 
@@ -382,7 +383,7 @@ def test_window_may_change_its_width(show):
 def test_hostile_names_do_not_run(show):
     names = tuple(EVIL + str(j) for j in range(5))
     content = samples.tiny(charts=replace(CHARTS, coefficient_names=names, test_loss=EVIL))
-    content = replace(content, title=EVIL, verdict=EVIL, warnings=(EVIL,), command=EVIL)
+    content = replace(content, title=EVIL, verdict=EVIL, model=EVIL, warnings=(EVIL,), command=EVIL)
     page = show(content)
     hover(page, RISK, 0.8)
     hover(page, PATHS, 0.5)
@@ -404,9 +405,39 @@ def test_light_and_dark_follow_the_reader(show):
     page.click(*page.place("#theme"))
     assert page.js(BACKGROUND) == dark
     page.call("Emulation.setEmulatedMedia", media="print")
-    assert page.js(BACKGROUND) == light
+    assert page.js(BACKGROUND) == "rgb(255, 255, 255)"
     page.call("Emulation.setEmulatedMedia", media="")
     page.js("localStorage.clear()")
+
+
+def test_charts_are_labelled(show):
+    for content in (CONTENT, of_classes(("no", "yes"))):
+        page = show(content)
+        labels = page.js(
+            "[...document.querySelectorAll('.plot > svg')].map(s =>"
+            "[s.getAttribute('role'), s.getAttribute('aria-label')])"
+        )
+        assert len(labels) >= 4
+        assert all(role in ("img", "slider") and label for role, label in labels)
+
+
+@pytest.mark.parametrize("name", ["fitted", "crowded"])
+def test_charts_are_drawn_for_print(show, name):
+    page = show(getattr(samples, name)())
+    width = f"+document.querySelector('{RISK}').getAttribute('width')"
+    before = page.js(width)
+    page.js("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.js(width) < 560
+    # nothing is wider than the page
+    assert page.js("[...document.querySelectorAll('.plot')].every(p => p.clientWidth <= 750)")
+    page.js("window.dispatchEvent(new Event('afterprint'))")
+    assert page.js(width) == before
+
+
+def test_a_report_of_few_features_has_four_pages(show):
+    page = show(samples.fitted())
+    printed = page.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+    assert 2 <= base64.b64decode(printed).count(b"/Type /Page\n") <= 4
 
 
 def test_policy_refuses_a_network(browser, tmp_path):
@@ -425,7 +456,7 @@ def test_page_can_be_read_without_a_script(browser, tmp_path):
     root = browser.call("DOM.getDocument", depth=-1)
     browser.call("Emulation.setScriptExecutionDisabled", value=False)
     text = json.dumps(root, ensure_ascii=False)
-    assert "which is off" in text
+    assert "requires JavaScript" in text
     assert plus_minus(CHARTS.risk[CHARTS.chosen[0]][CHARTS.chosen[1]], 0.08) in text
 
 

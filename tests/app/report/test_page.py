@@ -1,4 +1,4 @@
-"""The page of a report, as text: what is in it, and what can never be."""
+"""The HTML page of a report: its content, escaping, accessibility and policy."""
 
 import json
 import math
@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -14,33 +15,28 @@ import samples
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.encoding import ColumnSummary
 from steinpath.app.fitting import Ranked
+from steinpath.app.report import page as module
 from steinpath.app.report.content import Coefficient
-from steinpath.app.report.page import (
-    Markup,
-    data_block,
-    figure,
-    markup,
-    plus_minus,
-    render,
-    short,
-    tag,
-    verbatim,
-)
+from steinpath.app.report.page import Scale, figure, plus_minus, render, short
 from steinpath.risk._diagnostics import Diagnostic
 
 EVIL = "<script>alert(1)</script>"
 WORSE = "\"'><img onerror=alert(1)>&amp;</script><!--\u2028\u2029]]>"
-SECTIONS = ("risk", "paths", "residuals", "model", "trust", "columns", "again")
+SECTIONS = ("risk", "residuals", "model", "trust", "columns", "reproduce")
+ORDER = (
+    "warnings", "figures", "risk", "predictions", "residuals", "model", "intervals",
+    "prediction-intervals", "ranking", "trust", "columns", "reproduce",
+)  # fmt: skip
 NAMESPACE = "http://www.w3.org/2000/svg"
 
 
 class Reader(HTMLParser):
-    """Reads a page, and insists that every element ends where it should."""
+    """Reads a page, and requires that every element is closed."""
 
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
         self.open, self.ids, self.tags, self.attributes = [], [], [], []
-        self.texts, self.policy = {}, None
+        self.texts, self.policy, self.elements = {}, None, []
         self.feed(page)
         self.close()
         assert not self.open, self.open
@@ -50,6 +46,7 @@ class Reader(HTMLParser):
         assert len(named) == len(attrs)
         self.tags.append(tag)
         self.attributes += attrs
+        self.elements.append((tag, named, [name for name, _ in self.open]))
         if "id" in named:
             self.ids.append(named["id"])
         if named.get("http-equiv") == "Content-Security-Policy":
@@ -62,7 +59,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data):
         for _, name in self.open:
-            self.texts[name] = self.texts.get(name, "") + data
+            self.texts[name] = self.texts.get(name, "") + data.replace("\n", " ")
 
 
 def evil():
@@ -73,6 +70,7 @@ def evil():
     return samples.tiny(
         title=EVIL,
         verdict=WORSE,
+        model=EVIL,
         facts=((EVIL, WORSE),),
         warnings=(EVIL, WORSE),
         assumptions=(EVIL,),
@@ -123,40 +121,31 @@ def case(request):
     return content, page, Reader(page)
 
 
-def test_builder_escapes_text_and_attributes():
-    assert tag("p", EVIL).html == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"
-    assert '"' not in tag("p", title="\"'<&").html.removeprefix('<p title="').removesuffix('"></p>')
-    assert tag("p", class_="a", aria_label="b", hidden=True, id=None).html == (
-        '<p class="a" aria-label="b" hidden></p>'
-    )
+def chart_data(content):
+    """The numbers of the charts as they stand in the page, and their JSON."""
+    text = render(content).split('id="data">')[1].split("</script>")[0]
+    return json.loads(text), text
 
 
-def test_builder_nests_markup_and_nothing_else():
-    assert tag("p", tag("b", "a"), None, ["<", Markup("<i></i>")]).html == (
-        "<p><b>a</b>&lt;<i></i></p>"
-    )
-    # markup that passed through a string is text
-    assert "<b>" not in markup(f"{tag('b')}")
-
-
-def test_verbatim_refuses_what_would_end_it():
+def test_a_script_cannot_end_early(monkeypatch):
     for text in ("a</script>", "a<!--b"):
-        with pytest.raises(ValueError, match="must not have"):
-            verbatim("script", text)
+        monkeypatch.setattr(module, "_style", lambda text=text: text)
+        with pytest.raises(ValueError, match="must not contain"):
+            render(samples.tiny())
 
 
-def test_data_block_is_json_and_harmless():
+def test_chart_data_are_json_and_harmless():
     charts = replace(
         samples.charts(n_names=1),
         coefficient_names=(WORSE,),
+        coefficients=((0.0,), (1.0,), (2.0,)),
         stderr=((math.nan, math.inf, 1.0),),
         risk=((1 / 3, 123456.0, -math.inf),),
         train=((1 / 3, 2e-7, 0.0),),
         chosen=(0, 2),
     )
-    text = data_block(charts)
+    found, text = chart_data(samples.tiny(charts=charts, coefficients=()))
     assert not set(text) & set("<>&\u2028\u2029")
-    found = json.loads(text)
     assert found["names"] == [WORSE]
     assert found["stderr"] == [[None, None, 1.0]]
     assert found["risk"] == [[0.33333, 123460.0, None]]
@@ -201,7 +190,7 @@ def test_page_is_well_formed(case):
     page.encode("utf-8")
 
 
-def test_page_asks_nothing_of_a_network(case):
+def test_page_loads_nothing(case):
     _, page, reader = case
     assert page.count(NAMESPACE) == 1
     assert not re.search(r"https?:|\bsrc=|url\(|@import|//[a-z]", page.replace(NAMESPACE, ""))
@@ -220,12 +209,16 @@ def test_every_section_is_there(case):
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
     assert ("intervals" in reader.ids) == (content.intervals is not None)
-    assert ("left-out" in reader.ids) == bool(content.charts.actual)
+    assert ("predictions" in reader.ids) == bool(content.charts.actual)
+    assert ("paths-plot" in reader.ids) == bool(content.charts.coefficient_names)
+    assert ("prediction-intervals" in reader.ids) == (content.widths is not None)
+    order = [name for name in reader.ids if name in ORDER]
+    assert order == sorted(order, key=ORDER.index)
     assert ("surface-plot" in reader.ids) == (len(content.charts.alphas) > 1)
     assert content.command == reader.texts["command"]
 
 
-def test_the_choice_is_said_without_a_script(case):
+def test_the_selected_iteration_is_shown_without_a_script(case):
     content, _, reader = case
     charts = content.charts
     row, at = charts.chosen
@@ -237,16 +230,15 @@ def test_the_choice_is_said_without_a_script(case):
     assert all(text in reader.texts[None] + panel for _, text in content.facts)
 
 
-def test_warnings_come_first_or_are_said_to_be_none():
+def test_warnings_come_first():
     page = render(CONTENTS["crowded"])
-    places = [page.index(f'id="{name}"') for name in ("warnings", "ranking", "risk", "paths")]
-    assert places == sorted(places)
+    assert page.index('id="warnings"') < page.index('<dl class="facts">')
     reader = Reader(page)
     assert all(text in reader.texts["warnings"] for text in CONTENTS["crowded"].warnings)
-    assert Reader(render(samples.tiny())).texts["warnings"] == "No check gave a warning."
+    assert Reader(render(samples.tiny())).texts["warnings"] == "No warnings: every check passed."
 
 
-def test_hostile_text_is_shown_as_it_is():
+def test_hostile_text_stays_text():
     reader = Reader(render(evil()))
     assert reader.tags.count("script") == 2
     assert "img" not in reader.tags
@@ -261,7 +253,7 @@ def test_checks_that_warn_say_what_to_do():
     text = Reader(render(samples.tiny(checks=checks))).texts["trust"]
     assert "loud words" in text
     assert "quiet words" not in text
-    assert text.count("▲ warns") == text.count("✓ ok") == 1
+    assert text.count("▲ warning") == text.count("✓ passed") == 1
 
 
 def test_checks_say_what_they_mean_where_they_do():
@@ -282,51 +274,49 @@ def test_checks_say_what_they_mean_where_they_do():
 @pytest.mark.parametrize(
     ("factor", "larger"), [(1.2, True), (1.06, True), (1.04, False), (0.9, False)]
 )
-def test_residuals_are_said_to_be_larger_where_they_are(factor, larger):
+def test_residuals_are_reported_as_larger_only_if_they_are(factor, larger):
     raw = (1.0, -2.0, 3.0, math.nan, 50.0)
     corrected = (*(factor * r for r in raw[:3]), 1.0, math.inf)
     charts = replace(samples.charts(), raw=raw, corrected=corrected)
     text = Reader(render(samples.tiny(charts=charts))).texts["residuals"]
-    assert ("so they are larger: the dots lie steeper than the diagonal" in text) == larger
-    assert ("here they are hardly larger: the model is simple for so many rows" in text) != larger
+    assert ("are larger: the points are steeper than the diagonal" in text) == larger
+    assert ("are hardly larger: the model overfits little" in text) != larger
 
 
-def test_rows_left_out_are_said_to_be_what_they_are():
-    charts = replace(samples.charts(), left_out_by="fitted, and chosen,")
-    text = Reader(render(samples.tiny(charts=charts))).texts["left-out"]
-    assert "by a model that was fitted, and chosen, without it" in text
-    text = Reader(render(samples.tiny())).texts["left-out"]
+def test_out_of_fold_predictions_are_described():
+    charts = replace(samples.charts(), left_out_by="fitted and selected")
+    text = Reader(render(samples.tiny(charts=charts))).texts["predictions"]
+    assert "by a model that was fitted and selected without it" in text
+    text = Reader(render(samples.tiny())).texts["predictions"]
     assert "by a model that was fitted without it" in text
-    for part in ("Predicted against actual", "Left-out residuals", "median", "central 50%"):
+    for part in ("Predicted against actual", "Out-of-fold residuals", "median", "central 50%"):
         assert part in text
 
 
-def test_the_curve_at_the_choice_is_explained():
+def test_the_adjustment_for_selection_is_explained():
     text = Reader(render(samples.tiny())).texts["risk"]
-    assert "another iterate. With the choice counted, it is larger." in text
-    quiet = replace(samples.charts(), at_the_choice="")
-    assert "another iterate.estimated" in Reader(render(samples.tiny(charts=quiet))).texts["risk"]
+    assert "lower is better. Adjusted for selection, it is larger." in text
 
 
-def test_the_numbers_of_rows_left_out_are_in_the_page():
+def test_out_of_fold_predictions_are_in_the_page():
     charts = replace(samples.charts(), actual=(1 / 3, math.nan), predicted=(2.0, 1e9),
                      quantiles=(-1.0, 0.0, 1 / 3, 2.0, math.inf), left_out_rows=2)  # fmt: skip
-    found = json.loads(data_block(charts))
+    found, _ = chart_data(samples.tiny(charts=charts))
     assert found["actual"] == [0.33333, None]
     assert found["predicted"] == [2.0, 1e9]
     assert found["quantiles"] == [-1.0, 0.0, 0.33333, 2.0, None]
     assert found["leftOutRows"] == 2
 
 
-def test_levels_are_explained_where_there_are_some():
-    words = "Every level of a category has a coefficient of its own"
+def test_levels_are_explained_if_there_are_any():
+    words = "Each level of a categorical column has its own coefficient"
     assert words not in Reader(render(samples.tiny())).texts["model"]
     levels = (Coefficient("rooms", 1.0, 2.0), Coefficient("year=1990", 1.0, 1.0))
     assert words in Reader(render(samples.tiny(coefficients=levels))).texts["model"]
 
 
-def test_alphas_are_said_to_be_estimated_unequally():
-    words = "estimated more precisely than at the rest"
+def test_screened_alphas_are_explained():
+    words = "estimated more precisely than those that were screened out"
     assert words in Reader(render(samples.tiny())).texts["risk"]
     assert words not in Reader(render(CONTENTS["single"])).texts["risk"]
 
@@ -358,7 +348,7 @@ def test_model_of_zeros_is_its_intercept():
     assert "the prediction is 1.250 for every row" in text
 
 
-def test_ranking_survives_what_is_not_finite():
+def test_ranking_may_have_infinite_risks():
     bad = Ranked("lad", "lasso", 0.1, 1, 1, math.inf, math.nan, math.inf, math.nan)
     good = Ranked("huber", "lasso", 0.1, 1, 1, 1.0, 0.1, 0.0, 0.0)
     page = render(samples.tiny(ranking=(good, bad)))
@@ -367,7 +357,7 @@ def test_ranking_survives_what_is_not_finite():
     )
 
 
-def test_halves_of_characters_are_replaced():
+def test_lone_surrogates_are_replaced():
     render(samples.tiny(title="a\udc80b", command="\ud800")).encode("utf-8")
 
 
@@ -382,3 +372,104 @@ def test_colours_are_those_of_the_plots():
         assert f"--{name}: {colour};" in page
         assert f"var(--{name})" in own
         assert colour.lower() not in own.lower()
+
+
+# ------------------------------------------------------------------------------------------------
+# Accessibility and print
+# ------------------------------------------------------------------------------------------------
+
+
+def test_headings_are_in_order(case):
+    reader = case[2]
+    levels = [int(tag[1]) for tag in reader.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(next - one <= 1 for one, next in pairwise(levels))
+
+
+def test_language_title_and_landmarks_are_there(case):
+    content, _, reader = case
+    assert ("html", {"lang": "en"}) in [element[:2] for element in reader.elements]
+    assert reader.tags.count("title") == reader.tags.count("main") == 1
+    assert [inside for tag, _, inside in reader.elements if tag == "header"] == [["html", "body"]]
+    assert content.title in reader.texts[None]
+    for tag, named, inside in reader.elements:
+        if tag == "section":
+            assert named["aria-labelledby"] in reader.ids
+            assert "main" in inside
+
+
+def test_drawings_and_tables_are_labelled(case):
+    reader = case[2]
+    for tag, named, inside in reader.elements:
+        if tag == "svg":  # the numbers are beside it; charts are labelled by the script
+            assert named["aria-hidden"] == "true"
+        if tag == "th":
+            assert named["scope"] == ("col" if "thead" in inside else "row")
+        if named.get("tabindex") == "0":
+            assert named["role"] == "group"
+            assert named["aria-label"]
+        if tag == "button":
+            assert named["type"] == "button"
+    assert reader.tags.count("table") == reader.tags.count("thead")
+
+
+def test_titles_of_columns_are_not_empty(case):
+    assert not re.search(r"<th[^>]*></th>", case[1].replace('scope="row"></th>', ""))
+
+
+def luminance(colour):
+    channels = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first, second):
+    low, high = sorted(map(luminance, (first, second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_have_enough_contrast(theme):
+    style = render(samples.tiny()).split("<style>")[1].split("@media print")[0]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-fA-F]{3,6}|light-dark\(.*?\)+);", style))
+
+    def colour(name):
+        value = colours[name]
+        if value.startswith("light-dark"):
+            value = re.split(r", ", value.removeprefix("light-dark(")[:-1])[theme]
+        return colour(value[6:-1]) if value.startswith("var(") else value
+
+    texts = [("ink", "paper"), ("ink", "card"), ("warn-ink", "warn-paper")]
+    texts += [(name, "paper") for name in ("soft", "good", "bad", "estimate")]
+    texts += [(name, "card") for name in ("soft", "bad")]
+    texts += [(f"hue{k}", "paper") for k in range(5)]
+    for text, paper in texts:
+        assert contrast(colour(text), colour(paper)) >= 4.5, (text, paper)
+    for line in ("train", "choice", "edge"):
+        assert contrast(colour(line), colour("paper")) >= 3, line
+
+
+def test_hints_for_the_mouse_are_not_printed():
+    page = render(samples.tiny())
+    hidden = re.search(r"\n  (.*?) \{ display: none; \}", page.split("@media print")[1]).group(1)
+    assert {"button", "summary", ".screen"} <= set(hidden.split(", "))
+    for hint in ("Point at the curve", "Click a row"):
+        assert f'<span class="screen">{hint}' in page
+
+
+def test_prediction_intervals_have_a_command_and_widths():
+    text = Reader(render(samples.tiny(widths=((0.5, 1.0), (0.9, 12.345))))).texts
+    section = text["prediction-intervals"]
+    assert "steinpath predict model.json new.csv --interval 0.9" in section
+    assert "90%" in section
+    assert "12.35" in section  # four digits
+    assert "Average" not in Reader(render(samples.tiny(widths=()))).texts["prediction-intervals"]
+
+
+def test_scales_have_round_ticks_and_keep_numbers_inside():
+    assert Scale(-1.0, 3.0).ticks() == [-1.0, 0.0, 1.0, 2.0, 3.0]
+    assert Scale(0.0, 0.0).ticks() == [0.0]
+    scale = Scale(-1.0, 1.0)
+    assert (scale(-1), scale(0), scale(1)) == ("3.00%", "50.00%", "97.00%")
+    assert {scale(math.nan), scale(math.inf), scale(-2.0)} == {"50.00%"}

@@ -1,4 +1,4 @@
-"""The report: one HTML page that opens anywhere and asks nothing of a network.
+"""The report: one self-contained HTML page that loads nothing from a network.
 
-`content` says what is in it, as plain data; `page` makes HTML of that.
+`build` collects the content of a fit as plain data (`content`); `page` renders it with jinja2.
 """

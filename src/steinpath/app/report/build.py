@@ -1,12 +1,12 @@
-"""What the report of a fit says."""
+"""Collect the content of the report of a fit."""
 
 from __future__ import annotations
 
 import math
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -16,37 +16,47 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.printing import to_digits_of, with_error
 from steinpath.app.classes import ClassFit
 from steinpath.app.coefficient_intervals import FitIntervals
+from steinpath.app.encoding import RemoteFeatures
 from steinpath.app.fitting import Fit, Ranked, count_nonzeros
-from steinpath.app.report.classes import content_of_classes, facts_of_classes, verdict_of_classes
+from steinpath.app.report.classes import (
+    compared,
+    content_of_classes,
+    facts_of_classes,
+    verdict_of_classes,
+)
 from steinpath.app.report.content import Charts, Coefficient, Content
+from steinpath.app.saved_intervals import for_file
 from steinpath.plots._coefficients import largest_sizes
 from steinpath.plots._left_out import QUANTILES
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 
-# What a page can show, and a browser move quickly.
+# What a page can show, and a browser can redraw quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
 
-_SAME_SOURCE = "New rows come from where these came from, by the same kind of draw."
-_UNTOUCHED = "Rows were not chosen, cleaned or transformed by looking at the target."
+# Levels of prediction intervals whose average width is reported.
+_LEVELS = 0.5, 0.8, 0.9, 0.95
+
+_SAME_SOURCE = "New rows come from the same population as these rows."
+_UNTOUCHED = "Rows were not selected, cleaned or transformed using the target."
 _INDEPENDENT = (
-    "Rows are independent of each other: no repeated measurements of one subject, no neighbours in "
-    "time or space. If they are not, the error on new ones is larger than estimated, and this "
-    "report cannot see all such cases; use --group or --time."
+    "Rows are independent of each other: no repeated measurements of one subject, no correlation "
+    "in time or space. Otherwise the error on new rows is larger than estimated, and the checks do "
+    "not detect every such case; use --group or --time."
 )
 _GROUPS = (
-    "Groups are independent of each other, and new rows are of new groups; rows of one group need "
-    "not be independent."
+    "Groups are independent of each other, and new rows belong to new groups. Rows of one group "
+    "may be dependent."
 )
 _TIME = (
-    "What comes next depends on what came before as it did in these rows. Each row was predicted "
-    "from earlier ones only; the earliest rows, for which there are none, were not predicted."
+    "Later rows depend on earlier rows as they did in these data. Each row was predicted from "
+    "earlier rows only; the earliest rows were not predicted."
 )
 
-# How the choice of alpha and of the iterate is counted; see `ChosenRisk.method`.
-_COUNTED_BY = {
+# How the estimate is adjusted for the selection of alpha and iteration; see `ChosenRisk.method`.
+_ADJUSTED_BY = {
     "nested": "nested folds",
-    "bootstrap": "bootstrap of the choice",
-    "fixed": "no choice",
+    "bootstrap": "bootstrap",
+    "fixed": "not needed: nothing was selected",
 }
 
 
@@ -60,22 +70,22 @@ def build_content(
     ranking: Sequence[Ranked] = (),
     intervals: FitIntervals | None = None,
 ) -> Content:
-    """Return what a report of a fit says.
+    """Return the content of the report of a fit.
 
     Parameters
     ----------
     fit : Fit
-        What was found.
+        The fit.
     file : str
-        Name of the file with the data.
+        Name of the data file.
     command : str
-        What to type to get the same again.
+        The command that produces the same report.
     seed : int
-        Of the random numbers.
+        Seed of the random numbers.
     notes : sequence of str
-        What was done to the data, and else should be known.
+        Changes to the data, and other remarks.
     ranking : sequence of Ranked
-        The fits that it was compared with, itself included.
+        The models compared, this fit included.
     intervals : FitIntervals, optional
         Confidence intervals for the coefficients.
     """
@@ -84,8 +94,9 @@ def build_content(
     nonzeros = int(np.count_nonzero(effects))
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
     return Content(
-        title=f"{encoded.encoding.target}, from {file}",
+        title=f"Predicting {encoded.encoding.target} from {file}",
         verdict=verdict(fit),
+        model=model_sentence(fit),
         facts=facts(fit),
         warnings=fit.warnings,
         assumptions=_assumptions(fit),
@@ -102,14 +113,14 @@ def build_content(
         provenance=(
             *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),
             ("python", platform.python_version()),
-            ("made", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
             ("seed", str(seed)),
-            ("risk estimated by", fit.risk.method),
-            ("choice counted by", _COUNTED_BY[fit.tuning.chosen.method]),
+            ("risk estimation method", fit.risk.method),
+            ("adjustment for selection", _ADJUSTED_BY[fit.tuning.chosen.method]),
         ),
         unlisted_columns=encoded.n_columns - len(encoded.summaries),
         unlisted_coefficients=nonzeros - len(listed),
         intervals=intervals,
+        widths=_interval_widths(fit),
     )
 
 
@@ -120,40 +131,70 @@ def _assumptions(fit: Fit) -> tuple[str, ...]:
 
 
 def verdict(fit: Fit) -> str:
-    """Say the result in a sentence or two."""
-    risk, stderr = fit.estimate
-    with_penalty = (
-        f"with {_article(fit.spec.penalty)} penalty"
-        if fit.spec.penalty != NoPenalty.name
-        else "without a penalty"
-    )
+    """State the expected error and the improvement over a constant prediction."""
     rows = "new rows like these"
     if fit.data.groups is not None:
         rows = "rows of new groups like these"
     elif fit.data.cv is not None:
         rows = "later rows like these"
     if isinstance(fit, ClassFit):
-        return verdict_of_classes(fit, rows, with_penalty)
-    model = f"{fit.spec.loss.label} regression {with_penalty}"
+        return verdict_of_classes(fit, rows)
+    risk, stderr = fit.estimate
+    constant = to_digits_of(fit.constant_risk, stderr)
     return (
-        f"On {rows}, the mean {fit.criterion.words} of the chosen model "
-        f"is expected to be {with_error(risk, stderr)} ({fit.meaning_of_error}); that of a "
-        f"constant prediction is {to_digits_of(fit.constant_risk, stderr)}. The model is iterate "
-        f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter} of {model}. {fit.length}"
+        f"On {rows}, the expected {fit.criterion.words} is {with_error(risk, stderr)} "
+        f"({fit.meaning_of_error}); {compared(risk, fit.constant_risk)} of a constant prediction "
+        f"({constant})."
     )
 
 
+def model_sentence(fit: Fit) -> str:
+    """Describe the selected model, and why the iterations ended."""
+    name = PENALTIES[fit.spec.penalty].label
+    penalty = f"with {'an' if name[0] in 'aeiouMS' else 'a'} {name} penalty"
+    if fit.spec.penalty == NoPenalty.name:
+        penalty = "without a penalty"
+    of_classes = isinstance(fit, ClassFit)
+    model = f"{fit.spec.loss.label} {'loss' if of_classes else 'regression'} {penalty}"
+    if isinstance(fit, ClassFit) and fit.several:
+        return (
+            f"The model has one classifier per class against the rest, each fitted by the {model}; "
+            "the class with the largest decision value is predicted."
+        )
+    return (
+        f"The selected model is iteration {fit.tuning.best_iter} of {fit.tuning.path.n_iter} of "
+        f"{'the ' * of_classes}{model}. {fit.length}"
+    )
+
+
+def _interval_widths(fit: Fit) -> tuple[tuple[float, float], ...] | None:
+    """Return the average width of prediction intervals; None if the model has none."""
+    kept = None if isinstance(fit, ClassFit) else for_file(fit.intervals)
+    if kept is None:
+        return None
+    X = fit.data.encoded.X
+    if isinstance(X, RemoteFeatures):  # its rows are not in memory
+        return ()
+    rows = slice(None) if len(X) <= _MOST_ROWS else _some_rows(len(X))
+    found = []
+    for level in _LEVELS:
+        with suppress(ValueError):  # too few residuals for the level
+            low, high = kept.interval(X[rows], level).T
+            found.append((level, float(np.mean(high - low))))
+    return tuple(found)
+
+
 def _at_the_choice(fit: Fit) -> str:
-    """Say why the curve is lower at the choice than the risk that the report begins with."""
+    """Explain why the curve differs from the risk stated first in the report."""
     if fit.tuning.chosen.method == "fixed":
         return ""
-    why = "That is the smallest of many estimates, and so too small; with the choice counted"
-    counted = fit.main.estimate if isinstance(fit, ClassFit) else fit.estimate
-    if fit.naive[0] > counted[0]:
-        why = "With the choice counted, from runs that leave out rows in another way"
+    why = "As the minimum of many estimates it is biased downwards; adjusted for selection"
+    adjusted = fit.main.estimate if isinstance(fit, ClassFit) else fit.estimate
+    if fit.naive[0] > adjusted[0]:
+        why = "Adjusted for selection, with other held-out rows"
     return (
-        f"At the chosen iterate the curve is at {with_error(*fit.naive)}. {why}, the risk is "
-        f"{with_error(*counted)}."
+        f"At the selected iteration, the estimate is {with_error(*fit.naive)}. {why}, it is "
+        f"{with_error(*adjusted)}."
     )
 
 
@@ -181,7 +222,7 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
 
 
 def _like(error: float, fit: Fit) -> str:
-    """Return an absolute error with the digits of the risk, where that is one, or else four."""
+    """Return an absolute error with the digits of the risk if that is one, or else four."""
     stderr = fit.estimate[1] if fit.criterion.name != "squared" else math.inf
     return to_digits_of(error, stderr)
 
@@ -193,13 +234,8 @@ def _improvement(fit: Fit) -> list[tuple[str, str]]:
     return [("improvement over a constant", f"{percent:.{int(abs(percent) < 10)}f}%")]
 
 
-def _article(penalty: str) -> str:
-    words = PENALTIES[penalty].label
-    return f"{'an' if words[0] in 'aeiouMS' else 'a'} {words}"
-
-
 def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
-    """Return the numbers behind the interactive curves."""
+    """Return the numbers of the charts."""
     tuning = fit.tuning
     k, best = tuning.best
     shown = _some_iterates(tuning.path.n_iter, best)
@@ -226,7 +262,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
         coefficient_names=tuple(names[j] for j in largest),
         coefficients=_nested(path[:, largest][shown]),
         at_the_choice=_at_the_choice(fit),
-        left_out_by="fitted, and chosen," if fit.tuning.chosen.method == "nested" else "fitted",
+        left_out_by="fitted and selected" if fit.tuning.chosen.method == "nested" else "fitted",
     )
     if isinstance(fit, ClassFit):
         return replace(charts, classes=content_of_classes(fit))
@@ -245,7 +281,7 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
 
 
 def _some_iterates(last: int, best: int) -> list[int]:
-    """Return all iterates, or of very many those that are evenly spread in logarithmic time."""
+    """Return all iterations, or a logarithmically spaced subset of very many."""
     if last < _MOST_ITERATES:
         return list(range(last + 1))
     spread = np.geomspace(1, last, _MOST_ITERATES).round().astype(int)
@@ -253,7 +289,7 @@ def _some_iterates(last: int, best: int) -> list[int]:
 
 
 def _residuals(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Residuals at the choice, as they are and corrected, of all rows or of some."""
+    """Return training and corrected residuals of all rows, or of a sample."""
     t, path = fit.tuning.best_iter, fit.tuning.path
     rows = _some_rows(path.n_samples)
     raw = path.response - path.products_at(slice(t, t + 1))[0, ...]

@@ -1,16 +1,16 @@
-// The charts. Each can `draw` itself anew, and `mark` the iterate that is looked at.
+// The charts. Each can `draw` itself, and `mark` the iteration that is inspected.
 //
-// The numbers, `data`, and what is looked at, `state`, are those of page.js.
+// `data` holds the numbers and `state` what is inspected; both are defined in page.js.
 
 const VIRIDIS = ["#fde725", "#b5de2b", "#6ece58", "#35b779", "#1f9e89", "#26828e", "#31688e",
   "#3e4989", "#482878", "#440154"]
   .map((colour) => [1, 3, 5].map((k) => parseInt(colour.slice(k, k + 2), 16)));
 const LINES = 20, COLOURED = 5, SHADES = 48, LETTERS = 14; // LETTERS: the height of a line
 
-// ---- the risk of every iterate ---------------------------------------------------------------
+// ---- risk along the iterations ---------------------------------------------------------------
 
-// The first iterates can be far worse than all others. The frame is made for the later ones and
-// for what is around the minimum; those that are beyond may leave it.
+// The first iterations can be far worse than all others. The frame is made for the later ones and
+// for the neighbourhood of the minimum; others may leave it.
 function riskLimits(axis, pic, risk, stderr, train) {
   const low = least(risk);
   if (low === null) return [0, 1];
@@ -39,7 +39,8 @@ function riskChart(host) {
   let pic, axis, y, cross, dot;
   function drawAll() {
     const [risk, stderr, train] = [data.risk, data.stderr, data.train].map((a) => a[state.row]);
-    pic = picture(host, host.clientWidth < 560 ? 300 : 400, "Estimated risk of every iterate");
+    const height = isPrinting() ? 210 : host.clientWidth < 560 ? 300 : 400;
+    pic = picture(host, height, "Estimated risk of each iteration");
     axis = timeAxis(pic, data.iterates, state.log);
     const [low, high] = riskLimits(axis, pic, risk, stderr, train);
     y = valueAxis(pic, low, high, data.testLoss);
@@ -48,7 +49,7 @@ function riskChart(host) {
     draw(pic.plot, curve(axis.x, y, risk), "line estimate");
     if (known(risk[0]) && risk[0] > high) {
       add(pic.title, "tspan", { dx: 14, class: "estimate" })
-        .textContent = `↑ ${figure(risk[0])} at iterate ${data.iterates[0]}`;
+        .textContent = `↑ ${figure(risk[0])} at iteration ${data.iterates[0]}`;
     }
     markChoice(data.risk[chosenRow][chosenAt]);
     cross = draw(pic.plot, "", "cross");
@@ -57,7 +58,7 @@ function riskChart(host) {
   }
   function markChoice(value) {
     if (!known(value)) return;
-    if (state.row !== chosenRow) { // its risk alone: it is no iterate of this curve
+    if (state.row !== chosenRow) { // its risk alone: it is no point of this curve
       draw(pic.plot, level(pic, y(value)), "choice thin");
       return;
     }
@@ -75,7 +76,7 @@ function riskChart(host) {
   return { draw: drawAll, mark };
 }
 
-// ---- every alpha -----------------------------------------------------------------------------
+// ---- risk for each alpha ---------------------------------------------------------------------
 
 function shade(share) {
   const place = share * (VIRIDIS.length - 1);
@@ -91,16 +92,17 @@ function surfaceChart(host) {
   // the root spreads the colours near the minimum, where surfaces are flat
   const colourOf = (risk) => Math.round(SHADES * Math.sqrt(clamp((risk - low) / (high - low || 1),
     0, 1))) / SHADES;
-  const depth = clamp(Math.round(280 / rows), 12, 44);
-  const every = Math.ceil(16 / depth);
-  let pic, axis, outline, ring;
+  const depthOf = (height) => clamp(Math.round(height / rows), 6, 44);
+  let pic, axis, outline, ring, depth;
   const rowWithin = (row) => clamp(row, 0, rows - 1);
   const middle = (row) => pic.top + (row + 0.5) * depth;
   const cell = (parent, x, y, width, height, share) => add(parent, "rect", { x, y, width, height,
     fill: shade(share), class: "cell" });
   function drawAll() {
+    depth = depthOf(isPrinting() ? 120 : 280);
+    const every = Math.ceil(16 / depth);
     pic = picture(host, MARGIN.top + depth * rows + MARGIN.bottom,
-      "Estimated risk of every iterate for every alpha");
+      "Estimated risk of each iteration for each alpha");
     axis = timeAxis(pic, data.iterates, state.log);
     nameAbove(pic, "alpha");
     data.alphas.forEach((alpha, row) => {
@@ -144,7 +146,7 @@ function surfaceChart(host) {
     const row = state.over ?? state.row;
     set(outline, { y: pic.top + state.row * depth });
     set(ring, { cx: axis.x(state.at), cy: middle(row) });
-    note.textContent = `Alpha ${figure(data.alphas[row])}, iterate ${
+    note.textContent = `Alpha ${figure(data.alphas[row])}, iteration ${
       count(data.iterates[state.at])}: estimated risk ${riskAt(row, state.at)}`;
   }
   return { draw: drawAll, mark };
@@ -163,7 +165,8 @@ function pathsChart(host) {
   function drawAll() {
     const narrow = host.clientWidth < 560;
     const beside = narrow ? 104 : 190;
-    pic = picture(host, narrow ? 320 : 400, "Coefficients along the path", beside);
+    const height = isPrinting() ? 240 : narrow ? 320 : 400;
+    pic = picture(host, height, "Coefficients along the iterations", beside);
     axis = timeAxis(pic, data.iterates, state.log);
     y = valueAxis(pic, low - pad, high + pad, "per standard deviation");
     draw(pic.axes, level(pic, y(0)), "zero");
@@ -180,8 +183,8 @@ function pathsChart(host) {
       return { at, line: gap < 24 ? gaps.indexOf(gap) : -1 };
     });
   }
-  // Names beside the ends of lines: of the largest, as many as there is room for. Those of the
-  // others wait at their ends until they are pointed at.
+  // Names beside the ends of lines, for as many of the largest as there is room for. The others
+  // are shown when their lines are pointed at.
   function label(width) {
     const [top, bottom] = [pic.top - 4, pic.bottom + 4];
     const room = Math.floor((bottom - top) / LETTERS) + 1;
@@ -204,12 +207,12 @@ function pathsChart(host) {
       nodes.forEach((node, index) => node.classList.toggle("on", index === line));
     }
     note.textContent = line < 0 ? "Point at a line for its name."
-      : `${names[line]}: ${figure(series[line][at])} at iterate ${count(data.iterates[at])}`;
+      : `${names[line]}: ${figure(series[line][at])} at iteration ${count(data.iterates[at])}`;
   }
   return { draw: drawAll, mark };
 }
 
-// ---- rows left out ---------------------------------------------------------------------------
+// ---- out-of-fold predictions and residuals ---------------------------------------------------
 
 const finitePairs = (first, second) =>
   first.map((value, k) => [value, second[k]]).filter((pair) => pair.every(known));
@@ -224,35 +227,55 @@ function frameOf(values) {
   return [bottom - pad, top + pad];
 }
 
-function sayRows(id, shown, all, beyond) {
-  byId(id).textContent = `${shown < all ? `${count(shown)} of ${count(all)}` : count(shown)} rows${
-    beyond ? `, ${count(beyond)} of them beyond the frame and drawn at its edge` : ""}`;
+const sideOf = (host) => clamp(host.clientWidth, 240, isPrinting() ? 270 : 460);
+
+// A square frame with the same limits on both axes, and its diagonal.
+function squarePicture(host, label, [low, high], across, up) {
+  const side = sideOf(host);
+  const pic = picture(host, side, label, Math.max(host.clientWidth - side, 0) + MARGIN.right);
+  const y = valueAxis(pic, low, high, up);
+  const x = linear(low, high, pic.left, pic.right);
+  for (const value of ticks(low, high, 5)) writeBelow(pic, x(value), value);
+  nameBelow(pic, across);
+  draw(pic.plot, `M${pic.left} ${pic.bottom}L${pic.right} ${pic.top}`, "diagonal");
+  return { pic, x, y };
 }
 
-function predictedChart(host) {
-  const both = finitePairs(data.predicted, data.actual);
-  const [low, high] = frameOf(both.flat());
-  const inside = (value) => clamp(value, low, high);
-  const beyond = both.filter((pair) => pair.some((value) => value !== inside(value))).length;
+// Points outside the frame are drawn at its edge.
+function scatterChart(host, { points, frame, all, label, across, up, note }) {
+  const inside = (value) => clamp(value, ...frame);
+  const outside = points.filter((pair) => pair.some((value) => value !== inside(value))).length;
+  const shown = points.length < all ? `${count(points.length)} of ${count(all)}`
+    : count(points.length);
   function drawAll() {
-    const side = clamp(host.clientWidth, 240, 460);
-    const pic = picture(host, side, "Actual values over predictions, with the diagonal",
-      Math.max(host.clientWidth - side, 0) + MARGIN.right);
-    const y = valueAxis(pic, low, high, "actual");
-    const x = linear(low, high, pic.left, pic.right);
-    for (const value of ticks(low, high, 5)) writeBelow(pic, x(value), value);
-    nameBelow(pic, "predicted");
-    draw(pic.plot, `M${pic.left} ${pic.bottom}L${pic.right} ${pic.top}`, "diagonal");
-    for (const [predicted, actual] of both) {
-      add(pic.plot, "circle", { cx: x(inside(predicted)), cy: y(inside(actual)), r: 2.6,
+    const { pic, x, y } = squarePicture(host, label, frame, across, up);
+    for (const [right, above] of points) {
+      add(pic.plot, "circle", { cx: x(inside(right)), cy: y(inside(above)), r: 2.6,
         class: "point" });
     }
-    sayRows("predicted-note", both.length, data.leftOutRows, beyond);
+    byId(note).textContent = `${shown} rows${
+      outside ? `, ${count(outside)} outside the frame and drawn at its edge` : ""}`;
   }
   return { draw: drawAll, mark() {} };
 }
 
-// A histogram of about the square root of their number of bars, 40 at most.
+function predictedChart(host) {
+  const points = finitePairs(data.predicted, data.actual);
+  return scatterChart(host, { points, frame: frameOf(points.flat()), all: data.leftOutRows,
+    label: "Actual values against out-of-fold predictions", across: "predicted", up: "actual",
+    note: "predicted-note" });
+}
+
+function residualsChart(host) {
+  const points = finitePairs(data.raw, data.corrected);
+  const sizes = points.flat().map(Math.abs);
+  const limit = Math.min(most(sizes) ?? 1, 2 * quantile(sizes, 0.95) || 1) * 1.04;
+  return scatterChart(host, { points, frame: [-limit, limit], all: points.length,
+    label: "Corrected residuals against training residuals", across: "training residual",
+    up: "corrected residual", note: "residuals-note" });
+}
+
+// A histogram with about 1.5 √n bars, 40 at most.
 function errorsChart(host) {
   const residuals = finitePairs(data.actual, data.predicted).map(([y, yhat]) => y - yhat);
   const [low, high] = frameOf(residuals);
@@ -264,7 +287,7 @@ function errorsChart(host) {
   const beyond = residuals.filter((value) => value < low || value > high).length;
   const [q5, q25, middle, q75, q95] = data.quantiles;
   function drawAll() {
-    const pic = picture(host, clamp(host.clientWidth, 240, 460), "Histogram of left-out residuals");
+    const pic = picture(host, sideOf(host), "Histogram of out-of-fold residuals");
     const y = valueAxis(pic, 0, 1.06 * (most(counts) || 1), "rows");
     const x = linear(low, high, pic.left, pic.right);
     for (const [from, to] of [[q5, q95], [q25, q75]]) {
@@ -285,35 +308,7 @@ function errorsChart(host) {
     const say = (value) => figure(value, null, q95 - q5 || value);
     byId("errors-note").textContent = `Median ${say(middle)}; half of the rows between ${
       say(q25)} and ${say(q75)}, 90% between ${say(q5)} and ${say(q95)}${
-      beyond ? `; ${count(beyond)} beyond the frame, in the bars at its ends` : ""}`;
-  }
-  return { draw: drawAll, mark() {} };
-}
-
-// ---- residuals -------------------------------------------------------------------------------
-
-// Errors can have heavy tails: the frame holds nearly all, and the others sit at its edge.
-function residualsChart(host) {
-  const both = data.raw.map((raw, k) => [raw, data.corrected[k]]).filter((p) => p.every(known));
-  const sizes = both.flat().map(Math.abs);
-  const limit = Math.min(most(sizes) ?? 1, 2 * quantile(sizes, 0.95) || 1) * 1.04;
-  const inside = (value) => clamp(value, -limit, limit);
-  const beyond = both.filter((pair) => pair.some((value) => Math.abs(value) > limit)).length;
-  function drawAll() {
-    const side = clamp(host.clientWidth, 240, 460);
-    const pic = picture(host, side, "Corrected against raw residuals, with the diagonal",
-      Math.max(host.clientWidth - side, 0) + MARGIN.right);
-    const y = valueAxis(pic, -limit, limit, "corrected residual");
-    const x = linear(-limit, limit, pic.left, pic.right);
-    for (const value of ticks(-limit, limit, 5)) writeBelow(pic, x(value), value);
-    nameBelow(pic, "raw residual");
-    draw(pic.plot, `M${pic.left} ${pic.bottom}L${pic.right} ${pic.top}`, "diagonal");
-    for (const [raw, corrected] of both) {
-      add(pic.plot, "circle", { cx: x(inside(raw)), cy: y(inside(corrected)), r: 2.6,
-        class: "point" });
-    }
-    byId("residuals-note").textContent = `${count(both.length)} rows${beyond
-      ? `, ${count(beyond)} of them beyond the frame and drawn at its edge` : ""}`;
+      beyond ? `; ${count(beyond)} outside the frame, in the outermost bars` : ""}`;
   }
   return { draw: drawAll, mark() {} };
 }

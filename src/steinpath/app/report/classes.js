@@ -1,16 +1,4 @@
-// Curves of classes, of rows that were left out: each has a colour of its own, as far as there are
-// colours, and a name beside it if there are several.
-
-function unitPicture(host, label, across, up) {
-  const side = clamp(host.clientWidth, 240, 460);
-  const pic = picture(host, side, label, Math.max(host.clientWidth - side, 0) + MARGIN.right);
-  const y = valueAxis(pic, 0, 1, up);
-  const x = linear(0, 1, pic.left, pic.right);
-  for (const value of ticks(0, 1, 5)) writeBelow(pic, x(value), value);
-  nameBelow(pic, across);
-  draw(pic.plot, `M${pic.left} ${pic.bottom}L${pic.right} ${pic.top}`, "diagonal");
-  return { pic, x, y };
-}
+// Curves of the out-of-fold predictions of each class; several classes have names beside them.
 
 const classHue = (index) => (index < COLOURED ? `hue hue${index}` : "");
 
@@ -29,7 +17,7 @@ function drawClassCurves(pic, x, y, curves, corner) {
 
 function rocChart(host) {
   function drawAll() {
-    const { pic, x, y } = unitPicture(host, "ROC curve of rows left out, with the diagonal",
+    const { pic, x, y } = squarePicture(host, "ROC curve of the out-of-fold predictions", [0, 1],
       "false positive rate", "true positive rate");
     drawClassCurves(pic, x, y, data.roc, pic.bottom - 10);
   }
@@ -38,9 +26,9 @@ function rocChart(host) {
 
 function reliabilityChart(host) {
   function drawAll() {
-    const { pic, x, y } = unitPicture(host,
-      "Observed shares over predicted probabilities, with the diagonal",
-      "predicted probability", "observed share");
+    const { pic, x, y } = squarePicture(host,
+      "Observed frequencies against predicted probabilities", [0, 1],
+      "predicted probability", "observed frequency");
     data.reliability.forEach((one, index) => one.x.forEach((value, k) => {
       const [low, high] = [-2, 2].map((side) => clamp(one.y[k] + side * one.stderr[k], 0, 1));
       draw(pic.plot, `M${x(value).toFixed(1)} ${y(low).toFixed(1)}V${y(high).toFixed(1)}`,

@@ -1,6 +1,8 @@
-"""What the report of a fit to classes says."""
+"""Collect the content of the report of a classification."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from steinpath.plots._classes import reliability, roc_curve
 from steinpath.problem._margins import class_probabilities
 from steinpath.problem._penalties import NoPenalty
 
-# Points of a curve that a page draws.
+# Most points of a curve on the page.
 _MOST_POINTS = 400
 
 
@@ -37,34 +39,32 @@ def facts_of_classes(fit: ClassFit) -> tuple[tuple[str, str], ...]:
     return (*found, (what, f"{fit.nonzeros} of {p}"), ("rows", f"{n:,}"))
 
 
-def verdict_of_classes(fit: ClassFit, rows: str, with_penalty: str) -> str:
-    """Say the result in a sentence or two.
+def verdict_of_classes(fit: ClassFit, rows: str) -> str:
+    """State the expected misclassification rate and that of the majority class.
 
     Parameters
     ----------
     fit : ClassFit
-        What was found.
+        The fit.
     rows : str
-        What rows are to be expected, in words.
-    with_penalty : str
-        The penalty, in words.
+        The new rows, in words.
     """
     score = fit.error_rate
-    model = (
-        f"The model is iterate {fit.tuning.best_iter} of {fit.tuning.path.n_iter} of the "
-        f"{fit.spec.loss.label} loss {with_penalty}. {fit.length}"
-    )
-    if fit.several:
-        model = (
-            f"Each of the {len(fit.classes)} classes is told from the rest by a model with the "
-            f"{fit.spec.loss.label} loss {with_penalty}, and the one with the largest decision "
-            "value is predicted."
-        )
     return (
-        f"On {rows}, {_percent(score.value)} ± {_percent(score.stderr)} are expected to be put "
-        f"into a wrong class ({fit.meaning_of_error}); always predicting the class with the most "
-        f"rows is wrong for {_percent(score.constant)}. {model}"
+        f"On {rows}, the expected misclassification rate is {_percent(score.value)} ± "
+        f"{_percent(score.stderr)} ({fit.meaning_of_error}); "
+        f"{compared(score.value, score.constant)} of always predicting the most frequent class "
+        f"({_percent(score.constant)})."
     )
+
+
+def compared(risk: float, constant: float) -> str:
+    """Return a risk in words, relative to that of a constant prediction: "71% below that"."""
+    percent = 100 * (1 - risk / constant) if constant else math.nan
+    if not math.isfinite(percent):
+        return "compare it with that"
+    size = f"{abs(percent):.{int(abs(percent) < 10)}f}%"
+    return f"it is {size} {'below' if percent > 0 else 'above'} that"
 
 
 def _percent(share: float) -> str:
@@ -72,7 +72,7 @@ def _percent(share: float) -> str:
 
 
 def content_of_classes(fit: ClassFit) -> ClassContent:
-    """Return the confusion matrix and the curves of rows that were left out."""
+    """Return the confusion matrix and the curves of the out-of-fold predictions."""
     seen = fit.left_out_classes
     first = 0 if fit.several else 1
     roc, bins = [], []
@@ -107,7 +107,7 @@ def content_of_classes(fit: ClassFit) -> ClassContent:
 
 
 def _some(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the points of a curve of steps that are corners of it; of very many, some."""
+    """Return the indices of the corners of a step curve; a subset of very many."""
     turns = (np.diff(x[1:]) != 0) != (np.diff(x[:-1]) != 0)
     turns |= (np.diff(y[1:]) != 0) != (np.diff(y[:-1]) != 0)
     places = np.concatenate([[0], 1 + np.flatnonzero(turns), [len(x) - 1]])

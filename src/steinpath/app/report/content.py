@@ -1,4 +1,4 @@
-"""What a report says, as plain data."""
+"""The content of a report, as plain data."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from steinpath.risk._diagnostics import Diagnostic
 
 @dataclass(frozen=True)
 class ClassCurve:
-    """A curve of one class against the rest, of rows that were left out.
+    """A curve of one class against the rest, from out-of-fold predictions.
 
     Attributes
     ----------
     name : str
         The class.
     x, y : tuple of float
-        Its points.
+        The points.
     stderr : tuple of float
-        Standard errors of `y`, if they are known.
+        Standard errors of `y`, if available.
     area : float
-        What is under it, of an ROC curve.
+        Area under an ROC curve.
     """
 
     name: str
@@ -35,21 +35,22 @@ class ClassCurve:
 
 @dataclass(frozen=True)
 class ClassContent:
-    """What a report says of classes.
+    """The part of a report that is specific to classification.
 
     Attributes
     ----------
     labels : tuple of str
         The classes.
     confusion : tuple of tuple of int
-        Number of left-out rows of each class (first axis) that each class was predicted for.
+        Confusion matrix of the out-of-fold predictions; the first axis is the actual class.
     models : tuple of tuple of str
-        Of several classes, for each: its name, alpha, iterate, number of coefficients that are not
-        zero, and expected test loss.
+        For more than two classes, for each: name, alpha, iteration, number of nonzero
+        coefficients, and expected scoring loss.
     main : str
-        Of several classes, the one that curves and coefficients are about.
+        For more than two classes, the class whose curves and coefficients are shown.
     roc, reliability : tuple of ClassCurve
-        Curves for each class; of two, for the second. Only log-odds have a reliability curve.
+        Curves for each class; for two classes, for the second. Only the logistic loss has
+        reliability curves.
     """
 
     labels: tuple[str, ...]
@@ -59,47 +60,62 @@ class ClassContent:
     roc: tuple[ClassCurve, ...]
     reliability: tuple[ClassCurve, ...]
 
+    @property
+    def confusion_titles(self) -> list[str]:
+        """Titles of the columns of the confusion matrix."""
+        return ["Actual class", *(f"#Predicted {label}" for label in self.labels), "#Correct"]
+
+    @property
+    def confusion_rows(self) -> list[list[str]]:
+        """Rows of the confusion matrix: class, counts, and share of correct predictions."""
+        rows = []
+        for k, (label, counts) in enumerate(zip(self.labels, self.confusion, strict=True)):
+            total = sum(counts)
+            correct = f"{100 * counts[k] / total:.0f}%" if total else "–"
+            rows.append([label, *(f"{count:,}" for count in counts), correct])
+        return rows
+
 
 @dataclass(frozen=True)
 class Charts:
-    """The numbers behind the interactive curves.
+    """The numbers of the charts.
 
     Attributes
     ----------
     test_loss : str
-        What an error is, such as "absolute error".
+        Name of the scoring loss, such as "absolute error".
     penalty : str
         Name of the penalty, such as "lasso".
     alphas : tuple of float
-        Regularisation strengths that were tried, the largest first.
+        Values of alpha on the grid, in decreasing order.
     iterates : tuple of int
-        Iterates that are shown, increasing from 0: all of them, or some of very many.
+        Iterations shown, increasing from 0: all, or a subset of very many.
     risk, stderr, train : tuple of tuple of float
-        Estimated risk, its standard error and the training error, for each alpha and iterate.
+        Estimated risk, its standard error and the training error, for each alpha and iteration.
     nonzeros : tuple of tuple of int
-        Number of coefficients that are not zero, likewise.
+        Number of nonzero coefficients for each alpha and iteration.
     chosen : tuple of int
-        Index of the chosen alpha, and the *index* in `iterates` of the chosen iterate.
+        Index of the selected alpha, and the *index* in `iterates` of the selected iteration.
     coefficient_names : tuple of str
-        The features whose coefficients are largest on the path of the chosen alpha.
+        The features with the largest coefficients on the path of the selected alpha.
     coefficients : tuple of tuple of float
-        Their coefficients on that path, one tuple for each of `iterates`: change of the prediction
-        per standard deviation of the feature.
+        Their coefficients on that path, one tuple for each of `iterates`, per standard deviation
+        of the feature.
     raw, corrected : tuple of float
-        Residuals of some rows at the chosen iterate: in sample, and with corrected fitted values;
-        none of classes.
+        Training residuals and corrected residuals of some rows at the selected iteration; empty
+        for classification.
     at_the_choice : str
-        How the curve at the chosen iterate compares with the risk of the chosen model.
+        How the curve at the selected iteration compares with the risk adjusted for selection.
     left_out_by : str
-        What the models were without the rows that they predict: "fitted", or also "chosen".
+        What was done without the held-out rows: "fitted", or "fitted and selected".
     actual, predicted : tuple of float
-        The target of some rows that were left out, and their predictions.
+        Target and out-of-fold predictions of some rows.
     quantiles : tuple of float
-        Of the residuals of all rows that were left out: at 5, 25, 50, 75 and 95 percent.
+        Quantiles of all out-of-fold residuals at 5, 25, 50, 75 and 95 percent.
     left_out_rows : int
-        How many rows were left out.
+        Number of rows with out-of-fold predictions.
     classes : ClassContent, optional
-        What there is of classes, instead of residuals.
+        For classification, in place of residuals.
     """
 
     test_loss: str
@@ -126,7 +142,7 @@ class Charts:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A feature of the chosen model.
+    """A feature of the selected model.
 
     Attributes
     ----------
@@ -145,46 +161,53 @@ class Coefficient:
 
 @dataclass(frozen=True)
 class Content:
-    """Everything that a report says.
+    """The content of a report.
 
     Attributes
     ----------
     title : str
-        Such as "price, from houses.csv".
+        Target and file.
     verdict : str
-        The result in a sentence or two.
+        The expected error and the improvement over a constant prediction, in a sentence.
+    model : str
+        The selected model, in a sentence or two.
     facts : tuple of (str, str)
-        Key figures: what, and how much.
+        Key figures: name and value.
     warnings : tuple of str
-        Reasons not to trust the estimate, in plain words; the most important part if there are any.
+        Reasons not to trust the estimate, each with its remedy.
     assumptions : tuple of str
-        What the estimate rests on, in plain words.
+        Assumptions of the estimate.
     checks : tuple of Diagnostic
-        What was checked of that.
+        The checks of these assumptions.
     columns : tuple of ColumnSummary
-        The data; of very many columns, some.
+        How each column is used; a subset of very many columns.
     notes : tuple of str
-        What was done to them: columns left out, values filled in.
+        Changes to the data, such as dropped columns and imputed values.
     intercept : float
-        Of the chosen model.
+        Intercept of the selected model.
     coefficients : tuple of Coefficient
-        Of the chosen model, those that are not zero, the largest effect first; of very many, some.
+        Nonzero coefficients of the selected model, the largest effect first; a subset of very
+        many.
     ranking : tuple of Ranked
-        Several losses and penalties, the best first; empty for a single one.
+        The models compared, the best first; empty for a single one.
     charts : Charts
-        The numbers behind the curves.
+        The numbers of the charts.
     command : str
-        What to type to get the same again.
+        The command that produces the same report.
     provenance : tuple of (str, str)
-        Versions, date, seed and the like.
+        Versions, seed and methods.
     unlisted_columns, unlisted_coefficients : int, default=0
-        How many more there are.
+        Number of columns and coefficients that are not listed.
     intervals : FitIntervals, optional
         Confidence intervals for the coefficients.
+    widths : tuple of (float, float), optional
+        Levels of prediction intervals and their average width, as far as known. None if the model
+        has no prediction intervals.
     """
 
     title: str
     verdict: str
+    model: str
     facts: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -200,3 +223,4 @@ class Content:
     unlisted_columns: int = 0
     unlisted_coefficients: int = 0
     intervals: FitIntervals | None = None
+    widths: tuple[tuple[float, float], ...] | None = None

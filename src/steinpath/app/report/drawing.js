@@ -1,11 +1,11 @@
-// Numbers in words, and pictures with their axes, as SVG. Nothing here knows what is drawn.
+// Formatted numbers, and SVG pictures with axes. Nothing here depends on what is drawn.
 //
-// Text only ever becomes textContent or an attribute: no name of a column can become markup.
+// Text is only assigned to textContent or attributes: no column name can become markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = { left: 56, right: 14, top: 30, bottom: 44 };
 
-// ---- numbers, in the same words as markup.py -------------------------------------------------
+// ---- numbers, formatted as in page.py --------------------------------------------------------
 
 const known = (value) => value !== null && Number.isFinite(value);
 const magnitude = (size) => Math.floor(Math.log10(size));
@@ -36,7 +36,7 @@ function short(value) {
   return size && !(size >= 1e-4 && size < 1e6) ? scientific(value) : count(value);
 }
 
-// Leaves out the middle of a long name: its end may be what tells it from others.
+// Omits the middle of a long name: its end may distinguish it from others.
 function shorten(name, length) {
   const letters = [...name];
   if (letters.length <= length) return name;
@@ -142,7 +142,7 @@ const writeBeside = (pic, y, text) => write(pic.axes, pic.left - 8, y + 4, text,
 const nameBelow = (pic, name) => write(pic.axes, pic.right, pic.bottom + 36, name, "right");
 const nameAbove = (pic, name) => write(pic.axes, 0, pic.top - 12, name);
 
-// Where iterates are: early ones matter most, so that by default the axis is that of log(1 + t).
+// The axis of iterations t; by default log(1 + t), since early iterations matter most.
 function timeAxis(pic, iterates, log) {
   const bend = log ? Math.log1p : (t) => t;
   const end = iterates[iterates.length - 1];
@@ -157,7 +157,7 @@ function timeAxis(pic, iterates, log) {
     draw(pic.axes, `M${x} ${pic.bottom}v5`, "tick");
     writeBelow(pic, x, t);
   }
-  nameBelow(pic, "iterate");
+  nameBelow(pic, "iteration");
   return { x: (index) => places[index], nearest: (x) => nearest(places, x) };
 }
 

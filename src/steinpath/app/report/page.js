@@ -1,6 +1,6 @@
-// The page: its numbers, the iterate that is looked at, the panel about it, and the buttons.
+// The page: its numbers, the iteration that is inspected, its panel, and the buttons.
 //
-// What the page says of the chosen iterate is there without this script.
+// The numbers of the selected iteration are part of the page without this script.
 
 const BARS = 8, NAME_LENGTH = 64;
 
@@ -9,13 +9,13 @@ const data = JSON.parse(byId("data").textContent);
 const last = data.iterates.length - 1;
 const [chosenRow, chosenAt] = data.chosen;
 const largest = most(data.coefficients.flat().map(Math.abs));
-// `at` is the index of the iterate that is looked at, `pinned` the one to return to when the
+// `at` is the index of the iteration that is inspected, `pinned` the one to return to when the
 // mouse leaves a chart; `row` is the alpha whose curve is shown, `over` the one that is
 // pointed at; `line` is a coefficient.
 const state = { row: chosenRow, over: null, at: chosenAt, pinned: chosenAt, line: -1, log: true };
 const charts = [];
 
-// ---- looking at another iterate --------------------------------------------------------------
+// ---- inspecting another iteration ------------------------------------------------------------
 
 function look(changes, pin = false) {
   const anew = "row" in changes && changes.row !== state.row;
@@ -27,13 +27,13 @@ function look(changes, pin = false) {
   say(state);
 }
 
-// The mouse, a finger or keys; `find` says what is at a point of the picture, and `more` what keys
-// do other than those that go to another iterate.
+// Mouse, touch and keyboard; `find` returns what is at a point of the picture, and `more` has keys
+// other than those that move to another iteration.
 function follow(pic, find, more = {}) {
   const { root } = pic;
   const point = (event) => {
     const box = root.getBoundingClientRect();
-    const unit = pic.width / box.width; // not 1 where the picture has been made to fit
+    const unit = pic.width / box.width; // not 1 if the picture is scaled to fit
     return find((event.clientX - box.left) * unit, (event.clientY - box.top) * unit);
   };
   const step = (by) => () => ({ at: clamp(state.at + by, 0, last) });
@@ -55,11 +55,11 @@ function follow(pic, find, more = {}) {
 
 const riskAt = (row, at) => plusMinus(data.risk[row][at], data.stderr[row][at]);
 
-// what is read out to those who do not see the charts
+// for screen readers
 function say({ row, at }) {
   for (const root of document.querySelectorAll("svg.live")) {
     set(root, { "aria-valuenow": data.iterates[at],
-      "aria-valuetext": `Iterate ${data.iterates[at]}: estimated risk ${riskAt(row, at)}` });
+      "aria-valuetext": `Iteration ${data.iterates[at]}: estimated risk ${riskAt(row, at)}` });
   }
 }
 
@@ -73,7 +73,7 @@ function showPanel({ row, at, pinned }) {
     train: figure(data.train[row][at]),
     nonzeros: count(data.nonzeros[row][at]),
     alpha: figure(data.alphas[row]),
-    note: !isChosenRow ? "Coefficients are kept for the chosen alpha only."
+    note: !isChosenRow ? "Coefficients are available for the selected alpha only."
       : bars.length ? "" : "All are zero.",
   };
   for (const [name, text] of Object.entries(texts)) field(name).textContent = text;
@@ -81,7 +81,7 @@ function showPanel({ row, at, pinned }) {
   field("bars").replaceChildren(...bars);
   byId("back").hidden = isChosenRow && pinned === chosenAt;
   byId("alpha-note").textContent = data.alphas.length === 1 ? "" : `Alpha ${
-    texts.alpha}${isChosenRow ? ", the chosen one" : "; dotted, the risk of the chosen one"}`;
+    texts.alpha}${isChosenRow ? " (selected)" : "; dotted: risk of the selected model"}`;
 }
 
 function barsAt(at) {
@@ -92,11 +92,10 @@ function barsAt(at) {
     const label = item.appendChild(document.createElement("span"));
     label.title = name;
     label.textContent = shorten(name, NAME_LENGTH);
-    const svg = add(item, "svg", { class: "bar", viewBox: "0 0 100 12",
-      preserveAspectRatio: "none", "aria-hidden": "true" });
-    const length = 50 * value / largest;
-    draw(svg, "M50 0V12", "zero");
-    add(svg, "rect", { x: 50 + Math.min(length, 0), y: 1, width: Math.abs(length), height: 10 });
+    const svg = add(item, "svg", { class: "span bar", "aria-hidden": "true" });
+    const end = `${50 + 47 * value / largest}%`;
+    add(svg, "line", { class: "zero", x1: "50%", x2: "50%", y1: 0, y2: "100%" });
+    add(svg, "line", { class: "reach", x1: "50%", x2: end, y1: "50%", y2: "50%" });
     item.appendChild(document.createElement("b")).textContent = figure(value);
     return item;
   });
@@ -110,7 +109,7 @@ function press(id, action) {
   button.addEventListener("click", () => action(button));
 }
 
-// A page from a file may have no storage; the theme then lasts as long as the page.
+// A page opened from a file may have no storage; the theme is then not kept.
 function stored(value) {
   try {
     if (value) localStorage.setItem("steinpath-theme", value);
@@ -146,12 +145,14 @@ function copy(button) {
   else navigator.clipboard.writeText(byId("command").textContent).then(done, select);
 }
 
+const isPrinting = () => document.documentElement.classList.contains("printing");
+
 function redraw() {
   charts.forEach((chart) => chart.draw());
   look({});
 }
 
-// ---- what runs when the page opens -----------------------------------------------------------
+// ---- start -----------------------------------------------------------------------------------
 
 const makers = { risk: riskChart, surface: surfaceChart, predicted: predictedChart,
   errors: errorsChart, roc: rocChart, reliability: reliabilityChart, paths: pathsChart,
@@ -171,7 +172,13 @@ press("axis", (button) => {
 redraw();
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
-  if (window.innerWidth === width) return; // the bars of a phone's browser come and go
+  if (window.innerWidth === width) return; // the toolbars of mobile browsers change the height
   width = window.innerWidth;
   window.requestAnimationFrame(redraw);
 });
+for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
+  window.addEventListener(event, () => {
+    document.documentElement.classList.toggle("printing", printing);
+    redraw();
+  });
+}

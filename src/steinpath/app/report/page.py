@@ -1,54 +1,96 @@
-"""The page: a report's content as one HTML document that needs nothing else.
+"""Render the content of a report as one self-contained HTML page.
 
-The content security policy lets the page's own style and script in, by their hashes, and nothing
-else; it cannot reach a network.
+The content security policy admits only the page's own style and script, by their hashes, so that
+the page cannot load or send anything. jinja2 is imported when a page is rendered.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steinpath._support.colours import BLUE, ORANGE, SKY
+from steinpath._support.printing import places_of, to_digits_of
+from steinpath.app.coefficient_intervals import FDR, LEVEL, FitIntervals, Interval
 from steinpath.app.fitting import Ranked
-from steinpath.app.report.class_sections import left_out_classes, models_of_classes
 from steinpath.app.report.content import Charts, ClassCurve, Content
-from steinpath.app.report.interval_section import intervals_section
-from steinpath.app.report.markup import (
-    Markup,
-    Node,
-    bar,
-    button,
-    chart,
-    figure,
-    markup,
-    plus_minus,
-    section,
-    sentences,
-    short,
-    table,
-    tag,
-    verbatim,
-    whisker,
-)
 from steinpath.plots._coefficients import shorten
-from steinpath.risk._diagnostics import Diagnostic
 
-# Rows of a table that are seen at once; bars in the panel beside the curve, and their names.
-_SHOWN_COEFFICIENTS, _SHOWN_COLUMNS, _BARS, _NAME_LENGTH = 15, 30, 8, 64
-# How much larger corrected residuals have to be, on average, for it to be seen.
+if TYPE_CHECKING:
+    import jinja2
+
+# Bars in the panel beside the risk curve; confidence intervals drawn; ticks of their axis.
+_BARS, _DRAWN, _TICKS = 8, 40, 4
+# How much larger corrected residuals have to be, on average, to be visibly larger.
 _LARGER = 1.05
 # One script in four files: the others only define what the last one runs.
 _SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
 
 
-def data_block(charts: Charts) -> str:
-    """Return the numbers behind the curves, as JSON that is harmless within HTML."""
+def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
+    """Return a number with four significant digits, or the digits of its standard error.
+
+    ``of`` is another number, whose digits to use. The script does the same.
+    """
+    size = abs(value if of is None else of)
+    if not math.isfinite(value):
+        return "–"
+    if size and not 1e-4 <= size < 1e7:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    places = [0] + [places_of(s) + k for k, s in ((2, size), (0, stderr)) if s > 0]
+    return f"{value:,.{min(max(places), 10)}f}".replace("-", "−")
+
+
+def plus_minus(value: float, stderr: float, of: float | None = None) -> str:
+    """Return a number and its standard error, with the same number of decimals."""
+    of = value if of is None else of
+    if not (math.isfinite(value) and math.isfinite(stderr)):
+        return figure(value, of=of)
+    return f"{figure(value, stderr, of)} ± {figure(stderr, stderr, of)}"
+
+
+def short(value: float) -> str:
+    """Return a number with at most three significant digits."""
+    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear scale from values to percentages of the width of a drawing.
+
+    Parameters
+    ----------
+    low, high : float
+        The smallest and the largest value to draw.
+    """
+
+    low: float
+    high: float
+
+    def __call__(self, value: float) -> str:
+        inside = value if self.low <= value <= self.high else 0.0  # or not a number
+        return f"{3 + 94 * (inside - self.low) / ((self.high - self.low) or 1.0):.2f}%"
+
+    def ticks(self) -> list[float]:
+        """Return round numbers between the limits."""
+        rough = (self.high - self.low) / _TICKS
+        if not rough > 0:
+            return [0.0]
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.999 * rough)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [k * step for k in range(first, last + 1)]
+
+
+def chart_data(charts: Charts) -> dict[str, Any]:
+    """Return the numbers of the charts for the script; what is not finite is None."""
     row, at = charts.chosen
     numbers: dict[str, Any] = {
         "testLoss": charts.test_loss,
@@ -70,13 +112,10 @@ def data_block(charts: Charts) -> str:
         numbers["reliability"] = [_points(curve) for curve in charts.classes.reliability]
     for name in ("risk", "stderr", "train"):
         curves = [_rounded(values) for values in getattr(charts, name)]
-        # in full, so that the panel says what the rest of the page says
+        # in full, so that the panel agrees with the rest of the page
         curves[row][at] = _finite(getattr(charts, name)[row][at])
         numbers[name] = curves
-    text = json.dumps(numbers, separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return numbers
 
 
 def _points(curve: ClassCurve) -> dict[str, Any]:
@@ -92,236 +131,63 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _header(content: Content) -> list[Node]:
-    cards = [tag("div", tag("dt", what), tag("dd", value)) for what, value in content.facts]
-    caution = tag("p", "No check gave a warning.", id="warnings", class_="quiet calm")
-    if content.warnings:
-        texts = sentences(content.warnings)
-        caution = section("warnings", "Reasons for caution", texts, class_="warnings")
-    kicker = tag("p", "Steinpath report", button("theme", "Dark"), class_="kicker")
-    verdict = tag("p", content.verdict, class_="verdict")
-    header = tag("header", kicker, tag("h1", content.title), verdict)
-    figures = tag("dl", cards, class_="facts") if cards else None
-    return [header, *((caution, figures) if content.warnings else (figures, caution))]
-
-
-def _ranking(ranking: Sequence[Ranked]) -> Markup | None:
-    if not ranking:
-        return None
-    both = [(r, r.behind_stderr if math.isfinite(r.behind_stderr) else 0.0) for r in ranking]
-    ends = [r.behind + k * error for r, error in both for k in (-2, 2) if math.isfinite(r.behind)]
-    low, high = min(ends, default=0.0), max(ends, default=0.0)
-    rows = [
-        (
-            f"{r.loss}, {r.penalty}",
-            plus_minus(r.risk, r.stderr),
-            f"+{plus_minus(r.behind, r.behind_stderr, r.risk)}" if r.behind > 0 else "best",
-            whisker(r.behind, error, low, high) if math.isfinite(r.behind) else None,
-            short(r.alpha),
-            f"{r.iterate:,}",
-            f"{r.nonzeros:,}",
-        )
-        for r, error in both
-    ]
-    head = ("Loss and penalty", "#Estimated risk", "#Behind the best", "± 2 s.e.", "#Alpha",
-            "#Iterate", "#Non-zeros")  # fmt: skip
-    lead = (
-        "Each at the alpha and the iterate that are best for it. A difference that is less than "
-        "two of its standard errors (s.e.) may well be chance: its line then crosses zero."
-    )
-    title = "Losses and penalties side by side"
-    return section("ranking", title, lead, table("Ranking", head, rows))
-
-
-def _risk(charts: Charts) -> Markup:
-    lead = (
-        f"How well each iterate would do on new rows, measured by {charts.test_loss}: lower is "
-        "better. Point at the curve, or use the arrow keys, to look at another iterate. "
-        f"{charts.at_the_choice}"
-    ).rstrip()
-    kinds = {
-        "estimate": "estimated risk",
-        "band": "± 2 standard errors",
-        "train": "training error",
-        "choice": "chosen iterate",
-    }
-    buttons = button("back", "Back to the chosen one"), button("axis", "Linear axis")
-    strip = tag("p", tag("span", id="alpha-note"), buttons, class_="controls")
-    curve = tag("div", _legend(kinds), strip, chart("risk"))
-    surface = (
-        tag("h3", "Every alpha"),
-        tag("p", f"The same for all {len(charts.alphas)} regularisation strengths of the "
-            f"{charts.penalty} that were tried, the brighter the better. Click a row to see its "
-            "curve above. The risk at the chosen alpha, and at others that came close, was "
-            "estimated more precisely than at the rest, which were screened out; so their rows may "
-            "differ a little from the ones beside them."),
-        chart("surface"),
-    )  # fmt: skip
-    beside = tag("div", curve, _panel(charts), class_="beside")
-    shown = surface if len(charts.alphas) > 1 else None
-    return section("risk", "Risk of every iterate", lead, beside, shown)
-
-
-def _legend(kinds: dict[str, str]) -> Markup:
-    swatches = [tag("li", tag("i", class_=f"swatch {k}"), text) for k, text in kinds.items()]
-    return tag("ul", swatches, class_="legend")
-
-
-def _panel(charts: Charts) -> Markup:
-    """Return what is known of the chosen iterate; the script puts others in its place."""
+def _panel(charts: Charts) -> dict[str, Any]:
+    """Return the numbers of the selected iteration; the script replaces them with others."""
     row, at = charts.chosen
     values = charts.coefficients[at] if charts.coefficients else ()
-    largest = max((abs(v) for c in charts.coefficients for v in c), default=0.0)
     pairs = sorted(zip(charts.coefficient_names, values, strict=True), key=lambda c: -abs(c[1]))
-    bars = [
-        tag("li", tag("span", shorten(name, _NAME_LENGTH), title=name), bar(value, largest),
-            tag("b", figure(value)))
-        for name, value in pairs[:_BARS]
-        if value
-    ]  # fmt: skip
-    figures = (
-        ("risk", "Estimated risk", plus_minus(charts.risk[row][at], charts.stderr[row][at])),
-        ("train", "Training error", figure(charts.train[row][at])),
-        ("nonzeros", "Non-zeros", f"{charts.nonzeros[row][at]:,}"),
-        ("alpha", f"Alpha of the {charts.penalty}", figure(charts.alphas[row])),
-    )
-    number = tag("span", f"{charts.iterates[at]:,}", data_field="iterate")
-    return tag(
-        "aside",
-        tag("h3", "Iterate ", number, tag("em", "chosen", data_field="chosen")),
-        tag("dl", (tag("div", tag("dt", what), tag("dd", value, data_field=field))
-                   for field, what, value in figures)),
-        tag("h4", "Largest coefficients"),
-        tag("p", "" if bars else "All are zero.", class_="quiet", data_field="note"),
-        tag("ol", bars, data_field="bars"),
-        id="panel",
-        aria_label="The iterate that is looked at",
-    )  # fmt: skip
+    return {
+        "iteration": charts.iterates[at],
+        "risk": plus_minus(charts.risk[row][at], charts.stderr[row][at]),
+        "train": charts.train[row][at],
+        "nonzeros": charts.nonzeros[row][at],
+        "alpha": charts.alphas[row],
+        "bars": [pair for pair in pairs[:_BARS] if pair[1]],
+        "scale": _symmetric(value for values in charts.coefficients for value in values),
+    }
 
 
-def _model(content: Content) -> Markup:
-    intercept, coefficients = content.intercept, content.coefficients
-    what, classes = "prediction", content.charts.classes
-    if classes is not None:
-        what = f"decision value of {classes.main!r}"
-    text = f"All coefficients are zero: the {what} is {figure(intercept)} for every row."
-    if coefficients:
-        text = (
-            f"The {what} is {figure(intercept)} plus, for each feature, its value times the "
-            "coefficient per unit. Per standard deviation (s.d.), features compare with each other."
-        )
-    if classes is not None and not classes.models:
-        log_odds = "It is the log-odds of that class, which" if classes.reliability else "The class"
-        text += f" {log_odds} is predicted where it is above zero."
-    if any("=" in c.name for c in coefficients):
-        text += (
-            " Every level of a category has a coefficient of its own; the penalty decides between "
-            "them."
-        )
-    largest = max((abs(c.effect) for c in coefficients), default=0.0)
-    rows = [
-        (c.name, figure(c.value), figure(c.effect), bar(c.effect, largest)) for c in coefficients
-    ]
-    head = ("Feature", "#Per unit", "#Per s.d.", "")
-    listed = table("Coefficients", head, rows, _SHOWN_COEFFICIENTS)
-    return section(
-        "model", "The model", text, listed, _unlisted(content.unlisted_coefficients, "coefficients")
-    )
+def _symmetric(values: Iterable[float]) -> Scale:
+    largest = max(map(abs, values), default=0.0)
+    return Scale(-largest, largest)
 
 
-def _unlisted(count: int, what: str) -> Markup | None:
-    return tag("p", f"{count:,} more {what} are not listed.", class_="quiet") if count else None
-
-
-def _residuals(charts: Charts) -> Markup | None:
-    if charts.classes is not None:
-        return None
+def _visibly_larger(charts: Charts) -> bool:
+    """Whether corrected residuals are larger than training residuals by more than a little."""
     both = zip(charts.raw, charts.corrected, strict=True)
     known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
     raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
-    result = (
-        "; here they are hardly larger: the model is simple for so many rows. On the diagonal, "
-        "both are the same."
-    )
-    if corrected > _LARGER * raw:
-        result = (
-            ", so they are larger: the dots lie steeper than the diagonal, on which both are the "
-            "same."
-        )
-    seen = (
-        "Each dot is a row of the data, at the chosen iterate. To the right: how far the model is "
-        "off on a row that it was fitted to. Upwards: the corrected residual, how far it would be "
-        f"off had it not seen that row. Those are what new rows have to expect{result}"
-    )
-    scatter = tag("div", chart("residuals"), tag("p", seen), class_="beside square")
-    return section("residuals", "Residuals, raw and corrected", scatter)
+    return corrected > _LARGER * raw
 
 
-def _left_out(charts: Charts) -> Markup | None:
-    """Return charts of the rows that were left out; of those of which there are some."""
-    if not charts.actual:
-        return None
-    lead = (
-        f"Each row as it was predicted by a model that was {charts.left_out_by} without it. New "
-        "rows can be expected to look like this."
-    )
-    scatter = (
-        tag("h3", "Predicted against actual"),
-        _legend({"point": "a row", "diagonal": "prediction equals actual value"}),
-        chart("predicted"),
-    )
-    errors = (
-        tag("h3", "Left-out residuals"),
-        _legend({"choice-line": "median", "half": "central 50%", "band": "central 90%"}),
-        chart("errors"),
-    )
-    both = tag("div", tag("div", scatter), tag("div", errors), class_="two")
-    return section("left-out", "Predictions of rows left out", lead, both)
+def _forest(found: FitIntervals) -> dict[str, Any]:
+    """Return confidence intervals in the order of the table: those with a drawing first."""
+    known = [row for row in found.by_evidence if row.identified]
+    drawn, others = (_sorted(part) for part in (known[:_DRAWN], known[_DRAWN:]))
+    ends = [0.0, *(end * row.scale for row in drawn for end in (row.lower, row.upper))]
+    unknown = [row for row in found.rows if not row.identified]
+    return {
+        "rows": [*drawn, *others, *unknown],
+        "n_drawn": len(drawn),
+        "scale": Scale(min(ends), max(ends)),
+        "level": LEVEL,
+        "fdr": FDR,
+    }
 
 
-def _check_name(check: Diagnostic) -> list[Node]:
-    meaning = getattr(check, "meaning", "")
-    return [
-        check.name,
-        tag("p", meaning, class_="meaning") if meaning else None,
-        tag("p", check.message, class_="message") if check.warns else None,
+def _sorted(rows: Sequence[Interval]) -> list[Interval]:
+    return sorted(rows, key=lambda row: -row.estimate * row.scale)
+
+
+def _differences(ranking: Sequence[Ranked]) -> tuple[Scale, list[tuple[float, float, float]]]:
+    """Return the scale of the differences from the best model, and each with ± 2 s.e."""
+    errors = [r.behind_stderr if math.isfinite(r.behind_stderr) else 0.0 for r in ranking]
+    spans = [
+        (r.behind - 2 * error, r.behind, r.behind + 2 * error)
+        for r, error in zip(ranking, errors, strict=True)
     ]
-
-
-def _later_sections(content: Content) -> list[Markup | None]:
-    along = (
-        "On the path of the chosen alpha: the change of the prediction per standard deviation "
-        "of the feature."
-    )
-    paths = (along, chart("paths")) if content.charts.coefficient_names else ("All are zero.",)
-    checks = [
-        (
-            _check_name(c),
-            short(c.value),
-            short(c.threshold),
-            tag("span", "▲ warns" if c.warns else "✓ ok", class_="bad" if c.warns else "good"),
-        )
-        for c in content.checks
-    ]
-    columns = [
-        (c.name, c.kind, c.detail, f"{c.missing:,}", f"{c.features:,}") for c in content.columns
-    ]
-    titles = ("Column", "Kind", "Values", "#Missing", "#Features")
-    code = tag("pre", tag("code", content.command, id="command"))
-    return [
-        section("paths", "Coefficients along the path", *paths),
-        _residuals(content.charts),
-        _model(content),
-        intervals_section(content.intervals),
-        section("trust", "What the estimate rests on", sentences(content.assumptions),
-                table("Checks", ("Check", "#Found", "#Limit", "Result"), checks)),
-        section("columns", "The data", sentences(content.notes),
-                table("Columns", titles, columns, _SHOWN_COLUMNS),
-                _unlisted(content.unlisted_columns, "columns")),
-        section("again", "How to get this again",
-                tag("div", code, button("copy", "Copy"), class_="command"),
-                table("Provenance", ("What", "Which"), content.provenance)),
-    ]  # fmt: skip
+    ends = [end for span in spans for end in span if math.isfinite(end)]
+    return Scale(min(ends, default=0.0), max(ends, default=0.0)), spans
 
 
 def render(content: Content) -> str:
@@ -330,46 +196,74 @@ def render(content: Content) -> str:
     Parameters
     ----------
     content : Content
-        What it says.
+        The content of the report.
 
     Returns
     -------
     str
-        A page of its own: style, script and numbers are in it, and nothing is fetched. Write it
-        with ``encoding="utf-8"``.
+        A self-contained page: style, script and numbers are part of it. Write it with
+        ``encoding="utf-8"``.
     """
-    style, script = _style(), "".join(map(_text, _SCRIPTS))
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
+    style, script = _verbatim(_style()), _verbatim("".join(map(_text, _SCRIPTS)))
+    scale, spans = _differences(content.ranking)
+    page = _template().render(
+        content=content,
+        charts=content.charts,
+        classes=content.charts.classes,
+        data=chart_data(content.charts),
+        panel=_panel(content.charts),
+        effects=_symmetric(c.effect for c in content.coefficients),
+        has_levels=any("=" in c.name for c in content.coefficients),
+        visibly_larger=_visibly_larger(content.charts),
+        forest=None if content.intervals is None else _forest(content.intervals),
+        widths={
+            "levels": [f"#{level:.0%}" for level, _ in content.widths or ()],
+            "lengths": [figure(width) for _, width in content.widths or ()],
+        },
+        ranking=list(zip(content.ranking, spans, strict=True)),
+        ranking_scale=scale,
+        plus_minus=plus_minus,
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
     )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", f"{content.title} · steinpath"),
-        verbatim("style", style),
+    # names of columns may contain lone surrogates, which cannot be encoded
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.FunctionLoader(_text),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
-    charts = content.charts
-    left_out = left_out_classes(charts) or _left_out(charts)
-    several = models_of_classes(charts)
-    first = _header(content), _ranking(content.ranking), several, _risk(charts), left_out
-    body = tag(
-        "body",
-        tag("main", first, _later_sections(content)),
-        verbatim("script", data_block(content.charts), type="application/json", id="data"),
-        verbatim("script", script, type="module"),
-    )
-    page = tag("html", head, body, lang="en")
-    # names of columns may have halves of characters in them, which no file can hold
-    return f"<!DOCTYPE html>\n{markup(page)}\n".encode("utf-8", "replace").decode("utf-8")
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
+    environment.filters |= {"count": "{:,}".format, "to_digits_of": _to_digits_of}
+    return environment.get_template("page.html")
+
+
+def _to_digits_of(value: float, stderr: float) -> str:
+    return to_digits_of(value, stderr).replace("-", "−")
 
 
 def _style() -> str:
     """Return the page's style, in the colours of the plots."""
     colours = f":root {{ --blue: {BLUE}; --orange: {ORANGE}; --sky: {SKY}; }}\n"
     return colours + _text("style.css")
+
+
+def _verbatim(text: str) -> str:
+    """Return the text of a style or a script, which ends at the first closing tag."""
+    if "</" in text or "<!--" in text:
+        raise ValueError("a style or a script must not contain '</' or '<!--'")
+    return text
 
 
 def _text(file: str) -> str:
