@@ -21,7 +21,7 @@ COLUMNS = (
     Column("x", "number"),
     Column("day", "date"),
     Column("town", "category", ("A", "B", "007")),
-    Column("flag", "yes or no", ("false", "true")),
+    Column("flag", "binary", ("false", "true")),
 )
 MODEL = sp.Model(Encoding("y", COLUMNS), np.array([2.0, 0.5, 10, 20, 40, 80]), 1.0, CHOICE)
 

@@ -65,8 +65,8 @@ def test_every_kind():
         (
             Column("x", "number"),
             Column("day", "date"),
-            Column("sure", "yes or no", ("no", "yes")),
-            Column("kind", "yes or no", ("a", "b")),
+            Column("sure", "binary", ("no", "yes")),
+            Column("kind", "binary", ("a", "b")),
             Column("city", "category", ("q", OTHER)),
         ),
     )
@@ -87,9 +87,9 @@ def test_every_kind():
     assert found.summaries == (
         ColumnSummary("x", "number", "from 1 to 6.5, mean 3.583, median 3.5", 0, 1),
         ColumnSummary("day", "date", "from 1969-12-31 to 2020-01-01", 0, 1),
-        ColumnSummary("sure", "yes or no", "no (4), yes (2)", 0, 1),
+        ColumnSummary("sure", "binary", "no (4), yes (2)", 0, 1),
         ColumnSummary("y", "target", "from 1 to 32, mean 10.5, median 6", 0, 0),
-        ColumnSummary("kind", "yes or no", "a (3), b (3)", 0, 1),
+        ColumnSummary("kind", "binary", "a (3), b (3)", 0, 1),
         ColumnSummary("city", "category", "q (4), r (1), s (1)", 0, 2),
     )
 
@@ -261,7 +261,7 @@ def test_missing_values_are_filled_in():
     days = 18263.0
     assert found.encoding.columns == (
         Column("a", "number", fill=2.0),
-        Column("kind", "yes or no", ("o", "q"), "q"),
+        Column("kind", "binary", ("o", "q"), "q"),
         Column("day", "date", fill=days),
         Column("x", "number", fill=4.0),
     )
@@ -294,7 +294,7 @@ def test_one_missing_value_is_filled_in():
 def test_levels_of_rows_without_target_do_not_count():
     data = table(kind=list("aaabbbc"), y=[1, 2, 3, 4, 5, 6, None])
     found = encode(data, "y", impute=True)
-    assert found.encoding.columns == (Column("kind", "yes or no", ("a", "b"), "a"),)
+    assert found.encoding.columns == (Column("kind", "binary", ("a", "b"), "a"),)
     assert found.X.ravel().tolist() == [0, 0, 0, 1, 1, 1]
 
 
@@ -385,7 +385,7 @@ FITTED = Encoding(
     (
         Column("x", "number"),
         Column("day", "date"),
-        Column("sure", "yes or no", ("no", "yes")),
+        Column("sure", "binary", ("no", "yes")),
         Column("kind", "category", ("a", "b")),
         Column("city", "category", ("q", OTHER)),
     ),
@@ -441,7 +441,7 @@ def test_levels_that_look_like_numbers_or_dates_in_the_new_file():
         "y",
         (
             Column("code", "category", ("1", "2", "x")),
-            Column("day", "yes or no", ("2020-01-01", "never")),
+            Column("day", "binary", ("2020-01-01", "never")),
         ),
     )
     X, notes = fitted.transform(table(code=[2, 1, 2.5], day=["2020-01-01"] * 3))
@@ -544,7 +544,7 @@ def test_whole_numbers_in_json():
 
 
 NUMBER = {"name": "x", "kind": "number", "levels": [], "fill": None}
-SURE = {"name": "sure", "kind": "yes or no", "levels": ["no", "yes"], "fill": None}
+SURE = {"name": "sure", "kind": "binary", "levels": ["no", "yes"], "fill": None}
 KIND = {"name": "kind", "kind": "category", "levels": ["b", "a"], "fill": "a"}
 
 

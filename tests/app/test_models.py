@@ -23,7 +23,7 @@ def model():
     columns = (
         Column("größe", "number"),
         Column("town", "category", ("A", "B", "(other)")),
-        Column("new", "yes or no", ("no", "yes"), "no"),
+        Column("new", "binary", ("no", "yes"), "no"),
     )
     return sp.Model(
         Encoding("price", columns),

@@ -18,7 +18,7 @@ from steinpath.inference._prediction_intervals import PredictionIntervals
 COLUMNS = (
     Column("größe", "number", fill=1.5),
     Column("town", "category", ("A", "B", "(other)"), "A"),
-    Column("new", "yes or no", ("no", "yes"), "no"),
+    Column("new", "binary", ("no", "yes"), "no"),
 )
 CHOICE = Choice("lad", "lasso", {"gamma": 3.0}, 0.1, 7, 300, "absolute", 0.0, 1.5, 0.1, 1.4, 200)
 INTERVALS = PredictionIntervals(

@@ -1,4 +1,4 @@
-"""The main job on simulated data: run, estimate, choose, compare with the truth."""
+"""Demonstration on simulated data: run, estimate, select, compare with the true risk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from steinpath.simulate import paper_model
 
 
 class Demo(NamedTuple):
-    """What the demonstration found."""
+    """Results of the demonstration."""
 
     path: Path
     risk: Risk
@@ -24,7 +24,7 @@ class Demo(NamedTuple):
 
 
 def lad_lasso_demo(n: int = 600, p: int = 300, n_iter: int = 200, seed: int = 0) -> Demo:
-    """LAD–lasso on heavy-tailed data, at the paper's settings."""
+    """Run LAD–lasso on heavy-tailed data with the settings of the paper."""
     rng = np.random.default_rng(seed)
     model = paper_model(p, noise="t2")
     X, y = model.sample(n, rng)
@@ -33,6 +33,6 @@ def lad_lasso_demo(n: int = 600, p: int = 300, n_iter: int = 200, seed: int = 0)
 
 
 def iterates_to_show(n_iter: int, best: int) -> list[int]:
-    """Return a few iterates, denser at the start, the chosen one among them."""
+    """Return a few iterations, denser at the start, including the selected one."""
     steps = np.geomspace(1, n_iter, 12).round().astype(int)
     return sorted({0, best, *steps.tolist()})

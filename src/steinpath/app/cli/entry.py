@@ -1,4 +1,4 @@
-"""Where the command begins, and how it ends: with an exit code and at most one line of error."""
+"""Entry point of the command: exit codes, and errors on one line."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from steinpath.app.tables import DataError
 from steinpath.cluster._conversation import OutOfStep, WorkerLost
 from steinpath.engine._loop import DivergenceError
 
-#: Something went wrong underway: a file could not be written, the algorithm diverged.
+#: Runtime error: a file could not be written, or the algorithm diverged.
 FAILED = 1
-#: The command line is not right (click's own).
+#: Wrong command line (as in click).
 MISUSED = 2
 #: The data cannot be used.
 UNUSABLE = 3
-#: Stopped by Ctrl-C; what was finished is there.
+#: Stopped by Ctrl-C; finished results were written.
 INTERRUPTED = 130
 
-# What may happen underway to any data.
+# Exceptions that are reported as runtime errors.
 _FAILURES = (
     *(DivergenceError, FloatingPointError, MemoryError, ImportError, OSError),
     *(OutOfStep, WorkerLost),
@@ -36,7 +36,7 @@ _FAILURES = (
 
 
 class _Main(click.Group):
-    """A group whose errors are single lines, and whose commands know what was typed."""
+    """A group that prints errors on one line and passes the command line to its commands."""
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **options: Any
@@ -62,7 +62,7 @@ class _Main(click.Group):
         except (click.Abort, KeyboardInterrupt):
             code = _say("stopped", INTERRUPTED)
         except BrokenPipeError:
-            # whoever read the output has gone; there is nobody left to tell, nor to flush for
+            # the reader of the output has gone: do not flush, and print nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
         except _FAILURES as error:
@@ -72,10 +72,10 @@ class _Main(click.Group):
 
 @contextmanager
 def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
-    """Handle a signal in another way for the while, where this is the main thread."""
+    """Temporarily handle a signal differently, in the main thread."""
     try:
         before = signal.signal(number, handler)
-    except ValueError:  # it is not, as in a test
+    except ValueError:  # not the main thread, as in a test
         yield
         return
     try:
@@ -86,9 +86,9 @@ def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """End by Ctrl-C, and by SIGTERM in the same way, whatever becomes of the exception.
+    """Turn Ctrl-C and SIGTERM into KeyboardInterrupt, even if it is caught on the way.
 
-    Modules written in C, interrupted while they are imported, say that they cannot be imported.
+    C extensions that are interrupted during import raise ImportError instead.
     """
     stopped = False
 
@@ -107,10 +107,9 @@ def _stopping() -> Iterator[None]:
 
 
 def _draw_to_files() -> None:
-    """Have plots drawn for files, whatever matplotlib's backend is said to be: none has a window.
+    """Make matplotlib draw to files, whatever backend is configured.
 
-    A backend that is not there, such as that of a notebook elsewhere, fails when matplotlib or
-    pyplot is imported.
+    A configured backend that is not installed, such as that of a notebook, fails at import.
     """
     os.environ["MPLBACKEND"] = "agg"
     if (matplotlib := sys.modules.get("matplotlib")) is not None:
@@ -118,10 +117,10 @@ def _draw_to_files() -> None:
 
 
 def _make_printable() -> None:
-    """Have something to print to that takes every character, one way or another."""
+    """Make standard output and standard error accept every character."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever called
+        if stream is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -129,15 +128,15 @@ def _make_printable() -> None:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; try fewer --n-alphas or --iters"
+        return "there is not enough memory; try a smaller --n-alphas or --n-iter"
     if isinstance(error, OSError) and error.strerror:
         what = "the output" if error.filename is None else error.filename
-        return f"cannot write {what}: {error.strerror}; make room, or choose another place for it"
+        return f"cannot write {what}: {error.strerror}; free disk space, or write elsewhere"
     return str(error)
 
 
 def _say(message: str, code: int) -> int:
-    """Print an error, on one line, and return the code to end with."""
+    """Print an error on one line, and return the exit code."""
     click.echo(f"Error: {printable(' '.join(message.split()))}", err=True)
     return code
 
@@ -147,6 +146,6 @@ def _say(message: str, code: int) -> int:
 def main() -> None:
     """Know the test error of every iterate, without a test set.
 
-    Exit codes: 0 done, 1 went wrong underway, 2 a wrong command line, 3 data that cannot be used,
-    130 interrupted (what was finished is there).
+    Exit codes: 0 success, 1 runtime error, 2 wrong command line, 3 unusable data, 130 interrupted
+    (finished results are written).
     """
