@@ -101,7 +101,7 @@ class Facts:
     levels: Counter[str] = field(default_factory=Counter)
     texts: TextFacts = TextFacts()
     code: Place | None = None
-    numbers: WholeNumbers = field(default_factory=WholeNumbers)
+    numbers: WholeNumbers = field(default_factory=WholeNumbers, compare=False)
     conversion: str = ""
 
     @property

@@ -58,7 +58,7 @@ class WholeNumbers:
             values = later.values if self.values is None else self.values
         else:
             values = np.concatenate([self.values, later.values])[:MOST_CHECKED]
-        follows = self.last is not None and later.first == self.last + 1
+        follows = self.last is None or later.first == self.last + 1
         return WholeNumbers(
             self.whole and later.whole,
             self.counter and later.counter and follows,

@@ -87,7 +87,7 @@ def _classes(table: Table, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
         )
     rare = [label for label, count in found.items() if count < _FEWEST]
     if rare:
-        more = f", as do {len(rare) - 1} others" if len(rare) > 1 else ""
+        more = f" ({len(rare)} classes in all)" if len(rare) > 1 else ""
         raise DataError(
             f"the class {rare[0]!r:.60} of the target {name!r} has a single row{more}; every class "
             f"needs at least {_FEWEST} rows: merge rare classes, or remove these rows"
