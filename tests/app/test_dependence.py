@@ -38,7 +38,7 @@ def test_labels_of_any_kind_are_the_same_groups(kind):
 def test_codes_with_zeros_in_front_are_groups_of_their_own(tmp_path):
     file = tmp_path / "d.csv"
     file.write_text(
-        "x,g,y\n" + "".join(f"{k},{g},{k % 5}\n" for k, g in enumerate(["7", "07"] * 9))
+        "x,g,y\n" + "".join(f"{k},{g},{k % 5}\n" for k, g in enumerate(["7", "07"] * 9, 5))
     )
     groups = encode(read_table(file, ["g"]), "y", group="g").groups
     np.testing.assert_array_equal(groups == groups[0], np.arange(18) % 2 == 0)
@@ -116,10 +116,10 @@ def test_what_is_missing_elsewhere_is_at_its_place_in_the_file_though_rows_are_s
     ("change", "options", "said"),
     [
         ({"site": ["a"] * 60}, {"group": "site"}, "group 'site' is 'a' in every row; at least two"),
-        ({}, {"group": "nowhere"}, "there is no column 'nowhere'"),
-        ({}, {"time": "sites"}, r"no column 'sites' \(did you mean 'site'\?\)"),
-        ({}, {"group": "y"}, "'y' is the target, which cannot be the group, too"),
-        ({}, {"time": "y"}, "'y' is the target, which cannot be the time, too"),
+        ({}, {"group": "nowhere"}, "unknown column 'nowhere'"),
+        ({}, {"time": "sites"}, r"unknown column 'sites' \(did you mean 'site'\?\)"),
+        ({}, {"group": "y"}, "'y' is the target and cannot be the group as well"),
+        ({}, {"time": "y"}, "'y' is the target and cannot be the time as well"),
         ({"site": ["May 3"] * 60}, {"time": "site"}, "numbers or dates .* has 'May 3' in row 1"),
         ({"x": [1.0] * 60}, {"group": "site"}, "there is no column to predict 'y' from"),
     ],
@@ -136,7 +136,7 @@ def test_the_table_of_columns_says_what_they_are_for():
     kinds = {summary.name: (summary.kind, summary.detail) for summary in by_group.summaries}
     sizes = np.bincount(data["site"])
     assert kinds["site"] == ("group", f"7 groups of {sizes.min()} to {sizes.max()} rows")
-    assert "rows with the same 'site' are left out together" in " ".join(by_group.notes)
+    assert "rows with the same 'site' are held out together" in " ".join(by_group.notes)
     by_time = encode(as_table(data), "y", time="day")
     kinds = {summary.name: (summary.kind, summary.detail) for summary in by_time.summaries}
     assert kinds["day"] == ("time", "from 2020-01-01 to 2020-02-29")
@@ -163,13 +163,13 @@ def test_rows_of_the_same_time_are_in_the_same_block():
         assert data["day"][train].max() < data["day"][test].min()
     assert sum(len(test) for _, test in blocks) == n - blocks[0][1][0]
     few = encode(as_table(data | {"day": np.sort(data["day"] > 4) * 1.0}), "y", time="day")
-    with pytest.raises(DataError, match="too few different times"):
+    with pytest.raises(DataError, match="too few distinct times"):
         prepare_data(few, 20, 3, gap=0)
 
 
 def test_a_gap_that_leaves_no_earlier_rows_is_refused_with_the_largest_that_does():
     encoded = encode(as_table(columns() | {"day": np.arange(60)}), "y", time="day")
-    with pytest.raises(DataError, match="--gap can be 8 at most"):
+    with pytest.raises(DataError, match="--gap must be at most 8"):
         prepare_data(encoded, 20, 3, gap=9)
     assert len(prepare_data(encoded, 20, 3, gap=8).cv[0][0]) == 2
 

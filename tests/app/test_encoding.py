@@ -65,8 +65,8 @@ def test_every_kind():
         (
             Column("x", "number"),
             Column("day", "date"),
-            Column("sure", "yes or no", ("no", "yes")),
-            Column("kind", "yes or no", ("a", "b")),
+            Column("sure", "binary", ("no", "yes")),
+            Column("kind", "binary", ("a", "b")),
             Column("city", "category", ("q", OTHER)),
         ),
     )
@@ -87,9 +87,9 @@ def test_every_kind():
     assert found.summaries == (
         ColumnSummary("x", "number", "from 1 to 6.5, mean 3.583, median 3.5", 0, 1),
         ColumnSummary("day", "date", "from 1969-12-31 to 2020-01-01", 0, 1),
-        ColumnSummary("sure", "yes or no", "no (4), yes (2)", 0, 1),
+        ColumnSummary("sure", "binary", "no (4), yes (2)", 0, 1),
         ColumnSummary("y", "target", "from 1 to 32, mean 10.5, median 6", 0, 0),
-        ColumnSummary("kind", "yes or no", "a (3), b (3)", 0, 1),
+        ColumnSummary("kind", "binary", "a (3), b (3)", 0, 1),
         ColumnSummary("city", "category", "q (4), r (1), s (1)", 0, 2),
     )
 
@@ -128,24 +128,23 @@ def test_columns_that_are_left_out():
         day=["2020-01-01"] * n,
         none=[None] * n,
         nan=np.full(n, np.nan),
-        x=np.arange(n),
+        x=np.arange(n) % 50,
         away=[f"{k}" for k in range(n)],
+        name=[f"Ms {k}" for k in range(n)],
         y=np.arange(n) % 7,
     )
     found = encode(data, "y", drop=["away"])
     assert found.notes == (
-        "column 'id' is left out: nearly all of its 800 values are different",
-        "column 'same' is constant, and left out",
-        "column 'word' is constant, and left out",
-        "column 'day' is constant, and left out",
-        "column 'none' has no values, and is left out",
-        "column 'nan' has no values, and is left out",
+        "column 'id' looks like an identifier and was excluded (--keep-column 'id' keeps it)",
+        "3 columns are constant and were dropped: 'same', 'word', 'day'",
+        "2 columns have no values and were dropped: 'none', 'nan'",
+        "column 'name' was dropped: nearly all of its 800 values are distinct",
     )
     assert found.encoding.feature_names == ["x"]
-    out = {one.name: one for one in found.summaries if one.kind == "left out"}
-    assert list(out) == ["id", "same", "word", "day", "none", "nan", "away"]
-    assert out["away"] == ColumnSummary("away", "left out", "as asked for", 0, 0)
-    assert out["none"] == ColumnSummary("none", "left out", "no values", n, 0)
+    out = {one.name: one for one in found.summaries if one.kind == "dropped"}
+    assert list(out) == ["id", "same", "word", "day", "none", "nan", "away", "name"]
+    assert out["away"] == ColumnSummary("away", "dropped", "as requested", 0, 0)
+    assert out["none"] == ColumnSummary("none", "dropped", "no values", n, 0)
     assert [one.name for one in found.summaries] == list(data.columns)
 
 
@@ -160,13 +159,12 @@ def test_columns_of_numbers_but_for_a_few_values():
     )
     found = encode(data, "y", impute=True, categories=["coded"])
     assert found.notes[0] == (
-        "column 'x' counts as text because of 1 value, first '4 m' in line 5; all others are "
-        "numbers (cells that are missing should be empty)"
+        "column 'x' is treated as text because of 1 value, first '4 m' in line 5; all others are "
+        "numbers (if it means missing, use --na '4 m')"
     )
     assert [note[:12] for note in found.notes[1:]] == [
         "1 row withou",
-        "column 'x' i",
-        "column 'code",
+        "2 columns we",
     ]
 
 
@@ -189,9 +187,9 @@ def test_dates_may_be_categories():
 def test_names_of_features_are_different():
     data = table(
         **{
-            "a=yes": [1, 2, 3, 4, 5, 6],
+            "a=yes": [1, 2, 3, 4, 5, 7],
             "a": ["yes", "no"] * 3,
-            "a=yes (2)": [6, 5, 4, 3, 2, 1],
+            "a=yes (2)": [6, 5, 4, 3, 2, 0],
             "größe\nin cm": [1, 1, 1, 1, 1, 2],
             "y": Y,
         }
@@ -236,8 +234,8 @@ def test_missing_values_are_refused_in_one_message():
     message = refused(encode, data, "y", drop=["dropped"])
     assert message == (
         "7 values are missing, in 4 columns: 'y' (1, first in line 13), 'a' (2, first in line 10), "
-        "'b' (1, first in line 12), …; use --impute to fill them in by medians and most frequent "
-        "levels (rows without a target are left out)"
+        "'b' (1, first in line 12), …; use --impute to replace them with medians and most "
+        "frequent levels (rows without a target are dropped)"
     )
     single = refused(encode, table(x=[1, 2, None], y=[1, 2, 3]), "y")
     assert single.startswith("1 value is missing, in 1 column: 'x' (1, first in row 3); use ")
@@ -254,14 +252,14 @@ def test_missing_values_are_filled_in():
     )
     found = encode(data, "y", impute=True)
     assert found.notes == (
-        "1 row without a target is left out",
-        "column 'b' is left out: nearly all of its 4 values are different",
-        "5 missing values in 3 columns are filled in by medians and most frequent levels",
+        "1 row without a target was dropped",
+        "column 'b' was dropped: nearly all of its 4 values are distinct",
+        "5 missing values in 3 columns were replaced with medians and most frequent levels",
     )
     days = 18263.0
     assert found.encoding.columns == (
         Column("a", "number", fill=2.0),
-        Column("kind", "yes or no", ("o", "q"), "q"),
+        Column("kind", "binary", ("o", "q"), "q"),
         Column("day", "date", fill=days),
         Column("x", "number", fill=4.0),
     )
@@ -284,17 +282,17 @@ def test_missing_values_are_filled_in():
 
 
 def test_one_missing_value_is_filled_in():
-    found = encode(table(x=[1, 2, None], y=[1, 2, 3]), "y", impute=True)
+    found = encode(table(x=[1, 4, None], y=[1, 2, 3]), "y", impute=True)
     assert found.notes == (
-        "1 missing value in 1 column is filled in by medians and most frequent levels",
+        "1 missing value in 1 column was replaced with medians and most frequent levels",
     )
-    assert encode(table(x=[1, 2, 3], y=[1, 2, 3]), "y", impute=True).notes == ()
+    assert encode(table(x=[1, 2, 4], y=[1, 2, 3]), "y", impute=True).notes == ()
 
 
 def test_levels_of_rows_without_target_do_not_count():
     data = table(kind=list("aaabbbc"), y=[1, 2, 3, 4, 5, 6, None])
     found = encode(data, "y", impute=True)
-    assert found.encoding.columns == (Column("kind", "yes or no", ("a", "b"), "a"),)
+    assert found.encoding.columns == (Column("kind", "binary", ("a", "b"), "a"),)
     assert found.X.ravel().tolist() == [0, 0, 0, 1, 1, 1]
 
 
@@ -317,48 +315,52 @@ def test_the_table_is_left_as_it_was():
         (
             {"Price": Y, "area": Y},
             {"target": "prize"},
-            "there is no column 'prize' (did you mean 'Price'?); the columns are 'Price', 'area'",
+            "unknown column 'prize' (did you mean 'Price'?); the columns are 'Price', 'area'",
         ),
         (
             {f"x{k:02d}": Y for k in range(12)},
             {"target": "?"},
-            "there is no column '?'; the columns are 'x00', 'x01', 'x02', 'x03', 'x04', 'x05', "
+            "unknown column '?'; the columns are 'x00', 'x01', 'x02', 'x03', 'x04', 'x05', "
             "'x06', 'x07', 'x08', 'x09', … (12 in all)",
         ),
-        ({"y": Y, "abc": Y}, {"drop": ["abd"]}, "there is no column 'abd' (did you mean 'abc'?)"),
-        ({"y": Y, "x": Y}, {"categories": ["z", "w"]}, "there are no columns 'z', 'w'; the"),
+        ({"y": Y, "abc": Y}, {"drop": ["abd"]}, "unknown column 'abd' (did you mean 'abc'?)"),
+        ({"y": Y, "x": Y}, {"categories": ["z", "w"]}, "unknown columns 'z', 'w'; the"),
         ({"y": Y, "x": Y}, {"drop": ["y"]}, "'y' is the target, which can neither be dropped"),
         ({"y": Y, "x": Y}, {"categories": ["y"]}, "'y' is the target, which can neither"),
         (
             {"y": ["1", None, "2", "n/k", "3"], "x": Y[:5]},
             {},
-            "the target must be a number, and 'y' has 'n/k' in row 4",
+            "the target 'y' must hold numbers, but has 'n/k' in row 4",
         ),
         (
             {"y": ["1", "2"], "x": [1, 2]},
             {"task": "regression"},
-            "the target must be a number, and 'y' has '1' in row 1",
+            "the target 'y' must hold numbers, but has '1' in row 1",
         ),
         (
             {"y": ["no", "yes"], "x": [1, 2]},
             {"impute": True, "task": "regression"},
-            "the target must be a number, and 'y' has 'no' in row 1",
+            "the target 'y' must hold numbers, but has 'no' in row 1",
         ),
         (
             {"y": [None, "2020-01-01", "2020-01-02"], "x": [1, 2, 3]},
             {},
-            "the target must be a number, and 'y' has '2020-01-01' in row 2",
+            "the target 'y' must hold numbers, but has '2020-01-01' in row 2",
         ),
         ({"y": [None] * 3, "x": [1, 2, 3]}, {}, "the target 'y' has 0 values in 3 rows; at least"),
         ({"y": [1, None], "x": [1, 2]}, {"impute": True}, "the target 'y' has 1 value in 2 rows"),
         ({"y": [1], "x": [1]}, {}, "the target 'y' has 1 value in 1 row; at least two are needed"),
-        ({"y": [3, 3, None], "x": [1, 2, 3]}, {}, "the target 'y' is 3 in every row; there is"),
+        (
+            {"y": [3, 3, None], "x": [1, 2, 3]},
+            {},
+            "the target 'y' is 3 in every row; a target must vary",
+        ),
         ({"y": Y}, {}, "there is no column to predict 'y' from"),
         ({"y": Y, "x": Y}, {"drop": ["x"]}, "there is no column to predict 'y' from"),
         (
             {"y": Y, "x": [1] * 6},
             {},
-            "there is no column to predict 'y' from; column 'x' is constant, and left out",
+            "there is no column to predict 'y' from; column 'x' is constant and was dropped",
         ),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
@@ -371,7 +373,7 @@ def test_places_are_lines_of_the_file(tmp_path):
     file = tmp_path / "data.csv"
     file.write_text('y,x,note\n1,2,"a\nb"\n\n3,,c\nfour,5,a\n')
     message = refused(encode, read_table(file), "y")
-    assert message.startswith("the target must be a number, and 'y' has 'four' in line 6; ")
+    assert message.startswith("the target 'y' must hold numbers, but has 'four' in line 6; ")
     file.write_text(file.read_text().replace("four", "4"))
     assert "'x' (1, first in line 5)" in refused(encode, read_table(file), "y")
 
@@ -385,7 +387,7 @@ FITTED = Encoding(
     (
         Column("x", "number"),
         Column("day", "date"),
-        Column("sure", "yes or no", ("no", "yes")),
+        Column("sure", "binary", ("no", "yes")),
         Column("kind", "category", ("a", "b")),
         Column("city", "category", ("q", OTHER)),
     ),
@@ -427,13 +429,16 @@ def test_levels_without_a_feature():
     X, notes = FITTED.transform(table(**new))
     np.testing.assert_array_equal(X[:, 2:], [[0, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 0, 1, 0, 1]])
     assert notes == [
-        "column 'sure' has 2 values without a level of their own in the fit, first 'maybe' in "
-        "row 1; counted as 'no'",
-        "column 'kind' has 1 value without a level of its own in the fit, first 'z' in row 1; "
-        "counted as none of its levels",
-        "column 'city' has 2 values without a level of their own in the fit, first 'r' in row 2; "
-        "counted as '(other)'",
+        "3 columns have values that the model does not know: 'sure', 'kind', 'city'",
     ]
+    for name, note in {
+        "sure": "2 values that the model does not know, first 'maybe' in row 1; treated as 'no'",
+        "kind": "1 value that the model does not know, first 'z' in row 1; treated as none of its "
+        "levels",
+        "city": "2 values that the model does not know, first 'r' in row 2; treated as '(other)'",
+    }.items():
+        _, notes = FITTED.transform(table(**NEW | {name: new[name]}))
+        assert notes == [f"column {name!r} has {note}"]
 
 
 def test_levels_that_look_like_numbers_or_dates_in_the_new_file():
@@ -441,7 +446,7 @@ def test_levels_that_look_like_numbers_or_dates_in_the_new_file():
         "y",
         (
             Column("code", "category", ("1", "2", "x")),
-            Column("day", "yes or no", ("2020-01-01", "never")),
+            Column("day", "binary", ("2020-01-01", "never")),
         ),
     )
     X, notes = fitted.transform(table(code=[2, 1, 2.5], day=["2020-01-01"] * 3))
@@ -465,21 +470,21 @@ def test_true_and_false_of_any_file(tmp_path):
     [
         (
             {"x": ["1", None, "two"]},
-            "column 'x' must hold numbers, as it did in the fit, and has 'two' in row 3",
+            "column 'x' must hold numbers, as in the fit, but has 'two' in row 3",
         ),
-        ({"x": [None, "2020-01-01", "2020-01-01"]}, "column 'x' must hold numbers, as it did in"),
+        ({"x": [None, "2020-01-01", "2020-01-01"]}, "column 'x' must hold numbers, as in"),
         (
             {"day": ["2020-01-01", "soon", "x"]},
-            "column 'day' must hold dates, as it did in the fit, and has 'soon' in row 2",
+            "column 'day' must hold dates, as in the fit, but has 'soon' in row 2",
         ),
         (
             {"day": [None, 2020, 2021]},
-            "column 'day' must hold dates, as it did in the fit, and has '2020' in row 2",
+            "column 'day' must hold dates, as in the fit, but has '2020' in row 2",
         ),
         (
             {"x": [None, 1, None], "kind": ["a", "b", None]},
             "3 values are missing, in 2 columns: 'x' (2, first in row 1), 'kind' (1, first in row "
-            "3); fill them in, or fit with --impute",
+            "3); fill them in, or fit the model with --impute",
         ),
         ({"x": [None] * 3}, "3 values are missing, in 1 column: 'x' (3, first in row 1)"),
     ],
@@ -492,11 +497,11 @@ def test_bad_new_rows(change, message):
 def test_columns_that_are_not_there():
     message = refused(FITTED.transform, table(X=[1], day=["2020-01-01"], citi=["q"]))
     assert message == (
-        "4 columns of the fit must be there, and are not: 'x' (did you mean 'X'?), 'sure', 'kind', "
+        "4 columns of the model are missing: 'x' (did you mean 'X'?), 'sure', 'kind', "
         "'city' (did you mean 'citi'?)"
     )
     message = refused(FITTED.transform, table(**{k: v for k, v in NEW.items() if k != "sure"}))
-    assert message == "1 column of the fit must be there, and is not: 'sure'"
+    assert message == "1 column of the model is missing: 'sure'"
 
 
 def test_new_rows_are_filled_in_as_in_the_fit():
@@ -544,7 +549,7 @@ def test_whole_numbers_in_json():
 
 
 NUMBER = {"name": "x", "kind": "number", "levels": [], "fill": None}
-SURE = {"name": "sure", "kind": "yes or no", "levels": ["no", "yes"], "fill": None}
+SURE = {"name": "sure", "kind": "binary", "levels": ["no", "yes"], "fill": None}
 KIND = {"name": "kind", "kind": "category", "levels": ["b", "a"], "fill": "a"}
 
 
@@ -555,13 +560,13 @@ KIND = {"name": "kind", "kind": "category", "levels": ["b", "a"], "fill": "a"}
         ([], "an encoding must have"),
         ({"target": "y"}, "an encoding must have"),
         ({"target": "y", "columns": [NUMBER], "more": 1}, "an encoding must have"),
-        ({"target": 1, "columns": [NUMBER]}, "the name of the target must be a text that is not"),
-        ({"target": " ", "columns": [NUMBER]}, "the name of the target must be a text"),
+        ({"target": 1, "columns": [NUMBER]}, "the name of the target must be a nonblank text"),
+        ({"target": " ", "columns": [NUMBER]}, "the name of the target must be a nonblank text"),
         ({"target": "\ud800", "columns": [NUMBER]}, "the name of the target must be Unicode"),
         ({"target": "y", "columns": NUMBER}, "the columns of an encoding must be a list"),
         ({"target": "y", "columns": []}, "there must be a column other than the target"),
-        ({"target": "x", "columns": [NUMBER]}, "several columns are called 'x'"),
-        ({"target": "y", "columns": [NUMBER, KIND, NUMBER]}, "several columns are called 'x'"),
+        ({"target": "x", "columns": [NUMBER]}, "several columns are named 'x'"),
+        ({"target": "y", "columns": [NUMBER, KIND, NUMBER]}, "several columns are named 'x'"),
         ({"target": "y", "columns": ["x"]}, "a column must have 'name', 'kind', 'levels', 'fill'"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
@@ -574,11 +579,15 @@ def test_malformed_json(found, message):
     ("column", "change", "message"),
     [
         (NUMBER, {"extra": 1}, "a column must have 'name', 'kind', 'levels', 'fill' and nothing"),
-        (NUMBER, {"name": None}, "the name of a column must be a text"),
-        (NUMBER, {"name": ["x"]}, "the name of a column must be a text"),
-        (NUMBER, {"kind": "nought"}, "column 'x' must be one of 'number', 'date', 'yes or no'"),
+        (NUMBER, {"name": None}, "the name of a column must be a nonblank text"),
+        (NUMBER, {"name": ["x"]}, "the name of a column must be a nonblank text"),
+        (NUMBER, {"kind": "nought"}, "column 'x' must be one of 'number', 'date', 'binary'"),
         (NUMBER, {"kind": ["number"]}, "column 'x' must be one of"),
-        (NUMBER, {"levels": ["a"]}, "column 'x' is a number and must have no levels, got ('a',)"),
+        (
+            NUMBER,
+            {"levels": ["a"]},
+            "column 'x' is of kind 'number' and must have no levels, got ('a',)",
+        ),
         (NUMBER, {"levels": None}, "the levels of column 'x' must be a list, got None"),
         (NUMBER, {"levels": "ab"}, "the levels of column 'x' must be a list, got 'ab'"),
         (NUMBER, {"fill": "a"}, "the fill of column 'x' must be a finite number, got 'a'"),
@@ -587,17 +596,29 @@ def test_malformed_json(found, message):
         (NUMBER, {"fill": float("inf")}, "the fill of column 'x' must be a finite number"),
         (NUMBER, {"fill": 10**400}, "the fill of column 'x' must be a finite number, got 1000"),
         (NUMBER, {"fill": [1.0]}, "the fill of column 'x' must be a finite number"),
-        (SURE, {"levels": ["no"]}, "column 'sure' is a yes or no and must have two levels"),
-        (SURE, {"levels": ["yes", "no"]}, "column 'sure' is a yes or no and must have two levels"),
-        (SURE, {"levels": ["no", "no"]}, "column 'sure' is a yes or no and must have two levels"),
-        (SURE, {"levels": ["no", 1]}, "a level of column 'sure' must be a text"),
-        (SURE, {"levels": ["no", ["yes"]]}, "a level of column 'sure' must be a text"),
+        (SURE, {"levels": ["no"]}, "column 'sure' is of kind 'binary' and must have two levels"),
+        (
+            SURE,
+            {"levels": ["yes", "no"]},
+            "column 'sure' is of kind 'binary' and must have two levels",
+        ),
+        (
+            SURE,
+            {"levels": ["no", "no"]},
+            "column 'sure' is of kind 'binary' and must have two levels",
+        ),
+        (SURE, {"levels": ["no", 1]}, "a level of column 'sure' must be a nonblank text"),
+        (SURE, {"levels": ["no", ["yes"]]}, "a level of column 'sure' must be a nonblank text"),
         (SURE, {"fill": "maybe"}, "the fill of column 'sure' must be one of its levels"),
-        (KIND, {"levels": []}, "column 'kind' is a category and must have 2 to 51 different"),
-        (KIND, {"levels": ["a", "a"]}, "column 'kind' is a category and must have 2 to 51"),
-        (KIND, {"levels": [OTHER, "a"]}, "column 'kind' is a category and must have 2 to 51"),
-        (KIND, {"levels": [str(k) for k in range(52)]}, "column 'kind' is a category and must"),
-        (KIND, {"levels": ["a", ""]}, "a level of column 'kind' must be a text"),
+        (KIND, {"levels": []}, "column 'kind' is of kind 'category' and must have 2 to 51"),
+        (KIND, {"levels": ["a", "a"]}, "column 'kind' is of kind 'category' and must have 2 to 51"),
+        (
+            KIND,
+            {"levels": [OTHER, "a"]},
+            "column 'kind' is of kind 'category' and must have 2 to 51",
+        ),
+        (KIND, {"levels": [str(k) for k in range(52)]}, "column 'kind' is of kind 'category'"),
+        (KIND, {"levels": ["a", ""]}, "a level of column 'kind' must be a nonblank text"),
         (KIND, {"fill": 1}, "the fill of column 'kind' must be one of its levels, got 1"),
         (KIND, {"fill": ["a"]}, "the fill of column 'kind' must be one of its levels"),
     ],
@@ -613,17 +634,21 @@ def test_levels_of_a_column_are_a_tuple():
     assert message == "the levels of column 'x' must be a tuple, got ['a', 'b']"
 
 
+def listed(name, count):
+    return ", ".join(f"'{name}{k}'" for k in range(count)) + ", …"
+
+
 def test_what_is_said_of_many_columns_is_said_once():
     same = {f"same{k}": [1.0] * 6 for k in range(1000)}
     spoilt = {f"spoilt{k}": ["1", "2", "3", "4", "5", "x"] for k in range(1000)}
-    data = table(x=[1, 2, 3, 4, 5, 6], y=Y, **same, **spoilt)
+    data = table(x=[1, 2, 3, 4, 5, 7], y=Y, **same, **spoilt)
     data.codes.update(dict.fromkeys(("x", *same), ("007", 0)))
     found = encode(data, "y")
     assert [re.sub(r" \(.*\)", "", note) for note in found.notes] == [
-        "1001 columns count as numbers, and are written like codes: 'x', 'same0', 'same1', …",
-        "1000 columns count as text because of some values, and all others are numbers: 'spoilt0', "
-        "'spoilt1', 'spoilt2', …",
-        "1000 columns are constant, and left out: 'same0', 'same1', 'same2', …",
-        "1000 columns are left out: nearly all of their values are different: 'spoilt0', "
-        "'spoilt1', 'spoilt2', …",
+        f"1001 columns are treated as numeric but are written like codes: 'x', {listed('same', 9)}",
+        "1000 columns are treated as text although most of their values are numbers: "
+        f"{listed('spoilt', 10)}",
+        f"1000 columns are constant and were dropped: {listed('same', 10)}",
+        "1000 columns were dropped: nearly all of their values are distinct: "
+        f"{listed('spoilt', 10)}",
     ]

@@ -77,7 +77,7 @@ def test_many_rows_leave_room_for_fewer_values_of_alpha():
     assert (found.n_iter, found.n_alphas) == ("auto", 9)
     assert found.design.example.dtype == np.float32
     assert found.notes[0] == (
-        "with so many rows, 9 values of alpha are tried instead of 20; --n-alphas 20 tries all"
+        "because of the number of rows, the grid has 9 values of alpha instead of 20; use --n-alphas 20 for all"
     )
     asked = data(large, n_iter=400, n_alphas=20)
     assert (asked.n_iter, asked.n_alphas, asked.notes) == (400, 20, ())
@@ -85,11 +85,11 @@ def test_many_rows_leave_room_for_fewer_values_of_alpha():
 
 def test_the_fit_says_how_long_it_ran_and_why(monkeypatch):
     given = fit_model(data(n_iter=60), spec())
-    assert given.length == "Iterations ended at 60: as given by --iters."
+    assert given.length == "Iterations ended at 60: as set by --n-iter."
     assert given.warnings == given.tuning.warnings
     auto = fit_model(data(n_iter=None), spec())
     n_iter = auto.tuning.path.n_iter
-    assert auto.length == f"Iterations ended at {n_iter}: the estimated risk no longer falls."
+    assert auto.length == f"Iterations ended at {n_iter}: the estimated risk stopped decreasing."
     assert auto.warnings == auto.tuning.warnings
 
 
@@ -98,11 +98,11 @@ def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
     monkeypatch.setattr("steinpath.tuning._search.growing_horizons", lambda *_: [3])
     fit = fit_model(data(n_iter=n_iter), spec())
     limit = "" if n_iter else ", the limit for data of this size"
-    said = f"the estimated risk still falls after 3 iterations{limit}: pass a larger --iters, such"
-    assert fit.warnings[0] == f"{said} as --iters 6"
+    said = f"the estimated risk was still decreasing after 3 iterations{limit}; use a larger number"
+    assert fit.warnings[0] == f"{said}, such as --n-iter 6"
     assert fit.warnings[1:] == fit.tuning.warnings
     if n_iter is None:
-        assert fit.length.endswith("at 3: the limit for data of this size: pass --iters N.")
+        assert fit.length.endswith("at 3: the limit for data of this size (use --n-iter for more).")
     content = build_content(fit, file="f", command="c", seed=0)
     assert content.warnings == fit.warnings
     assert fit.length in content.model
@@ -155,7 +155,7 @@ def test_content_is_what_was_found():
     t = fit.tuning.best_iter
     assert f"iteration {t} of 50" in content.model
     assert with_error(*fit.estimate) in content.verdict
-    assert dict(content.facts)["coefficients not zero"] == f"{fit.nonzeros} of 6"
+    assert dict(content.facts)["nonzero coefficients"] == f"{fit.nonzeros} of 6"
     assert len(content.coefficients) == fit.nonzeros
     effects = [abs(c.effect) for c in content.coefficients]
     assert effects == sorted(effects, reverse=True)
@@ -279,8 +279,8 @@ def test_charts_have_quantiles_of_all_rows_and_points_of_some(monkeypatch):
 @pytest.mark.parametrize(
     ("penalty", "said"),
     [
-        ("lasso", "± is one standard error; the choice of alpha and of the iterate is counted"),
-        ("none", "± is one standard error; the choice of the iterate is counted"),
+        ("lasso", "± is one standard error, adjusted for the selection of alpha and iteration"),
+        ("none", "± is one standard error, adjusted for the selection of the iteration"),
     ],
 )
 def test_what_is_counted_is_what_was_chosen(penalty, said):

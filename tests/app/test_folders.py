@@ -147,11 +147,11 @@ def bad_folders():
         frame()[:0].to_parquet(folder / "0.parquet")
 
     return {
-        nothing: "it is a folder, and no file in it ends with .parquet or .pq$",
-        deeper: r"no file in it ends with .* \(there is one in .*year=2020\)",
-        lacking: "0.parquet has a column 'town', and 1.parquet has none of that name",
-        more: "1.parquet has a column 'town', and 0.parquet has none of that name",
-        types: r"column 'b' is of type (large_)?string in 1.parquet, and of type int64 in files",
+        nothing: "it is a folder without a file that ends with .parquet or .pq$",
+        deeper: r"without a file that ends with .* \(there is one in .*year=2020\)",
+        lacking: "0.parquet has a column 'town', but 1.parquet does not",
+        more: "1.parquet has a column 'town', but 0.parquet does not",
+        types: r"column 'b' is of type (large_)?string in 1.parquet, but of type int64 in earlier",
         damaged: "1.parquet",
         infinite: "column 'a' has a number that is not finite, in row 1 of 1.parquet",
         nested: "column 'a' is of type list",
@@ -168,5 +168,5 @@ def test_folders_that_cannot_be_read(tmp_path, make, message):
 
 def test_a_folder_larger_than_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("steinpath.app.tables.folder._memory", lambda: 1000)
-    with pytest.raises(DataError, match=r"60 rows of 10 columns need .* --workers N"):
+    with pytest.raises(DataError, match=r"60 rows of 10 columns need .* --workers "):
         read_table(write(Path(tmp_path / "parts"), frame()))

@@ -23,7 +23,7 @@ def model():
     columns = (
         Column("größe", "number"),
         Column("town", "category", ("A", "B", "(other)")),
-        Column("new", "yes or no", ("no", "yes"), "no"),
+        Column("new", "binary", ("no", "yes"), "no"),
     )
     return sp.Model(
         Encoding("price", columns),
@@ -50,7 +50,7 @@ def test_what_is_saved_is_what_is_loaded(model, tmp_path):
     assert (again.intercept, again.steinpath_version) == (100.0, "0.1")
     np.testing.assert_array_equal(again.coef, model.coef)
     assert again.feature_names == ["größe", "town=A", "town=B", "town=(other)", "new=yes"]
-    assert "'price' by lad + lasso: 5 of 5 coefficients" in repr(again)
+    assert "'price', lad + lasso: 5 of 5 coefficients" in repr(again)
     again.save(tmp_path / "n.json")
     assert (tmp_path / "n.json").read_bytes() == (tmp_path / "m.json").read_bytes()
 
@@ -215,8 +215,8 @@ def change(key, value):
         (change("columns", [{"name": "a"}]), "kind"),
         (change("target", None), "target"),
         (change("version", True), "newer"),
-        (change("stderr", -1), "not those of a fit"),
-        (change("iterate", 301), "not those of a fit"),
+        (change("stderr", -1), "numbers are not valid"),
+        (change("iterate", 301), "numbers are not valid"),
         (change("test_loss", "nope"), "'test_loss'"),
         (change("test_loss", "quantile"), "'test_loss'"),
     ],
@@ -228,7 +228,7 @@ def test_models_that_are_none(do, said, entries, tmp_path):
     file.write_text(json.dumps(entries), encoding="utf-8")
     with pytest.raises(DataError, match=said) as caught:
         sp.load_model(file)
-    assert "is no model" in str(caught.value)
+    assert "is not a model" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -240,7 +240,7 @@ def test_models_that_are_none(do, said, entries, tmp_path):
 def test_files_that_are_no_models(content, tmp_path):
     file = tmp_path / "bad.json"
     file.write_bytes(content)
-    with pytest.raises(DataError, match="is no model"):
+    with pytest.raises(DataError, match="is not a model"):
         sp.load_model(file)
 
 
@@ -249,7 +249,7 @@ def test_every_way_of_cutting_a_model_off(model, tmp_path):
     whole, file = (tmp_path / "m.json").read_bytes(), tmp_path / "cut.json"
     for size in range(0, len(whole) - 2, 37):
         file.write_bytes(whole[:size])
-        with pytest.raises(DataError, match="is no model"):
+        with pytest.raises(DataError, match="is not a model"):
             sp.load_model(file)
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gzip
+import json
 import os
 import sys
 import time
@@ -19,6 +20,7 @@ from refused_files import message_about
 from steinpath.app.tables import (
     DataError,
     Table,
+    TextFormat,
     as_table,
     is_date,
     is_number,
@@ -176,24 +178,22 @@ def test_times_are_in_utc(write):
         ("", "it is empty; the first line must name the columns"),
         ("\n  \n", "it is empty"),
         ("a,b\n", "it has no rows"),
-        ("a,b, a \n1,2,3\n", "several columns are called 'a'; every name must be another"),
-        ("column 2,\n1,2\n", "several columns are called 'column 2'"),
-        ("1.5,2\n3,4\n", "the first line must name the columns, and has numbers: '2'"),
-        (",0,1\n0,3,4\n", "the first line must name the columns, and has numbers"),
-        ("a,b\n1,2\n3\n", "line 3 has 1 cell, and the header names 2 columns"),
-        ('a,b\n"1\n",2\n\n3,4,5\n', "line 5 has 3 cells, and the header names 2 columns"),
+        ("a,b, a \n1,2,3\n", "several columns are named 'a'; column names must be unique"),
+        ("column 2,\n1,2\n", "several columns are named 'column 2'"),
+        ("1.5,2\n3,4\n", "the first line must name the columns, but holds numbers such as '2'"),
+        (",0,1\n0,3,4\n", "the first line must name the columns, but holds numbers"),
+        ("a,b\n1,2\n3\n", "line 3 has 1 cell, but the header names 2 columns"),
+        ('a,b\n"1\n",2\n\n3,4,5\n', "line 5 has 3 cells, but the header names 2 columns"),
         ("a,b\n1,2\n1,i\0\n", "line 3 has a NUL byte"),
-        ('a,b\n1,2\n"1,2\n3,4\n', "line 3: unexpected end of data; is there a quotation mark"),
+        ('a,b\n1,2\n"1,2\n3,4\n', "line 3: unexpected end of data; check for a quotation mark"),
         ('a,b\n"1"x,2\n', "line 2: ',' expected after '\"'"),
         (f"a,b\n1,{'x' * 200_000}\n", "line 2: field larger than field limit"),
-        ("a,b\n1,2\n1,inf\n", "column 'b' has a number that is not finite, in line 3; all must"),
+        (
+            "a,b\n1,2\n1,inf\n",
+            "column 'b' has a number that is not finite, in line 3; numbers must",
+        ),
         ("a,b\n1,NA\n1,-Infinity\n", "column 'b' has a number that is not finite, in line 3"),
         ("a,b\n1,2\n1,1e999\n", "column 'b' has a number that is not finite, in line 3"),
-        (
-            "x;y\nNA;1\n3,5;1\n-14,25;2\n",
-            "column 'x' has numbers with a decimal comma (first in line 3: '3,5'); write them "
-            "with a point",
-        ),
     ],
     ids=lambda text: repr(text[:40]),
 )
@@ -201,16 +201,148 @@ def test_bad_text(refused, text, message):
     assert refused(text).startswith(message)
 
 
-def test_other_encodings(refused):
-    message = "line 3 is not UTF-8: its byte 4 is 0xfc; save the file as UTF-8"
-    latin = "ort,x\na,1\nZ,Zürich\n".encode("latin-1")
-    assert refused(latin) == message
-    assert refused(gzip.compress(latin), "data.csv.gz") == message
-    assert refused(latin.replace(b",", b"\t"), "data.tsv") == message
-    long = b"x,y\n" + b"1,2\n" * 50_000 + b"1,\xe9\n"
-    assert refused(long).startswith("line 50002 is not UTF-8: its byte 3 is 0xe9")
-    assert refused("x,y\n1,2\n".encode("utf-16")).startswith("line 1 is not UTF-8: its byte 1")
-    assert "NUL byte" in refused("x,y\n1,2\n".encode("utf-16-le"))
+ZURICH = "ort,x\na,1\nZürich – €,2\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "note"),
+    [
+        *(("utf-8", ""), ("utf-8-sig", ""), ("utf-16", ""), ("utf-16-le", ""), ("utf-16-be", "")),
+        ("cp1252", "the file is not UTF-8 and was read as Windows-1252"),
+    ],
+)
+@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
+def test_encodings_are_detected(write, name, encoding, note):
+    content = ZURICH.encode(encoding)
+    table = read_table(write(gzip.compress(content) if name.endswith("gz") else content, name))
+    assert_columns(table, ort=["a", "Zürich – €"], x=[1.0, 2.0])
+    assert table.place(1) == "line 3"
+    assert [each[: len(note)] for each in table.notes] == [note] * bool(note)
+
+
+def test_a_byte_that_windows_does_not_use_is_latin_1(write):
+    table = read_table(write(b"ort,x\nZ\xfcr\x81,1\n" + b"a,2\n" * 50_000))
+    assert table.columns["ort"][0] == "Zür\x81"
+    assert table.notes == [
+        "the file is not UTF-8 and was read as Latin-1; if names look wrong, use --encoding"
+    ]
+
+
+def test_an_encoding_may_be_stated(write):
+    file = write("ort,x\nŁódź,1\n".encode("cp1250"))
+    table = read_table(file, text_format=TextFormat(encoding="cp1250"))
+    assert_columns(table, ort=["Łódź"], x=[1.0])
+    assert not table.notes
+    with pytest.raises(DataError, match="not in the encoding utf-8; use another --encoding"):
+        read_table(file, text_format=TextFormat(encoding="utf-8"))
+    with pytest.raises(DataError, match="no encoding 'utf-99'"):
+        TextFormat(encoding="utf-99")
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "wanted"),
+    [
+        (["1,5", "-2"], {"decimal": ","}, [1.5, -2.0]),
+        (["1.234,50", "7"], {"decimal": ",", "thousands": "."}, [1234.5, 7.0]),
+        (["1,234.5", "1,234,567"], {"thousands": ","}, [1234.5, 1234567.0]),
+        (["1'234", "1’234.5"], {"thousands": "'"}, [1234.0, 1234.5]),
+        (["1 234,5", "1\u202f234"], {"thousands": " ", "decimal": ","}, [1234.5, 1234.0]),
+        # separators in other places are not of thousands
+        (["1,23", "5"], {"thousands": ","}, ["1,23", "5"]),
+        (["1.5", "5"], {"decimal": ","}, ["1.5", "5"]),
+        (["-999", "5", "missing"], {"na": ("-999", "missing")}, [np.nan, 5.0, np.nan]),
+        (["a", "-"], {"na": ("-",)}, ["a", None]),
+        (["16.05.2023", "NA"], {"date_format": "%d.%m.%Y"}, ["2023-05-16", "NaT"]),
+        (["5/16/2023"], {"date_format": "%m/%d/%Y"}, ["2023-05-16"]),
+        (["20230516"], {"date_format": "%Y%m%d"}, ["2023-05-16"]),
+        (["202311"], {"date_format": "%Y%m%d"}, [202311.0]),
+        (["2023-05-16"], {"date_format": "%d.%m.%Y"}, ["2023-05-16"]),
+        (["$5", "-$1.5", "$ 2"], {}, [5.0, -1.5, 2.0]),
+        (["5 €", "1.5€", "2"], {}, [5.0, 1.5, 2.0]),
+        (["CHF 1'200", "CHF 90"], {"thousands": "'"}, [1200.0, 90.0]),
+        (["12%", "7 %"], {}, [12.0, 7.0]),
+        # amounts that are not comparable, and texts
+        (["12%", "0.5"], {}, ["12%", "0.5"]),
+        (["$5", "€5"], {}, ["$5", "€5"]),
+        (["$5", "five"], {}, ["$5", "five"]),
+        (["ABC 5", "ABC 6"], {}, ["ABC 5", "ABC 6"]),
+    ],
+    ids=repr,
+)
+def test_formats_of_numbers_and_dates(write, cells, options, wanted):
+    text = "a|b\n" + "".join(f"{cell}|0\n" for cell in cells)
+    table = read_table(write(text), text_format=TextFormat(**options))
+    assert_columns(table, a=wanted, b=[0.0] * len(cells))
+
+
+@pytest.mark.parametrize(
+    ("cells", "remedy"),
+    [
+        (["1,5", "2"], "--decimal ,"),
+        (["1.234,50", "2,5"], "--decimal , --thousands ."),
+        (["1,234.50", "2.5"], "--thousands ,"),
+        (["$1,234.50", "$2"], "--thousands ,"),
+        (["1'234", "2"], '--thousands "\'"'),
+        (["1 234,5", "2"], '--decimal , --thousands " "'),
+        (["1,234", "2"], "--decimal , or --thousands ,"),
+        (["1,5", "2", "x"], "--decimal ,"),
+    ],
+    ids=repr,
+)
+def test_other_formats_are_named_with_their_options(write, cells, remedy):
+    text = "a|b\n" + "".join(f"{cell}|0\n" for cell in cells)
+    (message,) = read_table(write(text)).doubtful.values()
+    assert message == (
+        f"column 'a' holds numbers in another format, first {cells[0]!r} in line 2; use {remedy}, "
+        "or --category 'a' if these are labels"
+    )
+
+
+@pytest.mark.parametrize("cells", [["a", "1,5"], ["1,2,3", "4,5,6"], ["1.2.3"], ["12:30"]])
+def test_texts_are_not_numbers_in_another_format(write, cells):
+    table = read_table(write("a|b\n" + "".join(f"{cell}|0\n" for cell in cells)))
+    assert not table.doubtful
+    assert table.columns["a"].tolist() == cells
+
+
+def test_decimal_commas_between_semicolons(write):
+    table = read_table(write("x;n;who\n1,5;1;a\nNA;2;b\n1,234;3;c\n"))
+    assert_columns(table, x=[1.5, np.nan, 1.234], n=[1.0, 2.0, 3.0], who=["a", "b", "c"])
+    assert table.notes == ["numbers were read with a decimal comma (--decimal ,)"]
+    assert table.text_format == TextFormat(decimal=",")
+    # where it might be another separator, or another file, it has to be stated
+    for text in ("x;z\n1,234;1\n", "x;z\n1,5;2.5\n", "x|z\n1,5|2\n"):
+        table = read_table(write(text))
+        assert table.columns["x"].dtype == object
+        assert not table.notes
+    thousands = read_table(write("x;z\n1,5;1.234,5\n"))
+    assert "use --decimal , --thousands ., or" in thousands.doubtful["z"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delimiter": "ab"},
+        {"delimiter": '"'},
+        {"decimal": ";"},
+        {"thousands": "_"},
+        {"thousands": "."},
+        {"decimal": ",", "thousands": ","},
+    ],
+    ids=str,
+)
+def test_formats_that_are_refused(options):
+    with pytest.raises(DataError, match=r"separator|delimiter"):
+        TextFormat(**options)
+
+
+def test_formats_in_model_files():
+    full = TextFormat(";", ",", ".", "utf-16", ("-", "x"), "%d.%m.%Y")
+    for each in (full, TextFormat(), TextFormat(na=("-",))):
+        assert TextFormat.from_json(json.loads(json.dumps(each.to_json()))) == each
+    for wrong in ([], {"colour": "red"}, {"na": "x"}, {"na": [1]}, {"decimal": 3}):
+        with pytest.raises(DataError, match="'reading'"):
+            TextFormat.from_json(wrong)
 
 
 def test_damaged_gzip(refused):
@@ -356,7 +488,7 @@ def test_names_of_folders_are_no_columns(tmp_path):
         (pa.table({"b": [b"abc"]}), "column 'b' is of type binary; columns must hold numbers"),
         (pa.table({"t": pa.array([1], pa.duration("s"))}), "column 't' is of type duration[s]"),
         (pa.table({"t": pa.array([1], pa.time64("us"))}), "column 't' is of type time64[us]"),
-        (pa.table([[1], [2]], ["a", "a"]), "several columns are called 'a'"),
+        (pa.table([[1], [2]], ["a", "a"]), "several columns are named 'a'"),
         (
             pa.table({"a": [1.0, None, -np.inf]}),
             "column 'a' has a number that is not finite, in row 3",
@@ -405,7 +537,10 @@ def test_without_pyarrow(tmp_path, monkeypatch):
     file = write_arrow(pa.table({"a": [1.0]}), tmp_path / "d.parquet")
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert message_about(file) == "such files need pyarrow: pip install 'steinpath[files]'"
+    assert (
+        message_about(file)
+        == "Parquet and Arrow files need pyarrow: pip install 'steinpath[files]'"
+    )
 
 
 # ------------------------------------------------------------------------------------------------
@@ -449,13 +584,13 @@ def test_matrices(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"X": np.eye(3), "y": np.ones(2)}, "array 'y' has 2 rows, and 'X' has 3; all must"),
+        ({"X": np.eye(3), "y": np.ones(2)}, "array 'y' has 2 rows, but 'X' has 3; arrays must"),
         (
             {"X": np.eye(3), "columns": np.array(["a", "b"])},
-            "array 'columns' has 2 names, and 'X' has 3 columns",
+            "array 'columns' has 2 names, but 'X' has 3 columns",
         ),
-        ({"X": np.eye(2), "columns": np.array(["a", "a"])}, "several columns are called 'a'"),
-        ({"X": np.eye(2), "X0": np.ones(2)}, "several columns are called 'X0'"),
+        ({"X": np.eye(2), "columns": np.array(["a", "a"])}, "several columns are named 'a'"),
+        ({"X": np.eye(2), "X0": np.ones(2)}, "several columns are named 'X0'"),
         ({"a": np.float64(1)}, "array 'a' is of type float64 and shape ()"),
         ({"a": np.ones((2, 2, 2))}, "array 'a' is of type float64 and shape (2, 2, 2)"),
         ({"a": np.array([1j])}, "array 'a' is of type complex128"),
@@ -487,12 +622,12 @@ def test_nothing_is_unpickled(tmp_path, refused):
     trap = np.array([Trap(tmp_path / "sprung")], object)
     np.savez(tmp_path / "d.npz", a=np.ones(1), b=trap)
     assert message_about(tmp_path / "d.npz").startswith(
-        "array 'b' holds Python objects, which are never loaded; make it one of numbers or texts"
+        "array 'b' holds Python objects, which are never loaded; save it as numbers or texts"
     )
     np.savez(tmp_path / "names.npz", X=np.ones((1, 1)), feature_names=trap)
     assert message_about(tmp_path / "names.npz").startswith("array 'feature_names' holds Python")
     for content in (trap.dumps(), b""):
-        assert refused(content, "e.npz") == "it is damaged, or not written by numpy.savez"
+        assert refused(content, "e.npz") == "it is damaged, or was not written by numpy.savez"
     assert not (tmp_path / "sprung").exists()
     np.load(tmp_path / "d.npz", allow_pickle=True)["b"][0].close()  # it is a trap indeed
     assert (tmp_path / "sprung").exists()
@@ -504,7 +639,7 @@ def test_damaged_arrays(tmp_path):
     whole = file.read_bytes()
     for stop in (0, 3, 100, len(whole) - 1):
         file.write_bytes(whole[:stop])
-        assert message_about(file) == "it is damaged, or not written by numpy.savez"
+        assert message_about(file) == "it is damaged, or was not written by numpy.savez"
     rng = np.random.default_rng(0)
     for _ in range(200):
         content = bytearray(whole)
@@ -514,10 +649,10 @@ def test_damaged_arrays(tmp_path):
             read_table(file)
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("note.txt", "no array")
-    assert message_about(file) == "'note.txt' is no array"
+    assert message_about(file) == "'note.txt' is not an array"
     np.save(tmp_path / "single.npy", np.ones(3))
     (tmp_path / "single.npy").rename(file)
-    assert message_about(file) == "it is damaged, or not written by numpy.savez"
+    assert message_about(file) == "it is damaged, or was not written by numpy.savez"
 
 
 # ------------------------------------------------------------------------------------------------
@@ -531,7 +666,7 @@ READABLE = ["d.csv", "d.tsv.gz", "d.parquet", "d.feather", "d.npz"]
 def test_no_file(tmp_path, name):
     assert message_about(tmp_path / name) == "No such file or directory"
     (tmp_path / name).mkdir()
-    assert message_about(tmp_path / name).startswith("it is a folder, and no file in it ends with")
+    assert message_about(tmp_path / name).startswith("it is a folder without a file that ends with")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
@@ -545,7 +680,7 @@ def test_no_permission(write, name):
 @pytest.mark.parametrize("name", ["d.xlsx", "d", "csv", "d.csv.zip", "d.pkl", "d.gz", "d.npy"])
 def test_other_endings(refused, name):
     message = refused("a\n1\n", name)
-    assert message.startswith("the endings of files that can be read are .csv, .txt, ")
+    assert message.startswith("its extension must be one of .csv, .txt, ")
     assert message.endswith(", .npz")
 
 
@@ -564,7 +699,7 @@ def test_running_out_of_memory(write, monkeypatch):
 
     file = write("a\n1\n")
     monkeypatch.setattr("steinpath.app.tables.text._parse_text", too_much)
-    assert message_about(file) == "it needs more memory than there is"
+    assert message_about(file) == "there is not enough memory"
 
 
 def test_texts_of_columns():
@@ -618,13 +753,13 @@ def test_data_frames_are_read_as_their_files_would_be(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"a": np.array([1, "x", None], object)}, "no mixture"),
-        ({"a": np.array([1j, 2j])}, "must hold numbers"),
-        ({"a": np.array([{}, []], object)}, "must hold numbers"),
+        ({"a": np.array([1, "x", None], object)}, "must hold only numbers"),
+        ({"a": np.array([1j, 2j])}, "must hold only numbers"),
+        ({"a": np.array([{}, []], object)}, "must hold only numbers"),
         ({"a": np.zeros((2, 2))}, "must be a vector"),
         ({"a": [1.0, 2.0], "b": [1.0]}, "same length"),
         ({"a": [1.0, np.inf]}, "not finite"),
-        ({"a": np.array([1, 2], "m8[D]")}, "must hold numbers"),
+        ({"a": np.array([1, 2], "m8[D]")}, "must hold only numbers"),
         ({}, "no columns"),
     ],
     ids=[

@@ -138,6 +138,6 @@ def test_while_models_are_compared_only_the_best_is_in_memory(fit, monkeypatch):
 def test_so_many_values_of_alpha_as_there_is_room_for():
     found = prepare_data(encode(Table(columns(100_000)), "y"))
     assert (found.n_iter, found.n_alphas) == ("auto", 9)
-    assert found.notes[0].startswith("with so many columns, 9 values of alpha are tried")
+    assert found.notes[0].startswith("because of the number of columns, the grid has 9 values")
     asked = prepare_data(found.encoded, n_iter=300, n_alphas=20)
     assert (asked.n_iter, asked.n_alphas, asked.notes) == (300, 20, ())

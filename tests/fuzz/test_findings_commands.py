@@ -87,7 +87,7 @@ def test_a_model_with_an_integer_of_thousands_of_digits(fitted):
     _, model = fitted
     entries = json.loads(model.read_text(encoding="utf-8")) | {"rows": 12345}
     model.write_text(json.dumps(entries).replace("12345", "1" * 5000), encoding="utf-8")
-    with pytest.raises(DataError, match="is no model"):
+    with pytest.raises(DataError, match="is not a model"):
         sp.load_model(model)
 
 

@@ -181,7 +181,7 @@ def test_text_that_is_not_packed_has_no_limit_of_its_own(tmp_path, monkeypatch):
 def test_more_columns_than_any_table_has(tmp_path):
     file = tmp_path / "wide.csv"
     file.write_bytes(b"," * 2**20 + b"\n1\n")
-    assert message_about(file) == "it has 1048577 columns; there can be 1048576 at most"
+    assert message_about(file) == "it has 1048577 columns; at most 1048576 are supported"
     with open(file, "wb") as opened:
         opened.truncate(2**33)  # a billion columns, and more, of which no byte is on the disk
     assert message_about(file).startswith("line 1 has a NUL byte")
@@ -328,7 +328,7 @@ READABLE = ["d.csv", "d.tsv.gz", "d.parquet", "d.feather", "d.npz"]
 def test_devices_that_never_end(tmp_path, name):
     file = tmp_path / name
     file.symlink_to("/dev/zero")
-    assert message_about(file) == "it is a device, and no file"
+    assert message_about(file) == "it is a device, not a file"
 
 
 @pytest.mark.parametrize("name", [*READABLE, "model.json"])
@@ -367,7 +367,7 @@ def test_pipes_are_read_to_a_limit(tmp_path, monkeypatch, name):
     writer.join()
     monkeypatch.setattr(text, "_MOST_PIPED", 1000)
     writer = feed(file, b"a\tb\n" + b"1\t2\n" * 10**5)
-    assert message_about(file) == "it is a pipe, and has more than 1000 characters; make it a file"
+    assert message_about(file) == "it is a pipe with more than 1000 bytes; save it to a file"
     writer.join()
 
 

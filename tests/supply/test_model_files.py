@@ -18,7 +18,7 @@ from steinpath.inference._prediction_intervals import PredictionIntervals
 COLUMNS = (
     Column("größe", "number", fill=1.5),
     Column("town", "category", ("A", "B", "(other)"), "A"),
-    Column("new", "yes or no", ("no", "yes"), "no"),
+    Column("new", "binary", ("no", "yes"), "no"),
 )
 CHOICE = Choice("lad", "lasso", {"gamma": 3.0}, 0.1, 7, 300, "absolute", 0.0, 1.5, 0.1, 1.4, 200)
 INTERVALS = PredictionIntervals(
@@ -57,7 +57,7 @@ def refused(tmp_path):
         with pytest.raises(DataError) as caught:
             sp.load_model(file)
         message = str(caught.value)
-        assert message.startswith(f"{file} is no model")
+        assert message.startswith(f"{file} is not a model")
         assert len(message.splitlines()) == 1
         assert len(message) < len(str(file)) + 1000
         return message
@@ -155,7 +155,7 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
         (b'"target"', b'"target": "price", "target"', "more than once"),
         (b'"iterate": 7', b'"iterate": 7.0', "not a whole number"),
         (b'"rows": 200', b'"rows": -200', "not a whole number"),
-        (b'"alpha": 0.1', b'"alpha": -0.1', "not those of a fit"),
+        (b'"alpha": 0.1', b'"alpha": -0.1', "numbers are not valid"),
         (b'"few rows"', b'"\\ud800"', "not Unicode"),
         (b'"gamma"', b'"\\udfff"', "not Unicode"),
         (b'"0.1"', b"{}", "not a text"),
@@ -228,7 +228,7 @@ def test_the_largest_model(tmp_path):
     file = tmp_path / "m.json"
     file.touch()
     os.truncate(file, 2**28 + 1)
-    with pytest.raises(DataError, match=r"m\.json is no model .* too large for a model"):
+    with pytest.raises(DataError, match=r"m\.json is not a model .* too large for a model"):
         sp.load_model(file)
 
 

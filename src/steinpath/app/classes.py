@@ -1,4 +1,4 @@
-"""Fits to classes: two of them by one model, several by one model for each against the rest."""
+"""Classification: one model for two classes, otherwise one for each class against the rest."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from steinpath.problem._scoring import CRITERIA, Criterion, MarginCriterion, Tes
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._fold_runs import mean_and_error
 
-#: The loss that classes are fitted by unless another is named, and those that are compared.
+#: The default training loss, and those that are compared by default.
 USUAL_LOSS, USUAL_LOSSES = "logistic", ("logistic", "hinge")
-#: The test loss that losses for classes are compared by.
+#: The scoring loss by which losses for classification are compared.
 ERROR_RATE = "zero_one"
 
 
 @dataclass(frozen=True)
 class Score:
-    """What is expected on new rows, beside what is without any feature.
+    """An estimated score on new rows, and that of a prediction without features.
 
     Attributes
     ----------
     name, words : str
-        The test loss, such as "log" and "log loss".
+        The scoring loss, such as "log" and "log loss".
     value, stderr : float
-        Its expectation, the choice counted, and the standard error.
+        Its estimate, adjusted for selection, and the standard error.
     constant : float
-        That of the majority class, or of the best constant.
+        The score of the majority class, or of the best constant.
     """
 
     name: str
@@ -45,24 +45,23 @@ class Score:
 
     @property
     def constant_words(self) -> str:
-        """What `constant` is."""
-        of = {ERROR_RATE: "the majority class", "log": "the class shares"}
+        """Meaning of `constant`."""
+        of = {ERROR_RATE: "the majority class", "log": "the class frequencies"}
         return f"{self.words} of {of.get(self.name, 'a constant')}"
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOutClasses:
-    """Rows, and how they are classified by models that were fitted without them.
+    """Held-out rows and their decision values from models fitted without them.
 
     Attributes
     ----------
     actual : ndarray of int of shape (m,)
         Index of the class.
     values : ndarray of shape (m, K)
-        Decision values of the models of all classes against the rest; of two classes, those of the
-        second, m × 1.
+        Decision values of each class against the rest; with two classes, of the second (K = 1).
     rows : ndarray of int of shape (m,)
-        Which rows of the fit they are.
+        Their indices among the training rows.
     """
 
     actual: np.ndarray
@@ -71,12 +70,12 @@ class LeftOutClasses:
 
     @property
     def predicted(self) -> np.ndarray:
-        """Index of the class that is predicted."""
+        """Index of the predicted class."""
         return predict_codes(self.values)
 
 
 def predict_codes(values: np.ndarray) -> np.ndarray:
-    """Return the class of each row of decision values: of several, that of the largest."""
+    """Return the class of each row of decision values; with several, that of the largest."""
     if values.shape[1] == 1:
         return (values[:, 0] > 0).astype(int)
     return np.asarray(values.argmax(axis=1))
@@ -84,17 +83,17 @@ def predict_codes(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ClassFit(Fit):
-    """What was found for classes.
+    """A fit for classification.
 
-    What `Fit` says is said of one model. Of several classes, that is the model of the class which
-    has the largest estimated risk.
+    The attributes of `Fit` describe one model. With more than two classes, it is the model of the
+    class with the largest estimated risk.
 
     Attributes
     ----------
     classes : tuple of str
         The classes.
     fits : tuple of Fit
-        One for each class against the rest; of two classes, one of the second.
+        One for each class against the rest; with two classes, one for the second.
     codes : ndarray of int of shape (n,)
         Index of the class of each row.
     """
@@ -110,12 +109,12 @@ class ClassFit(Fit):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The class that each of `fits` tells from the rest."""
+        """The class of each of `fits`."""
         return self.classes if self.several else self.classes[1:]
 
     @property
     def main(self) -> Fit:
-        """The model that `Fit` is about."""
+        """The model that the attributes of `Fit` describe."""
         return next(fit for fit in self.fits if fit.tuning is self.tuning)
 
     @property
@@ -130,35 +129,35 @@ class ClassFit(Fit):
 
     @cached_property
     def left_out_classes(self) -> LeftOutClasses:
-        """Rows that were left out."""
+        """Held-out rows."""
         rows = self.tuning.chosen.rows
-        for fit in self.fits:  # of time series, nested splits leave out fewer rows than others
+        for fit in self.fits:  # for time series, nested splits hold out fewer rows
             rows = np.intersect1d(rows, fit.tuning.chosen.rows)
         values = np.stack([_at(fit.tuning.chosen, rows) for fit in self.fits], axis=1)
         return LeftOutClasses(self.codes[rows], values, rows)
 
     @cached_property
     def confusion(self) -> np.ndarray:
-        """Number of left-out rows of each class (first axis) that each class was predicted for."""
+        """Confusion matrix of held-out rows; the first axis is the actual class."""
         k, seen = len(self.classes), self.left_out_classes
         places = seen.actual * k + seen.predicted
         return np.bincount(places, minlength=k * k).reshape(k, k)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
-        """Error rate, the loss's own test loss, and that of the choice if it is another."""
+        """Scores: error rate, default scoring loss, and that of the selection if different."""
         assert isinstance(self.spec.loss, MarginLoss)
         names = dict.fromkeys((ERROR_RATE, self.spec.loss.test_loss, self.criterion.name))
         return tuple(self._score(name) for name in names if isinstance(name, str))
 
     def _score(self, name: str) -> Score:
-        counted = self.criterion  # with class weights, if there are any
-        if not self.several and name == counted.name and name != ERROR_RATE:
-            constant = _constant(name, self._shares(counted)[1])
-            return Score(name, counted.words, *super().estimate, constant)
+        own = self.criterion  # with class weights, if there are any
+        if not self.several and name == own.name and name != ERROR_RATE:
+            constant = _constant(name, self._shares(own)[1])
+            return Score(name, own.words, *super().estimate, constant)
         seen = self.left_out_classes
         words = CRITERIA[name].label
-        if not self.several and name == counted.name and not _weights(counted):
+        if not self.several and name == own.name and not _weights(own):
             value, stderr = super().estimate
         else:
             value, stderr = self._mean(self._losses(name))
@@ -173,7 +172,7 @@ class ClassFit(Fit):
         return Score(name, words, value, stderr, constant)
 
     def _losses(self, name: str) -> np.ndarray:
-        """Loss of each row that was left out: of several classes, the mean over models."""
+        """Loss of each held-out row; with several classes, the mean over models."""
         seen = self.left_out_classes
         if name == ERROR_RATE and self.several:
             return np.asarray(seen.predicted != seen.actual, float)
@@ -188,16 +187,16 @@ class ClassFit(Fit):
         return np.asarray(np.mean(each, axis=0))
 
     def _mean(self, losses: np.ndarray) -> tuple[float, float]:
-        """Mean loss of the rows that were left out, and its standard error."""
+        """Mean loss of the held-out rows, and its standard error."""
         groups, rows = self.data.groups, self.left_out_classes.rows
         groups = None if groups is None else groups[rows]
         mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
-        # they depend on each other, as those do by which the models were chosen
+        # the rows are dependent through the models, as in the selection
         dependence = max(fit.tuning.chosen.dependence for fit in self.fits)
         return float(mean[0]), float(stderr[0]) * dependence
 
     def _shares(self, criterion: Criterion) -> np.ndarray:
-        """Shares of two classes among the rows that were left out, as they are counted."""
+        """Weighted shares of two classes among the held-out rows."""
         shares = np.bincount(self.left_out_classes.actual, minlength=2).astype(float)
         shares *= _weights(criterion) or 1.0
         return np.asarray(shares / shares.sum())
@@ -209,7 +208,7 @@ class ClassFit(Fit):
 
     @property
     def chosen(self) -> ChosenRisk:
-        """The risk that models are ranked by: of several classes, the error rate."""
+        """The risk by which models are ranked; with several classes, the error rate."""
         if not self.several:
             return super().chosen
         seen, score = self.left_out_classes, self.error_rate
@@ -225,12 +224,12 @@ class ClassFit(Fit):
 
     @property
     def ranked_by(self) -> str:
-        """What that is the mean of, in words."""
+        """Name of the loss whose mean this risk is."""
         return self.error_rate.words if self.several else super().ranked_by
 
     @property
     def estimate(self) -> tuple[float, float]:
-        """Expected test loss, the choice counted, and its standard error."""
+        """Estimated risk, adjusted for selection, and its standard error."""
         if not self.several:
             return super().estimate
         score = next(score for score in self.scores if score.name == self.criterion.name)
@@ -238,31 +237,31 @@ class ClassFit(Fit):
 
     @property
     def train_error_rate(self) -> float:
-        """Error rate on the rows of the fit."""
+        """Error rate on the training rows."""
         return float(np.mean(predict_codes(self.decision_values()) != self.codes))
 
     def decision_values(self) -> np.ndarray:
-        """Return those of the rows of the fit, one column for each of `fits`."""
+        """Return decision values of the training rows, one column for each of `fits`."""
         return np.stack([fit.fitted for fit in self.fits], axis=1)
 
     @property
     def used(self) -> np.ndarray:
-        """Which features any of the models has a coefficient for, as booleans."""
+        """Mask of the features with a nonzero coefficient in any of the models."""
         return np.asarray(np.any([fit.effects != 0 for fit in self.fits], axis=0))
 
     @property
     def nonzeros(self) -> int:
-        """Number of features that any of the models has a coefficient for."""
+        """Number of features with a nonzero coefficient in any of the models."""
         return int(self.used.sum())
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was cut short."""
+        """Whether the fit was not interrupted."""
         return all(fit.is_whole for fit in self.fits)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to try again with other options, and reasons not to trust the estimates."""
+        """Warnings: options to change, and reasons to doubt the estimates."""
         if not self.several:
             return super().warnings
         return tuple(
@@ -273,8 +272,8 @@ class ClassFit(Fit):
 
     @property
     def intervals(self) -> PredictionIntervals:
-        """None that would mean anything."""
-        raise DataError("there are no prediction intervals of classes")
+        """Not available for classification."""
+        raise DataError("prediction intervals are not available for classification")
 
 
 def _weights(criterion: Criterion) -> tuple[float, float] | None:
@@ -282,12 +281,12 @@ def _weights(criterion: Criterion) -> tuple[float, float] | None:
 
 
 def _at(chosen: ChosenRisk, rows: np.ndarray) -> np.ndarray:
-    """Return predictions of some of the rows that were left out."""
+    """Return the predictions of some held-out rows."""
     return np.asarray(chosen.predictions, float)[np.searchsorted(chosen.rows, rows)]
 
 
 def _constant(name: str, share: float) -> float:
-    """Test loss of the best constant, if such a share of the rows is of the class 1."""
+    """Scoring loss of the best constant, given the share of rows of class 1."""
     other = 1 - share
     if name == "log":
         return -sum(part * math.log(part) for part in (share, other) if part > 0)
@@ -302,19 +301,19 @@ def _constant(name: str, share: float) -> float:
 def fit_classes(
     data: FitData, spec: ModelSpec, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
 ) -> ClassFit:
-    """Choose alpha and the iterate by their estimated risk, for each class against the rest.
+    """Select alpha and the iteration by their estimated risk, for each class against the rest.
 
-    Each row is predicted by models that were fitted without it, of every class; the folds of the
-    classes differ, since they depend on the labels. Of several classes, each model is chosen by the
-    test loss of its own loss if the error rate is asked for: the smallest error rate of one class
-    against many is often that of never predicting it.
+    Each row is predicted by models fitted without it. The folds differ between classes, since they
+    depend on the labels. With several classes and the error rate as scoring loss, each model is
+    selected by the default scoring loss of its training loss: the error rate of one class against
+    many is often smallest if that class is never predicted.
 
     Parameters
     ----------
     data : FitData
-        The data; `y` are the indices of classes.
+        The data; `y` has the indices of classes.
     spec : ModelSpec
-        The loss, which is one of labels, and the penalty.
+        The loss, which is for classification, and the penalty.
     test_loss, rule, seed
         As for `steinpath.tune`.
     """
@@ -332,18 +331,18 @@ def fit_classes(
 
 
 def _check_splits(data: FitData, codes: np.ndarray) -> None:
-    """Refuse rows that depend on each other where leaving some out leaves out a class."""
+    """Refuse groups and time splits whose training rows lack a class."""
     classes = data.encoded.classes
     for k, label in enumerate(classes):
         of_class = codes == k
         if data.groups is not None and len(np.unique(data.groups[of_class])) < 2:
             raise DataError(
-                f"all rows of the class {label!r:.60} are of one group, and are left out together; "
-                "every class needs rows of two groups at least"
+                f"all rows of the class {label!r:.60} are in one group, which is held out as a "
+                "whole; every class needs rows in at least two groups"
             )
         for train, _ in data.cv or ():
             if not of_class[train].any():
                 raise DataError(
-                    f"there is no row of the class {label!r:.60} among the first {len(train)} in "
-                    "the order of time, from which later ones are predicted"
+                    f"there is no row of the class {label!r:.60} among the first {len(train)} rows "
+                    "in time order, from which later rows are predicted"
                 )

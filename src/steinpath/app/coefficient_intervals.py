@@ -21,25 +21,25 @@ from steinpath.plots._coefficients import largest_sizes
 
 #: Confidence level of each interval, and the false discovery rate at which features are marked.
 LEVEL, FDR = 0.95, 0.1
-#: Features that have intervals, if each of them takes a regression on all others.
+#: Features with intervals, if each of them requires a regression on all others.
 MOST_FEATURES = 200
-# Names that a message lists; p-values below this are not told from each other.
+# Names that a message lists; smallest p-value that is printed.
 _LISTED, _SMALL = 5, 1e-4
 
-# Checks whose messages name columns by number, or arguments of Python functions.
+# Messages that replace those with column numbers or arguments of Python functions.
 _MESSAGES = {
     "total response": (
-        "the response of the duals to the residuals is small or uncertain, so that the intervals "
-        "are unreliable; use more rows, or another loss"
+        "the response of the dual variables to the residuals is small or uncertain, so the "
+        "intervals are unreliable; use more rows, or another loss"
     ),
     "correlated scores": (
         "some features are still correlated with others after the node-wise lasso (up to "
-        "{value:.2f}): their intervals may be off centre; use more rows, or drop columns that "
-        "nearly repeat others by --drop"
+        "{value:.2f}), so their intervals may be biased; use more rows, or --drop for columns that "
+        "nearly duplicate others"
     ),
     "dominant rows": (
-        "a single row has {value:.0%} of the variance of an estimate: the normal approximation is "
-        "rough for rare categories and heavy-tailed columns; transform or merge these"
+        "a single row has {value:.0%} of the variance of an estimate; the normal approximation is "
+        "poor for rare categories and heavy-tailed columns: transform or merge them"
     ),
 }
 
@@ -53,12 +53,12 @@ class Interval:
     name : str
         The feature.
     estimate, stderr, lower, upper : float
-        Change of the prediction per unit of the feature, without the bias of the penalty, its
-        standard error and the ends of the interval; infinite if it is not identified.
+        Debiased coefficient per unit of the feature, its standard error and the ends of the
+        interval; infinite if it is not identified.
     pvalue : float
-        Of the hypothesis that the coefficient is zero.
+        p-value of the hypothesis that the coefficient is zero.
     significant : bool
-        Whether the Benjamini–Hochberg procedure declares it nonzero.
+        Whether it is significant by the Benjamini–Hochberg procedure.
     scale : float, default=1.0
         Standard deviation of the feature.
     """
@@ -74,44 +74,44 @@ class Interval:
 
     @property
     def identified(self) -> bool:
-        """Whether the coefficient can be told from others."""
+        """Whether the coefficient is identified."""
         return math.isfinite(self.stderr)
 
     @property
     def short_pvalue(self) -> str:
-        """The p-value with two digits."""
+        """The p-value with two significant digits."""
         return f"<{_SMALL:.4f}" if self.pvalue < _SMALL else f"{self.pvalue:.2g}"
 
     @property
     def evidence(self) -> float:
-        """Estimate in standard errors: what features are sorted by, the largest first."""
-        if not self.stderr:  # responses without noise
+        """Absolute estimate in standard errors; features are sorted by it."""
+        if not self.stderr:  # a target without noise
             return math.inf if self.estimate else 0.0
         return abs(self.estimate) / self.stderr
 
 
 @dataclass(frozen=True, eq=False)
 class FitIntervals:
-    """Confidence intervals for the coefficients of a fit. Made by `fit_intervals`.
+    """Confidence intervals for the coefficients of a fit. Returned by `fit_intervals`.
 
     Attributes
     ----------
     rows : tuple of Interval
         One for each feature.
     t, n_iter : int
-        The iterate they are computed from, and how many there are.
+        The iteration they are computed from, and the number of iterations.
     scores : str
-        As of `steinpath.CoefficientIntervals`.
+        As in `steinpath.CoefficientIntervals`.
     warnings : tuple of str
-        Reasons not to trust them.
+        Reasons to doubt them.
     notes : tuple of str
-        What else should be known.
+        Notes.
     assumptions : str
-        What they assume, in a sentence.
+        Their assumptions, in a sentence.
     n_tests : int
-        Number of features that the false discovery rate is about.
+        Number of features that the false discovery rate refers to.
     effects : CoefficientIntervals, optional
-        The same per standard deviation of the features.
+        The intervals per standard deviation of the features.
     """
 
     rows: tuple[Interval, ...]
@@ -126,22 +126,22 @@ class FitIntervals:
 
     @property
     def by_evidence(self) -> list[Interval]:
-        """The intervals, those with the smallest p-values first."""
+        """The intervals, smallest p-values first."""
         return sorted(self.rows, key=lambda row: -row.evidence)
 
 
 def fit_intervals(fit: Fit, seed: int) -> FitIntervals:
     """Return confidence intervals for the coefficients of the linear model.
 
-    They are computed from the path of the chosen alpha. If there are categories, whose levels add
-    up to a constant, that is run again without the most frequent level of each.
+    They are computed from the path of the selected alpha. If there are categories, whose levels add
+    up to a constant, the path is computed again without the most frequent level of each.
 
     Parameters
     ----------
     fit : Fit
         A regression.
     seed : int
-        Of the random numbers.
+        Random seed.
     """
     begin("computing confidence intervals", 0)
     data, encoding = fit.data, fit.data.encoded.encoding
@@ -192,10 +192,10 @@ def _references(encoding: Encoding) -> list[int]:
 
 
 def _path_without(fit: Fit, kept: np.ndarray) -> tuple[Path, np.ndarray]:
-    """Run the chosen alpha on some of the features; return the path, and their scales."""
+    """Return the path of the selected alpha for some features, and the scales of these."""
     data, path = fit.data, fit.tuning.path
     rows, design = some_features(data, kept)
-    # step sizes that are safe for all columns are safe for some of them
+    # step sizes that are stable for all columns are stable for a subset
     again = run(
         design, rows.y, path.loss, path.penalty, path.algorithm, path.n_iter, fit_intercept=True
     )
@@ -203,7 +203,7 @@ def _path_without(fit: Fit, kept: np.ndarray) -> tuple[Path, np.ndarray]:
 
 
 def _most_likely(path: Path, effects: np.ndarray) -> np.ndarray:
-    """Return which features have intervals: all, or those with the largest coefficients."""
+    """Return the features with intervals: all, or those with the largest coefficients."""
     p = path.n_features
     if p <= MOST_FEATURES or uses_residuals(path):
         return np.arange(p)
@@ -223,15 +223,14 @@ def _warnings(fit: Fit, found: CoefficientIntervals) -> list[str]:
             assert found.names is not None
             names = [n for n, s in zip(found.names, found.stderr, strict=True) if math.isinf(s)]
             message = (
-                f"{counted(len(names), 'coefficient')} cannot be told from others "
-                f"({_listed(names)}): the column is a linear combination of others; drop one of "
-                "these by --drop"
+                f"{counted(len(names), 'coefficient')} not identified ({_listed(names)}): the "
+                "column is a linear combination of others; drop one of them with --drop"
             )
         messages.append(message)
     if fit.data.cv is not None:
         messages.append(
-            "rows in the order of time are rarely independent, which the standard errors assume; "
-            "intervals may be too short"
+            "the standard errors assume independent rows, which is rarely true for time series; "
+            "the intervals may be too short"
         )
     return messages
 
@@ -240,14 +239,14 @@ def _notes(fit: Fit, references: Sequence[str], k: int, p: int) -> list[str]:
     notes = []
     if references:
         notes.append(
-            "coefficients of a category are differences from its most frequent level, which the "
-            f"intervals leave out ({_listed(references)}); the model has all levels"
+            "coefficients of a category are differences from its reference level, the most "
+            f"frequent one ({_listed(references)})"
         )
     if k < p:
         notes.append(
-            f"intervals are for the {k} features with the largest coefficients of {p:,}, since "
-            "with so few rows each takes a regression on all others; the false discovery rate "
-            "allows for that choice, and each interval by itself does not"
+            f"only the {k} features with the largest coefficients, of {p:,}, have intervals, since "
+            "with few rows each requires a regression on all others; the false discovery rate is "
+            "adjusted for this selection, but the individual intervals are not"
         )
     if fit.data.groups is not None:
         notes.append("standard errors are robust to dependence within groups")
@@ -262,6 +261,6 @@ def _listed(names: Sequence[str]) -> str:
 def _assumptions(fit: Fit) -> str:
     rows = "rows" if fit.data.groups is None else "groups of rows"
     return (
-        f"The intervals assume independent {rows} and a linear model; they do not allow for the "
-        "choice of the penalty."
+        f"The intervals assume independent {rows} and a linear model; they are not adjusted for "
+        "the selection of alpha."
     )

@@ -1,4 +1,4 @@
-"""Fits to the data of a file: the penalty and the iterate chosen, several losses compared."""
+"""Fits to the data of a file: alpha and iteration selected, several losses compared."""
 
 from __future__ import annotations
 
@@ -36,26 +36,25 @@ from steinpath.risk._leave_out import LeftOutModels
 from steinpath.tuning._tune import tune
 from steinpath.tuning._tuning import Tuning
 
-# Values of alpha on the grid, where there is room for them: for so many numbers of an iterate,
-# (rows + columns) × values; and at the least.
+# Values of alpha on the grid; limit of (rows + columns) × values; fewest values.
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
-# With fewer rows there is no saying what error to expect.
+# The error cannot be estimated from fewer rows.
 _FEWEST_ROWS = 10
-# Blocks of later rows that are predicted from earlier ones, and the fewest of either.
+# Blocks of later rows that are predicted from earlier rows; fewest blocks, and fewest earlier rows.
 _TIME_BLOCKS, _FEWEST_BLOCKS, _FEWEST_EARLIER = 5, 2, 2
-# Sizes of numbers in a file: squared errors have standard errors, which take fourth powers.
+# Magnitudes of numbers: standard errors of squared errors take fourth powers.
 _SMALLEST, _LARGEST = 1e-70, 1e70
 
-#: Indices of the rows to train and to test on, for each block of later rows.
+#: Training and test rows of each block of later rows.
 TimeSplits = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """Data that are ready to be fitted: centred, in columns of standard deviation 1.
+    """Data that are ready to be fitted: centred columns of unit variance.
 
-    Make it with `prepare_data`. `groups` and `cv` are those of `steinpath.tune`. Of classes, `y`
-    has the indices; see `steinpath.app.classes`.
+    Returned by `prepare_data`. `groups` and `cv` are as for `steinpath.tune`. For classification,
+    `y` has the indices of classes; see `steinpath.app.classes`.
     """
 
     encoded: Encoded
@@ -73,7 +72,7 @@ class FitData:
 
 
 def standardised(X: Any, y: np.ndarray, dtype: str) -> tuple[PreparedRows, Design]:
-    """Return rows as they are fitted: centred columns of unit variance."""
+    """Return standardised rows: centred columns of unit variance."""
     if isinstance(X, RemoteFeatures):
         centre, scale, remote = X.standardised(dtype)
         example = np.empty(0, dtype)
@@ -92,7 +91,7 @@ def standardised(X: Any, y: np.ndarray, dtype: str) -> tuple[PreparedRows, Desig
 
 
 def some_features(data: FitData, which: np.ndarray) -> tuple[PreparedRows, Design]:
-    """Return rows as they are fitted, with some of the features."""
+    """Return standardised rows with a subset of the features."""
     X = data.encoded.X
     some = X.columns(which) if isinstance(X, RemoteFeatures) else X[:, which]
     return standardised(some, data.y, str(data.design.example.dtype))
@@ -105,21 +104,21 @@ def prepare_data(
     alpha_ratio: float | None = None,
     gap: int | None = None,
 ) -> FitData:
-    """Make data ready, and say how many iterations and values of alpha to try.
+    """Standardise the data, and set the number of iterations and of values of alpha.
 
     Parameters
     ----------
     encoded : Encoded
         Features and responses.
     n_iter : int, optional
-        As many as lower the estimated risk by default.
+        By default, iterations continue until the estimated risk stops decreasing.
     n_alphas : int, optional
-        20 by default; fewer of large data.
+        20 by default, fewer for large data.
     alpha_ratio : float, optional
         As ``lam_ratio`` of `steinpath.tune`.
     gap : int, optional
-        If given, rows are in the order of time, and later ones are predicted from earlier ones,
-        without so many rows in between.
+        If given, rows are in time order, and later rows are predicted from earlier rows, with this
+        number of rows skipped in between.
     """
     n = len(encoded.y)
     if n < _FEWEST_ROWS:
@@ -131,8 +130,8 @@ def prepare_data(
     if n_alphas is None and alphas < _ALPHAS:
         many = "columns" if encoded.X.shape[1] > n else "rows"
         notes.append(
-            f"with so many {many}, {alphas} values of alpha are tried instead of {_ALPHAS}; "
-            f"--n-alphas {_ALPHAS} tries all"
+            f"because of the number of {many}, the grid has {alphas} values of alpha instead of "
+            f"{_ALPHAS}; use --n-alphas {_ALPHAS} for all"
         )
     _check_sizes(encoded)
     level = 0.0 if encoded.classes else float(np.median(encoded.y))
@@ -157,24 +156,24 @@ def prepare_data(
 
 
 def _time_splits(times: np.ndarray, gap: int) -> TimeSplits:
-    """Return blocks of later rows, each to be predicted from the rows before it.
+    """Return blocks of later rows, each with the earlier rows that predict it.
 
-    Rows of the same time are in the same block.
+    Rows with the same time are in the same block.
     """
     n = len(times)
     starts = [test[0] for _, test in TimeSeriesSplit(_TIME_BLOCKS).split(times)]
-    # where a block would begin within a time, it begins with that time
+    # a block starts with the first row of its first time
     starts = sorted(set(np.searchsorted(times, times[starts]).tolist()) - {0})
     if len(starts) < _FEWEST_BLOCKS:
         raise DataError(
-            f"there are too few different times to leave out {_FEWEST_BLOCKS} blocks of later "
-            "rows, all rows of a time together; use --group for rows that belong together"
+            f"there are too few distinct times for {_FEWEST_BLOCKS} blocks of later rows; use "
+            "--group for dependent rows"
         )
     most = starts[0] - _FEWEST_EARLIER
     if gap > most:
         raise DataError(
             f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
-            f"before the first of {len(starts)} blocks of later ones; --gap can be {most} at most"
+            f"before the first of {len(starts)} blocks; --gap must be at most {most}"
         )
     ends = [*starts[1:], n]
     return [
@@ -184,7 +183,7 @@ def _time_splits(times: np.ndarray, gap: int) -> TimeSplits:
 
 
 def _check_sizes(encoded: Encoded) -> None:
-    """Refuse numbers whose powers, or sums of them, a computer cannot keep."""
+    """Refuse numbers whose powers overflow or underflow."""
     X = encoded.X
     largest = X.sizes if isinstance(X, RemoteFeatures) else np.abs(X).max(axis=0)
     sizes = np.append(np.abs(encoded.y).max(), largest)
@@ -192,28 +191,28 @@ def _check_sizes(encoded: Encoded) -> None:
     if len(extreme):
         names, k = [encoded.encoding.target, *encoded.encoding.feature_names], int(extreme[0])
         raise DataError(
-            f"{names[k]!r} has numbers up to {sizes[k]:.3g} in size; rescale it, to sizes between "
+            f"the largest absolute value of {names[k]!r} is {sizes[k]:.3g}; rescale it to between "
             f"{_SMALLEST:g} and {_LARGEST:g}"
         )
 
 
-# Why a run ended: see `Tuning.stop`.
+# Why the iterations ended; see `Tuning.stop`.
 _WHY = {
-    "risk": "the estimated risk no longer falls",
-    "limit": "the limit for data of this size: pass --iters N",
-    "n_iter": "as given by --iters",
+    "risk": "the estimated risk stopped decreasing",
+    "limit": "the limit for data of this size (use --n-iter for more)",
+    "n_iter": "as set by --n-iter",
     "interrupted": "interrupted",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Rows, and how they are predicted by models that were fitted without them.
+    """Held-out rows and their predictions from models fitted without them.
 
     Attributes
     ----------
     actual, predicted : ndarray of shape (m,)
-        The target, and its predictions.
+        The target and its predictions.
     """
 
     actual: np.ndarray
@@ -221,7 +220,7 @@ class LeftOut:
 
     @property
     def residuals(self) -> np.ndarray:
-        """What the target is above the predictions."""
+        """Target minus prediction."""
         return np.asarray(self.actual - self.predicted)
 
     @property
@@ -232,7 +231,7 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What was found for a loss and a penalty.
+    """The fit of a loss and a penalty.
 
     Attributes
     ----------
@@ -250,13 +249,13 @@ class Fit:
 
     @property
     def risk(self) -> Risk:
-        """The risk estimate at the chosen alpha."""
+        """The risk estimate at the selected alpha."""
         return self.tuning.risks[self.tuning.best[0]]
 
     @property
     def criterion(self) -> Criterion:
-        """The test loss."""
-        assert isinstance(self.risk.criterion, Criterion)  # none of a user's own
+        """The scoring loss."""
+        assert isinstance(self.risk.criterion, Criterion)  # not a callable of the user
         return self.risk.criterion
 
     @property
@@ -276,7 +275,7 @@ class Fit:
 
     @property
     def fitted(self) -> np.ndarray:
-        """Predictions of the rows of the fit."""
+        """Predictions for the training rows."""
         path, t = self.tuning.path, self.tuning.best_iter
         products = to_numpy(path.products_at(slice(t, t + 1)))[0]
         return np.asarray(self.data.level + path.level + products, float)
@@ -288,98 +287,98 @@ class Fit:
 
     @property
     def alpha(self) -> float:
-        """The chosen one."""
+        """The selected alpha."""
         return float(self.alphas[self.tuning.best[0]])
 
     @property
     def chosen(self) -> ChosenRisk:
-        """The risk that models are ranked by."""
+        """The risk by which models are ranked."""
         return self.tuning.chosen
 
     @property
     def ranked_by(self) -> str:
-        """What that is the mean of, in words."""
+        """Name of the loss whose mean this risk is."""
         return self.criterion.words
 
     @property
     def estimate(self) -> tuple[float, float]:
-        """Estimated risk of the chosen model, the choice counted, and its standard error."""
+        """Estimated risk of the selected model, adjusted for selection, and its standard error."""
         return self.tuning.best_risk, self.tuning.best_risk_stderr
 
     @property
     def naive(self) -> tuple[float, float]:
-        """Estimated risk at the choice, as if nothing had been chosen, and its standard error."""
+        """Estimated risk, not adjusted for selection, and its standard error."""
         return self.tuning.naive_risk, self.tuning.naive_risk_stderr
 
     @property
     def meaning_of_error(self) -> str:
-        """What ± stands for."""
+        """Meaning of ±."""
         meaning = "± is one standard error"
         if self.tuning.chosen.method == "fixed":
             return meaning
-        of = "" if self.spec.penalty == NoPenalty.name else "alpha and of "
-        return f"{meaning}; the choice of {of}the iterate is counted"
+        of = "the iteration" if self.spec.penalty == NoPenalty.name else "alpha and iteration"
+        return f"{meaning}, adjusted for the selection of {of}"
 
     @cached_property
     def left_out(self) -> LeftOut:
-        """Rows predicted by models that were fitted without them."""
+        """Held-out rows and their predictions from models fitted without them."""
         chosen, y = self.tuning.chosen, self.data.y.astype(float)
         level = self.data.level
         return LeftOut(level + y[chosen.rows], level + np.asarray(chosen.predictions, float))
 
     @property
     def train(self) -> float:
-        """Training error of the choice."""
+        """Training error of the selected model."""
         return float(self.risk.train[self.tuning.best_iter])
 
     @property
     def nonzeros(self) -> int:
-        """Number of coefficients of the choice that are not zero."""
+        """Number of nonzero coefficients of the selected model."""
         return int(np.count_nonzero(self.effects))
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was cut short."""
+        """Whether the fit was not interrupted."""
         return self.tuning.stop != "interrupted"
 
     @property
     def length(self) -> str:
-        """How many iterations were run, and why no more."""
+        """Number of iterations run, and why they ended."""
         return f"Iterations ended at {self.tuning.path.n_iter:,}: {_WHY[self.tuning.stop]}."
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to try again with other options, and reasons not to trust the estimate."""
+        """Warnings: options to change, and reasons to doubt the estimate."""
         found, n_iter = list[str](), self.tuning.path.n_iter
         if self.is_whole and self.tuning.still_falls:
             limit = ", the limit for data of this size" if self.tuning.stop == "limit" else ""
             found.append(
-                f"the estimated risk still falls after {n_iter} iterations{limit}: pass a larger "
-                f"--iters, such as --iters {2 * n_iter}"
+                f"the estimated risk was still decreasing after {n_iter} iterations{limit}; use a "
+                f"larger number, such as --n-iter {2 * n_iter}"
             )
         return (*found, *self.tuning.warnings)
 
     @property
     def intervals(self) -> PredictionIntervals:
-        """What prediction intervals are made of, in units of the features."""
+        """Out-of-fold models and residuals for prediction intervals, in units of the features."""
         data = self.data
         return self.tuning.intervals.rescaled(data.scale, data.centre, data.level)
 
     @property
     def improvement(self) -> float:
-        """By how many percent the estimated risk is below that of a constant prediction."""
+        """Reduction of the estimated risk relative to a constant prediction, in percent."""
         return 100 * (1 - self.estimate[0] / self.constant_risk) if self.constant_risk else math.nan
 
     @cached_property
     def constant_risk(self) -> float:
-        """Error of the best constant prediction, on the rows that were left out."""
+        """Error of the best constant prediction on the held-out rows."""
         y = self.left_out.actual
         low, high = float(y.min()), float(y.max())
 
         def risk(constant: float) -> float:
             return float(self.criterion(y, np.full_like(y, constant)).mean())
 
-        # golden sections, which take the kinks of convex functions, to a share of the range
+        # golden sections, which handle kinks of convex functions, over shares of the range
         best = minimize_scalar(
             lambda share: risk(low + share * (high - low)),
             bounds=(0.0, 1.0),
@@ -391,22 +390,22 @@ class Fit:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A loss and a penalty, at the alpha and the iterate that are best for them.
+    """A loss and a penalty, with their selected alpha and iteration.
 
     Attributes
     ----------
     loss, penalty : str
-        Which.
+        Their names.
     alpha : float
         The regularisation strength, on scikit-learn's scale.
     iterate, nonzeros : int
-        The iterate, and the number of its coefficients that are not zero.
+        The selected iteration, and its number of nonzero coefficients.
     risk, stderr : float
-        Its estimated risk, the choice counted, with standard error.
+        Estimated risk, adjusted for selection, and its standard error.
     behind, behind_stderr : float
-        How much larger that is than the smallest, with standard error; both choices are counted.
+        Difference from the smallest risk, and its standard error, adjusted for both selections.
     still_falls : bool
-        Whether the risk still fell when the iterations ended.
+        Whether the risk was still decreasing at the last iteration.
     """
 
     loss: str
@@ -424,7 +423,7 @@ class Ranked:
 def fit_model(
     data: FitData, spec: ModelSpec, test_loss: TestLoss = None, rule: str = "min", seed: int = 0
 ) -> Fit:
-    """Choose alpha and the iterate by their estimated risk.
+    """Select alpha and the iteration by their estimated risk.
 
     Parameters
     ----------
@@ -451,8 +450,8 @@ def fit_model(
         groups=data.groups,
         cv=data.cv,
     )
-    begin("leaving rows out to count the choice", 0)
-    tuning.chosen  # noqa: B018  (computed here, while that is shown, and then kept)
+    begin("adjusting for selection", 0)
+    tuning.chosen  # noqa: B018  (computed and cached here, while this is shown)
     return Fit(data, spec, tuning)
 
 
@@ -464,28 +463,28 @@ def compare_models(
     seed: int = 0,
     fit_one: Callable[..., Fit] | None = None,
 ) -> tuple[Fit, list[Ranked]]:
-    """Fit several losses and penalties, and rank them by the same test loss.
+    """Fit several losses and penalties, and rank them by the same scoring loss.
 
-    Told that it is enough (see `steinpath._support.progress`), it leaves out the others, and the
-    one under way, unless it is the first.
+    If a stop is requested (see `steinpath._support.progress`), the remaining models are skipped,
+    and the current one, too, unless it is the first.
 
     Parameters
     ----------
     data : FitData
         The data.
     specs : sequence of ModelSpec
-        What to compare.
+        The losses and penalties.
     test_loss, rule, seed
         As for `steinpath.tune`.
     fit_one : callable, optional
-        What to fit each with; `fit_model` by default.
+        Function that fits each; `fit_model` by default.
 
     Returns
     -------
     best : Fit
-        That with the smallest risk.
+        The fit with the smallest risk.
     ranking : list of Ranked
-        All that were finished, the best first.
+        All finished fits, the best first.
     """
     best: Fit | None = None
     found: list[tuple[ModelSpec, float, int, int, bool, ChosenRisk]] = []
@@ -499,7 +498,7 @@ def compare_models(
         found.append((spec, *choice, _without_models(fit.chosen)))
         if best is None or fit.chosen.value < best.chosen.value:
             best = fit
-        del fit  # while the next one runs, only the best is in memory
+        del fit  # keep only the best in memory while the next one runs
         if stop:
             break
     assert best is not None
@@ -530,9 +529,9 @@ def _without_models(chosen: ChosenRisk) -> ChosenRisk:
 
 
 def _on_the_same_rows(first: ChosenRisk, second: ChosenRisk) -> tuple[ChosenRisk, ChosenRisk]:
-    """Return both with the losses of the rows that both left out.
+    """Return both with the losses of the rows that both held out.
 
-    Of time series, nested splits leave out fewer rows than others.
+    For time series, nested splits hold out fewer rows than others.
     """
     if np.array_equal(first.rows, second.rows):
         return first, second
@@ -551,5 +550,5 @@ def _on_the_same_rows(first: ChosenRisk, second: ChosenRisk) -> tuple[ChosenRisk
 
 
 def count_nonzeros(path: Path) -> np.ndarray:
-    """Return how many coefficients of each iterate are not zero."""
+    """Return the number of nonzero coefficients of each iterate."""
     return np.array([np.count_nonzero(b) for b in to_numpy(path.coef)])

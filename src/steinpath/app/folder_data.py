@@ -1,8 +1,8 @@
 """Data in a folder of Parquet files, which the workers of a Dask cluster read and encode.
 
-How columns are encoded is learned from facts that each worker finds in its files, and is the same
-as if all files were one table. What comes here has one number per row at most: the target and the
-groups. The features stay on the workers, in blocks of one or several files.
+The encoding is learned from facts that the workers collect from their files, and is the same as if
+all files were one table. This process holds at most one number per row: the target and the groups.
+The features stay on the workers, in blocks of one or several files.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ from steinpath.cluster._conversation import WorkerLost, worker_lost
 from steinpath.cluster._design import DistributedDesign, design_of_loaders, fits
 from steinpath.estimators._rows import sizes_from_moments
 
-# Columns whose medians are found together: of each, a worker has all numbers of a file in memory.
+# Columns whose medians are computed together; a worker holds all their numbers of a file in memory.
 _COLUMNS_AT_ONCE = 16
 
 
 def encode_folder(folder: ParquetFolder, options: EncodingOptions, client: Any) -> Encoded:
-    """Do as `steinpath.app.encoding.encode` of all files as one table, on a cluster.
+    """Encode all files as one table on a cluster; see `steinpath.app.encoding.encode`.
 
     Parameters
     ----------
     folder : ParquetFolder
         The files, which all workers can read.
     options : EncodingOptions
-        What to make of the columns; rows cannot be sorted by time.
+        How to use the columns; rows cannot be sorted by time.
     client : distributed.Client
         The cluster.
 
     Raises
     ------
     DataError
-        As `encode` does; it names the file and the column.
+        As for `encode`; the message names the file and the column.
     """
     names = folder.names
     options.check(names)
@@ -87,11 +87,12 @@ def encode_folder(folder: ParquetFolder, options: EncodingOptions, client: Any) 
         roles.groups,
         None,
         roles.classes,
+        folder.text_format,
     )
 
 
 class _Files:
-    """Asks the workers about the files of a folder."""
+    """Runs functions on the workers for the files of a folder."""
 
     def __init__(self, folder: ParquetFolder, client: Any):
         self.folder, self.client = folder, client
@@ -99,19 +100,19 @@ class _Files:
     def of_each(
         self, function: Callable[..., Any], *args: Any, kept: np.ndarray | None, doing: str
     ) -> Iterator[Any]:
-        """Call a function for each file on some worker, and yield the results in their order.
+        """Call a function for each file on some worker, and yield the results in file order.
 
         Parameters
         ----------
         function : callable
-            It is given the folder, the number of the file, the rows of the file that are kept, and
+            Called with the folder, the number of the file, the mask of its rows that are kept, and
             the arguments.
         *args
             Arguments.
         kept : ndarray of bool, optional
-            Which of all rows are kept; None for all.
+            Mask of the rows that are kept; None for all.
         doing : str
-            What to show meanwhile, before the name of the file.
+            Progress message, before the name of the file.
         """
         parts: Sequence[Any] = [None] * len(self.folder.files)
         if kept is not None:
@@ -124,7 +125,7 @@ class _Files:
         while futures:
             name = self.folder.files[len(parts) - len(futures)].name
             begin(f"{doing} of {name}", 0)
-            yield _result(futures.pop(), name)  # which is then forgotten
+            yield _result(futures.pop(), name)  # popped, so that its memory is released
 
     def table(self, names: Sequence[str], options: EncodingOptions) -> Table:
         """Return some columns of all rows."""
@@ -147,12 +148,12 @@ class _Files:
     def facts(
         self, names: Sequence[str], options: EncodingOptions, kept: np.ndarray | None
     ) -> dict[str, Facts]:
-        """Return the facts of columns, with what is in the middle of numbers."""
+        """Return the facts about columns, including the middle values of numbers."""
         found = self._facts(names, options, kept, options.categories)
         if mixed := [name for name, facts in found.items() if facts.kind == MIXED]:
-            # of texts that are numbers in some files and others elsewhere
+            # texts that are all numbers in some files, but not in others
             found |= self._facts(mixed, options, kept, [*options.categories, *mixed])
-        # the others are neither filled in nor described
+        # other columns are neither imputed nor summarised
         few = names if options.impute else names[:MOST_SUMMARIES]
         numbers = [name for name in few if found[name].low is not None]
         numbers = [name for name in numbers if found[name].middle is None]
@@ -171,7 +172,7 @@ class _Files:
     ) -> dict[str, Facts]:
         found: dict[str, Facts] = {}
         args = list(names), options, frozenset(as_text)
-        for part in self.of_each(_facts_of_file, *args, kept=kept, doing="looking at the columns"):
+        for part in self.of_each(_facts_of_file, *args, kept=kept, doing="reading the columns"):
             _add(found, part)
         return found
 
@@ -179,19 +180,19 @@ class _Files:
         self, names: Sequence[str], kept: np.ndarray | None, facts: dict[str, Facts]
     ) -> dict[str, tuple[float, float]]:
         marks = defaultdict[str, list[Marks]](list)
-        for found in self.of_each(_marks_of_file, names, kept=kept, doing="finding medians"):
+        for found in self.of_each(_marks_of_file, names, kept=kept, doing="computing medians"):
             for name, each in found.items():
                 marks[name].append(each)
         intervals = {name: bracket(marks[name]) for name in names}
         inside = defaultdict[str, list[Within]](list)
-        for found in self.of_each(_within_file, intervals, kept=kept, doing="finding medians"):
+        for found in self.of_each(_within_file, intervals, kept=kept, doing="computing medians"):
             for name, each in found.items():
                 inside[name].append(each)
         return {name: middle_of_all(inside[name], facts[name].present) for name in names}
 
 
 def _result(future: Any, name: str) -> Any:
-    """Wait for what a worker finds in a file."""
+    """Wait for the result of a worker."""
     from distributed import KilledWorker
 
     try:
@@ -201,7 +202,7 @@ def _result(future: Any, name: str) -> Any:
 
 
 def _add(found: dict[str, Facts], later: dict[str, Facts]) -> None:
-    """Add facts of later rows to those that are known."""
+    """Add the facts about later rows."""
     for name, facts in later.items():
         found[name] = found[name] + facts if name in found else facts
         check_levels(name, found[name].levels)
@@ -214,14 +215,14 @@ def _add(found: dict[str, Facts], later: dict[str, Facts]) -> None:
 
 @dataclass(frozen=True)
 class Moments:
-    """Means and sums of squares about them, which add up over parts of the rows.
+    """Means and centred sums of squares, which add up over blocks of rows.
 
     Attributes
     ----------
     count : int
         Number of rows.
     means, squares : ndarray of shape (p,)
-        Means of the features, and sums of squared distances from them.
+        Means of the features, and sums of squared deviations from them.
     sizes : ndarray of shape (p,)
         Largest absolute values.
     """
@@ -233,10 +234,10 @@ class Moments:
 
     @classmethod
     def of(cls, X: np.ndarray) -> Moments:
-        """Return the moments of rows in memory."""
+        """Return the moments of a block of rows."""
         means = X.mean(axis=0)
         sizes = np.abs(X).max(axis=0)
-        with np.errstate(over="ignore"):  # of sizes that are refused
+        with np.errstate(over="ignore"):  # such sizes are refused later
             return cls(len(X), means, np.square(X - means).sum(axis=0), sizes)
 
     def __add__(self, other: Moments) -> Moments:
@@ -261,13 +262,13 @@ class FolderFeatures(RemoteFeatures):
     files : _Files
         The folder, and the cluster.
     encoding : Encoding
-        How the features are made.
+        How columns become features.
     kept : ndarray of bool, optional
-        Which of all rows are used; None for all.
+        Mask of the rows that are used; None for all.
     moments : Moments
-        Of all features.
+        Moments of all features.
     which : ndarray of int
-        Numbers of the features that these are.
+        Indices of the selected features.
     """
 
     files: _Files
@@ -278,13 +279,13 @@ class FolderFeatures(RemoteFeatures):
 
     @classmethod
     def found(cls, files: _Files, encoding: Encoding, kept: np.ndarray | None) -> FolderFeatures:
-        """Return all features, once their moments are found."""
+        """Return all features; compute their moments."""
         moments: Moments | None = None
         doing = "computing means and standard deviations"
         for part in files.of_each(_moments_of_file, encoding, kept=kept, doing=doing):
             if part is not None:
                 moments = part if moments is None else moments + part
-        assert moments is not None  # the target has some values
+        assert moments is not None  # the target is not empty
         return cls(files, encoding, kept, moments, np.arange(len(encoding.feature_names)))
 
     @property
@@ -298,7 +299,7 @@ class FolderFeatures(RemoteFeatures):
         return np.asarray(self.moments.sizes[self.which])
 
     def columns(self, which: np.ndarray) -> FolderFeatures:
-        """Return some of the features, by their numbers."""
+        """Return a subset of the features, by index."""
         return replace(self, which=self.which[which])
 
     def standardised(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, DistributedDesign]:
@@ -330,7 +331,7 @@ class FolderFeatures(RemoteFeatures):
 
 
 def _blocks(rows: Sequence[int], count: int) -> list[list[int]]:
-    """Put files that follow each other into so many blocks of about as many rows, or fewer."""
+    """Group consecutive files into at most `count` blocks with similar numbers of rows."""
     middles = np.cumsum(rows) - np.array(rows) / 2
     places = (middles * max(1, count) / sum(rows)).astype(int)
     return [np.flatnonzero(places == place).tolist() for place in np.unique(places)]
@@ -342,7 +343,7 @@ def _blocks(rows: Sequence[int], count: int) -> list[list[int]]:
 
 
 class _Values(NamedTuple):
-    """A column of a file: numbers or dates, or numbers of texts; its kind as of `Facts`."""
+    """A column of a file: numbers or dates, or indices of labels; `kind` as in `Facts`."""
 
     kind: str
     values: np.ndarray
@@ -356,7 +357,7 @@ def _read_columns(
     names: Sequence[str],
     as_text: Collection[str],
 ) -> dict[str, _Values]:
-    """Read columns of a file whole."""
+    """Read whole columns of a file."""
     parts = defaultdict[str, list[np.ndarray]](list)
     for table in folder.batches(k, names, as_text):
         for name, values in table.columns.items():
@@ -365,7 +366,7 @@ def _read_columns(
 
 
 def _packed(parts: Sequence[np.ndarray]) -> _Values:
-    """Put parts of a column together, each text only once."""
+    """Concatenate parts of a column, with each label stored once."""
     kinds = {_kind(values) for values in parts} - {""}
     if len(kinds) > 1:
         return _Values(MIXED, np.zeros(0), [])
@@ -379,21 +380,21 @@ def _packed(parts: Sequence[np.ndarray]) -> _Values:
 
 
 def _kind(values: np.ndarray) -> str:
-    """Return the kind of a column; "" for one of texts without any."""
+    """Return the kind of a column; "" if all values are missing texts."""
     if values.dtype == object and all(value is None for value in values):
         return ""
     return values.dtype.kind
 
 
 def _like(values: np.ndarray, kind: str) -> np.ndarray:
-    """Return numbers or dates as they are; what is nothing but missing, as missing ones."""
+    """Return numbers or dates unchanged, and an empty column as missing numbers or dates."""
     if values.dtype.kind == kind:
         return values
     return np.full(len(values), np.nan) if kind == "f" else np.full(len(values), "NaT", "M8[us]")
 
 
 def _joined(parts: Sequence[_Values]) -> np.ndarray | None:
-    """Return the column of all files; None if it is of several kinds."""
+    """Return the column of all files; None if its files are of several types."""
     columns = []
     for part in parts:
         if part.kind == MIXED:
@@ -444,7 +445,7 @@ def _batches(
     names: Collection[str],
     as_text: Collection[str] = (),
 ) -> Iterator[tuple[Table, np.ndarray | None]]:
-    """Yield some rows after the other, and which of them are kept; None for all."""
+    """Yield batches of rows, and the mask of those that are kept; None for all."""
     start = 0
     for table in folder.batches(k, names, as_text):
         stop = start + table.n_rows
@@ -455,7 +456,7 @@ def _batches(
 def _numbers_of_file(
     folder: ParquetFolder, k: int, kept: np.ndarray | None, names: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """Return all numbers of some columns, dates as days, without missing ones."""
+    """Return all numbers of some columns, dates as days, without missing values."""
     parts = defaultdict[str, list[np.ndarray]](list)
     for table, own in _batches(folder, k, kept, names):
         for name, values in rows_of(table, own).columns.items():
@@ -484,7 +485,7 @@ def _within_file(
 def _features(
     folder: ParquetFolder, k: int, kept: np.ndarray | None, encoding: Encoding
 ) -> Iterator[np.ndarray]:
-    """Yield the features of some rows of a file after the other."""
+    """Yield the features of a file in batches of rows."""
     names = [column.name for column in encoding.columns]
     for table, own in _batches(folder, k, kept, names, encoding.named):
         table = rows_of(table, own)
@@ -511,7 +512,7 @@ def _pieces(
     scale: np.ndarray,
     dtype: np.dtype[Any],
 ) -> Iterator[np.ndarray]:
-    """Yield standardised features of some rows of a block after the other."""
+    """Yield the standardised features of a block in batches of rows."""
     start = 0
     for k in files:
         stop = start + folder.rows[k]

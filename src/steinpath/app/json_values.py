@@ -1,4 +1,4 @@
-"""Values of a model file: of the type that they should be, or refused."""
+"""Values of a model file: checked for their types."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["count", "entries", "items", "number", "text"]
 
 
 def text(name: str, value: Any) -> str:
-    """Return a text of the file that can be written to one again."""
+    """Return a text of the file, which must be valid Unicode."""
     if not isinstance(value, str):
         raise DataError(f"its {name!r} is not a text")
     try:
         value.encode()
-    except UnicodeEncodeError:  # halves of characters, which JSON has escapes for
+    except UnicodeEncodeError:  # lone surrogates, which JSON can escape
         raise DataError(f"its {name!r} is not Unicode") from None
     return value
 
 
 def count(name: str, value: Any) -> int:
-    """Return a whole number of the file that is not negative."""
+    """Return a nonnegative integer of the file."""
     if type(value) is not int or not 0 <= value < 2**63:
-        raise DataError(f"its {name!r} is not a whole number")
+        raise DataError(f"its {name!r} is not a nonnegative integer")
     return value
 
 
 def number(name: str, value: Any) -> float:
     """Return a finite number of the file."""
     usable = isinstance(value, int | float) and not isinstance(value, bool)
-    # an integer of a thousand digits is no float
+    # an integer of a thousand digits is not a float
     if not usable or abs(value) > 1e300 or not math.isfinite(value):
         raise DataError(f"its {name!r} is not a number")
     return float(value)

@@ -1,4 +1,4 @@
-"""Losses, penalties and test losses by their names, with widths in units of the spread of y."""
+"""Losses, penalties and scoring losses by name, with widths in units of the spread of y."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from steinpath.problem._spread import robust_spread
 
 
 def loss_names() -> list[str]:
-    """Return the losses that a name and numbers are enough to make."""
+    """Return the losses that need only numbers as arguments."""
     return [name for name, kind in LOSSES.items() if _is_made_of(kind, ())]
 
 
 def is_for_classes(loss: str) -> bool:
-    """Whether a loss is one of labels, for classification."""
+    """Whether a loss is for classification."""
     return LOSSES[loss].margin
 
 
 def penalty_names() -> list[str]:
-    """Return the penalties that a name and numbers are enough to make: none that need groups."""
+    """Return the penalties that need only numbers as arguments, and no groups."""
     return [name for name, kind in PENALTIES.items() if _is_made_of(kind, ("lam",))]
 
 
 def _is_made_of(kind: type, given: Iterable[str]) -> bool:
-    """Whether all other arguments of a class have defaults."""
+    """Whether all arguments except the given ones have defaults."""
     arguments = inspect.signature(kind).parameters.values()
     return all(each.default is not each.empty or each.name in given for each in arguments)
 
 
 def parameter_specs() -> dict[str, ParameterSpec]:
-    """Return the parameters of all losses, penalties and test losses by name.
+    """Return the parameters of all losses, penalties and scoring losses by name.
 
-    Classes may share a parameter. Its limits are then the widest of theirs: each class checks what
-    it is given.
+    If classes share a parameter, its limits are the widest of theirs; each class checks its own
+    arguments.
     """
     kinds: list[type[Registered]] = [LOSSES[name] for name in loss_names()]
     kinds += [*(PENALTIES[name] for name in penalty_names()), *CRITERIA.values()]
@@ -72,11 +72,11 @@ class ModelSpec:
     Attributes
     ----------
     loss : Loss
-        With its parameter.
+        The training loss.
     penalty : str
         Name of the penalty.
     penalty_of : callable
-        The penalty of each ``lam``.
+        Returns the penalty for ``lam``.
     """
 
     loss: Loss
@@ -97,21 +97,21 @@ class ModelSpec:
         Parameters
         ----------
         loss, penalty : str
-            Of `loss_names` and `penalty_names`.
+            Names from `loss_names` and `penalty_names`.
         y : ndarray of shape (n,)
-            The responses, whose robust standard deviation is the unit of some parameters.
+            The target; its robust standard deviation is the unit of some parameters.
         class_weight : str, optional
-            Of the losses for classes.
+            For classification losses.
         **parameters : float, optional
-            By the names of `parameter_specs`; None for their defaults.
+            Values of `parameter_specs` by name; None for the default.
         """
         loss_class: Any = LOSSES[loss]
         weights = {} if class_weight is None else {"class_weight": class_weight}
-        chosen: Loss = loss_class(**_arguments(loss_class, y, parameters), **weights)
+        made: Loss = loss_class(**_arguments(loss_class, y, parameters), **weights)
         if penalty == NoPenalty.name:
-            return cls(chosen, penalty, lambda lam: NoPenalty())
+            return cls(made, penalty, lambda lam: NoPenalty())
         of: Any = PENALTIES[penalty]
-        return cls(chosen, penalty, partial(of, **_arguments(of, y, parameters)))
+        return cls(made, penalty, partial(of, **_arguments(of, y, parameters)))
 
     @property
     def words(self) -> str:
@@ -120,7 +120,7 @@ class ModelSpec:
 
 
 def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) -> Criterion:
-    """Return a test loss by its name, with the parameter that the loss of that name has."""
+    """Return a scoring loss by name, with the parameter of the training loss of that name."""
     kind = CRITERIA[test_loss]
     return kind(*_arguments(kind, y, parameters).values())
 
@@ -128,7 +128,7 @@ def make_criterion(test_loss: str, y: np.ndarray, **parameters: float | None) ->
 def _arguments(
     kind: type[Registered], y: np.ndarray, parameters: dict[str, float | None]
 ) -> dict[str, float]:
-    """Return the parameter of a class by name, if it has one, in the units of the class."""
+    """Return the parameter of a class by name, if it has one, in units of the class."""
     spec = kind.parameter_spec
     if spec is None:
         return {}

@@ -1,4 +1,4 @@
-"""Fitted models in files: JSON that says what it is, and nothing that could be executed."""
+"""Model files: plain JSON, from which nothing is executed."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from steinpath.app.classes import predict_codes
 from steinpath.app.encoding import Encoding
 from steinpath.app.json_values import count, items, number, text
 from steinpath.app.saved_intervals import from_json, to_json
-from steinpath.app.tables import DataError, Table, as_table
+from steinpath.app.tables import DEFAULT_FORMAT, DataError, Table, TextFormat, as_table
 from steinpath.app.tables.table import objects
 from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._losses import LOSSES
 from steinpath.problem._margins import Logistic, class_probabilities
 from steinpath.problem._scoring import CRITERIA
 
-# What the first lines of a file say it is, and of which making.
+# Format and version, at the start of each file.
 _FORMAT, _VERSION = "steinpath model", 1
-# A model of a million coefficients has some fifty million characters.
+# A model with a million coefficients has about fifty million characters.
 _MOST_BYTES = 2**28
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How a model was chosen, and what is expected of it.
+    """How a model was selected, and its estimated risk.
 
     Attributes
     ----------
     loss, penalty : str
         Their names, such as "lad" and "lasso".
     parameters : dict of str to float
-        Parameters of the loss and shape of the penalty.
+        Parameters of the loss and of the penalty, except its strength.
     alpha : float
         Regularisation strength, on scikit-learn's scale.
     iterate, iterations : int
-        The chosen iterate, and how many were run.
+        The selected iteration, and the number of iterations run.
     test_loss : str
-        What the risk is the mean of.
+        The scoring loss.
     test_parameter : float
-        Its parameter, such as a quantile; 0 where it has none.
+        Its parameter, such as a quantile; 0 if it has none.
     risk, stderr, train : float
-        Estimated risk on new rows, the choice counted, its standard error (infinite where it is not
-        known), and the training error.
+        Estimated risk on new rows, adjusted for selection; its standard error (infinite if
+        unknown); the training error.
     rows : int
-        Number of rows it was fitted to.
+        Number of training rows.
     """
 
     loss: str
@@ -73,12 +73,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes that a model tells apart.
+    """The classes of a classifier.
 
     Attributes
     ----------
     labels : tuple of str
-        The classes. Of two, the decision value is that of the second.
+        The classes. With two classes, the decision value is that of the second.
     error_rate, stderr : float
         Expected error rate on new rows, and its standard error.
     has_probabilities : bool
@@ -92,33 +92,35 @@ class Classes:
 
     @property
     def n_models(self) -> int:
-        """How many models tell them apart: of two classes one, of several one for each."""
+        """Number of binary models: one for two classes, otherwise one for each class."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A fitted model, which predicts from the columns of a file. Read it with `load_model`.
+    """A fitted model, which predicts from the columns of a table. Read it with `load_model`.
 
     Attributes
     ----------
     encoding : Encoding
         How columns become features.
-    coef : ndarray of shape (p,), or (K, p) of several classes
+    coef : ndarray of shape (p,), or (K, p) with more than two classes
         Coefficients of the features.
-    intercept : float, or ndarray of shape (K,) of several classes
+    intercept : float, or ndarray of shape (K,) with more than two classes
         Prediction, or decision value, where all features are zero.
     choice : Choice
-        How it was chosen, and what is expected of it.
+        How the model was selected, and its estimated risk.
     warnings : tuple of str
-        Reasons not to trust that.
+        Reasons to doubt the estimated risk.
     steinpath_version : str
-        What it was made with.
+        Version of steinpath that fitted the model.
     intervals : PredictionIntervals, optional
-        What prediction intervals are made of, in units of the features; see `predict_interval`.
+        Out-of-fold models and residuals for `predict_interval`, in units of the features.
     classes : Classes, optional
-        The classes, if it predicts classes. Several are told apart by one model each, against the
-        rest; `choice` is then that of the class with the largest estimated risk.
+        The classes of a classifier. More than two classes have one model each, against the rest;
+        `choice` then describes the class with the largest estimated risk.
+    text_format : TextFormat
+        How texts are read, as in the fit.
     """
 
     encoding: Encoding
@@ -129,6 +131,7 @@ class Model:
     steinpath_version: str = ""
     intervals: PredictionIntervals | None = field(default=None, repr=False)
     classes: Classes | None = None
+    text_format: TextFormat = DEFAULT_FORMAT
 
     @property
     def feature_names(self) -> list[str]:
@@ -141,21 +144,24 @@ class Model:
         Parameters
         ----------
         data : DataFrame, LazyFrame, pyarrow.Table, mapping of columns, or Table
-            Rows with the columns that the model was fitted to; others are not looked at. Numbers
-            and dates may be given as texts, as in a file.
+            Rows with the columns that the model was fitted to; other columns are ignored. Numbers
+            and dates may be texts, as in a file.
 
         Returns
         -------
         ndarray of shape (n,)
-            Numbers; of classes, texts.
+            Numbers, or the labels of classes.
         """
-        predictions, notes = self.predict_table(as_table(data, self.encoding.named))
+        predictions, notes = self.predict_table(self._table(data))
         for note in notes:
             warn(note)
         return predictions
 
+    def _table(self, data: Any) -> Table:
+        return as_table(data, self.encoding.named, self.text_format)
+
     def decision_function(self, data: Any) -> np.ndarray:
-        """Return decision values of a model of classes: log-odds if its loss is logistic.
+        """Return the decision values of a classifier: log-odds for the logistic loss.
 
         Parameters
         ----------
@@ -164,15 +170,15 @@ class Model:
 
         Returns
         -------
-        ndarray of shape (n,), or (n, K) of several classes
+        ndarray of shape (n,), or (n, K) with more than two classes
         """
-        values, _, notes = self._decide(as_table(data, self.encoding.named))
+        values, _, notes = self._decide(self._table(data))
         for note in notes:
             warn(note)
         return values[:, 0] if values.shape[1] == 1 else values
 
     def predict_proba(self, data: Any) -> np.ndarray:
-        """Predict the probability of each class, of a model with the logistic loss.
+        """Predict class probabilities; requires the logistic loss.
 
         Parameters
         ----------
@@ -184,10 +190,10 @@ class Model:
         ndarray of shape (n, K)
             In the order of ``classes.labels``.
         """
-        values, classes, notes = self._decide(as_table(data, self.encoding.named))
+        values, classes, notes = self._decide(self._table(data))
         if not classes.has_probabilities:
             raise DataError(
-                f"a model with the {self.choice.loss} loss has no probabilities; fit it with "
+                f"a model with the {self.choice.loss} loss has no probabilities; fit one with "
                 "--loss logistic"
             )
         for note in notes:
@@ -195,17 +201,17 @@ class Model:
         return np.asarray(class_probabilities(values))
 
     def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
-        """Predict intervals that hold the target of new rows with a given probability.
+        """Predict intervals that contain the target of new rows with a given probability.
 
-        They are those of `PredictionIntervals`, by models that were fitted without a fold of the
-        rows each (CV+).
+        The intervals are CV+ intervals, from models fitted without one fold each; see
+        `PredictionIntervals`.
 
         Parameters
         ----------
         data
             As for `predict`.
         level : float, default=0.9
-            Share of new rows whose target is to be inside.
+            Coverage: the share of new rows whose target is inside.
 
         Returns
         -------
@@ -216,22 +222,22 @@ class Model:
         ------
         DataError
             If the model was saved without prediction intervals, or the level is not between 0 and
-            1, or too high for the number of rows of the fit.
+            1, or too high for the number of training rows.
         """
-        bounds, notes = self.predict_table_interval(as_table(data, self.encoding.named), level)
+        bounds, notes = self.predict_table_interval(self._table(data), level)
         for note in notes:
             warn(note)
         return bounds
 
     def predict_table(self, table: Table) -> tuple[np.ndarray, list[str]]:
-        """Return predictions, and what should be known about them."""
+        """Return predictions, and notes about them."""
         if self.classes is not None:
             columns, notes = self.predict_table_classes(table)
             return columns["prediction"], notes
         return self._linear(table)
 
     def predict_table_classes(self, table: Table) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Return predicted classes and their probabilities by name, and what should be known."""
+        """Return predicted classes and probabilities by column name, and notes about them."""
         values, classes, notes = self._decide(table)
         columns = {"prediction": objects(classes.labels)[predict_codes(values)]}
         if classes.has_probabilities:
@@ -240,15 +246,15 @@ class Model:
 
     @property
     def probability_names(self) -> list[str]:
-        """Names of the columns of `predict_table_classes` with probabilities."""
+        """Names of the columns with probabilities in `predict_table_classes`."""
         if self.classes is None or not self.classes.has_probabilities:
             return []
         return [f"probability of {label}" for label in self.classes.labels]
 
     def _decide(self, table: Table) -> tuple[np.ndarray, Classes, list[str]]:
-        """Return decision values as a matrix, the classes, and what should be known."""
+        """Return decision values as a matrix, the classes, and notes."""
         if self.classes is None:
-            raise DataError("this is a model of numbers, and not of classes; use predict")
+            raise DataError("this model is a regression, not a classifier; use predict")
         values, notes = self._linear(table)
         return values.reshape(len(values), -1), self.classes, notes
 
@@ -260,16 +266,16 @@ class Model:
         return values, notes
 
     def predict_table_interval(self, table: Table, level: float) -> tuple[np.ndarray, list[str]]:
-        """Return intervals, and what should be known about them."""
+        """Return intervals, and notes about them."""
         if self.classes is not None:
             raise DataError(
-                "prediction intervals are for targets that are numbers, and this is a model of "
-                "classes; leave out --interval: the logistic loss has the probability of each class"
+                "prediction intervals require a regression, but this model is a classifier; omit "
+                "--interval (with the logistic loss, class probabilities are predicted)"
             )
         if self.intervals is None:
             raise DataError(
                 "the model was saved without prediction intervals, by an earlier version or since "
-                "it has too many coefficients; fit it again by `steinpath fit`, or use "
+                "it has too many coefficients; fit it again with `steinpath fit`, or use "
                 "sp.tune(...).predict_interval in Python"
             )
         X, notes = self.encoding.transform(table)
@@ -281,7 +287,7 @@ class Model:
             raise DataError(str(error)) from None
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Write it to a file, for `load_model`.
+        """Write the model to a file, for `load_model`.
 
         Parameters
         ----------
@@ -308,13 +314,15 @@ class Model:
             }
         if self.intervals is not None:
             entries["intervals"] = to_json(self.intervals)
+        if self.text_format != DEFAULT_FORMAT:
+            entries["reading"] = self.text_format.to_json()
         content = json.dumps(entries, indent=1, ensure_ascii=False, allow_nan=False)
         write_text(Path(file), content + "\n")
 
     def __repr__(self) -> str:
         c = self.choice
         return (
-            f"<Model of {self.encoding.target!r} by {c.loss} + {c.penalty}: "
+            f"<Model of {self.encoding.target!r}, {c.loss} + {c.penalty}: "
             f"{np.count_nonzero(self.coef)} of {self.coef.size} coefficients, {c.test_loss} risk "
             f"{with_error(c.risk, c.stderr)}>"
         )
@@ -323,13 +331,15 @@ class Model:
 def _refuse_overflow(table: Table, predictions: np.ndarray) -> None:
     rows = np.flatnonzero(~np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1))
     if len(rows):
-        raise DataError(f"the numbers in {table.place(int(rows[0]))} are too large to predict from")
+        raise DataError(
+            f"the numbers in {table.place(int(rows[0]))} are too large for a prediction"
+        )
 
 
 def load_model(file: str | os.PathLike[str]) -> Model:
     """Read a model that `Model.save` or ``steinpath fit`` wrote.
 
-    The file is JSON: nothing in it is executed, and anything that is not a model is refused.
+    The file is JSON. Nothing in it is executed, and files that are not valid models are refused.
 
     Parameters
     ----------
@@ -339,7 +349,7 @@ def load_model(file: str | os.PathLike[str]) -> Model:
     Returns
     -------
     Model
-        Its `predict` takes data frames.
+        The model; its `predict` accepts data frames.
 
     Examples
     --------
@@ -352,27 +362,27 @@ def load_model(file: str | os.PathLike[str]) -> Model:
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror or error}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise DataError(f"{file} is no model: it is not JSON, or has been cut off") from None
+        raise DataError(f"{file} is not a model: it is not JSON, or is truncated") from None
     except MemoryError:
-        raise DataError(f"{file} is no model: it needs more memory than there is") from None
+        raise DataError(f"{file} is not a model: there is not enough memory to read it") from None
     except DataError as error:
-        raise DataError(f"{file} is no model that this version can read: {error}") from None
-    except ValueError as error:  # a name that no file can have
+        raise DataError(f"{file} is not a model that this version can read: {error}") from None
+    except ValueError as error:  # an impossible file name
         raise DataError(f"cannot read {str(file)!r}: {error}") from None
 
 
 def _read_json(file: str | os.PathLike[str], most_bytes: int = _MOST_BYTES) -> Any:
-    """Read JSON of bounded size, strictly: what could be read in two ways is refused.
+    """Read JSON of bounded size, strictly: ambiguous contents are refused.
 
     Parameters
     ----------
     file : str or path
         Its name.
     most_bytes : int
-        A larger file is refused.
+        Larger files are refused.
     """
     with open(file, "rb") as opened:
-        # not by the size that the file says it has: a device says 0, and never ends
+        # not by file size: a device reports 0, and never ends
         content = opened.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise DataError("it is too large for a model")
@@ -385,11 +395,11 @@ def _read_json(file: str | os.PathLike[str], most_bytes: int = _MOST_BYTES) -> A
 
 
 def _refuse(constant: str) -> float:
-    raise DataError(f"{constant} is no number of a model")
+    raise DataError(f"{constant} is not a valid number")
 
 
 def _parse_int(digits: str) -> int:
-    if len(digits) > 4000:  # Python has a limit of its own, and no name for the error
+    if len(digits) > 4000:  # Python has a limit of its own, without a specific error
         _refuse(f"{digits[:20]}…")
     return int(digits)
 
@@ -407,13 +417,13 @@ def _from_json(found: Any) -> Model:
         raise DataError(f"its 'format' is not {_FORMAT!r}")
     if type(found.get("version")) is not int or found["version"] != _VERSION:
         raise DataError(
-            f"its version is {found.get('version')!r:.20}, and not {_VERSION}; it may be of a "
-            "newer steinpath"
+            f"its version is {found.get('version')!r:.20}, not {_VERSION}; it may be from a newer "
+            "steinpath"
         )
     encoding = Encoding.from_json({name: found.get(name) for name in ("target", "columns")})
     coef = found.get("coef")
     if not isinstance(coef, dict) or list(coef) != encoding.feature_names:
-        raise DataError("its 'coef' does not have the features of its columns")
+        raise DataError("its 'coef' does not match the features of its columns")
     warnings = found.get("warnings", [])
     if not isinstance(warnings, list):
         raise DataError("its 'warnings' are not texts")
@@ -429,34 +439,35 @@ def _from_json(found: Any) -> Model:
         text("steinpath_version", found.get("steinpath_version", "")),
         None if intervals is None else from_json(intervals, len(coef)),
         classes,
+        TextFormat.from_json(found.get("reading", {})),
     )
 
 
 def _numbers(name: str, value: Any, count: int) -> Any:
-    """Return a number of the file, or of several models a number for each."""
+    """Return a number of the file, or one for each of several models."""
     if count == 1:
         return number(name, value)
     found = [number(name, each) for each in items(name, value)]
     if len(found) != count:
-        raise DataError(f"its {name!r} has {len(found)} numbers, and there are {count} classes")
+        raise DataError(f"its {name!r} has {len(found)} numbers, but there are {count} classes")
     return np.array(found)
 
 
 def _classes(found: dict[str, Any], choice: Choice) -> Classes | None:
-    """Return the classes of a file, which the loss says whether there are."""
+    """Return the classes of the file, if its loss is for classification."""
     loss = LOSSES.get(choice.loss)
     if loss is None or not loss.margin:
         if "classes" in found:
-            raise DataError(f"it has 'classes', and its loss {choice.loss!r:.60} is not for them")
+            raise DataError(f"it has 'classes', but its loss {choice.loss!r:.60} is for regression")
         return None
     labels = tuple(text("classes", label) for label in items("classes", found.get("classes")))
     if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise DataError("its 'classes' are not two or more different ones")
+        raise DataError("its 'classes' are not two or more distinct labels")
     stderr = found.get("error_rate_stderr")
     rate = number("error_rate", found.get("error_rate"))
     error = math.inf if stderr is None else number("error_rate_stderr", stderr)
     if not 0 <= rate <= 1 or error < 0:
-        raise DataError("its 'error_rate' is not that of a fit")
+        raise DataError("its 'error_rate' is not valid")
     return Classes(labels, rate, error, issubclass(loss, Logistic))
 
 
@@ -483,9 +494,9 @@ def _choice(found: dict[str, Any]) -> Choice:
     }
     choice = Choice(**entries)
     if choice.iterate > choice.iterations or min(choice.stderr, choice.alpha) < 0:
-        raise DataError("its numbers are not those of a fit")
+        raise DataError("its numbers are not valid")
     try:
         CRITERIA[choice.test_loss](choice.test_parameter)
     except (KeyError, ValueError):
-        raise DataError("its 'test_loss' is none that is known, or has no such parameter") from None
+        raise DataError("its 'test_loss' is unknown, or has no such parameter") from None
     return choice

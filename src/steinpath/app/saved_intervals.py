@@ -1,4 +1,4 @@
-"""Prediction intervals in model files: small, as JSON, and strictly checked when they are read."""
+"""Prediction intervals in model files: compact JSON, strictly checked when it is read."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from steinpath.app.json_values import count, entries, items, number
 from steinpath.app.tables import DataError
 from steinpath.inference._prediction_intervals import PredictionIntervals
 
-# Residuals that are kept of all rows.
+# Residuals that are kept.
 _MOST_RESIDUALS = 2000
-# How residuals are used: in absolute value, or with their signs.
+# How residuals are used: absolute values, or with signs.
 _SCORES = ("absolute", "signed")
-# Coefficients that are kept of all folds: some thirty million characters.
+# Nonzero coefficients that are kept for all folds: about thirty million characters.
 _MOST_NONZEROS = 10**6
-# Coefficients in memory, those that are zero included: a quarter of a gigabyte.
+# Coefficients in memory, including zeros: a quarter of a gigabyte.
 _MOST_COEFFICIENTS = 2**25
 
 
 def for_file(intervals: PredictionIntervals) -> PredictionIntervals | None:
-    """Return intervals as they are kept in a file, of fewer residuals; None if they are too large.
+    """Return intervals for a model file, with fewer residuals; None if they are too large.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def for_file(intervals: PredictionIntervals) -> PredictionIntervals | None:
         return None
     if few:
         return intervals
-    # of fewer than four for each fold, not even the largest would be kept
+    # with fewer than four for each fold, not even the largest would be kept
     return intervals.thinned(_MOST_RESIDUALS) if 4 * folds <= _MOST_RESIDUALS else None
 
 
 def to_json(intervals: PredictionIntervals) -> dict[str, Any]:
-    """Return intervals in terms of what JSON has; see `from_json`."""
+    """Return intervals as a JSON object; see `from_json`."""
     folds = [
         _model_to_json(coef, intercept) | {"residuals": intervals.residuals[rows].tolist()}
         for coef, intercept, rows in zip(
@@ -65,25 +65,25 @@ def _model_to_json(coef: np.ndarray, intercept: float) -> dict[str, Any]:
 
 
 def from_json(found: Any, features: int) -> PredictionIntervals:
-    """Return what `to_json` was called of.
+    """Return intervals from a JSON object.
 
     Parameters
     ----------
     found : object
-        What was read.
+        The object.
     features : int
         Number of features of the model.
 
     Raises
     ------
     DataError
-        If this is not something that `to_json` returns.
+        If the object is not valid.
     """
     scores, centre, listed = entries("intervals", found, ("scores", "model", "folds"))
     if scores not in _SCORES:
-        raise DataError(f"its 'scores' are none of {', '.join(_SCORES)}")
+        raise DataError(f"its 'scores' are not one of {', '.join(_SCORES)}")
     folds = items("folds", listed)
-    # coefficients that are zero take no room in a file, but they do in memory
+    # zero coefficients take no space in a file, but they do in memory
     if not folds or len(folds) * features > _MOST_COEFFICIENTS:
         raise DataError("its 'intervals' have no folds, or too many")
     coef = np.zeros((len(folds), features))
@@ -111,7 +111,7 @@ def from_json(found: Any, features: int) -> PredictionIntervals:
 
 
 def _coefficients(index: Any, values: Any, features: int) -> np.ndarray:
-    """Return all coefficients, of those that are not zero and where they are."""
+    """Return all coefficients, from the nonzero ones and their indices."""
     places = [count("index", place) for place in items("index", index)]
     numbers = [number("coef", value) for value in items("coef", values)]
     if len(places) != len(numbers):

@@ -15,7 +15,7 @@ from steinpath.app.fitting import prepare_data
 from steinpath.app.model_spec import ModelSpec
 from steinpath.app.tables import DataError, as_table
 
-QUICK = ("--iters", 20, "--n-alphas", 3)
+QUICK = ("--n-iter", 20, "--n-alphas", 3)
 NAMES = np.array(["low", "middle", "high"])
 
 
@@ -72,7 +72,7 @@ def fit_table(table, loss="logistic", **options):
     ],
 )
 def test_targets_that_are_classes(values, task, classes):
-    found = encode(as_table(pd.DataFrame({"x": range(6), "y": values})), "y", task=task)
+    found = encode(as_table(pd.DataFrame({"x": [3, 1, 4, 1, 5, 9], "y": values})), "y", task=task)
     assert found.classes == classes
     if classes:
         expected = [classes.index(str(value).lower()) for value in values]
@@ -84,15 +84,15 @@ def test_targets_that_are_classes(values, task, classes):
     [
         (["a"] * 6, None, "'a' in every row"),
         (["a"] * 5 + ["rare"], None, "the class 'rare' of the target 'y' has a single row"),
-        (["a"] * 4 + ["b", "c"], None, "the class 'b' of the target 'y' has a single row, and so"),
+        (["a"] * 4 + ["b", "c"], None, r"'b' of the target 'y' has a single row \(2 classes"),
         (
             [f"k{k}" for k in range(21)] * 2,
             None,
-            "21 different values, and there can be 20 classes",
+            "21 distinct values, but at most 20 classes",
         ),
-        (range(42), "classification", "42 different values, and there can be 20 classes at most"),
-        (["a", "b"] * 3, "regression", "must be a number, and 'y' has 'a' in row 1"),
-        (["1", "2", "3", "4", "x"] * 3, None, "must be a number, and 'y' has 'x' in row 5"),
+        (range(42), "classification", "42 distinct values, but at most 20 classes"),
+        (["a", "b"] * 3, "regression", "'y' must hold numbers, but has 'a' in row 1"),
+        (["1", "2", "3", "4", "x"] * 3, None, "'y' must hold numbers, but has 'x' in row 5"),
     ],
 )
 def test_targets_that_are_refused(values, task, said):
@@ -209,7 +209,7 @@ def test_dependent_rows_need_every_class_on_both_sides():
     table["y"] = np.where(table["g"] == 3, "there", "elsewhere")
     data = prepare_data(encode(as_table(table), "y", group="g"), 20, 3)
     spec = ModelSpec.from_names("logistic", "lasso", data.encoded.y)
-    with pytest.raises(DataError, match="class 'there' are of one group"):
+    with pytest.raises(DataError, match="class 'there' are in one group"):
         fit_classes(data, spec)
     table["t"] = np.arange(90)
     table["y"] = np.where(table["t"] < 60, "early", "late")
@@ -262,7 +262,7 @@ def test_predict_writes_labels_and_probabilities(k, files, tmp_path):
     labels = sorted(set(table["y"]))
     assert list(written) == ["prediction", *(f"probability of {label}" for label in labels)]
     rate = np.mean(written["prediction"] != table["y"])
-    assert f"error rate on these 90 rows: {rate:.4g}; expected on new ones: 0." in said.stderr
+    assert f"error rate on these 90 rows: {rate:.4g}; expected on new rows: 0." in said.stderr
     found = json.loads(call("predict", out / "model.json", files / f"of{k}.csv", "--json").stdout)
     assert found["predictions"] == written["prediction"].tolist()
     table.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
@@ -275,9 +275,7 @@ def test_predict_writes_labels_and_probabilities(k, files, tmp_path):
 def test_what_models_of_classes_do_not_have_is_refused(files):
     _, out = fitted(files, 2, "--loss", "hinge")
     file = files / "of2.csv"
-    assert "for targets that are numbers" in refused(
-        "predict", out / "model.json", file, "--interval", 0.9
-    )
+    assert "require a regression" in refused("predict", out / "model.json", file, "--interval", 0.9)
     written = call("predict", out / "model.json", file).stdout.splitlines()
     assert written[0] == "prediction"
     with pytest.raises(DataError, match="hinge loss has no probabilities"):
@@ -292,9 +290,9 @@ def test_what_models_of_classes_do_not_have_is_refused(files):
         ({"classes": ["a", "a"]}, "not two or more"),
         ({"classes": ["a", 1]}, "not a text"),
         ({"classes": ["a", "b", "c"]}, "not a list"),
-        ({"error_rate": 2}, "'error_rate' is not that of a fit"),
+        ({"error_rate": 2}, "'error_rate' is not valid"),
         ({"error_rate": None}, "'error_rate' is not a number"),
-        ({"loss": "lad"}, "its loss 'lad' is not for them"),
+        ({"loss": "lad"}, "its loss 'lad' is for regression"),
     ],
 )
 def test_files_that_are_no_models_of_classes(change, said, files, tmp_path):
@@ -361,7 +359,7 @@ def test_tune_keeps_the_best(files):
     assert model.choice.loss == found["ranking"][0]["loss"]
     said = call("tune", files / "of2.csv", "--target", "y", *QUICK, "--no-plots", "--loss",
                 "logistic", "--out", out).stdout  # fmt: skip
-    assert "by alpha (the choice not counted)" in said
+    assert "by alpha (not adjusted for selection)" in said
 
 
 def test_the_risks_of_several_classes_are_in_one_file(files):
@@ -378,7 +376,7 @@ def test_what_is_printed(files, tmp_path):
         "expected error rate",
         "error rate of the majority class",
         "expected log loss",
-        "log loss of the class shares",
+        "log loss of the class frequencies",
         "→ high",
         "→ middle",
         "features used",

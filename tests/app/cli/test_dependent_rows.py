@@ -9,7 +9,7 @@ import pytest
 import steinpath as sp
 from commands import call, write
 
-QUICK = ("--iters", "60", "--n-alphas", "6", "--no-plots")
+QUICK = ("--n-iter", "60", "--n-alphas", "6", "--no-plots")
 
 
 def clusters(count, seed, size=8, p=30):
@@ -55,7 +55,7 @@ def test_the_group_is_no_feature_and_need_not_be_in_new_rows(grouped):
     assert found["with"]["features"] == 30
     rows = new.drop(columns="site")
     np.testing.assert_array_equal(models["with"].predict(rows), models["with"].predict(new))
-    assert any("left out together (40 groups of 8 rows)" in each for each in found["with"]["notes"])
+    assert any("held out together (40 groups of 8 rows)" in each for each in found["with"]["notes"])
 
 
 def test_intervals_cover_new_groups(grouped):
@@ -143,7 +143,7 @@ def test_rows_without_a_target_are_left_out_with_their_groups(tmp_path):
     table.loc[3, "site"] = None
     found = fit(write(tmp_path, table=table), tmp_path / "o", "--group", "site", "--impute")
     assert found["rows"] == 70
-    assert "2 rows without a target are left out" in found["notes"]
+    assert "2 rows without a target were dropped" in found["notes"]
 
 
 def test_the_report_says_what_was_assumed(grouped):

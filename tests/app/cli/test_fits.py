@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import median_abs_deviation
 
 import steinpath as sp
-from commands import call, houses, spawn, write
+from commands import call, houses, refused, spawn, write
 from steinpath._support.printing import with_error
 from steinpath.problem._scoring import CRITERIA
 
-QUICK = ("--iters", "60", "--n-alphas", "6")
+QUICK = ("--n-iter", "60", "--n-alphas", "6")
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_the_error_is_said_with_what_it_means(fitted):
     lines = " ".join(result.stdout.split())
     expected = with_error(choice.risk, choice.stderr)
     assert f"expected absolute error {expected} median absolute error" in lines
-    meaning = "± is one standard error; the choice of alpha and of the iterate is counted"
+    meaning = "± is one standard error, adjusted for the selection of alpha and iteration"
     assert lines.count("±") == 2  # the number, and what that means
     assert f"{meaning}." in lines
     page = (folder / "out" / "report.html").read_text(encoding="utf-8")
@@ -222,7 +222,7 @@ def test_missing_values_are_filled_in_on_request(tmp_path):
     table.loc[5, "price"] = None
     file, out = write(tmp_path, table=table), tmp_path / "o"
     result = call("fit", file, "--target", "price", "--out", out, "--impute", "--no-plots", *QUICK)
-    assert "1 row without a target is left out" in result.stdout
+    assert "1 row without a target was dropped" in result.stdout
     predictions = call("predict", out / "model.json", file).stdout.splitlines()
     assert len(predictions) == 121
 
@@ -258,7 +258,7 @@ def test_tune_keeps_the_best_model(tmp_path):
     model = sp.load_model(out / "model.json")
     ranking = pd.read_csv(out / "ranking.csv")
     assert model.choice.risk == pytest.approx(ranking["risk"].min(), rel=1e-6)
-    assert f"The best, {ranking['loss'][0]} + {ranking['penalty'][0]}" in result.stdout
+    assert f"The best model, {ranking['loss'][0]} + {ranking['penalty'][0]}" in result.stdout
     assert "alpha" in result.stdout
 
 
@@ -391,7 +391,16 @@ def test_single_precision_is_precise_enough(tmp_path):
     file = tmp_path / "long.csv"
     np.savetxt(file, np.column_stack([X, y]), "%.17g", ",", header="a,b,y", comments="")
     result = call(
-        "fit", file, "--target", "y", "--out", tmp_path / "o", "--no-plots", "--json", "--iters", 60
+        "fit",
+        file,
+        "--target",
+        "y",
+        "--out",
+        tmp_path / "o",
+        "--no-plots",
+        "--json",
+        "--n-iter",
+        60,
     )
     model = sp.load_model(json.loads(result.stdout)["files"]["model"])
     np.testing.assert_allclose(model.coef * [1, 1e-42], [1, -1], atol=0.05)
@@ -410,35 +419,37 @@ def test_what_a_terminal_cannot_show(tmp_path):
 def test_a_risk_that_still_falls_is_the_first_thing_said(tmp_path):
     file, out = write(tmp_path), tmp_path / "o"
     command = ("fit", file, "--target", "price", "--out", out, "--no-plots", "--n-alphas", 2)
-    lines = call(*command, "--iters", 3).stdout.splitlines()
-    assert lines[1].startswith("Warning: the estimated risk still falls after 3 iterations: pass a")
-    assert "Iterations ended at 3: as given by --iters." in lines
+    lines = call(*command, "--n-iter", 3).stdout.splitlines()
+    assert lines[1].startswith(
+        "Warning: the estimated risk was still decreasing after 3 iterations; use"
+    )
+    assert "Iterations ended at 3: as set by --n-iter." in lines
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.index("such as --iters 6") < page.index('<dl class="facts">')
-    assert "such as --iters 6" in sp.load_model(out / "model.json").warnings[0]
+    assert page.index("such as --n-iter 6") < page.index('<dl class="facts">')
+    assert "such as --n-iter 6" in sp.load_model(out / "model.json").warnings[0]
 
 
 def test_iterations_are_as_many_as_lower_the_risk(tmp_path):
     command = ("fit", write(tmp_path), "--target", "price", "--out", tmp_path / "o", "--no-plots")
     said = call(*command).stdout
     model = sp.load_model(tmp_path / "o" / "model.json")
-    reason = "the estimated risk no longer falls"
+    reason = "the estimated risk stopped decreasing"
     assert f"Iterations ended at {model.choice.iterations}: {reason}." in said
     assert f"{model.choice.iterate} of {model.choice.iterations}" in said
-    assert "still falls" not in said
+    assert "still decreasing" not in said
 
 
 def test_a_ranking_of_runs_that_were_too_short_says_so(tmp_path):
     command = ("compare", write(tmp_path), "--target", "price", "--out", tmp_path / "o")
     kinds = ("--loss", "lad", "--loss", "square-root", "--penalty", "lasso", "--no-plots")
-    found = json.loads(call(*command, *kinds, "--iters", 3, "--n-alphas", 3, "--json").stdout)
+    found = json.loads(call(*command, *kinds, "--n-iter", 3, "--n-alphas", 3, "--json").stdout)
     assert [row["still_falls"] for row in found["ranking"]] == [True, True]
     loser = found["ranking"][1]
-    note = f"the estimated risk of {loser['loss']} + lasso still fell when the iterations ended"
+    note = f"the estimated risk of {loser['loss']} + lasso was still decreasing at the last"
     assert any(each.startswith(note) for each in found["notes"])
     assert found["stop"] == "n_iter"
     long = json.loads(call(*command, *kinds, "--n-alphas", 3, "--json").stdout)
-    assert not any("still fell" in each for each in long["notes"])
+    assert not any("still decreasing" in each for each in long["notes"])
     assert long["stop"] == "risk"
 
 
@@ -448,7 +459,7 @@ def test_warnings_come_before_notes(tmp_path):
     table = pd.DataFrame(rng.standard_normal((20, 30)), columns=[f"x{j}" for j in range(30)])
     table = table.assign(constant=1.0, y=table["x0"] + rng.standard_t(2, 20))
     command = ("fit", write(tmp_path, table=table), "--target", "y", "--out", tmp_path / "o")
-    said = call(*command, "--no-plots", "--iters", 3, "--n-alphas", 4).stdout
+    said = call(*command, "--no-plots", "--n-iter", 3, "--n-alphas", 4).stdout
     assert 0 < said.rindex("Warning: ") < said.index("Note: ")
 
 
@@ -456,7 +467,7 @@ def test_an_end_of_the_grid_that_matters_is_noted(tmp_path):
     command = ("fit", write(tmp_path), "--target", "price", "--out", tmp_path / "o", "--no-plots")
     grid = ("--n-alphas", 3, "--alpha-ratio")
     said = " ".join(call(*command, *grid, 0.9).stdout.split())
-    note = "Note: the smallest alpha on the grid was selected; consider extending the grid, by"
+    note = "Note: the smallest alpha on the grid was selected; consider extending the grid with"
     assert f"{note} --alpha-ratio 0.09." in said
     # a grid that goes far enough ends with an alpha that is as good as the next
     assert "on the grid was selected" not in call(*command, *grid, 1e-6).stdout
@@ -474,14 +485,17 @@ def test_the_former_name_of_an_option_still_works(tmp_path):
     file = write(tmp_path)
     command = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots", "--json")
     one, other = (
-        json.loads(call(*command, "--iters", 20, option, 3).stdout)
-        for option in ("--strengths", "--n-alphas")
+        json.loads(call(*command, iterations, 20, alphas, 3).stdout)
+        for iterations, alphas in (("--iters", "--strengths"), ("--n-iter", "--n-alphas"))
     )
     assert one["risk"] == other["risk"]
     assert len(pd.read_csv(tmp_path / "o" / "risk.csv")) == 3 * 21
     help_text = call("fit", "--help").stdout
-    assert "--n-alphas" in help_text
-    assert "--strengths" not in help_text
+    assert {"--n-alphas", "--n-iter"} <= set(help_text.split())
+    assert not {"--strengths", "--iters"} & set(help_text.split())
+    message = refused(*command, "--iters", 0, code=2)
+    assert "'--n-iter'" in message
+    assert "--iters" not in message
 
 
 def test_codes_that_count_as_numbers_are_noted(tmp_path):
@@ -490,8 +504,8 @@ def test_codes_that_count_as_numbers_are_noted(tmp_path):
     options = ("--target", "price", "--out", out, "--no-plots", *QUICK)
     said = " ".join(call("fit", file, *options).stdout.split())
     note = (
-        "column 'zip' counts as a number, and is written like a code, first '00501' in line 2; if "
-        "it is one, treat it as categorical by --category 'zip'"
+        "column 'zip' is treated as numeric but is written like a code, first '00501' in line 2; "
+        "if it is a code, use --category 'zip'"
     )
     assert f"Note: {note}." in said
     assert note in html.unescape((out / "report.html").read_text(encoding="utf-8"))

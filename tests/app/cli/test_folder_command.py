@@ -16,7 +16,7 @@ from commands import COMMAND, call, houses, refused, spawn
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-FEW = ("--iters", 8, "--n-alphas", 2, "--no-plots", "--json")
+FEW = ("--n-iter", 8, "--n-alphas", 2, "--no-plots", "--json")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_what_is_refused(folder, tmp_path, monkeypatch):
         assert message in refused(*there, *options, code=2)
     whole = tmp_path / "whole.parquet"
     message = refused("fit", whole, "--target", "price", "--cluster", "tcp://x:1", code=2)
-    assert "--cluster is for folders of Parquet files" in message
+    assert "--cluster requires a folder of Parquet files" in message
     assert "there are 'Fläche m²'" in refused("fit", folder, "--workers", 1, code=2)
     (folder / "part-3.parquet").write_text("no Parquet")
     assert "part-3.parquet" in refused(*there)
@@ -90,7 +90,7 @@ def test_what_is_refused(folder, tmp_path, monkeypatch):
 
 def test_errors_on_a_cluster_are_single_lines(folder, tmp_path, address):
     there = ("fit", folder, "--target", "price", "--cluster", address)
-    assert "there is no column 'twon' (did you mean 'town'?)" in refused(*there, "--drop", "twon")
+    assert "unknown column 'twon' (did you mean 'town'?)" in refused(*there, "--drop", "twon")
     bad = houses(5).assign(site=1, rooms=[1, 2, None, 4, 5])
     bad.to_parquet(folder / "part-9.parquet")
     assert "'rooms' (1, first in row 3 of part-9.parquet)" in refused(*there)
@@ -152,7 +152,7 @@ def test_workers_of_its_own(folder, tmp_path):
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_too(folder, tmp_path):
-    command = [*COMMAND, "fit", folder, "--target", "price", "--workers", 2, "--iters", 10**5]
+    command = [*COMMAND, "fit", folder, "--target", "price", "--workers", 2, "--n-iter", 10**5]
     process = subprocess.Popen(
         [*map(str, command), "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE,

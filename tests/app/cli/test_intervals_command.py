@@ -14,7 +14,7 @@ from commands import call, houses, refused, write
 from steinpath.app import coefficient_intervals as module
 from test_dependent_rows import clusters
 
-QUICK = ("--iters", "60", "--n-alphas", "6")
+QUICK = ("--n-iter", "60", "--n-alphas", "6")
 ENTRIES = {"name", "estimate", "stderr", "lower", "upper", "pvalue", "significant"}
 
 
@@ -92,7 +92,7 @@ def test_the_report_has_a_section(fitted):
     folder, _, _, _ = fitted
     page = html.unescape((folder / "with" / "report.html").read_text())
     section = re.search(r'<section id="intervals".*?</section>', page, re.S).group()
-    assert "they do not allow for the choice of the penalty" in section
+    assert "they are not adjusted for the selection of alpha" in section
     assert "differences from its most frequent level" in section
     rows = re.findall(r"<tr>(.*?)</tr>", section, re.S)[1:-1]
     names = [re.search(r'<th scope="row">(.*?)</th>', row).group(1) for row in rows]
@@ -135,7 +135,7 @@ def test_columns_that_repeat_others_are_not_identified(tmp_path):
         assert rows[name] == dict.fromkeys(ENTRIES) | {"name": name, "significant": False}
     assert rows["Fläche m²"]["significant"]
     (warning,) = intervals["warnings"]
-    assert warning.startswith("2 coefficients cannot be told from others ('rooms', 'twice')")
+    assert warning.startswith("2 coefficients not identified ('rooms', 'twice')")
     assert "--drop" in warning
     assert ">not identified</td>" in (tmp_path / "out" / "report.html").read_text()
 
@@ -150,7 +150,7 @@ def test_of_many_features_those_with_the_largest_coefficients(tmp_path, monkeypa
     assert len(rows) == 20
     assert intervals["scores"] == "node-wise lasso"
     assert intervals["fdr_features"] == 60
-    assert any("20 features with the largest coefficients of 60" in n for n in intervals["notes"])
+    assert any("20 features with the largest coefficients, of 60" in n for n in intervals["notes"])
     assert rows["x0"]["significant"]
     assert rows["x1"]["significant"]
     # by the Benjamini–Hochberg procedure among all of them, the others not rejected
@@ -163,7 +163,7 @@ def test_of_many_features_those_with_the_largest_coefficients(tmp_path, monkeypa
 def test_times_warn_and_tune_takes_them_too(tmp_path):
     file = write(tmp_path)
     _, intervals, _ = fit(file, tmp_path / "out", "--time", "sold")
-    assert any("order of time" in warning for warning in intervals["warnings"])
+    assert any("time series" in warning for warning in intervals["warnings"])
     options = ("--intervals", "--penalty", "lasso", "--loss", "lad", "--loss", "huber", *QUICK)
     result = call(
         "tune", file, "--target", "price", "--out", tmp_path / "t", "--no-plots", *options
@@ -176,6 +176,6 @@ def test_classes_have_none(tmp_path):
     for target, options in (("garden", ()), ("rooms", ("--task", "classification"))):
         options = ("--target", target, "--intervals", "--out", tmp_path / "out", *options)
         line = refused("fit", file, *options, code=2)
-        assert "--intervals is for targets that are numbers" in line
+        assert "--intervals requires a numeric target" in line
         assert not (tmp_path / "out").exists()  # nothing has been fitted
     assert "No such option" in refused("compare", file, "--intervals", code=2)

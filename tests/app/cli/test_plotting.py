@@ -12,7 +12,7 @@ from steinpath.study import _output
 # windows.
 BACKENDS = ["module://matplotlib_inline.backend_inline", "module://nowhere", "nonsense", "TkAgg"]
 SIZE = ["--n=40", "--p=10", "--iters=5"]
-FIT = ["houses.csv", "--target=price", "--iters=20", "--n-alphas=3", "--loss=lad"]
+FIT = ["houses.csv", "--target=price", "--n-iter=20", "--n-alphas=3", "--loss=lad"]
 COMMANDS = {
     "demo": ["demo", *SIZE, "--plot=demo.png"],
     "fit": ["fit", *FIT],

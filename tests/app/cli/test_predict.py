@@ -12,7 +12,7 @@ import pytest
 import steinpath as sp
 from commands import call, houses, refused, write
 
-QUICK = ("--iters", "60", "--n-alphas", "6", "--no-plots")
+QUICK = ("--n-iter", "60", "--n-alphas", "6", "--no-plots")
 # Codes, a number that begins with a sign, what a spreadsheet would run, what stands for a missing
 # value, blanks, quotation marks and line ends.
 STRANGE = [
@@ -114,7 +114,7 @@ def test_kept_columns_of_other_files(ending, model, tmp_path):
 
 def test_a_column_that_is_not_there(model, tmp_path):
     line = refused("predict", model, write(tmp_path), "--keep", "Rooms", "--keep", "nothing")
-    assert "there are no columns 'Rooms' (did you mean 'rooms'" in line
+    assert "unknown columns 'Rooms' (did you mean 'rooms'" in line
     assert "'nothing'; the columns are 'Fläche m²', 'rooms', 'town'" in line
 
 
@@ -142,7 +142,9 @@ def test_intervals_are_columns_after_the_predictions(model, tmp_path):
     inside = int(np.sum((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
     lines = result.stderr.splitlines()
     assert lines[0].startswith("mean absolute error on these 200 rows: ")
-    assert lines[1] == f"inside their 80% intervals: {inside} of these 200 rows ({inside / 2:.1f}%)"
+    assert (
+        lines[1] == f"coverage of the 80% intervals: {inside} of these 200 rows ({inside / 2:.1f}%)"
+    )
     assert 0.7 < inside / 200 < 0.9
 
 

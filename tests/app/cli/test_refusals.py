@@ -10,7 +10,7 @@ import pytest
 
 from commands import COMMAND, call, houses, refused, spawn, write
 
-QUICK = ("--iters", "20", "--n-alphas", "3", "--no-plots")
+QUICK = ("--n-iter", "20", "--n-alphas", "3", "--no-plots")
 
 
 def text(folder, content, name="d.csv"):
@@ -31,7 +31,7 @@ ROWS = "".join(f"{k},{k % 7},{k % 3 + k}\n" for k in range(40))
         ("a,b,y\n" + ROWS + "1,,3\n", "1 value is missing"),
         ("a,b,y\n" + ROWS + "1,2,zwölf\n", "'zwölf'"),
         ("a,b,y\n" + ROWS + "1,2,inf\n", "not finite"),
-        ("a,a,y\n" + ROWS, "several columns are called 'a'"),
+        ("a,a,y\n" + ROWS, "several columns are named 'a'"),
         ("a,b,y\n" + "1,2,3\n" * 30, "there is nothing to predict"),
         ("a,b,z\n" + ROWS, "there is no column 'y'"),
         ("1,2,3\n" + ROWS, "name"),
@@ -71,10 +71,10 @@ def test_data_that_cannot_be_used(command, content, said, tmp_path):
         (["--group", "one"], "at least two groups are needed"),
         (["--group", "some"], "'some' (1, first in line 3)"),
         (["--group", "y"], "which cannot be the group"),
-        (["--group", "z"], "there is no column 'z'"),
+        (["--group", "z"], "unknown column 'z'"),
         (["--time", "word"], "numbers or dates such as 2023-05-16, and 'word' has 'x' in line 2"),
         (["--time", "some"], "every row needs a time"),
-        (["--time", "a", "--gap", "9"], "--gap can be 8 at most"),
+        (["--time", "a", "--gap", "9"], "--gap must be at most 8"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -102,7 +102,7 @@ def test_missing_values_are_counted_and_placed(tmp_path):
         (["fit", "d.csv"], "--target"),
         (["fit", "d.csv", "--target", "y", "--loss", "best"], "'best' is not one of"),
         (["fit", "d.csv", "--target", "y", "--penalty", "l2"], "'l2' is not one of"),
-        (["fit", "d.csv", "--target", "y", "--iters", "0"], "--iters"),
+        (["fit", "d.csv", "--target", "y", "--n-iter", "0"], "--n-iter"),
         (["fit", "d.csv", "--target", "y", "--quantile", "1"], "--quantile"),
         (["fit", "d.csv", "--target", "y", "--quantile", "0.5", "--loss", "lad"], "--quantile"),
         (["fit", "d.csv", "--target", "y", "--seed", "-1"], "--seed"),
@@ -134,8 +134,8 @@ def test_wrong_command_lines(arguments, said, tmp_path, monkeypatch):
     ("name", "said"),
     [
         ("nowhere.csv", "No such file"),
-        (".", "no file in it ends with .parquet"),
-        ("d.xlsx", "endings"),
+        (".", "without a file that ends with .parquet"),
+        ("d.xlsx", "extension"),
         ("d.parquet", "cannot read"),
         ("d.npz", "cannot read"),
         ("d.csv.gz", "cannot read"),
@@ -181,7 +181,7 @@ def test_new_levels_are_counted(tmp_path, model):
 )
 def test_model_files_that_are_none(content, tmp_path):
     file = text(tmp_path, content.encode("latin1"), "m.json")
-    assert "is no model" in refused("predict", file, write(tmp_path))
+    assert "is not a model" in refused("predict", file, write(tmp_path))
 
 
 def test_an_output_folder_that_is_a_file(tmp_path):
@@ -260,4 +260,6 @@ def test_dates_that_nobody_can_read(tmp_path):
     days = [f"{k % 12 + 1}.{k % 5 + 1}.2023" for k in range(120)]
     file = write(tmp_path, table=houses().assign(sold=days))
     result = call("fit", file, "--target", "price", "--out", tmp_path / "o", *QUICK)
-    assert "write them as 2023-05-16, not as 1.1.2023" in " ".join(result.stdout.split())
+    said = " ".join(result.stdout.split())
+    assert "column 'sold' is treated as text; if '1.1.2023' is a date, use --date-format" in said
+    assert "--date-format %d.%m.%Y." in said

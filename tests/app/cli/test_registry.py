@@ -147,7 +147,7 @@ def test_risks_are_of_the_matched_test_loss(defined):
 def test_model_files_and_reports_have_their_names(defined, tmp_path):
     file, out = write(tmp_path), tmp_path / "o"
     options = ("--loss", "expectile", "--tau", 0.75, "--penalty", "bounded-lasso", "--largest", 90)
-    small = ("--no-plots", "--iters", 30, "--n-alphas", 3)
+    small = ("--no-plots", "--n-iter", 30, "--n-alphas", 3)
     said = call("fit", file, "--target", "price", "--out", out, *options, *small).stdout
     assert "price: expectile + bounded lasso" in said
     assert "expected asymmetric error at 0.75" in said

@@ -1,4 +1,4 @@
-"""What the commands write of classes, and print."""
+"""Output of the commands for classification."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from steinpath.app.classes import ClassFit
 from steinpath.app.cli.display import make_table, say, shown
 from steinpath.app.models import Classes
 
-#: How many coefficients are printed; all are in the model's file.
+#: Number of coefficients that are printed; the model file has all.
 SHOWN = 10
 
 
 def coefficients_of_classes(fit: ClassFit) -> tuple[np.ndarray, Any]:
-    """Return coefficients and intercepts: of several classes, one row for each."""
+    """Return coefficients and intercepts; with several classes, one row for each."""
     if not fit.several:
         return fit.coef, fit.intercept
     return np.stack([each.coef for each in fit.fits]), np.array([e.intercept for e in fit.fits])
 
 
 def kept_classes(fit: ClassFit) -> Classes:
-    """Return what a model's file keeps of the classes."""
+    """Return the classes for a model file."""
     score = fit.error_rate
     return Classes(fit.classes, score.value, score.stderr, fit.has_probabilities)
 
 
 def json_of_classes(fit: ClassFit) -> dict[str, Any]:
-    """Return what is said of classes to a program."""
+    """Return the results for classes as a JSON object."""
     return {
         "classes": list(fit.classes),
         "class_weight": fit.spec.loss.class_weight,  # type: ignore[attr-defined]
@@ -67,7 +67,7 @@ def _finite(stderr: float) -> float | None:
 
 
 def drawings_of_classes(fit: ClassFit) -> dict[str, Callable[[], Any]]:
-    """Return the plots of classes, by the names of their files."""
+    """Return the plots for classification, by file name."""
     from steinpath import plots
 
     tunings = {label: each.tuning for label, each in zip(fit.labels, fit.fits, strict=True)}
@@ -79,15 +79,15 @@ def drawings_of_classes(fit: ClassFit) -> dict[str, Callable[[], Any]]:
 
 
 def print_confusion(console: Console, fit: ClassFit) -> None:
-    """Print how many left-out rows of each class were predicted to be of each."""
-    head = ["actual", *(shown(f"→ {label}", 14) for label in fit.classes), "right"]
+    """Print the confusion matrix of held-out rows."""
+    head = ["actual", *(shown(f"→ {label}", 14) for label in fit.classes), "correct"]
     table = make_table("", *[""] * (len(head) - 1), left=1)
     for column, title in zip(table.columns, head, strict=True):
         column.header = title
     for k, (label, counts) in enumerate(zip(fit.classes, fit.confusion, strict=True)):
         share = f"{counts[k] / counts.sum():.0%}" if counts.sum() else ""
         table.add_row(shown(label, 24), *map(str, counts.tolist()), share)
-    say(console, "Left-out rows of each class, by the class predicted (→):")
+    say(console, "Held-out rows by actual and predicted (→) class:")
     console.print(table)
 
 

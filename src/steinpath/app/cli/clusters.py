@@ -1,4 +1,4 @@
-"""Clusters that commands work on: processes of this machine, or a Dask cluster elsewhere."""
+"""Clusters for the commands: processes on this machine, or a remote Dask cluster."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ from steinpath.app.encoding import Encoded
 from steinpath.app.encoding.encoded import EncodingOptions
 from steinpath.app.tables.folder import ParquetFolder
 
-# Share of the memory of this machine that all workers have together.
+# Share of the memory of this machine for all workers together.
 _SHARE_OF_MEMORY = 0.9
 
 
 def wants_cluster(path: Path, options: dict[str, Any]) -> bool:
-    """Whether to work on a cluster; refuse to, where that is not possible."""
+    """Whether to use a cluster; refuse options that do not allow it."""
     given = [name for name in ("workers", "cluster") if options[name] is not None]
     if not given:
         return False
     if len(given) > 1:
-        raise click.UsageError("--workers and --cluster cannot be used together; choose one")
+        raise click.UsageError("--workers and --cluster cannot be used together")
     if not path.is_dir():
-        raise click.UsageError(f"--{given[0]} is for folders of Parquet files, and {path} is none")
+        raise click.UsageError(f"--{given[0]} requires a folder of Parquet files, got {path}")
     if options["time"] is not None:
         raise click.UsageError(
-            f"--time cannot be used with --{given[0]}: rows are not sorted across files; use "
-            "--group"
+            f"--time cannot be used with --{given[0]}, since rows are not sorted across files"
         )
     return True
 
 
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
-    """Start workers, or connect to a cluster; yield a `distributed.Client`.
+    """Start workers or connect to a cluster; yield a `distributed.Client`.
 
     Parameters
     ----------
     workers : int or None
-        Processes of this machine, with one thread each.
+        Number of processes on this machine, with one thread each.
     address : str or None
-        Of the scheduler of a cluster, or the name of its file.
+        Address of the scheduler of a cluster, or its scheduler file.
     """
     from steinpath.study import StudyError
     from steinpath.study._parallel import connected
@@ -58,8 +57,8 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
     )
     with ExitStack() as stack:
         stack.enter_context(_quiet_interruptions())
-        # Processes that are started meanwhile ignore Ctrl-C for ever: the command ends them. So
-        # does the command itself, for these few seconds.
+        # processes inherit how signals are handled: workers ignore Ctrl-C, and the command ends
+        # them; the command itself ignores it only while they start
         ctrl_c = signal.SIG_IGN if workers else signal.getsignal(signal.SIGINT)
         try:
             with handling(signal.SIGINT, ctrl_c):
@@ -71,7 +70,7 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _quiet_interruptions() -> Iterator[None]:
-    """Have nothing said of tasks that Ctrl-C leaves without anybody who waits for them."""
+    """Silence messages about tasks that nobody awaits after Ctrl-C."""
     logger = getLogger("asyncio")
     before = logger.level
     logger.setLevel(CRITICAL + 1)
@@ -82,7 +81,7 @@ def _quiet_interruptions() -> Iterator[None]:
 
 
 def encode_on_cluster(folder: ParquetFolder, options: EncodingOptions, client: Any) -> Encoded:
-    """Do as `encode_folder`, which is imported with Dask."""
+    """Call `encode_folder`; imports Dask."""
     from steinpath.app.folder_data import encode_folder
 
     return encode_folder(folder, options, client)

@@ -1,4 +1,4 @@
-"""What a person sees while a command works, and when it is done."""
+"""Progress and results on the console."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from steinpath.app.cli.entry import handling
 
 
 class Display:
-    """A bar for each part of the work, on a terminal; elsewhere nothing.
+    """Progress bars on a terminal; nothing elsewhere.
 
-    Within it, Ctrl-C or SIGTERM asks the work to make do with what is finished; a second one ends
-    it, and so does the first one where nothing is finished yet.
+    While it is active, the first Ctrl-C or SIGTERM requests to stop with what is finished. A second
+    one, or the first one if nothing is finished yet, aborts.
 
     Attributes
     ----------
     enough : bool
-        Whether that has happened.
+        Whether a stop was requested.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Display:
         )
 
     def begin(self, what: str, steps: int) -> Step:
-        """Show that something begins; see `steinpath._support.progress`."""
+        """Show a new task; see `steinpath._support.progress`."""
         for task in self._bars.tasks:
             if task.finished or task.total is None:
                 self._bars.remove_task(task.id)
@@ -59,7 +59,7 @@ class Display:
         self._stop = before if callable(before) else signal.default_int_handler
         for number in (signal.SIGINT, signal.SIGTERM):
             self._signals.enter_context(handling(number, self._interrupt))
-        if not self._bars.disable:  # rich before 14 ends also what it does not show by a line
+        if not self._bars.disable:  # rich before 14 prints a line for disabled bars, too
             self._bars.start()
         return self
 
@@ -78,18 +78,18 @@ class Display:
         if self.enough or not self._begun:
             self._stop(number, frame)
         self.enough = True
-        self.console.print("Stopping: making do with what is finished (Ctrl-C again to give up).")
+        self.console.print("Stopping with what is finished (Ctrl-C again to abort).")
 
 
 def make_console(quiet: bool = False) -> Console:
-    """Return where to print results: as wide as the terminal, and wide enough for any file."""
+    """Return a console as wide as the terminal, or of width 120 for a file."""
     width = None if sys.stdout.isatty() else 120
-    # a column may well be called :heart:
+    # a column may be named :heart:
     return Console(quiet=quiet, width=width, emoji=False)
 
 
 def make_table(*head: str, left: int = 0) -> Table:
-    """Return a table of numbers, after so many columns of words."""
+    """Return a table with `left` columns of text, and columns of numbers after them."""
     table = Table(*map(escape, head), box=box.SIMPLE_HEAD, pad_edge=False)
     for k, column in enumerate(table.columns):
         column.justify, column.no_wrap = "left" if k < left else "right", True
@@ -97,17 +97,17 @@ def make_table(*head: str, left: int = 0) -> Table:
 
 
 def shown(name: str, width: int = 40) -> str:
-    """Return a name from the data as it can be shown: on one line, and not too long."""
+    """Return a name from the data for display: on one line, and shortened if necessary."""
     plain = printable(name).replace("\n", "\N{REPLACEMENT CHARACTER}")
     return escape(plain if len(plain) <= width else f"{plain[: width - 1]}…")
 
 
 def say(console: Console, text: str, **options: Any) -> None:
-    """Print text that has names in it which are not ours, literally."""
+    """Print text literally, since it may contain names from the data."""
     console.print(printable(text), markup=False, highlight=False, **options)
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:
-    """Print reasons not to trust an estimate."""
+    """Print warnings about an estimate."""
     for warning in warnings:
         say(console, f"Warning: {warning}.", style="yellow")

@@ -1,4 +1,4 @@
-"""Where the command begins, and how it ends: with an exit code and at most one line of error."""
+"""Entry point of the command: exit codes, and errors on one line."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ import click
 
 from steinpath._support.printing import printable
 
-#: Something went wrong underway: a file could not be written, the algorithm diverged.
+#: Runtime error: a file could not be written, or the algorithm diverged.
 FAILED = 1
-#: The command line is not right (click's own).
+#: Wrong command line (as in click).
 MISUSED = 2
 #: The data cannot be used.
 UNUSABLE = 3
-#: Stopped by Ctrl-C; what was finished is there.
+#: Stopped by Ctrl-C; finished results were written.
 INTERRUPTED = 130
 
 #: Commands, with the modules that define them and the first sentence of their help. Modules are
 #: imported when their command is used, so that `steinpath --help` takes no time.
 COMMANDS = {
     "fit": ("fit", "Fit a model to FILE and estimate its error on new data."),
-    "tune": ("fit", "Fit several losses and penalties to FILE and keep the best model."),
+    "tune": ("fit", "Fit several losses and penalties to FILE and save the best model."),
     "compare": ("fit", "Rank losses and penalties on FILE by estimated risk."),
     "predict": ("predict", "Predict the rows of FILE with a model that fit or tune wrote."),
     "demo": ("demo", "Compare estimated and true risk on simulated data."),
@@ -78,7 +78,7 @@ class _Main(click.Group):
         except (click.Abort, KeyboardInterrupt):
             code = _say("stopped", INTERRUPTED)
         except BrokenPipeError:
-            # whoever read the output has gone; there is nobody left to tell, nor to flush for
+            # the reader of the output has gone: do not flush, and print nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
         except Exception as error:
@@ -91,10 +91,10 @@ class _Main(click.Group):
 
 @contextmanager
 def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
-    """Handle a signal in another way for the while, where this is the main thread."""
+    """Temporarily handle a signal differently, in the main thread."""
     try:
         before = signal.signal(number, handler)
-    except ValueError:  # it is not, as in a test
+    except ValueError:  # not the main thread, as in a test
         yield
         return
     try:
@@ -105,9 +105,9 @@ def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """End by Ctrl-C, and by SIGTERM in the same way, whatever becomes of the exception.
+    """Turn Ctrl-C and SIGTERM into KeyboardInterrupt, even if it is caught on the way.
 
-    Modules written in C, interrupted while they are imported, say that they cannot be imported.
+    C extensions that are interrupted during import raise ImportError instead.
     """
     stopped = False
 
@@ -126,10 +126,9 @@ def _stopping() -> Iterator[None]:
 
 
 def _draw_to_files() -> None:
-    """Have plots drawn for files, whatever matplotlib's backend is said to be: none has a window.
+    """Make matplotlib draw to files, whatever backend is configured.
 
-    A backend that is not there, such as that of a notebook elsewhere, fails when matplotlib or
-    pyplot is imported.
+    A configured backend that is not installed, such as that of a notebook, fails at import.
     """
     os.environ["MPLBACKEND"] = "agg"
     if (matplotlib := sys.modules.get("matplotlib")) is not None:
@@ -137,10 +136,10 @@ def _draw_to_files() -> None:
 
 
 def _make_printable() -> None:
-    """Have something to print to that takes every character, one way or another."""
+    """Make standard output and standard error accept every character."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever called
+        if stream is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -163,15 +162,15 @@ def _expected(error: Exception) -> tuple[str, int] | None:
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; try fewer --n-alphas or --iters"
+        return "there is not enough memory; try a smaller --n-alphas or --n-iter"
     if isinstance(error, OSError) and error.strerror:
         what = "the output" if error.filename is None else error.filename
-        return f"cannot write {what}: {error.strerror}; make room, or choose another place for it"
+        return f"cannot write {what}: {error.strerror}; free disk space, or write elsewhere"
     return str(error)
 
 
 def _say(message: str, code: int) -> int:
-    """Print an error, on one line, and return the code to end with."""
+    """Print an error on one line, and return the exit code."""
     click.echo(f"Error: {printable(' '.join(message.split()))}", err=True)
     return code
 
@@ -181,6 +180,6 @@ def _say(message: str, code: int) -> int:
 def main() -> None:
     """Know the test error of every iterate, without a test set.
 
-    Exit codes: 0 done, 1 went wrong underway, 2 a wrong command line, 3 data that cannot be used,
-    130 interrupted (what was finished is there).
+    Exit codes: 0 success, 1 runtime error, 2 wrong command line, 3 unusable data, 130 interrupted
+    (finished results are written).
     """

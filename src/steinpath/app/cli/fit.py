@@ -1,4 +1,4 @@
-"""``steinpath fit``, ``tune`` and ``compare``: models of a file, chosen by their estimated risk."""
+"""``steinpath fit``, ``tune`` and ``compare``: models selected by their estimated risk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.interval_outputs import print_intervals
-from steinpath.app.cli.options import ModelCommand, with_intervals, with_options
+from steinpath.app.cli.options import ModelCommand, read_format, with_intervals, with_options
 from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
 from steinpath.app.cli.tasks import Task, asked_task, check_quantile, task_of
 from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
@@ -42,9 +42,9 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
     """Fit a model to FILE and estimate its error on new data.
 
     FILE is CSV, TSV, Parquet, Feather or npz, or a folder of Parquet files. The regularisation
-    strength alpha and the iterate are chosen by their estimated risk, under the loss's own scoring
-    loss unless another is named. Of classes, the error is the share of rows put into a wrong one.
-    Model, report, plots and the risk of every iterate are written to --out.
+    strength alpha and the iteration are selected by their estimated risk under the scoring loss, by
+    default that of the training loss. For classification, the error is the misclassification rate.
+    The model, a report, plots and the risk of every iterate are written to --out.
     """
     losses = [] if loss is None else [loss]
     check_quantile(losses, options)
@@ -59,12 +59,11 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
 def tune(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
-    """Fit several losses and penalties to FILE and keep the best model.
+    """Fit several losses and penalties to FILE and save the best model.
 
-    LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
-    absolute error, or the pinball loss if --quantile is given. For classes, logistic and hinge,
-    under the error rate. Does all that `fit` does, and shows
-    the values of alpha that were tried.
+    By default, LAD, Huber and square root with lasso and ridge, all under the same scoring loss:
+    absolute error, or the pinball loss with --quantile. For classification, logistic and hinge,
+    under the error rate. Writes the same files as `fit`, and prints the grid of alpha.
     """
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_tuning, with_model=True)
@@ -78,8 +77,8 @@ def compare(
 ) -> None:
     """Rank losses and penalties on FILE by estimated risk.
 
-    LAD, Huber and square root with lasso and ridge by default, all under the same scoring loss:
-    absolute error, or the pinball loss if --quantile is given. For classes, logistic and hinge,
+    By default, LAD, Huber and square root with lasso and ridge, all under the same scoring loss:
+    absolute error, or the pinball loss with --quantile. For classification, logistic and hinge,
     under the error rate. Writes a report and the ranking, but no model.
     """
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
@@ -98,7 +97,7 @@ def _work(
     options: dict[str, Any],
     compare: bool,
 ) -> FitResult:
-    """Read the file, and fit."""
+    """Read the file and fit."""
     asked = asked_task(losses, options)
     seed, rule = options["seed"], options["rule"].replace("-", "_")
     said: list[tuple[str, type[Warning]]] = []
@@ -125,7 +124,7 @@ def _work(
             enough = display.enough
             if wanted and not enough:
                 intervals = fit_intervals(best, seed)
-    except ValueError as error:  # about the numbers in the file: the rest was checked
+    except ValueError as error:  # about the numbers in the file; options were checked before
         raise DataError(str(error)) from error
     finally:
         captured_warnings.reset(kept)
@@ -134,7 +133,7 @@ def _work(
     if enough:
         notes.append(_cut_short(best, len(ranking), len(specs)))
     if wanted and intervals is None:
-        notes.append("interrupted: there are no confidence intervals for the coefficients")
+        notes.append("interrupted before the confidence intervals were computed")
     file, command = Path(options["file"]).name, str(ctx.obj)
     return FitResult(best, ranking, notes, enough, file, folder, command, seed, intervals)
 
@@ -142,36 +141,39 @@ def _work(
 def _data(
     ctx: click.Context, display: Display, options: dict[str, Any], task: str | None
 ) -> FitData:
-    """Read the file, and make it ready."""
+    """Read the file and prepare the data."""
     if options["group"] is not None and options["time"] is not None:
-        raise click.UsageError("--group and --time cannot be used together; choose one of them")
+        raise click.UsageError("--group and --time cannot be used together")
     if options["gap"] is not None and options["time"] is None:
-        raise click.UsageError("--gap requires --time: it is a number of rows in the order of time")
+        raise click.UsageError("--gap requires --time")
     path = Path(options["file"])
-    on_cluster = wants_cluster(path, options)
+    on_cluster, text_format = wants_cluster(path, options), read_format(options)
     display.begin(f"reading {path}", 0)
     if on_cluster:
-        folder = open_folder_at(path)
+        folder = open_folder_at(path, text_format)
         wanted = _encoding_options(options, folder.names, task)
-        # until all is written: the report asks the workers for residuals
+        # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
         encoded = encode_on_cluster(folder, wanted, client)
     else:
-        named = [*options["category"], *filter(None, [options["group"]])]
-        table = read_table(path, named)
+        labels = [*options["category"], *filter(None, [options["group"]])]
+        table = read_table(path, labels, text_format=text_format)
         encoded = encode(table, **vars(_encoding_options(options, table.columns, task)))
-    n_alphas = options["n_alphas"] or options["strengths"]
     gap = None if options["time"] is None else options["gap"] or 0
-    return prepare_data(encoded, options["iters"], n_alphas, options["alpha_ratio"], gap)
+    return prepare_data(
+        encoded, options["n_iter"], options["n_alphas"], options["alpha_ratio"], gap
+    )
 
 
 def _encoding_options(
     options: dict[str, Any], columns: Iterable[str], task: str | None
 ) -> EncodingOptions:
-    """Return what to make of the columns."""
+    """Return how to use the columns."""
     if options["target"] is None:
         names = ", ".join([*map(repr, columns)][-20:])
-        raise click.UsageError(f"name the column to predict by --target; there are {names}")
+        raise click.UsageError(
+            f"use --target to name the column to predict; the columns are {names}"
+        )
     return EncodingOptions(
         target=options["target"],
         impute=options["impute"],
@@ -180,16 +182,17 @@ def _encoding_options(
         group=options["group"],
         time=options["time"],
         task=task,
+        keep_columns=options["keep_columns"],
     )
 
 
 def _wants_intervals(data: FitData, options: dict[str, Any]) -> bool:
-    """Whether to compute intervals for coefficients; refuse to, where there are none."""
+    """Whether to compute intervals for coefficients; refuse this for classification."""
     wanted = bool(options.get("intervals"))
     if wanted and data.encoded.classes:
         raise click.UsageError(
-            "--intervals is for targets that are numbers, and the target is one of classes; leave "
-            "it out, or predict two numbers as numbers by --task regression"
+            "--intervals requires a numeric target, but the task is classification; for a target "
+            "of two numbers, use --task regression"
         )
     return wanted
 
@@ -202,9 +205,9 @@ def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
 def _test_loss(
     data: FitData, task: Task, options: dict[str, Any], compare: bool
 ) -> Criterion | str | None:
-    """Return the scoring loss; None for that of the loss itself."""
+    """Return the scoring loss; None for that of the training loss."""
     name = options["test_loss"]
-    if name is None and compare:  # the same for all
+    if name is None and compare:  # the same for all models
         name = task.common_test_loss(options["q"])
     if name is None or CRITERIA[name].margin:
         return None if name is None else str(name)
@@ -212,37 +215,37 @@ def _test_loss(
 
 
 def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
-    """Say what is worth knowing of a choice, and is no reason to mistrust it."""
+    """Return notes about the selection that are no reason for doubt."""
     tuning, found = fit.tuning, []
     if fit.nonzeros == 0:
         found.append("all coefficients are zero: no feature improves on a constant prediction")
     elif (end := end_of_grid(tuning)) is not None:
         ratio = tuning.lams.min() / tuning.lams.max() / 10
-        remedy = f"consider extending the grid, by --alpha-ratio {ratio:.1g}"
+        remedy = f"consider extending the grid with --alpha-ratio {ratio:.1g}"
         if end == "largest":
-            remedy = "the features may say little about the target"
+            remedy = "the features may be only weakly related to the target"
         found.append(f"the {end} alpha on the grid was selected; {remedy}")
     if others := [f"{row.loss} + {row.penalty}" for row in ranking[1:] if row.still_falls]:
         found.append(
-            f"the estimated risk of {', '.join(others)} still fell when the iterations ended; "
-            "with more --iters the ranking may change"
+            f"the estimated risk of {', '.join(others)} was still decreasing at the last "
+            "iteration; the ranking may change with a larger --n-iter"
         )
     if fit.risk.audit is not None:
         repair = float(fit.risk.audit.repair[tuning.best_iter])
         if abs(repair) > fit.naive[1] / 4:
             found.append(
-                f"runs that leave rows out disagreed with the estimate, which was "
-                f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g} for that"
+                f"the audit bias-corrected the estimated risk: it was "
+                f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g}"
             )
     return found
 
 
 def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
-    """Say what is there after Ctrl-C."""
+    """Return a note about what was finished before Ctrl-C."""
     if ranked and ranked < asked:
         return f"interrupted: {ranked} of {asked} models compared"
     if fit.is_whole:
-        return "interrupted: the risk at the choice was not checked as closely as usual"
+        return "interrupted: the estimated risk was not fully audited"
     return (
         f"interrupted at {counted(fit.tuning.path.n_iter, 'iteration')} of "
         f"{counted(len(fit.tuning.lams), 'value')} of alpha"
@@ -255,7 +258,7 @@ def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
 
 
 def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
-    """Return the folder to write to, if that is allowed."""
+    """Return the output folder; refuse one that is not writable."""
     name = Path(options["file"]).name.split(".")[0] or "data"
     folder = Path(options["out"] or f"{name}-{ctx.info_name}")
     check_writable(folder)
@@ -268,7 +271,7 @@ def _finish(
     show: Callable[[Console, FitResult], None],
     with_model: bool,
 ) -> None:
-    """Write everything, and print the result."""
+    """Write all files and print the result."""
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
     stopped = result.interrupted
     failure: Exception | None = None
@@ -277,7 +280,7 @@ def _finish(
             files[name] = str(file)
     except KeyboardInterrupt:
         stopped = True
-    except Exception as error:  # a full disk, say: what was found can still be shown
+    except Exception as error:  # such as a full disk: print the result all the same
         failure = error
     if options["as_json"]:
         text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
@@ -293,7 +296,7 @@ def _finish(
 
 
 def _print_fit(console: Console, result: FitResult) -> None:
-    """Print the key figures, and the largest coefficients."""
+    """Print the key figures and the largest coefficients."""
     fit, encoded = result.fit, result.fit.data.encoded
     console.print(f"{shown(encoded.encoding.target)}: {fit.spec.words}", style="bold")
     print_warnings(console, fit.warnings)
@@ -329,35 +332,38 @@ def _print_coefficients(console: Console, fit: Fit) -> None:
 
 
 def _print_ranking(console: Console, result: FitResult) -> None:
-    """Print the losses and penalties, the best first, and how to keep that."""
+    """Print the losses and penalties, the best first."""
     _print_ranks(console, result)
     _print_notes(console, result)
-    console.print("To keep the best model, use `steinpath tune`.")
+    console.print("To save the best model, use `steinpath tune`.")
 
 
 def _print_tuning(console: Console, result: FitResult) -> None:
-    """Print the ranking, and what was tried for the best."""
+    """Print the ranking, and the alpha grid of the best model."""
     _print_ranks(console, result)
     tuning = result.fit.tuning
-    table = make_table("alpha", "best iterate", "nonzeros", "risk", "behind", left=0)
+    table = make_table("alpha", "best iteration", "nonzeros", "risk", "difference", left=0)
     for k, (alpha, risk) in enumerate(zip(result.fit.alphas, tuning.risks, strict=True)):
-        chosen = k == tuning.best[0]
-        t = tuning.best_iter if chosen else risk.best_iter
-        # what was screened out is estimated in another way
-        known = tuning.settled[k] and not chosen
-        behind = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
+        selected = k == tuning.best[0]
+        t = tuning.best_iter if selected else risk.best_iter
+        # the risks of values that were screened out are not comparable
+        known = tuning.settled[k] and not selected
+        difference = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
         table.add_row(
             f"{alpha:.3g}",
             str(t),
             str(int((risk.path.coef[t] != 0).sum())),
             with_error(float(risk.values[t]), float(risk.stderr[t])),
-            behind,
-            style="bold" if chosen else None,
+            difference,
+            style="bold" if selected else None,
         )
     of = ""
     if isinstance(result.fit, ClassFit) and result.fit.several:
         of = f" {result.fit.main_label!r:.60} against the rest, {result.fit.criterion.words},"
-    say(console, f"The best, {result.fit.spec.words},{of} by alpha (the choice not counted):")
+    say(
+        console,
+        f"The best model, {result.fit.spec.words},{of} by alpha (not adjusted for selection):",
+    )
     console.print(table)
     if not tuning.settled.all():
         console.print("Values of alpha without a difference were screened out.")
@@ -372,7 +378,9 @@ def _print_ranks(console: Console, result: FitResult) -> None:
         f"{shown(fit.data.encoded.encoding.target)}: expected {fit.ranked_by}", style="bold"
     )
     print_warnings(console, fit.warnings)
-    table = make_table("loss", "penalty", "alpha", "iterate", "nonzeros", "risk", "behind", left=2)
+    table = make_table(
+        "loss", "penalty", "alpha", "iteration", "nonzeros", "risk", "difference", left=2
+    )
     for k, row in enumerate(result.ranking):
         table.add_row(
             row.loss,
@@ -385,12 +393,13 @@ def _print_ranks(console: Console, result: FitResult) -> None:
             style=None if k else "bold",
         )
     console.print(table)
-    among = "; that of a loss and a penalty is not" if len(result.ranking) > 1 else ""
-    say(console, f"{fit.meaning_of_error}{among}.")
+    say(console, f"{fit.meaning_of_error}.")
+    if len(result.ranking) > 1:
+        say(console, "It is not adjusted for the selection among losses and penalties.")
 
 
 def _print_notes(console: Console, result: FitResult) -> None:
-    """Print how long the run was, and why; and what else should be known."""
+    """Print the number of iterations and the notes."""
     say(console, result.fit.length)
     for note in result.notes:
         say(console, f"Note: {note}.")

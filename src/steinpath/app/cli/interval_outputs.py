@@ -1,4 +1,4 @@
-"""What the commands write of confidence intervals for coefficients, and print."""
+"""Output of the commands for confidence intervals of coefficients."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from steinpath._support.printing import to_digits_of
 from steinpath.app.cli.display import make_table, print_warnings, say, shown
 from steinpath.app.coefficient_intervals import FDR, LEVEL, FitIntervals, Interval
 
-# How many intervals are printed; all are in a file.
+# Number of intervals that are printed; intervals.csv has all.
 _SHOWN = 20
 _UNKNOWN = "–"
 
 
 def json_of_intervals(found: FitIntervals) -> dict[str, Any]:
-    """Return what is said of intervals to a program."""
+    """Return the intervals as a JSON object."""
     return {
         "t": found.t,
         "level": LEVEL,
@@ -32,7 +32,7 @@ def json_of_intervals(found: FitIntervals) -> dict[str, Any]:
 
 
 def interval_rows(found: FitIntervals) -> Iterator[dict[str, Any]]:
-    """Yield the numbers of each feature; None where a coefficient is not identified."""
+    """Yield the numbers of each feature; None if its coefficient is not identified."""
     for row in found.rows:
         numbers = {
             name: getattr(row, name) for name in ("estimate", "stderr", "lower", "upper", "pvalue")
@@ -45,7 +45,7 @@ def interval_rows(found: FitIntervals) -> Iterator[dict[str, Any]]:
 
 
 def draw_intervals(found: FitIntervals) -> Any:
-    """Draw a forest plot, per standard deviation of the features so that these compare."""
+    """Draw a forest plot, per standard deviation of the features so that they are comparable."""
     assert found.effects is not None
     axes = found.effects.plot(fdr=FDR, n_tests=found.n_tests)
     axes.set_xlabel(f"coefficient per s.d., {LEVEL:.0%} confidence interval")
@@ -53,10 +53,10 @@ def draw_intervals(found: FitIntervals) -> Any:
 
 
 def print_intervals(console: Console, found: FitIntervals) -> None:
-    """Print the intervals with the smallest p-values, and what they mean."""
+    """Print the intervals with the smallest p-values, and their assumptions."""
     say(
         console,
-        f"{LEVEL:.0%} confidence intervals for the coefficients, from iterate {found.t} of "
+        f"{LEVEL:.0%} confidence intervals for the coefficients, from iteration {found.t} of "
         f"{found.n_iter}:",
     )
     head = ("feature", "estimate", "std. error", "lower", "upper", "p-value", "")
@@ -66,7 +66,10 @@ def print_intervals(console: Console, found: FitIntervals) -> None:
     console.print(table)
     if len(found.rows) > _SHOWN:
         console.print(f"… and {len(found.rows) - _SHOWN} more, in intervals.csv")
-    say(console, f"* nonzero by the Benjamini–Hochberg procedure, false discovery rate {FDR:.0%}.")
+    say(
+        console,
+        f"* significant by the Benjamini–Hochberg procedure, false discovery rate {FDR:.0%}.",
+    )
     say(console, found.assumptions)
     print_warnings(console, found.warnings)
     for note in found.notes:

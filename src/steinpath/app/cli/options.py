@@ -1,10 +1,11 @@
-"""Options that several commands have in common."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ import click
 from steinpath.app.coefficient_intervals import LEVEL, MOST_FEATURES
 from steinpath.app.encoding import TASKS
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
+from steinpath.app.tables import DEFAULT_FORMAT, DataError, TextFormat
 from steinpath.inference._scores import ROWS_PER_COLUMN
 from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._registry import ParameterSpec
@@ -19,7 +21,7 @@ from steinpath.problem._scoring import CRITERIA
 
 
 class Name(click.Choice[str]):
-    """One of several names, in which a dash is as good as an underscore."""
+    """One of several names, with dashes or underscores."""
 
     def __init__(self, names: Sequence[str]):
         super().__init__([name.replace("_", "-") for name in names])
@@ -30,7 +32,7 @@ class Name(click.Choice[str]):
 
 
 class Finite(click.FloatRange):
-    """A number in a range, and not one of those that are neither in it nor out of it."""
+    """A finite number in a range; NaN and infinity are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -39,15 +41,39 @@ class Finite(click.FloatRange):
         return number
 
 
+class RenamedOption(click.Option):
+    """An option that is still accepted under its former, deprecated name, which is not shown.
+
+    Use it as ``click.option("--n-iter", cls=RenamedOption, former="--iters", ...)``.
+
+    Parameters
+    ----------
+    *args, **settings
+        As for `click.Option`.
+    former : str
+        The former name.
+    """
+
+    def __init__(self, *args: Any, former: str, **settings: Any):
+        super().__init__(*args, **settings)
+        self.former = former
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown = self.opts
+        self.opts = [*shown, self.former]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
 class ModelCommand(click.Command):
-    """A command with the options of everything that is registered: losses, penalties, test losses.
+    """A command with options for all registered losses, penalties and scoring losses.
 
     Parameters
     ----------
     several : bool
-        Whether it takes several losses and penalties.
+        Whether it accepts several losses and penalties.
     **settings
-        Of `click.Command`.
+        As for `click.Command`.
     """
 
     def __init__(self, *, several: bool = False, **settings: Any):
@@ -70,14 +96,14 @@ def _model_options(
     test_losses: Sequence[str],
     specs: Sequence[ParameterSpec],
 ) -> tuple[list[click.Option], list[click.Option]]:
-    """Return the options that choose a loss and a penalty, and those about them."""
+    """Return the options for the loss and the penalty, and for their parameters."""
     if several:
         kinds = [
             click.Option(
-                ["--loss"], type=Name(losses), multiple=True, help="What is minimised; repeatable."
+                ["--loss"], type=Name(losses), multiple=True, help="Training loss; repeatable."
             ),
             click.Option(
-                ["--penalty"], type=Name(penalties), multiple=True, help="Repeatable, too."
+                ["--penalty"], type=Name(penalties), multiple=True, help="Penalty; repeatable."
             ),
         ]
     else:
@@ -85,13 +111,19 @@ def _model_options(
             click.Option(
                 ["--loss"],
                 type=Name(losses),
-                help="What is minimised; LAD by default, logistic for classes.",
+                help="Training loss; by default LAD, or logistic for classification.",
             ),
-            click.Option(["--penalty"], type=Name(penalties), default="lasso", show_default=True),
+            click.Option(
+                ["--penalty"],
+                type=Name(penalties),
+                default="lasso",
+                show_default=True,
+                help="Penalty.",
+            ),
         ]
     shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
     test_loss = click.Option(
-        ["--test-loss"], type=Name(test_losses), help="Scoring loss; its default is given above."
+        ["--test-loss"], type=Name(test_losses), help="Scoring loss; see above for the default."
     )
     return kinds, [*shapes, test_loss]
 
@@ -101,56 +133,116 @@ def _range(spec: ParameterSpec) -> Finite:
     return Finite(low, high, min_open=spec.open_low, max_open=spec.open_high)
 
 
+_READING = (
+    click.option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help=r"Character between the cells of a text file, such as ; or \t; detected by default.",
+    ),
+    click.option(
+        "--decimal", type=click.Choice([".", ","]), help="Decimal separator; a point by default."
+    ),
+    click.option(
+        "--thousands",
+        metavar="CHARACTER",
+        help="Thousands separator: , . ' or a space; none by default.",
+    ),
+    click.option(
+        "--encoding",
+        help="Encoding of a text file; by default UTF-8, UTF-16 or Windows-1252, as detected.",
+    ),
+    click.option(
+        "--na",
+        metavar="TEXT",
+        multiple=True,
+        help="A text that means a missing value, besides NA, NaN and the like; repeatable.",
+    ),
+    click.option(
+        "--date-format",
+        metavar="FORMAT",
+        help="Format of dates besides ISO 8601, such as %d.%m.%Y (see Python's strptime).",
+    ),
+)
+
+
+def with_reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that state how texts are read."""
+    return functools.reduce(lambda f, option: option(f), reversed(_READING), command)
+
+
+def read_format(options: dict[str, Any], stored: TextFormat = DEFAULT_FORMAT) -> TextFormat:
+    """Take the options of `with_reading` out of others; return how texts are read.
+
+    Parameters
+    ----------
+    options : dict
+        Options of the command.
+    stored : TextFormat
+        The format to use where an option is not given.
+    """
+    given = {field.name: options.pop(field.name) for field in fields(TextFormat)}
+    if given["delimiter"] is not None:
+        given["delimiter"] = given["delimiter"].replace("\\t", "\t")
+    try:
+        return replace(stored, **{name: value for name, value in given.items() if value})
+    except DataError as error:
+        raise click.UsageError(str(error)) from None
+
+
 _DATA = (
     click.argument("file", type=click.Path()),
     click.option("--target", metavar="COLUMN", help="The column to predict."),
     click.option(
         "--task",
         type=click.Choice(TASKS),
-        help="What to predict: numbers or classes. By default, a target of texts or of two "
-        "different numbers is one of classes.",
+        help="Task; by default, classification for a target of texts or of two distinct numbers.",
     ),
-    click.option("--drop", metavar="COLUMN", multiple=True, help="Leave this column out."),
+    click.option("--drop", metavar="COLUMN", multiple=True, help="Drop this column; repeatable."),
     click.option(
         "--category",
         metavar="COLUMN",
         multiple=True,
-        help="Treat this numeric column as categorical.",
+        help="Treat this numeric column as categorical; repeatable.",
+    ),
+    click.option(
+        "--keep-column",
+        "keep_columns",
+        metavar="COLUMN",
+        multiple=True,
+        help="Use this column although it looks like an identifier; repeatable.",
     ),
     click.option(
         "--impute",
         is_flag=True,
-        help="Fill in missing values by medians and most frequent categories, here and in "
-        "predictions; rows without a target are left out.",
+        help="Replace missing values with medians and most frequent levels, also in predictions; "
+        "drop rows without a target.",
     ),
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Rows with the same value in this column belong together (one patient, one site): "
-        "whole groups are left out. No feature.",
+        help="Group labels, such as patients or sites; whole groups are held out. Not a feature.",
     ),
     click.option(
         "--time",
         metavar="COLUMN",
-        help="Sort rows by this column of numbers or dates, and predict later rows from earlier "
-        "ones only. No feature.",
+        help="Sort rows by this column of numbers or dates; later rows are predicted from earlier "
+        "rows only. Not a feature.",
     ),
     click.option(
         "--gap",
         type=click.IntRange(0),
-        help="Rows to leave out between earlier and later ones, with --time; 0 by default.",
+        help="With --time, number of rows to skip before each held-out block; 0 by default.",
     ),
     click.option(
         "--workers",
         metavar="N",
         type=click.IntRange(1),
-        help="Read a folder of Parquet files file by file, and fit, in so many processes: for data "
-        "larger than memory.",
+        help="Read a folder of Parquet files and fit in N processes, for data larger than memory.",
     ),
     click.option(
         "--cluster",
         metavar="ADDRESS",
-        help="Do that on the workers of this Dask cluster: tcp://host:port, or a scheduler file "
+        help="Read a folder and fit on a Dask cluster: tcp://host:port, or a scheduler file "
         "(.json).",
     ),
 )
@@ -158,61 +250,66 @@ _CHOICE = (
     click.option(
         "--class-weight",
         type=click.Choice(["balanced"]),
-        help="Let classes count inversely to how many rows they have.",
+        help="Weight classes inversely to their frequencies.",
     ),
     click.option(
-        "--iters",
+        "--n-iter",
+        cls=RenamedOption,
+        former="--iters",
         type=click.IntRange(2, 10**9),
-        help="Iterations; by default as many as lower the estimated risk.",
+        help="Number of iterations; by default until the estimated risk stops decreasing.",
     ),
     click.option(
         "--n-alphas",
+        cls=RenamedOption,
+        former="--strengths",
         type=click.IntRange(1, MOST_LAMS),
-        help="Values of the regularisation strength alpha to try; 20 by default, fewer on large "
-        "files.",
+        help="Number of regularisation strengths alpha on the grid; 20 by default, fewer for large "
+        "data.",
     ),
-    click.option("--strengths", type=click.IntRange(1, MOST_LAMS), hidden=True),  # its former name
     click.option(
         "--alpha-ratio",
         type=Finite(0, 1, min_open=True, max_open=True),
         help="Smallest alpha of the grid relative to the largest; by default 0.01 with fewer rows "
-        "than columns, 0.001 with more, 0.0001 for ridge.",
+        "than features, 0.001 otherwise, 0.0001 for ridge.",
     ),
     click.option(
         "--rule",
         type=click.Choice(["min", "one-se"]),
         default="min",
         show_default=True,
-        help="Take the smallest risk, or the largest alpha whose risk is within a standard error "
-        "of the difference.",
+        help="Select the smallest risk, or the largest alpha whose risk is within one standard "
+        "error of the difference.",
     ),
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+    click.option(
+        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed."
+    ),
 )
 _OUTPUT = (
     click.option(
         "--out",
         metavar="FOLDER",
         type=click.Path(file_okay=False),
-        help="Where to write; a folder named after the file by default.",
+        help="Output folder; by default named after the file.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option(
-        "--plots/--no-plots", default=True, help="Whether to draw plots.", show_default=True
+        "--plots/--no-plots", default=True, help="Whether to write plots.", show_default=True
     ),
 )
 
 
-#: Of commands that keep a model.
+#: For commands that save a model.
 with_intervals = click.option(
     "--intervals",
     is_flag=True,
-    help=f"Add {LEVEL:.0%} confidence intervals and p-values for the coefficients; not for "
-    f"classes. With more than {MOST_FEATURES} features and fewer than {ROWS_PER_COLUMN} rows for "
-    f"each, they are for the {MOST_FEATURES} with the largest coefficients.",
+    help=f"Add {LEVEL:.0%} confidence intervals and p-values for the coefficients (regression "
+    f"only). With more than {MOST_FEATURES} features and fewer than {ROWS_PER_COLUMN} rows per "
+    f"feature, only for the {MOST_FEATURES} largest coefficients.",
 )
 
 
 def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of everything that fits something to a file, but for those of models."""
-    options = (*_DATA, *_CHOICE, *_OUTPUT)
+    """Add the options of commands that fit a file, except those of losses and penalties."""
+    options = (*_DATA, *_READING, *_CHOICE, *_OUTPUT)
     return functools.reduce(lambda f, option: option(f), reversed(options), command)

@@ -1,4 +1,4 @@
-"""What the commands write: model, report, plots, tables."""
+"""Files that the commands write: model, report, plots, tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from steinpath.app.saved_intervals import for_file
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """What a command found, and how it was told to."""
+    """The result of a command, and how it was called."""
 
     fit: Fit
     ranking: Sequence[Ranked]
@@ -53,7 +53,7 @@ class FitResult:
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder that nothing can be written to, before any work is done."""
+    """Refuse a folder that is not writable, before any work is done."""
     trial = folder / f".{os.getpid()}.steinpath-trial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,21 +61,21 @@ def check_writable(folder: Path) -> None:
         trial.unlink()
     except OSError as error:
         raise click.ClickException(
-            f"cannot write to {folder}: {error.strerror}; choose another folder by --out"
+            f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
         ) from None
 
 
 def write_outputs(
     result: FitResult, with_model: bool, with_plots: bool
 ) -> Iterator[tuple[str, Path]]:
-    """Write what was found, the most important first; yield what each file is, once it is there.
+    """Write the files, the most important first; yield a label and the path of each.
 
     Parameters
     ----------
     result : FitResult
-        What was found.
+        The result.
     with_model, with_plots : bool
-        Whether to write them.
+        Whether to write the model and the plots.
     """
     fit, folder = result.fit, result.folder
     if with_model:
@@ -105,7 +105,7 @@ def write_outputs(
 
 
 def make_model(fit: Fit) -> Model:
-    """Return the chosen model, as it is kept in a file."""
+    """Return the selected model for a model file."""
     of_classes = fit if isinstance(fit, ClassFit) else None
     coef: np.ndarray = fit.coef
     intercept: float | np.ndarray = fit.intercept
@@ -120,11 +120,12 @@ def make_model(fit: Fit) -> Model:
         version("steinpath"),
         None if of_classes else for_file(fit.intervals),
         kept_classes(of_classes) if of_classes else None,
+        fit.data.encoded.text_format,
     )
 
 
 def make_choice(fit: Fit) -> Choice:
-    """Return how it was chosen."""
+    """Return how the model was selected."""
     risk, stderr = fit.estimate
     loss, penalty = fit.spec.loss, fit.tuning.path.penalty
     shapes = {
@@ -150,7 +151,7 @@ def make_choice(fit: Fit) -> Choice:
 
 
 def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
-    """Return the result for a program to read."""
+    """Return the result as a JSON object."""
     fit = result.fit
     return {
         "target": fit.data.encoded.encoding.target,
@@ -186,7 +187,7 @@ def _json_of_coefficients(result: FitResult) -> dict[str, Any]:
 
 
 def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
-    """Risk of every iterate for every alpha, of several classes for each of them."""
+    """Yield the risk of every iterate for every alpha, and for every class if there are several."""
     if isinstance(fit, ClassFit) and fit.several:
         for label, one in zip(fit.labels, fit.fits, strict=True):
             yield from ({"class": label} | row for row in _risk_rows(one))
@@ -207,12 +208,12 @@ def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Say in one line why plots could not be drawn, whatever it is that went wrong."""
+    """Report in one line why plots could not be drawn."""
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # which the page has, and the font has not
+            warnings.filterwarnings("ignore", "Glyph")  # characters that the font does not have
             yield
-    except (OSError, MemoryError):  # of the disk, or of the machine, and not of a plot
+    except (OSError, MemoryError):  # of the disk or the machine, not of a plot
         raise
     except Exception as error:
         reason = str(error) or type(error).__name__
@@ -224,7 +225,7 @@ def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
         try:
             import matplotlib  # noqa: F401
         except ModuleNotFoundError:
-            click.echo("no plots without matplotlib: pip install 'steinpath[plot]'", err=True)
+            click.echo("plots require matplotlib: pip install 'steinpath[plot]'", err=True)
             return
         _draw_all(result)
     yield "plots", result.folder / "plots"

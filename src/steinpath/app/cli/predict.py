@@ -13,10 +13,10 @@ import numpy as np
 
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable, with_error
-from steinpath.app.cli.options import Finite
+from steinpath.app.cli.options import Finite, read_format, with_reading
 from steinpath.app.encoding.messages import refuse_unknown
 from steinpath.app.models import Classes, Model, load_model
-from steinpath.app.tables import Table, is_number, missing, read_table, texts
+from steinpath.app.tables import Table, missing, read_table, texts
 from steinpath.problem._scoring import CRITERIA
 
 
@@ -27,16 +27,19 @@ from steinpath.problem._scoring import CRITERIA
     "--keep",
     metavar="COLUMN",
     multiple=True,
-    help="Copy this column of FILE, as it is, before the predictions; repeatable.",
+    help="Copy this column of FILE verbatim to the output; repeatable.",
 )
 @click.option(
     "--interval",
     metavar="LEVEL",
     type=Finite(0, 1, min_open=True, max_open=True),
-    help="Write prediction intervals, too, that hold this share of new rows, such as 0.9.",
+    help="Also write prediction intervals with this coverage, such as 0.9.",
 )
-@click.option("--out", type=click.Path(dir_okay=False), help="Write here, not to the screen.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="Output file; standard output by default."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
+@with_reading
 def predict(
     model: str,
     file: str,
@@ -44,12 +47,14 @@ def predict(
     interval: float | None,
     out: str | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Predict the rows of FILE with a model that `fit` or `tune` wrote.
 
-    One prediction for each row, in their order. Where FILE has the target as well, the error is
-    compared with the expected one, and with --interval, the share of rows inside is counted. Of
-    classes, the predicted one is written, and for the logistic loss the probability of each.
+    Writes one prediction for each row, in order. If FILE has the target, the error is compared with
+    the expected error and, with --interval, the coverage is reported. For classification, writes
+    the predicted class and, for the logistic loss, the probability of each class. FILE is read with
+    the options of the fit (--decimal, --date-format, ...) unless they are given again.
     """
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
@@ -57,13 +62,15 @@ def predict(
     keep = _check_kept(keep, ["prediction", *bounds])
     fitted = load_model(model)
     keep = _check_kept(keep, fitted.probability_names)
-    table = read_table(file, fitted.encoding.named, keep)
+    text_format = read_format(reading, fitted.text_format)
+    table = read_table(file, fitted.encoding.named, keep, text_format)
     refuse_unknown(table.columns, keep)
     if fitted.classes is None:
         predictions, notes = fitted.predict_table(table)
         columns = {"prediction": predictions}
     else:
         columns, notes = fitted.predict_table_classes(table)
+    notes = [*table.notes, *notes]
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
     if interval is not None:
@@ -83,20 +90,20 @@ def predict(
 
 
 def _check_kept(keep: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns to copy, each once; refuse those that would be there twice."""
+    """Return the columns to copy, without duplicates; refuse names that the output has."""
     for name in keep:
         if name in outputs:
             raise click.UsageError(
-                f"--keep {name!r}: the output has a column of that name; rename the one of FILE"
+                f"--keep {name!r}: the output has a column of that name; rename the column of FILE"
             )
     return tuple(dict.fromkeys(keep))
 
 
 class _Verbatim:
-    """A text of the file, which `as_csv` writes as it is, but for line ends within it.
+    """A text of the file, which `as_csv` writes verbatim, except for line ends.
 
-    Names in results are changed where a spreadsheet would run them. These texts are those of a file
-    that the user has already, and rows are matched by them.
+    Other names in results are changed if a spreadsheet would execute them. These texts are from the
+    user's own file, and rows are matched by them.
     """
 
     __slots__ = ("_text",)
@@ -109,7 +116,7 @@ class _Verbatim:
 
 
 def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> str:
-    """Return CSV with a header: columns of the file as they are, and numbers with all digits."""
+    """Return CSV with a header: columns of the file verbatim, and numbers with all digits."""
     names = *keep, *columns
     kept = (map(_Verbatim, table.cells[name]) for name in keep)
     numbers = (values.tolist() for values in columns.values())
@@ -134,24 +141,26 @@ def _json(
 
 
 def _json_cells(table: Table, name: str) -> list[Any]:
-    """Return what a column has in the file: numbers where it holds numbers that are no codes."""
+    """Return a column of the file: numbers, unless they are codes, or else verbatim texts."""
     cells: list[str | None] = table.cells[name].tolist()
     if table.columns[name].dtype.kind != "f" or name in table.codes:
         return cells
-    return [_number(cell) for cell in cells]
+    values = table.columns[name].tolist()
+    return [_number(cell, value) for cell, value in zip(cells, values, strict=True)]
 
 
-def _number(cell: str | None) -> int | float | None:
-    if cell is None or not is_number(cell) or not np.isfinite(float(cell)):
-        return None  # of a column of numbers, all others are missing
-    text = cell.strip()
-    return int(text) if text.lstrip("+-").isdecimal() else float(text)
+def _number(cell: str | None, value: float) -> int | float | None:
+    if not np.isfinite(value):
+        return None
+    text = (cell or "").strip()
+    # an integer may have more digits than a float
+    return int(text) if text.lstrip("+-").isdecimal() else value
 
 
 def _remarks(
     model: Model, table: Table, columns: dict[str, np.ndarray], level: float | None
 ) -> Iterator[str]:
-    """Compare the error on these rows with the expected one, where the target is known."""
+    """Compare the error on these rows with the expected error, if the target is known."""
     if model.classes is not None:
         yield from _remarks_on_classes(model, model.classes, table, columns["prediction"])
         return
@@ -163,17 +172,17 @@ def _remarks(
         return
     y, columns = y[known], {name: values[known] for name, values in columns.items()}
     criterion = CRITERIA[choice.test_loss](choice.test_parameter)
-    with np.errstate(over="ignore"):  # squares of targets that are far off
+    with np.errstate(over="ignore"):  # squares of very large errors
         error = float(criterion(y, columns["prediction"]).mean())
-    found = f"{error:.4g}" if np.isfinite(error) else "too large for a number"
+    found = f"{error:.4g}" if np.isfinite(error) else "too large"
     yield (
         f"mean {criterion.words} on these {len(y)} rows: {found}; expected on new "
-        f"ones: {with_error(choice.risk, choice.stderr)}"
+        f"rows: {with_error(choice.risk, choice.stderr)}"
     )
     if level is not None:
         inside = int(np.sum((columns["lower"] <= y) & (y <= columns["upper"])))
         yield (
-            f"inside their {100 * level:g}% intervals: {inside} of these {len(y)} rows "
+            f"coverage of the {100 * level:g}% intervals: {inside} of these {len(y)} rows "
             f"({100 * inside / len(y):.1f}%)"
         )
 
@@ -181,7 +190,7 @@ def _remarks(
 def _remarks_on_classes(
     model: Model, classes: Classes, table: Table, predictions: np.ndarray
 ) -> Iterator[str]:
-    """Compare the error rate on these rows with the expected one, where the target is known."""
+    """Compare the error rate on these rows with the expected one, if the target is known."""
     if model.encoding.target not in table.columns:
         return
     actual = texts(table.columns[model.encoding.target])
@@ -190,8 +199,8 @@ def _remarks_on_classes(
         return
     rate = float(np.mean(actual[known] != predictions[known]))
     new = int(sum(label not in classes.labels for label in actual[known]))
-    of_new = f" ({new} of them of classes that the fit did not have)" if new else ""
+    of_new = f" ({new} of them of classes unknown to the model)" if new else ""
     yield (
-        f"error rate on these {int(known.sum())} rows{of_new}: {rate:.4g}; expected on new ones: "
+        f"error rate on these {int(known.sum())} rows{of_new}: {rate:.4g}; expected on new rows: "
         f"{with_error(classes.error_rate, classes.stderr)}"
     )

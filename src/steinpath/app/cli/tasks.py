@@ -1,4 +1,4 @@
-"""Regression and classification: which is asked for, and what is usual for it."""
+"""Regression and classification: the task of a command, and its defaults."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from steinpath.problem._scoring import CRITERIA
 
 @dataclass(frozen=True)
 class Task:
-    """What is usual for a kind of target.
+    """Defaults of a task.
 
     Attributes
     ----------
     fit : callable
-        What fits a model of it.
+        Fits a model.
     """
 
     fit: Callable[..., Fit]
 
     def usual_losses(self, quantile: float | None, several: bool) -> Sequence[str]:
-        """Return the losses to fit by, if none is named."""
+        """Return the default training losses."""
         if quantile is not None:
             return ("quantile",)
         return ("lad", "huber", "square_root") if several else ("lad",)
 
     def common_test_loss(self, quantile: float | None) -> str:
-        """Return the test loss that losses are compared by."""
+        """Return the scoring loss for comparing training losses."""
         return "absolute" if quantile is None else "quantile"
 
 
@@ -47,24 +47,24 @@ class _Classification(Task):
 
 
 def task_of(data: FitData) -> Task:
-    """Return what is usual for the target of some data."""
+    """Return the task of some data."""
     return _Classification(fit_classes) if data.encoded.classes else Task(fit_model)
 
 
 def asked_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
-    """Return the task that is asked for, by its name or by options that only one of them has.
+    """Return the task that the options request, explicitly or because they require it.
 
     Parameters
     ----------
     losses : sequence of str
-        Those that were named.
+        The losses of the command line.
     options : dict
-        All others.
+        Its other options.
 
     Returns
     -------
     str or None
-        None if that is for the target to say.
+        None if the task is inferred from the target.
     """
     reasons = [(f"--loss {_option(loss)}", is_for_classes(loss)) for loss in losses]
     if options["test_loss"] is not None:
@@ -83,7 +83,7 @@ def asked_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
         if differs:
             kinds = TASKS[for_classes], TASKS[not for_classes]
             raise click.UsageError(
-                f"{first} and {other}, which is for {kinds[1]}, cannot be used together; "
+                f"{first} and {other} cannot be used together, since {other} is for {kinds[1]}; "
                 f"losses for {kinds[0]} are {', '.join(_losses_for(for_classes))}"
             )
     return TASKS[for_classes]
@@ -94,7 +94,7 @@ def _losses_for(classes: bool) -> list[str]:
 
 
 def check_quantile(losses: Sequence[str], options: dict[str, Any]) -> None:
-    """Refuse a quantile that neither the loss nor the test loss has."""
+    """Refuse a quantile that neither the training loss nor the scoring loss uses."""
     if options["q"] is None:
         return
     if losses and "quantile" not in losses and options["test_loss"] != "quantile":

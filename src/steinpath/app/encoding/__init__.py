@@ -1,4 +1,4 @@
-"""Features from columns: the same for the rows of a fit and for new ones, and kept as JSON."""
+"""Features from columns: the same for training and new rows, stored as JSON."""
 
 from steinpath.app.encoding.column import OTHER, Column
 from steinpath.app.encoding.encoded import ColumnSummary, Encoded, RemoteFeatures, encode

@@ -1,29 +1,36 @@
-"""Rows that depend on each other: groups of rows, and rows in the order of time."""
+"""Dependent rows: groups, and time order."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from steinpath.app.encoding.messages import counted, first_other, kind_of, refuse_missing
-from steinpath.app.tables import DataError, Table, texts
+from steinpath.app.tables import (
+    DataError,
+    Table,
+    date_formats,
+    missing,
+    suggest_date_format,
+    texts,
+)
 
 
 def read_groups(table: Table, name: str) -> tuple[np.ndarray, str]:
-    """Return the group of each row, and the groups in a few words.
+    """Return the group of each row, and a description of the groups.
 
     Parameters
     ----------
     table : Table
         The rows of the fit.
     name : str
-        Column with a label for each row: texts, numbers or dates. The same label is the same group.
+        Column of labels: texts, numbers or dates. Rows with the same label form a group.
 
     Returns
     -------
     groups : ndarray of int of shape (n,)
         Numbers of the groups, from 0.
     detail : str
-        Such as "40 groups of 3 to 10 rows".
+        Description such as "40 groups of 3 to 10 rows".
 
     Raises
     ------
@@ -31,15 +38,14 @@ def read_groups(table: Table, name: str) -> tuple[np.ndarray, str]:
         If labels are missing, or all are the same.
     """
     refuse_missing(
-        table, [name], "every row needs a group; give a row that belongs to none a label of its own"
+        table, [name], "every row needs a group; give each row without one a label of its own"
     )
     labels, groups, sizes = np.unique(
         texts(table.columns[name]), return_inverse=True, return_counts=True
     )
     if len(labels) < 2:
         raise DataError(
-            f"the group {name!r} is {labels[0]!r:.60} in every row; at least two groups are needed "
-            "to leave one out"
+            f"the group {name!r} is {labels[0]!r:.60} in every row; at least two groups are needed"
         )
     low, high = int(sizes.min()), int(sizes.max())
     size = counted(low, "row") if low == high else f"{low} to {counted(high, 'row')}"
@@ -69,8 +75,14 @@ def read_times(table: Table, name: str) -> np.ndarray:
     values = table.columns[name]
     if kind_of(values) == "text":
         raise DataError(
-            f"the time must be numbers or dates such as 2023-05-16, and {name!r} has "
-            f"{first_other(name, 'date', table)}"
+            f"the time {name!r} must hold numbers or dates such as 2023-05-16, but has "
+            f"{first_other(name, 'date', table)}{_remedy(values)}"
         )
-    refuse_missing(table, [name], "every row needs a time; fill them in, or remove these rows")
+    refuse_missing(table, [name], "every row needs a time: fill it in, or remove these rows")
     return values
+
+
+def _remedy(values: np.ndarray) -> str:
+    """Name the option that reads texts as dates, if there is one."""
+    formats = date_formats(set(values[~missing(values)].tolist()))
+    return f"; use {suggest_date_format(formats)}" if formats else ""

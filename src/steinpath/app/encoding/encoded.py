@@ -1,4 +1,4 @@
-"""Rows for a fit: which columns become features, and what is said about all of them."""
+"""Rows for a fit: the columns that become features, and notes about all columns."""
 
 from __future__ import annotations
 
@@ -9,41 +9,53 @@ from typing import Any
 
 import numpy as np
 
-from steinpath.app.encoding.column import AS_ASKED, Column, LeftOut, fit_column
+from steinpath.app.encoding.column import AS_REQUESTED, Column, Dropped, fit_column, identifier
 from steinpath.app.encoding.dependence import read_groups, read_times
 from steinpath.app.encoding.encoding import Encoding
-from steinpath.app.encoding.facts import Facts, describe, facts_of, facts_of_rows
+from steinpath.app.encoding.facts import (
+    Facts,
+    describe,
+    facts_of,
+    facts_of_rows,
+    refuse_doubtful,
+)
 from steinpath.app.encoding.messages import (
     Remark,
     as_notes,
-    be,
     counted,
     refuse_gaps,
     refuse_unknown,
 )
 from steinpath.app.encoding.target import read_target
-from steinpath.app.tables import DataError, Table, missing, texts
+from steinpath.app.tables import (
+    DEFAULT_FORMAT,
+    DataError,
+    Table,
+    TextFormat,
+    missing,
+    suggest_date_format,
+    texts,
+)
 from steinpath.design._base import Design
 
-#: Columns that are summed up: more than anybody reads.
+#: Columns that are summarised.
 MOST_SUMMARIES = 1000
 
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """A column of the file, and what became of it.
+    """A column of the file, and how it is used.
 
     Attributes
     ----------
     name, kind : str
-        Its name; "target", "number", "yes or no", "date", "category", "group", "time" or
-        "left out".
+        Its name; "target", "number", "binary", "date", "category", "group", "time" or "dropped".
     detail : str
-        Its values in a few words.
+        Summary of its values, or the reason why it is dropped.
     missing : int
-        How many were missing.
+        Number of missing values.
     features : int
-        How many features were made of it.
+        Number of its features.
     """
 
     name: str
@@ -54,7 +66,7 @@ class ColumnSummary:
 
 
 class RemoteFeatures(ABC):
-    """Features of rows that are not in this process.
+    """Features of rows that are held by other processes.
 
     Attributes
     ----------
@@ -73,7 +85,7 @@ class RemoteFeatures(ABC):
 
     @abstractmethod
     def columns(self, which: np.ndarray) -> RemoteFeatures:
-        """Return some of the features, by their numbers."""
+        """Return a subset of the features, by index."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +95,25 @@ class Encoded:
     Attributes
     ----------
     encoding : Encoding
-        How to do the same to new rows.
+        How columns become features, for new rows.
     X : ndarray of shape (n, p) or RemoteFeatures
         Features.
     y : ndarray of shape (n,)
         Target: a number, or the index of a class.
     summaries : tuple of ColumnSummary
-        Every column of the table, and what became of it; of thousands, the first thousand and the
-        target.
+        How each column is used; at most the first thousand columns and the target.
     n_columns : int
-        How many columns the table has.
+        Number of columns of the table.
     notes : tuple of str
-        What was done to the data: columns left out, values filled in.
+        What was done to the data, such as columns dropped and values imputed.
     groups : ndarray of int of shape (n,), optional
-        Number of the group of each row, where rows belong together.
+        Group of each row.
     times : ndarray of shape (n,), optional
-        Time of each row, increasing, where rows are in the order of time.
+        Time of each row, increasing.
     classes : tuple of str
-        Classes of the target, which `y` has the indices of; none for regression.
+        Classes of the target, which `y` indexes; empty for regression.
+    text_format : TextFormat
+        How texts were read.
     """
 
     encoding: Encoding
@@ -112,11 +125,12 @@ class Encoded:
     groups: np.ndarray | None = None
     times: np.ndarray | None = None
     classes: tuple[str, ...] = ()
+    text_format: TextFormat = DEFAULT_FORMAT
 
 
 @dataclass(frozen=True)
 class EncodingOptions:
-    """What to make of the columns of a table; see `encode`."""
+    """How to use the columns of a table; see `encode`."""
 
     target: str
     impute: bool = False
@@ -125,45 +139,50 @@ class EncodingOptions:
     group: str | None = None
     time: str | None = None
     task: str | None = None
+    keep_columns: Collection[str] = ()
 
     @property
     def roles(self) -> dict[str, str]:
-        """Columns that are neither the target nor features, and what they are."""
+        """Columns that are neither the target nor features, and their roles."""
         named = ((self.group, "group"), (self.time, "time"))
         return {name: role for name, role in named if name is not None}
 
     def check(self, columns: Collection[str]) -> None:
-        """Refuse names that no column has, and columns that would be two things."""
+        """Refuse unknown names, and columns with two roles."""
         target, roles = self.target, self.roles
-        refuse_unknown(columns, (target, *self.drop, *self.categories, *roles))
+        refuse_unknown(columns, (target, *self.drop, *self.categories, *self.keep_columns, *roles))
         if target in roles:
             raise DataError(
-                f"{target!r} is the target, which cannot be the {roles[target]}, too; name another "
+                f"{target!r} is the target and cannot be the {roles[target]} as well; name another "
                 "column"
             )
         if target in self.drop or target in self.categories:
             raise DataError(
-                f"{target!r} is the target, which can neither be dropped nor be a category; "
-                "name other columns"
+                f"{target!r} is the target, which can neither be dropped nor be a category; name "
+                "other columns"
             )
+        if both := set(self.drop) & set(self.keep_columns):
+            raise DataError(f"{min(both)!r} cannot be both in --drop and in --keep-column")
 
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """The target of each row, and how rows depend on each other.
+    """The target, group and time of each row.
 
     Attributes
     ----------
     y, classes, groups, times
-        As of `Encoded`; times are in the order of the rows.
+        As in `Encoded`; times are in row order.
     kept : ndarray of bool, optional
-        Which rows of the table are used; None for all.
+        Mask of the rows that are used; None for all.
     first_gap : int or None
         Row of the first missing target.
     summaries : dict of str to ColumnSummary
-        Of the columns that this is about.
+        Summaries of these columns.
     notes : tuple of str
         What was done to rows.
+    conversions : dict of str to str
+        As in `Table`, for these columns.
     """
 
     y: np.ndarray
@@ -174,11 +193,12 @@ class Roles:
     times: np.ndarray | None
     summaries: dict[str, ColumnSummary]
     notes: tuple[str, ...]
+    conversions: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Learned:
-    """How columns become features, and what became of each; as of `Encoded`."""
+    """How columns become features; attributes as in `Encoded`."""
 
     encoding: Encoding
     summaries: tuple[ColumnSummary, ...]
@@ -195,36 +215,40 @@ def encode(
     group: str | None = None,
     time: str | None = None,
     task: str | None = None,
+    keep_columns: Collection[str] = (),
 ) -> Encoded:
-    """Make features of all columns but the target, the group and the time.
+    """Encode all columns except the target, the group and the time as features.
 
     Parameters
     ----------
     table : Table
         The data.
     target : str
-        Column to predict, of numbers or of classes.
+        Column to predict: numbers or classes.
     impute : bool
-        Whether to fill in missing numbers and dates by medians, and missing levels by the most
-        frequent one, here and in new rows, and to leave out rows without a target. Otherwise
-        missing values are refused.
+        Whether to impute missing numbers and dates with medians, and missing levels with the most
+        frequent level, here and in new rows, and to drop rows without a target. Otherwise missing
+        values are refused.
     drop : collection of str
-        Columns to leave out.
+        Columns to drop.
     categories : collection of str
-        Columns of numbers that are codes of levels.
+        Columns to treat as categorical.
     group : str, optional
-        Column that says which rows belong together.
+        Column of group labels.
     time : str, optional
-        Column of numbers or dates, in the order of which the rows are to be.
+        Column of numbers or dates by which to sort the rows.
     task : {"regression", "classification"}, optional
-        What to take the target for; see `read_target`.
+        By default inferred from the target; see `read_target`.
+    keep_columns : collection of str
+        Columns to use even if they look like identifiers.
 
     Raises
     ------
     DataError
-        If there is nothing to fit, or values are missing without `impute`, or groups or times are.
+        If there is no usable column, or values are missing without `impute`, or groups or times
+        are missing.
     """
-    options = EncodingOptions(target, impute, drop, categories, group, time, task)
+    options = EncodingOptions(target, impute, drop, categories, group, time, task, keep_columns)
     options.check(table.columns)
     roles = read_roles(table, options)
     facts = {
@@ -236,7 +260,7 @@ def encode(
     X, _ = learned.encoding.transform(rows_of(table, roles.kept))
     y, times = roles.y, roles.times
     if times is not None:
-        # not before: messages name the places that rows have in the file
+        # not before: messages name the places of rows in the file
         order = np.argsort(times, kind="stable")
         X, y, times = X[order], y[order], times[order]
     return Encoded(
@@ -245,10 +269,11 @@ def encode(
         y,
         learned.summaries,
         len(table.columns),
-        learned.notes,
+        (*table.notes, *learned.notes),
         roles.groups,
         times,
         roles.classes,
+        table.text_format,
     )
 
 
@@ -260,9 +285,12 @@ def read_roles(table: Table, options: EncodingOptions) -> Roles:
     table : Table
         These columns; it may have others.
     options : EncodingOptions
-        What they are called.
+        Their names.
     """
     target, group, time = options.target, options.group, options.time
+    refuse_doubtful(table, target, as_levels=options.task == "classification")
+    if time is not None:
+        refuse_doubtful(table, time)
     y, classes = read_target(table, target, options.task)
     of_target = facts_of(texts(table.columns[target]) if classes else y)
     summaries = {target: ColumnSummary(target, "target", describe(of_target), of_target.gaps, 0)}
@@ -270,16 +298,19 @@ def read_roles(table: Table, options: EncodingOptions) -> Roles:
     if options.impute and (count := of_target.gaps):
         kept = ~missing(y)
         table, y = rows_of(table, kept), y[kept]
-        notes.append(f"{counted(count, 'row')} without a target {be(count)} left out")
+        were = "was" if count == 1 else "were"
+        notes.append(f"{counted(count, 'row')} without a target {were} dropped")
     if group is not None:
         groups, detail = read_groups(table, group)
         summaries[group] = ColumnSummary(group, "group", detail, 0, 0)
-        notes.append(f"rows with the same {group!r:.60} are left out together ({detail})")
+        notes.append(f"rows with the same {group!r:.60} are held out together ({detail})")
     if time is not None:
         times = read_times(table, time)
         summaries[time] = ColumnSummary(time, "time", describe(facts_of(times)), 0, 0)
-        notes.append(f"rows are sorted by {time!r:.60}: later ones are predicted from earlier ones")
-    return Roles(y, classes, kept, of_target.first_gap, groups, times, summaries, tuple(notes))
+        notes.append(f"rows are sorted by {time!r:.60}; later rows are predicted from earlier rows")
+    signs = {name: sign for name, sign in table.conversions.items() if name in summaries}
+    gap = of_target.first_gap
+    return Roles(y, classes, kept, gap, groups, times, summaries, tuple(notes), signs)
 
 
 def learn(
@@ -289,39 +320,43 @@ def learn(
     options: EncodingOptions,
     place: Callable[[int], str],
 ) -> Learned:
-    """Return how columns become features, from what is known of them.
+    """Return how columns become features, from the facts about them.
 
     Parameters
     ----------
     names : sequence of str
-        All columns, in their order.
+        All columns, in order.
     facts : mapping of str to Facts
-        Of all columns but those of the roles.
+        Facts about all columns except those of the roles.
     roles : Roles
-        Of the rows.
+        Target, group and time.
     options : EncodingOptions
-        What to make of the columns.
+        How to use the columns.
     place : callable
-        Where a row is; see `Table.place`.
+        Returns the place of a row; see `Table.place`.
     """
     target, impute = options.target, options.impute
     but = {*options.drop, *options.categories}
     seen = {name: each for name, each in facts.items() if name not in but}
-    notes = [*as_notes(_remarks(seen, place)), *roles.notes]
-    columns, summaries, left_out = list[Column](), list[ColumnSummary](), list[Remark]()
-    for name in names:
+    signs = roles.conversions | {name: each.conversion for name, each in seen.items()}
+    notes = [*as_notes([*_conversions(signs), *_remarks(seen, place)]), *roles.notes]
+    columns, summaries, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
+    for position, name in enumerate(names):
         if name in roles.summaries:
             summaries.append(roles.summaries[name])
             continue
         known = facts[name]
-        found = AS_ASKED if name in options.drop else fit_column(name, known, impute)
+        found: Column | Dropped | None = AS_REQUESTED if name in options.drop else None
+        if found is None and name not in (*options.keep_columns, *options.categories):
+            found = identifier(name, position, known)
+        found = found or fit_column(name, known, impute)
         if isinstance(found, Column):
             columns.append(found)
         elif found.note:
-            left_out.append(Remark(name, found.note, found.notes))
+            dropped.append(Remark(name, found.note, found.notes))
         if len(summaries) < MOST_SUMMARIES:
             summaries.append(_summary(name, found, known))
-    notes += as_notes(left_out)
+    notes += as_notes(dropped)
     if not columns:
         raise DataError("; ".join([f"there is no column to predict {target!r} from", *notes]))
     gaps = {
@@ -337,14 +372,14 @@ def learn(
         refuse_gaps(
             gaps,
             place,
-            "use --impute to fill them in by medians and most frequent levels (rows without a "
-            "target are left out)",
+            "use --impute to replace them with medians and most frequent levels (rows without a "
+            "target are dropped)",
         )
     return Learned(Encoding(target, tuple(columns)), tuple(summaries), tuple(notes))
 
 
 def rows_of(table: Table, kept: np.ndarray | None) -> Table:
-    """Return a table of some rows of another; None for all."""
+    """Return the rows of a table that a mask selects; None for all."""
     if kept is None:
         return table
     lines = None if table.lines is None else table.lines[kept]
@@ -353,42 +388,49 @@ def rows_of(table: Table, kept: np.ndarray | None) -> Table:
     return replace(table, columns=columns, lines=lines, numbers=numbers)
 
 
-def _summary(name: str, found: Column | LeftOut, facts: Facts) -> ColumnSummary:
-    if isinstance(found, LeftOut):
-        return ColumnSummary(name, "left out", found.detail, facts.gaps, 0)
+def _summary(name: str, found: Column | Dropped, facts: Facts) -> ColumnSummary:
+    if isinstance(found, Dropped):
+        return ColumnSummary(name, "dropped", found.detail, facts.gaps, 0)
     return ColumnSummary(name, found.kind, describe(facts), facts.gaps, len(found.features))
 
 
+def _conversions(signs: Mapping[str, str]) -> Iterator[Remark]:
+    """Return remarks about signs that were removed from numbers."""
+    for name, sign in signs.items():
+        if sign:
+            yield Remark(name, f"was read without its {sign}", f"were read without their {sign}")
+
+
 def _remarks(facts: Mapping[str, Facts], place: Callable[[int], str]) -> Iterator[Remark]:
-    """Name columns that may have been taken for what they are not: for numbers, or for texts."""
+    """Return remarks about columns whose type may have been misjudged."""
     for name, known in facts.items():
         if known.code is not None:
             code, row = known.code
             yield Remark(
                 name,
-                f"counts as a number, and is written like a code, first {code!r:.60} in "
-                f"{place(row)}; if it is one, treat it as categorical by --category {name!r}",
-                "count as numbers, and are written like codes (if they are, treat them as "
-                "categorical by --category)",
+                f"is treated as numeric but is written like a code, first {code!r:.60} in "
+                f"{place(row)}; if it is a code, use --category {name!r}",
+                "are treated as numeric but are written like codes (if they are codes, use "
+                "--category)",
             )
     for name, known in facts.items():
         seen = known.texts
-        if seen.first is not None and seen.like_dates:
+        if seen.first is not None and seen.date_formats:
+            remedy = suggest_date_format(seen.date_formats)
             yield Remark(
                 name,
-                "counts as text: if these are dates, write them as 2023-05-16, not as "
-                f"{seen.first.value}",
-                "count as text (if these are dates, write them as 2023-05-16)",
+                f"is treated as text; if {seen.first.value!r:.60} is a date, use {remedy}",
+                f"are treated as text; if they hold dates, use {remedy}",
             )
         elif seen.first_other is not None and 2 * seen.others < seen.present:
             value, row = seen.first_other
             yield Remark(
                 name,
-                f"counts as text because of {counted(seen.others, 'value')}, first "
-                f"{value!r:.60} in {place(row)}; all others are numbers (cells "
-                "that are missing should be empty)",
-                "count as text because of some values, and all others are numbers (cells that are "
-                "missing should be empty)",
+                f"is treated as text because of {counted(seen.others, 'value')}, first "
+                f"{value!r:.60} in {place(row)}; all others are numbers (if it means missing, use "
+                f"--na {value!r:.60})",
+                "are treated as text although most of their values are numbers (use --na for texts "
+                "that mean missing)",
             )
 
 
@@ -397,6 +439,6 @@ def _note_filled(gaps: Sequence[int]) -> list[str]:
     if not total:
         return []
     return [
-        f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')} {be(total)} "
-        "filled in by medians and most frequent levels"
+        f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')} "
+        f"{'was' if total == 1 else 'were'} replaced with medians and most frequent levels"
     ]

@@ -1,4 +1,4 @@
-"""All columns: what features the rows of a table have, of a fit as well as new ones."""
+"""All columns: the features of the rows of a table, for training and for new rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from steinpath.app.encoding.column import OTHER, Column, column_from_json
+from steinpath.app.encoding.column import OTHER, Column, column_from_json, column_to_json
+from steinpath.app.encoding.facts import refuse_doubtful
 from steinpath.app.encoding.messages import (
     Remark,
     as_notes,
@@ -31,9 +32,9 @@ class Encoding:
     Attributes
     ----------
     target : str
-        The column that is to be predicted.
+        The column to predict.
     columns : tuple of Column
-        Those that it is predicted from.
+        The columns to predict from.
     """
 
     target: str
@@ -46,11 +47,11 @@ class Encoding:
         counts = Counter([self.target, *(column.name for column in self.columns)])
         name, count = counts.most_common(1)[0]
         if count > 1:
-            raise DataError(f"several columns are called {name!r}; every name must be another")
+            raise DataError(f"several columns are named {name!r}; column names must be unique")
 
     @property
     def feature_names(self) -> list[str]:
-        """Names of all features, each of them different."""
+        """Names of all features, made unique."""
         names: dict[str, None] = {}
         for column in self.columns:
             for feature in column.features:
@@ -63,7 +64,7 @@ class Encoding:
 
     @property
     def named(self) -> list[str]:
-        """Columns whose values are names of levels."""
+        """Columns whose values are levels."""
         return [column.name for column in self.columns if not column.holds_numbers]
 
     def transform(self, table: Table) -> tuple[np.ndarray, list[str]]:
@@ -72,20 +73,20 @@ class Encoding:
         Parameters
         ----------
         table : Table
-            It may have more columns than are needed.
+            It may have other columns.
 
         Returns
         -------
         X : ndarray of shape (n, p)
             The features.
         notes : list of str
-            What should be known about them.
+            Notes about them.
 
         Raises
         ------
         DataError
-            If columns are missing or of another kind, or values are missing and were not filled in
-            at the fit.
+            If columns are missing or of another type, or values are missing and the fit did not
+            impute any.
         """
         self._check_columns(table)
         kept = {column.name: _values(column, table) for column in self.columns}
@@ -103,7 +104,7 @@ class Encoding:
             refuse_missing(
                 table,
                 [column.name for column in self.columns if column.fill is None],
-                "fill them in, or fit with --impute",
+                "fill them in, or fit the model with --impute",
             )
         return X, as_notes(remarks)
 
@@ -111,23 +112,22 @@ class Encoding:
         lacking = [column.name for column in self.columns if column.name not in table.columns]
         if lacking:
             raise DataError(
-                f"{counted(len(lacking), 'column')} of the fit must be there, and "
-                f"{be(len(lacking))} not: {with_closest(lacking, table.columns)}"
+                f"{counted(len(lacking), 'column')} of the model {be(len(lacking))} missing: "
+                f"{with_closest(lacking, table.columns)}"
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Return it in terms of what JSON has; see `from_json`."""
-        columns = [{**vars(column), "levels": list(column.levels)} for column in self.columns]
-        return {"target": self.target, "columns": columns}
+        """Return an object for a model file; see `from_json`."""
+        return {"target": self.target, "columns": [*map(column_to_json, self.columns)]}
 
     @classmethod
     def from_json(cls, found: Any) -> Encoding:
-        """Return what `to_json` was called of.
+        """Return the encoding from an object of a model file.
 
         Raises
         ------
         DataError
-            If this is not something that `to_json` returns.
+            If the object is not valid.
         """
         target, columns = entries("an encoding", found, ("target", "columns"))
         if not isinstance(columns, list):
@@ -136,34 +136,35 @@ class Encoding:
 
 
 def _values(column: Column, table: Table) -> np.ndarray:
-    """Return the values of a column, of the kind that it had in the fit."""
+    """Return the values of a column, of the type that it had in the fit."""
     values = table.columns[column.name]
     if not column.holds_numbers:
         return values
-    if values.dtype == object:  # levels of a category, say, which are numbers all the same
+    if values.dtype == object:  # such as a categorical column whose levels are numbers
         cells = [cell or "" for cell in values]
-        values = parse_cells(column.name, cells, Table({}, table.lines), as_text=False)
+        alike = replace(table, columns={}, codes={}, conversions={})
+        values = parse_cells(column.name, cells, alike, as_text=False)
     usual = {"number": "f", "date": "M"}[column.kind]
     if values.dtype.kind != usual and kind_of(values) != "nothing":
+        refuse_doubtful(table, column.name)
         raise DataError(
-            f"column {column.name!r} must hold {column.kind}s, as it did in the fit, and has "
+            f"column {column.name!r} must hold {column.kind}s, as in the fit, but has "
             f"{first_other(column.name, column.kind, table)}"
         )
     return values
 
 
 def _note_unseen(column: Column, table: Table, rows: np.ndarray) -> Remark:
-    """Say which values have no level, and what they count as."""
+    """Return a remark about values without a level, and how they are treated."""
     value = texts(table.columns[column.name][rows[:1]])[0]
-    taken = "none of its levels"
+    treated = "none of its levels"
     if OTHER in column.levels:
-        taken = repr(OTHER)
-    elif column.kind == "yes or no":
-        taken = repr(column.levels[0])
+        treated = repr(OTHER)
+    elif column.kind == "binary":
+        treated = repr(column.levels[0])
     return Remark(
         column.name,
-        f"has {counted(len(rows), 'value')} without a level of "
-        f"{'its' if len(rows) == 1 else 'their'} own in the fit, first {value!r:.60} in "
-        f"{table.place(int(rows[0]))}; counted as {taken}",
-        "have values without a level of their own in the fit",
+        f"has {counted(len(rows), 'value')} that the model does not know, first {value!r:.60} in "
+        f"{table.place(int(rows[0]))}; treated as {treated}",
+        "have values that the model does not know",
     )

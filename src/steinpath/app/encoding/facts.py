@@ -1,24 +1,22 @@
-"""What has to be known of a column before it is encoded, from some of its rows after the others."""
+"""Facts about a column that its encoding depends on; facts of blocks of rows add up."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from steinpath.app.encoding.identifiers import WholeNumbers
 from steinpath.app.encoding.messages import MOST_LISTED, short
-from steinpath.app.tables import DataError, Table, is_number, missing, texts
+from steinpath.app.tables import DataError, Table, date_formats, like_numbers, missing, texts
 
 _EPOCH = np.datetime64("1970-01-01", "us")
 _DAY = np.timedelta64(1, "D")
-# Dates as people write them, of which nobody knows what comes first.
-_OTHER_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})( .*)?")
-#: The kind of a column whose parts are of several kinds.
+#: The type of a column whose blocks of rows are of several types.
 MIXED = "?"
-#: Different levels that are counted of the rows of several files.
+#: Distinct levels that are counted over several files.
 MOST_COUNTED = 1_000_000
 
 
@@ -31,60 +29,65 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFacts:
-    """How texts look that are neither all numbers nor all dates.
+    """Facts about texts that are neither all numbers nor all dates.
 
     Attributes
     ----------
     present, others : int
-        How many there are, and how many of them are not numbers.
+        Number of texts, and of those that are not numbers.
     first, first_other : Place or None
         The first text, and the first that is not a number.
-    like_dates : bool
-        Whether all look like dates that are not in ISO format.
+    date_formats : frozenset of str
+        Formats in which all texts are dates; see `steinpath.app.tables.date_formats`.
     """
 
     present: int = 0
     others: int = 0
     first: Place | None = None
     first_other: Place | None = None
-    like_dates: bool = True
+    date_formats: frozenset[str] = frozenset()
 
     def __add__(self, later: TextFacts) -> TextFacts:
+        if not (self.present and later.present):
+            return self if self.present else later
         return TextFacts(
             self.present + later.present,
             self.others + later.others,
             self.first or later.first,
             self.first_other or later.first_other,
-            self.like_dates and later.like_dates,
+            self.date_formats & later.date_formats,
         )
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a column. The facts of some rows and of later ones add up to those of both.
+    """Facts about a column. The facts of consecutive blocks of rows add up.
 
     Attributes
     ----------
     kind : str
-        The kind of its NumPy array: "f" for numbers, "M" for dates, "O" for texts; "" if there are
-        no values, and "?" if they are of several kinds, so that all have to be read as texts.
+        Kind of its NumPy array: "f" for numbers, "M" for dates, "O" for texts; "" if all values are
+        missing, and "?" if blocks are of several types, so that all have to be read as texts.
     count, gaps : int
-        Number of rows, and of missing values among them.
+        Number of rows, and of missing values.
     first_gap : int or None
         Row of the first missing value.
     low, high : Any
-        The smallest and the largest number or date.
+        Smallest and largest number or date.
     total : float
         Sum of numbers.
     middle : tuple of float, optional
-        The two values in the middle, which are the same of an odd number; dates as days since
-        1970. They do not add up.
+        The two middle values, equal for an odd count; dates as days since 1970. They do not add up.
     levels : Counter
-        How often each text occurs.
+        Counts of the texts.
     texts : TextFacts
-        How texts look, also those in rows that are left out.
+        Facts about texts, including those of dropped rows.
     code : Place or None
-        The first number that is written like a code, also in rows that are left out.
+        The first number that is written like a code, including dropped rows.
+    numbers : WholeNumbers
+        What tells identifiers from other numbers, including dropped rows.
+    conversion : str
+        Signs that were removed from numbers; see `Table.conversions`.
     """
 
     kind: str = ""
@@ -98,6 +101,8 @@ class Facts:
     levels: Counter[str] = field(default_factory=Counter)
     texts: TextFacts = TextFacts()
     code: Place | None = None
+    numbers: WholeNumbers = field(default_factory=WholeNumbers, compare=False)
+    conversion: str = ""
 
     @property
     def present(self) -> int:
@@ -106,7 +111,7 @@ class Facts:
 
     @property
     def sorted_levels(self) -> dict[str, int]:
-        """How often each level occurs, the most frequent first and otherwise by the alphabet."""
+        """Counts of the levels, most frequent first, ties in alphabetical order."""
         return dict(sorted(self.levels.items(), key=lambda one: (-one[1], one[0])))
 
     def __add__(self, later: Facts) -> Facts:
@@ -131,18 +136,20 @@ class Facts:
             levels=levels,
             texts=self.texts + later.texts,
             code=self.code or later.code,
+            numbers=self.numbers + later.numbers,
+            conversion=self.conversion or later.conversion,
         )
 
 
 def facts_of(values: np.ndarray, as_levels: bool = False) -> Facts:
-    """Return the facts of a column in memory.
+    """Return the facts about a column in memory.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Of a `Table`.
+        A column of a `Table`.
     as_levels : bool
-        Whether numbers and dates are names of levels, too.
+        Whether to treat numbers and dates as levels of a category.
     """
     if as_levels or values.dtype == object:
         values = texts(values)
@@ -164,7 +171,7 @@ def facts_of(values: np.ndarray, as_levels: bool = False) -> Facts:
 def facts_of_rows(
     table: Table, name: str, kept: np.ndarray | None, as_levels: bool = False, dropped: bool = False
 ) -> Facts:
-    """Return the facts of a column of a table, of which some rows are left out.
+    """Return the facts about a column of a table, some rows of which are dropped.
 
     Parameters
     ----------
@@ -173,26 +180,43 @@ def facts_of_rows(
     name : str
         The column.
     kept : ndarray of bool of shape (n,), optional
-        Which rows are not left out.
+        Mask of the rows that are not dropped.
     as_levels : bool
         As for `facts_of`.
     dropped : bool
         Whether the column is not used, so that only its missing values are counted.
+
+    Raises
+    ------
+    DataError
+        If the column holds numbers in a format that has to be stated.
     """
     values = table.columns[name]
     if dropped:
         gaps = missing(values if kept is None else values[kept])
         return Facts("", len(gaps), int(gaps.sum()))
+    refuse_doubtful(table, name, as_levels)
     code = Place(*table.codes[name]) if name in table.codes else None
-    seen = TextFacts() if as_levels or values.dtype != object else _text_facts(values)
+    seen, numbers = TextFacts(), WholeNumbers()
+    if not as_levels and values.dtype == object:
+        seen = _text_facts(values, table)
+    elif not as_levels and values.dtype.kind == "f":
+        numbers = WholeNumbers.of(name, values)
     found = facts_of(values if kept is None else values[kept], as_levels)
     if kept is not None and found.first_gap is not None:
         found = replace(found, first_gap=int(np.flatnonzero(kept)[found.first_gap]))
-    return replace(found, texts=seen, code=code)
+    sign = table.conversions.get(name, "")
+    return replace(found, texts=seen, code=code, numbers=numbers, conversion=sign)
+
+
+def refuse_doubtful(table: Table, name: str, as_levels: bool = False) -> None:
+    """Refuse a column of numbers in a format that has to be stated, unless they are labels."""
+    if name in table.doubtful and not as_levels:
+        raise DataError(table.doubtful[name])
 
 
 def moved(facts: Facts, rows: int) -> Facts:
-    """Return facts of rows that come after so many others."""
+    """Return facts with row numbers increased by `rows`."""
 
     def at(place: Place | None) -> Place | None:
         return None if place is None else Place(place.value, place.row + rows)
@@ -204,12 +228,13 @@ def moved(facts: Facts, rows: int) -> Facts:
     return replace(facts, first_gap=gap, texts=seen, code=at(facts.code))
 
 
-def _text_facts(values: np.ndarray) -> TextFacts:
+def _text_facts(values: np.ndarray, table: Table) -> TextFacts:
     found = Counter(values.tolist())
     found.pop(None, None)
-    others = {value for value in found if not is_number(value)}
     if not found:
         return TextFacts()
+    numeric = like_numbers(list(found), table.text_format)
+    others = {value for value, fits in zip(found, numeric, strict=True) if not fits}
 
     def first(wanted: set[str]) -> Place | None:
         row = next((k for k, value in enumerate(values) if value in wanted), None)
@@ -220,38 +245,38 @@ def _text_facts(values: np.ndarray) -> TextFacts:
         sum(found[value] for value in others),
         first(set(found)),
         first(others),
-        all(map(_OTHER_DATE.fullmatch, found)),
+        date_formats(found),
     )
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Numbers as they are, dates as days since 1970, and None as NaN."""
+    """Return numbers unchanged, dates as days since 1970, and None as NaN."""
     if values.dtype.kind == "M":
         return np.asarray((values - _EPOCH) / _DAY)
     return values.astype(float, copy=False)
 
 
 def middle_ranks(count: int) -> tuple[int, int]:
-    """Return the ranks, from 0, of the two values in the middle."""
+    """Return the ranks, from 0, of the two middle values."""
     return (count - 1) // 2, count // 2
 
 
 def middle_of(present: np.ndarray) -> tuple[float, float]:
-    """Return the two values in the middle of numbers or dates, none of them missing."""
+    """Return the two middle values of numbers or dates without missing values."""
     ranks = middle_ranks(len(present))
     low, high = np.partition(as_numbers(present), ranks)[list(ranks)]
     return float(low), float(high)
 
 
 def median(middle: tuple[float, float] | None) -> float:
-    """Return the median, from the two values in the middle."""
+    """Return the median, from the two middle values."""
     assert middle is not None
-    # halves, since the sum of the largest numbers there are would be infinite
+    # halves, since the sum of the largest floats would be infinite
     return middle[0] / 2 + middle[1] / 2
 
 
 def describe(facts: Facts) -> str:
-    """Sum up a column that has values."""
+    """Summarise a column that has values."""
     if facts.kind == "O":
         found = facts.sorted_levels
         listed = [f"{level:.30} ({count})" for level, count in list(found.items())[:MOST_LISTED]]
@@ -266,9 +291,9 @@ def describe(facts: Facts) -> str:
 
 
 def check_levels(name: str, levels: Counter[str]) -> None:
-    """Refuse more levels than can be counted over several files."""
+    """Refuse columns with too many levels to count over several files."""
     if len(levels) > MOST_COUNTED:
         raise DataError(
-            f"column {name!r} has more than {MOST_COUNTED:,} different texts, too many to count "
-            f"over all files; leave it out by --drop {name!r}"
+            f"column {name!r} has more than {MOST_COUNTED:,} distinct texts, too many to count "
+            f"over all files; use --drop {name!r} to drop it"
         )

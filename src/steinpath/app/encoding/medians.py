@@ -1,8 +1,8 @@
-"""Medians of numbers in several places, exactly, with few of the numbers sent to one of them.
+"""Exact medians of distributed numbers, with few numbers communicated.
 
-Each place sorts its numbers and sends some of them, evenly spread, as marks. These bound the number
-of values below any value, and so an interval that has the middle of all numbers in it. Each place
-then sends its numbers in that interval.
+Each worker sorts its numbers and sends some of them, evenly spaced, as marks. The marks bound the
+rank of any value, and so give an interval that contains the median of all numbers. Each worker then
+sends its numbers in that interval.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from steinpath.app.encoding.facts import middle_ranks
 
-# Marks of each place: of n numbers, some 2 n / _MARKS are in the interval.
+# Marks of each worker: about 2 n / _MARKS of n numbers are in the interval.
 _MARKS = 512
 
 
 class Marks(NamedTuple):
-    """Some of the numbers of one place, sorted, and their ranks there, of so many numbers."""
+    """Some numbers of one worker, sorted, their ranks there, and the count of its numbers."""
 
     size: int
     ranks: np.ndarray
@@ -27,7 +27,7 @@ class Marks(NamedTuple):
 
 
 class Within(NamedTuple):
-    """Numbers of one place in an interval, how often each occurs, and how many are below it."""
+    """Distinct numbers of one worker in an interval, their counts, and the count below it."""
 
     below: int
     values: np.ndarray
@@ -35,7 +35,7 @@ class Within(NamedTuple):
 
 
 def marks_of(numbers: np.ndarray) -> Marks:
-    """Return the marks of numbers, the smallest and the largest among them."""
+    """Return the marks of numbers, including the smallest and the largest."""
     step = -(-len(numbers) // _MARKS) or 1
     ranks = np.arange(0, len(numbers), step)
     if len(numbers):
@@ -44,14 +44,14 @@ def marks_of(numbers: np.ndarray) -> Marks:
 
 
 def bracket(marks: Sequence[Marks]) -> tuple[float, float]:
-    """Return an interval that has the values in the middle of all numbers in it."""
+    """Return an interval that contains the middle values of all numbers."""
     low, high = middle_ranks(sum(each.size for each in marks))
     ends = np.unique(np.concatenate([each.values for each in marks]))
     below, up_to = np.zeros(len(ends), int), np.zeros(len(ends), int)
     for each in marks:
-        # at most so many numbers are below an end: those before the first mark that is not
+        # upper bound of the count below an end: ranks up to the first mark that is not below
         below += np.append(each.ranks, each.size)[np.searchsorted(each.values, ends, "left")]
-        # at least so many are not above it: those up to the last mark that is not
+        # lower bound of the count not above it: ranks up to the last mark that is not above
         up_to += np.append(0, each.ranks + 1)[np.searchsorted(each.values, ends, "right")]
     return float(ends[below <= low][-1]), float(ends[up_to > high][0])
 
@@ -64,7 +64,7 @@ def within(numbers: np.ndarray, interval: tuple[float, float]) -> Within:
 
 
 def middle_of_all(found: Sequence[Within], count: int) -> tuple[float, float]:
-    """Return the two values in the middle of all numbers, from those in an interval around them."""
+    """Return the two middle values of all numbers, from those in an interval around them."""
     values = np.concatenate([each.values for each in found])
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(np.concatenate([each.counts for each in found])[order])

@@ -1,4 +1,4 @@
-"""Checks of names and columns, and the words for what they find."""
+"""Checks of names and columns, and their messages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from steinpath.app.tables import DataError, Table, is_date, is_number, missing, texts
+from steinpath.app.tables import DataError, Table, is_date, like_numbers, missing, texts
 
-# How many names a message lists, and how many columns or levels with their counts.
+# Names that a message lists, and columns or levels with their counts.
 MOST_NAMES = 10
 MOST_LISTED = 3
 
 
 class Remark(NamedTuple):
-    """What is to be said of a column, after its name; and of many such columns at once."""
+    """A sentence about a column, without its name, and the same about several columns."""
 
     column: str
     one: str
@@ -24,24 +24,25 @@ class Remark(NamedTuple):
 
 
 def as_notes(remarks: Iterable[Remark]) -> list[str]:
-    """Return a sentence for each remark, or one for all that say the same of many columns."""
+    """Return one sentence for each kind of remark; it lists the columns if there are several."""
     alike: dict[str, list[Remark]] = {}
     for remark in remarks:
         alike.setdefault(remark.many, []).append(remark)
     notes = []
     for many, those in alike.items():
-        if len(those) <= MOST_LISTED:
-            notes += [f"column {remark.column!r} {remark.one}" for remark in those]
+        if len(those) == 1:
+            notes.append(f"column {those[0].column!r} {those[0].one}")
         else:
-            listed = quoted(remark.column for remark in those[:MOST_LISTED])
-            notes.append(f"{len(those)} columns {many}: {listed}, …")
+            listed = quoted(remark.column for remark in those[:MOST_NAMES])
+            more = ", …" if len(those) > MOST_NAMES else ""
+            notes.append(f"{len(those)} columns {many}: {listed}{more}")
     return notes
 
 
 def check_text(what: str, text: Any) -> None:
-    """Refuse what is no text, or cannot be written to a file."""
+    """Refuse a value that is not a text, or that cannot be written to a file."""
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"{what} must be a text that is not blank, got {text!r:.60}")
+        raise DataError(f"{what} must be a nonblank text, got {text!r:.60}")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -56,21 +57,21 @@ def entries(what: str, found: Any, keys: Sequence[str]) -> list[Any]:
 
 
 def refuse_unknown(columns: Collection[str], names: Iterable[str]) -> None:
-    """Refuse names that no column has, and say which there are."""
+    """Refuse unknown column names; the message lists the columns."""
     unknown = [name for name in names if name not in columns]
     if not unknown:
         return
     known = list(columns)
     more = f", … ({len(known)} in all)" if len(known) > MOST_NAMES else ""
-    none = "is no column" if len(unknown) == 1 else "are no columns"
+    several = "s" * (len(unknown) > 1)
     raise DataError(
-        f"there {none} {with_closest(unknown, columns)}; the columns are "
+        f"unknown column{several} {with_closest(unknown, columns)}; the columns are "
         f"{quoted(known[:MOST_NAMES])}{more}"
     )
 
 
 def refuse_missing(table: Table, names: Iterable[str], remedy: str) -> None:
-    """Refuse columns in which values are missing, and say what to do about them."""
+    """Refuse columns with missing values; the message names a remedy."""
     where = ((name, missing(table.columns[name])) for name in names)
     gaps = {name: (int(found.sum()), int(found.argmax())) for name, found in where if found.any()}
     refuse_gaps(gaps, table.place, remedy)
@@ -79,16 +80,16 @@ def refuse_missing(table: Table, names: Iterable[str], remedy: str) -> None:
 def refuse_gaps(
     gaps: Mapping[str, tuple[int, int]], place: Callable[[int], str], remedy: str
 ) -> None:
-    """Refuse missing values, and say what to do about them.
+    """Refuse missing values; the message names a remedy.
 
     Parameters
     ----------
     gaps : mapping of str to (int, int)
-        For each column with missing values, how many there are, and the row of the first.
+        Number of missing values of each column that has any, and the row of the first.
     place : callable
-        Where a row is; see `Table.place`.
+        Returns the place of a row; see `Table.place`.
     remedy : str
-        What to do.
+        The remedy.
     """
     if not gaps:
         return
@@ -105,27 +106,31 @@ def refuse_gaps(
 
 
 def kind_of(values: np.ndarray) -> str:
-    """Whether a column holds numbers, dates, texts or nothing."""
+    """Return the type of a column: "number", "date", "text", or "nothing" if it is empty."""
     if missing(values).all():
         return "nothing"
     return {"f": "number", "M": "date"}.get(values.dtype.kind, "text")
 
 
 def first_other(name: str, kind: str, table: Table) -> str:
-    """Say what the first value is that is not of a kind, and where."""
+    """Return the first value that is not of the given type, and its place."""
     values = texts(table.columns[name])
     present = np.flatnonzero(~missing(values))
-    fits = is_number if kind == "number" else is_date
-    first = next((row for row in present if not fits(values[row])), present[0])
+    shown = [values[row] for row in present]
+    if kind == "number":
+        fits = like_numbers(shown, table.text_format)
+    else:
+        fits = [is_date(value, table.text_format) for value in shown]
+    first = next((row for row, fit in zip(present, fits, strict=True) if not fit), present[0])
     return f"{values[first]!r:.60} in {table.place(int(first))}"
 
 
 def with_closest(names: Sequence[str], columns: Collection[str]) -> str:
-    """List names that no column has, some with names that are alike."""
+    """List unknown names, with similar names that exist."""
     known = {name.casefold(): name for name in columns}
     listed = []
     for k, name in enumerate(names):
-        # looking takes long in a table of thousands of columns
+        # the search is slow in a table of thousands of columns
         looked_up = name.casefold() if k < MOST_NAMES else ""
         close = [known[found] for found in difflib.get_close_matches(looked_up, known)]
         asked = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
@@ -139,15 +144,15 @@ def quoted(names: Iterable[str]) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number of things, such as "1 row" or "2 rows"."""
+    """Return a count with a noun, such as "1 row" or "2 rows"."""
     return f"{count} {what}{'s' * (count != 1)}"
 
 
 def be(count: int) -> str:
-    """Return the verb that goes with a number of things."""
+    """Return "is" or "are" for a count."""
     return "is" if count == 1 else "are"
 
 
 def short(number: float) -> str:
-    """Return a number with four digits, or with all of those before the point."""
+    """Return a number with four significant digits, or with all digits before the point."""
     return f"{number:.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"

@@ -1,4 +1,4 @@
-"""The target: numbers, or classes, and which of them it is."""
+"""The target: numbers or classes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from steinpath.app.encoding.facts import facts_of
 from steinpath.app.encoding.messages import counted, first_other, kind_of, short
-from steinpath.app.tables import DataError, Table, is_number, missing, texts
+from steinpath.app.tables import DataError, Table, is_number, like_numbers, missing, texts
 
-#: What a target can be predicted as.
+#: Tasks.
 TASKS = ("regression", "classification")
-# More classes than this are names rather than classes.
+# More classes than this are labels of single rows rather than classes.
 _MOST_CLASSES = 20
-# Rows that each class has at least: of one row, no other can be predicted.
+# Rows that each class needs: a held-out row is predicted from the others.
 _FEWEST = 2
 
 
@@ -28,20 +28,19 @@ def read_target(
     name : str
         The column.
     task : {"regression", "classification"}, optional
-        What to take it for. By default, texts and numbers of which there are exactly two are
-        classes, and other numbers are not.
+        By default, texts, and numbers with exactly two distinct values, are classes.
 
     Returns
     -------
     y : ndarray of shape (n,)
-        Numbers as they are, or the index of the class; NaN where it is missing.
+        Numbers, or the index of the class; NaN where the target is missing.
     classes : tuple of str
-        The classes, in the order of numbers or of the alphabet; none for regression.
+        The classes, in numerical or alphabetical order; empty for regression.
 
     Raises
     ------
     DataError
-        If there is nothing to predict, or the target is not of the kind that was asked for.
+        If the target is constant or nearly empty, or does not suit the task.
     """
     values = table.columns[name]
     present = values[~missing(values)]
@@ -52,28 +51,25 @@ def read_target(
         )
     if (present == present[0]).all():
         value = short(present[0]) if values.dtype.kind == "f" else repr(str(present[0]))[:60]
-        raise DataError(
-            f"the target {name!r} is {value} in every row; there is nothing to predict unless it "
-            "varies"
-        )
+        raise DataError(f"the target {name!r} is {value} in every row; a target must vary")
     if (task or _task(table, name)) == "classification":
         return _classes(table, name)
     if kind_of(values) != "number":
         raise DataError(
-            f"the target must be a number, and {name!r} has {first_other(name, 'number', table)}; "
-            "to predict classes, use --task classification and a loss for them, such as logistic"
+            f"the target {name!r} must hold numbers, but has {first_other(name, 'number', table)}; "
+            "for classification, use --task classification and a loss such as logistic"
         )
     return values, ()
 
 
 def _task(table: Table, name: str) -> str:
-    """Return what a target is taken for: classes, if it has two values or is of texts."""
+    """Return the task that a target suggests."""
     values = table.columns[name]
     present = values[~missing(values)]
     kind = kind_of(values)
     if kind == "text":
-        # a column of numbers in which some cells are something else is none of classes
-        others = sum(not is_number(value) for value in present)
+        # numbers with a few other cells are not classes
+        others = sum(not fits for fits in like_numbers(present.tolist(), table.text_format))
         return TASKS[not 0 < 2 * others < len(present)]
     return TASKS[kind == "number" and len(np.unique(present)) == 2]
 
@@ -82,20 +78,19 @@ def _classes(table: Table, name: str) -> tuple[np.ndarray, tuple[str, ...]]:
     labels = texts(table.columns[name])
     found = facts_of(labels).sorted_levels
     if len(found) > _MOST_CLASSES:
-        as_number = "use --task regression and a loss for it, such as lad"
+        as_number = "use --task regression and a loss such as lad"
         if kind_of(table.columns[name]) != "number":
-            as_number = f"write numbers only, and not {first_other(name, 'number', table)}"
+            as_number = f"correct {first_other(name, 'number', table)}"
         raise DataError(
-            f"the target {name!r} has {len(found)} different values, and there can be "
-            f"{_MOST_CLASSES} classes at most: put rare ones together, or, to predict a number, "
-            f"{as_number}"
+            f"the target {name!r} has {len(found)} distinct values, but at most {_MOST_CLASSES} "
+            f"classes are supported: merge rare classes or, for regression, {as_number}"
         )
     rare = [label for label, count in found.items() if count < _FEWEST]
     if rare:
-        more = f", and so do {len(rare) - 1} others" if len(rare) > 1 else ""
+        more = f" ({len(rare)} classes in all)" if len(rare) > 1 else ""
         raise DataError(
             f"the class {rare[0]!r:.60} of the target {name!r} has a single row{more}; every class "
-            f"needs {_FEWEST} rows at least: put rare classes together, or remove these rows"
+            f"needs at least {_FEWEST} rows: merge rare classes, or remove these rows"
         )
     classes = sorted(found, key=float if all(map(is_number, found)) else None)
     index: dict[str | None, float] = {label: float(k) for k, label in enumerate(classes)}

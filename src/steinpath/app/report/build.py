@@ -207,17 +207,18 @@ def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
     found = [
         (f"expected {fit.criterion.words}", with_error(risk, stderr)),
         ("median absolute error", _like(fit.left_out.median_error, fit)),
-        ("error on the training rows", to_digits_of(fit.train, stderr)),
+        ("training error", to_digits_of(fit.train, stderr)),
         ("error of a constant prediction", to_digits_of(fit.constant_risk, stderr)),
         *_improvement(fit),
-        ("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
-        ("coefficients not zero", f"{fit.nonzeros} of {p}"),
+        ("selected iteration", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
+        ("nonzero coefficients", f"{fit.nonzeros} of {p}"),
         ("rows", f"{n:,}"),
     ]
     if fit.criterion.name == "squared":
-        found.insert(1, ("its root", to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))))
+        root = to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))
+        found.insert(1, ("root mean squared error", root))
     if fit.spec.penalty != NoPenalty.name:
-        found.insert(-2, ("chosen alpha", f"{fit.alpha:.3g}"))
+        found.insert(-2, ("selected alpha", f"{fit.alpha:.3g}"))
     return tuple(found)
 
 

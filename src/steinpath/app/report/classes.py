@@ -27,15 +27,15 @@ def facts_of_classes(fit: ClassFit) -> tuple[tuple[str, str], ...]:
             (score.constant_words, to_digits_of(score.constant, score.stderr)),
         ]
     training = to_digits_of(fit.train_error_rate, fit.error_rate.stderr)
-    found.append(("error rate on the training rows", training))
+    found.append(("training error rate", training))
     if not fit.several:
         seen = fit.left_out_classes
         area = roc_curve(seen.actual == 1, seen.values[:, 0]).area
         found.append(("area under the ROC curve", f"{area:.3f}"))
-        found.append(("chosen iterate", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"))
+        found.append(("selected iteration", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"))
         if fit.spec.penalty != NoPenalty.name:
-            found.append(("chosen alpha", f"{fit.alpha:.3g}"))
-    what = "features used" if fit.several else "coefficients not zero"
+            found.append(("selected alpha", f"{fit.alpha:.3g}"))
+    what = "features used" if fit.several else "nonzero coefficients"
     return (*found, (what, f"{fit.nonzeros} of {p}"), ("rows", f"{n:,}"))
 
 

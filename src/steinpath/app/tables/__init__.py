@@ -1,22 +1,34 @@
-"""Tables from files: named columns of numbers, dates or texts, and where in the file each row is.
+"""Tables from files: named columns of numbers, dates or texts, and the place of each row.
 
-Nothing in a file is ever run: arrays that would have to be unpickled are refused.
+Untrusted files are never executed: arrays that would have to be unpickled are refused.
 """
 
 from steinpath.app.tables.arrays import as_table
+from steinpath.app.tables.cells import (
+    date_formats,
+    is_date,
+    is_number,
+    like_numbers,
+    parse_cells,
+    suggest_date_format,
+)
 from steinpath.app.tables.reading import open_folder_at, read_table
-from steinpath.app.tables.table import DataError, Table, missing, texts
-from steinpath.app.tables.text import is_date, is_number, parse_cells
+from steinpath.app.tables.table import DEFAULT_FORMAT, DataError, Table, TextFormat, missing, texts
 
 __all__ = [
+    "DEFAULT_FORMAT",
     "DataError",
     "Table",
+    "TextFormat",
     "as_table",
+    "date_formats",
     "is_date",
     "is_number",
+    "like_numbers",
     "missing",
     "open_folder_at",
     "parse_cells",
     "read_table",
+    "suggest_date_format",
     "texts",
 ]

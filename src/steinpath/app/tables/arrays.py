@@ -1,4 +1,4 @@
-"""Tables from arrays: those of an .npz file, and the columns of a data frame or a mapping."""
+"""Tables from NumPy .npz files, data frames and mappings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from steinpath.app.tables.arrow import from_arrow
+from steinpath.app.tables.cells import in_utc, parse_cells
 from steinpath.app.tables.table import (
+    DEFAULT_FORMAT,
     DataError,
     Table,
+    TextFormat,
     check_expansion,
     check_names,
     check_values,
@@ -25,49 +28,52 @@ from steinpath.app.tables.table import (
     stripped,
     texts,
 )
-from steinpath.app.tables.text import in_utc, parse_cells
 
-# What may name the columns of a matrix in an .npz file.
+# Arrays of an .npz file that may hold the column names of its matrix.
 _NAMES_OF_COLUMNS = ("feature_names", "columns")
-# Bytes of arrays that a file may always hold, however small it is.
+# Bytes of arrays that a file may always expand to, however small it is.
 _MOST_BYTES = 2**30
 
 
-def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
-    """Return the columns of a data frame, or of a mapping, as a table.
+def as_table(
+    data: Any, as_text: Collection[str] = (), text_format: TextFormat = DEFAULT_FORMAT
+) -> Table:
+    """Convert a data frame or a mapping of columns to a table.
 
     Parameters
     ----------
     data : DataFrame, LazyFrame, pyarrow.Table, mapping of columns by name, or Table
-        Columns of numbers, dates, texts, or true and false; texts that are all numbers or dates are
-        read as such, as in a file. What is lazy is collected.
+        Columns of numbers, dates, texts or booleans; texts that are all numbers or dates are
+        parsed, as in a file. Lazy frames are collected.
     as_text : collection of str
-        Columns whose texts and whole numbers are kept as they are, since they are names.
+        Columns whose texts and integers are labels, kept as they are.
+    text_format : TextFormat
+        How texts are parsed.
 
     Raises
     ------
     DataError
-        If a column holds anything else, or several have the same name.
+        If a column holds anything else, or names are not unique.
     """
     if isinstance(data, Table):
         return data
-    # of the type, since the columns of pandas are attributes, too
+    # look at the type, since columns of a pandas frame are attributes of the instance
     if hasattr(type(data), "collect") and hasattr(type(data), "collect_schema"):
-        data = data.collect()  # polars, lazily
+        data = data.collect()  # a polars LazyFrame
     if hasattr(type(data), "column_names"):  # Arrow
         try:
-            table = from_arrow(data, as_text)
-        except (ValueError, NotImplementedError) as error:  # of Arrow, about times, say
+            table = from_arrow(data, as_text, text_format=text_format)
+        except (ValueError, NotImplementedError) as error:  # from Arrow, such as about times
             raise error if isinstance(error, DataError) else DataError(str(error)) from None
         check_values(table)
         return table
     if not isinstance(data, Mapping) and not hasattr(data, "columns"):
         raise TypeError(
-            "data must be a data frame, a pyarrow.Table, or a mapping of columns by their names, "
+            "data must be a data frame, a pyarrow.Table, or a mapping of names to columns, "
             f"got {type(data).__name__}"
         )
     keys = list(data.keys() if isinstance(data, Mapping) else data.columns)
-    table = Table({})
+    table = Table({}, text_format=text_format)
     for key, name in zip(keys, check_names([str(key) for key in keys]), strict=True):
         try:
             column = _from_values(data[key], name in as_text)
@@ -75,20 +81,20 @@ def as_table(data: Any, as_text: Collection[str] = ()) -> Table:
             if isinstance(error, DataError):
                 raise DataError(f"column {name!r:.60} {error}") from None
             raise DataError(
-                f"column {name!r:.60} must hold numbers, dates, texts, or true and false, and no "
-                "mixture of them"
+                f"column {name!r:.60} must hold only numbers, only dates, only texts or only "
+                "booleans"
             ) from None
         table.columns[name] = _parsed(name, column, table, name in as_text)
     if len({len(values) for values in table.columns.values()}) > 1:
-        raise DataError("the columns must be of the same length")
+        raise DataError("the columns must have the same length")
     check_values(table)
     return table
 
 
 def _from_values(values: Any, as_text: bool) -> np.ndarray:
-    """Return a column of a data frame, of a mapping, or of anything that NumPy takes."""
+    """Convert a column of a data frame, a mapping, or anything that NumPy accepts."""
     if isinstance(values, np.ma.MaskedArray):
-        values = np.array(values.tolist(), object)  # None where it is masked
+        values = np.array(values.tolist(), object)  # masked values become None
     array = np.asarray(values)
     if array.ndim != 1:
         raise DataError(f"has shape {array.shape}; it must be a vector")
@@ -96,24 +102,24 @@ def _from_values(values: Any, as_text: bool) -> np.ndarray:
 
 
 def _parsed(name: str, column: np.ndarray, table: Table, as_text: bool) -> np.ndarray:
-    """Return what the texts of a column say, and anything else as it is."""
+    """Parse a column of texts; return other columns unchanged."""
     if column.dtype != object:
         return column
     return parse_cells(name, [cell or "" for cell in column], table, as_text)
 
 
 def _named(array: np.ndarray) -> np.ndarray:
-    """Return whole numbers as texts, which have all digits, and anything else as it is."""
+    """Return integers as texts with all their digits, and other arrays unchanged."""
     return array.astype(str) if array.dtype.kind in "iu" else array
 
 
 def _from_objects(array: np.ndarray) -> np.ndarray:
-    """Return a column of Python objects: of one kind, or missing."""
-    # pandas has missing values of its own, which are neither equal nor unequal to themselves
+    """Convert a column of Python objects of one type, or missing."""
+    # missing values of pandas cannot be compared, not even with themselves
     gaps = np.array([x is None or str(x) in ("nan", "NaN", "<NA>", "NaT") for x in array], bool)
     present = array[~gaps].tolist()
     for kinds, dtype in _KINDS_OF_OBJECTS:
-        # true and false are numbers to Python
+        # Python booleans are numbers, too
         if all(isinstance(x, kinds) and (dtype == "?" or not isinstance(x, bool)) for x in present):
             break
     else:
@@ -127,7 +133,7 @@ def _from_objects(array: np.ndarray) -> np.ndarray:
     return column
 
 
-# What may be in a column of Python objects, one of these alone, and the array that it becomes.
+# Types of Python objects that a column may hold, one of them alone, and the array type of each.
 _KINDS_OF_OBJECTS: tuple[tuple[Any, str], ...] = (
     (str, "U"),
     ((bool, np.bool_), "?"),
@@ -136,12 +142,17 @@ _KINDS_OF_OBJECTS: tuple[tuple[Any, str], ...] = (
 )
 
 
-def read_npz(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
-    """Read what numpy.savez wrote."""
+def read_npz(
+    path: Path,
+    as_text: Collection[str] = (),
+    keep: Collection[str] = (),
+    text_format: TextFormat = DEFAULT_FORMAT,
+) -> Table:
+    """Read a file that numpy.savez wrote."""
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
-            raise DataError("it is damaged, or not written by numpy.savez")
-        with zipfile.ZipFile(file) as archive:  # no more than this is ever unpacked of each
+            raise DataError("it is damaged, or was not written by numpy.savez")
+        with zipfile.ZipFile(file) as archive:  # no entry unpacks to more than its file_size
             unpacked = sum(entry.file_size for entry in archive.infolist())
         check_expansion(unpacked, os.fstat(file.fileno()).st_size, _MOST_BYTES)
         file.seek(0)
@@ -153,8 +164,8 @@ def read_npz(path: Path, as_text: Collection[str] = (), keep: Collection[str] = 
     for name, count in rows.items():
         if count != rows[first]:
             raise DataError(
-                f"array {name!r} has {count} rows, and {first!r} has {rows[first]}; all must have "
-                "the same number"
+                f"array {name!r} has {count} rows, but {first!r} has {rows[first]}; arrays must "
+                "have the same number of rows"
             )
     names, columns = [], []
     for name, array in arrays.items():
@@ -165,7 +176,7 @@ def read_npz(path: Path, as_text: Collection[str] = (), keep: Collection[str] = 
             check_width(array.shape[1])
             names += given or [f"{name}{k}" for k in range(array.shape[1])]
             columns += list(array.T)
-    table = Table({})
+    table = Table({}, text_format=text_format)
     for name, array in zip(check_names(names), columns, strict=True):
         column = _from_array(_named(array) if name in as_text else array)
         table.columns[name] = _parsed(name, column, table, name in as_text)
@@ -175,7 +186,7 @@ def read_npz(path: Path, as_text: Collection[str] = (), keep: Collection[str] = 
 
 
 def _cells(array: np.ndarray) -> np.ndarray:
-    """Return a column as texts, with all digits of numbers that a float may not have."""
+    """Return a column as texts, integers with all their digits."""
     if array.dtype.kind in "iuU":
         return objects(array.astype(str).tolist())
     return texts(_from_array(array))
@@ -188,24 +199,24 @@ def _load_array(loaded: Any, name: str) -> np.ndarray:
         if "allow_pickle" not in str(error):
             raise
         raise DataError(
-            f"array {name!r} holds Python objects, which are never loaded; make it one of numbers "
-            "or texts"
+            f"array {name!r} holds Python objects, which are never loaded; save it as numbers or "
+            "texts"
         ) from None
     if not isinstance(array, np.ndarray):
-        raise DataError(f"{name!r} is no array")
+        raise DataError(f"{name!r} is not an array")
     kinds = "biufUM" if array.ndim == 1 else "biuf"
-    # of values without a size there may be any number in a file of a few bytes
+    # a file of a few bytes may hold any number of values of size zero
     sound = array.dtype.kind in kinds and array.dtype.itemsize > 0
     if not sound or array.ndim not in (1, 2):
         raise DataError(
             f"array {name!r} is of type {array.dtype} and shape {array.shape}; arrays must hold "
-            "numbers, or have one dimension and hold dates or texts"
+            "numbers, or be one-dimensional and hold dates or texts"
         )
     return array
 
 
 def _given_names(arrays: dict[str, np.ndarray]) -> list[str]:
-    """Take out names for the columns of the only matrix, if there are both."""
+    """Return the column names of the only matrix, if there are any, and remove their array."""
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
     naming = next((name for name in _NAMES_OF_COLUMNS if name in arrays), None)
     if len(matrices) != 1 or naming is None or arrays[naming].dtype.kind != "U":
@@ -213,8 +224,8 @@ def _given_names(arrays: dict[str, np.ndarray]) -> list[str]:
     names, count = arrays.pop(naming).tolist(), arrays[matrices[0]].shape[1]
     if len(names) != count:
         raise DataError(
-            f"array {naming!r} has {len(names)} names, and {matrices[0]!r} has {count} columns; "
-            "there must be one for each"
+            f"array {naming!r} has {len(names)} names, but {matrices[0]!r} has {count} columns; "
+            "there must be one name for each column"
         )
     return [str(name) for name in names]
 
@@ -229,6 +240,6 @@ def _from_array(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "b":
         return objects(["true" if value else "false" for value in array])
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"no column is of {array.dtype}")
-    with np.errstate(over="ignore"):  # of extended precision; what is then infinite is refused
+        raise TypeError(f"a column cannot be of type {array.dtype}")
+    with np.errstate(over="ignore"):  # extended precision; infinite values are refused later
         return array.astype(float)

@@ -12,33 +12,40 @@ from typing import IO, Any
 import numpy as np
 
 from steinpath._support.files import import_pyarrow
+from steinpath.app.tables.cells import parse_cells
 from steinpath.app.tables.table import (
+    DEFAULT_FORMAT,
     DataError,
     Table,
+    TextFormat,
     check_expansion,
     check_names,
     objects,
     stripped,
     texts,
 )
-from steinpath.app.tables.text import parse_cells
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-# Bytes of columns that a file may always hold, however small it is.
+# Bytes of columns that a file may always expand to, however small it is.
 _MOST_BYTES = 2**30
 
 
-def read_parquet(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
+def read_parquet(
+    path: Path,
+    as_text: Collection[str] = (),
+    keep: Collection[str] = (),
+    text_format: TextFormat = DEFAULT_FORMAT,
+) -> Table:
     """Read a Parquet file."""
     with open_parquet(path) as opened:
-        return from_arrow(opened.read(), as_text, keep)
+        return from_arrow(opened.read(), as_text, keep, text_format=text_format)
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file that is of a reasonable size, as a `pyarrow.parquet.ParquetFile`."""
+    """Open a Parquet file of reasonable size as a `pyarrow.parquet.ParquetFile`."""
     arrow = import_arrow()
-    # as a file and not by its name, which may be taken for that of a part of a larger table
+    # an open file: pyarrow may read partition columns from a path
     with open(path, "rb") as file:
         opened = arrow.parquet.ParquetFile(file, page_checksum_verification=True, pre_buffer=False)
         about = opened.metadata
@@ -49,27 +56,32 @@ def open_parquet(path: Path) -> Iterator[Any]:
         yield opened
 
 
-def read_arrow(path: Path, as_text: Collection[str] = (), keep: Collection[str] = ()) -> Table:
-    """Read an Arrow file, or a stream of Arrow kept in a file."""
+def read_arrow(
+    path: Path,
+    as_text: Collection[str] = (),
+    keep: Collection[str] = (),
+    text_format: TextFormat = DEFAULT_FORMAT,
+) -> Table:
+    """Read an Arrow file, or an Arrow stream in a file."""
     arrow = import_arrow()
     with open(path, "rb") as file:
         whole = file.read(6) == b"ARROW1"
         file.seek(0)
         opened = arrow.ipc.open_file if whole else arrow.ipc.open_stream
         found = opened(file).read_all()
-        # columns of nothing, or of runs, have any number of rows in a few bytes
+        # null and run-length encoded columns have any number of rows in a few bytes
         _check_size(8 * found.num_rows * found.num_columns, file)
-        return from_arrow(found, as_text, keep)
+        return from_arrow(found, as_text, keep, text_format=text_format)
 
 
 def _check_size(size: int, file: IO[bytes]) -> None:
-    """Refuse columns that are far larger than their file."""
+    """Refuse a table that is far larger than its file."""
     check_expansion(size, os.fstat(file.fileno()).st_size, _MOST_BYTES)
 
 
 def import_arrow() -> Any:
-    """Return pyarrow, with its modules for files."""
-    return import_pyarrow("such files", "files", DataError)
+    """Return pyarrow with its file modules."""
+    return import_pyarrow("Parquet and Arrow files", "files", DataError)
 
 
 def from_arrow(
@@ -77,26 +89,27 @@ def from_arrow(
     as_text: Collection[str] = (),
     keep: Collection[str] = (),
     categorical: Collection[str] | None = None,
+    text_format: TextFormat = DEFAULT_FORMAT,
 ) -> Table:
-    """Return a table of Arrow's, or one of its batches, as a table.
+    """Convert an Arrow table or record batch.
 
     Parameters
     ----------
     found : pyarrow.Table or pyarrow.RecordBatch
         The columns.
-    as_text, keep
+    as_text, keep, text_format
         As for `read_table`.
     categorical : collection of str, optional
-        Names of columns that are categories, whatever they hold; by default as the schema says.
+        Columns that are categories, whatever they hold; by default those of the schema.
     """
     if isinstance(found, import_arrow().RecordBatch):
         found = import_arrow().Table.from_batches([found])
-    found.validate(full=True)  # damaged files may otherwise end the interpreter
+    found.validate(full=True)  # damaged files may otherwise crash the interpreter
     kept = [k for k, name in enumerate(found.column_names) if not is_index(name)]
     names = check_names([found.column_names[k] for k in kept])
     if categorical is None:
         categorical = categorical_columns(found.schema)
-    table = Table({})
+    table = Table({}, text_format=text_format)
     for name, k in zip(names, kept, strict=True):
         column = found.column(k)
         kind, types = column.type, import_arrow().types
@@ -114,7 +127,7 @@ def from_arrow(
 
 
 def _cells(column: Any, values: np.ndarray) -> np.ndarray:
-    """Return the texts of a column, with all digits of numbers that a float may not have."""
+    """Return a column as texts, integers with all their digits."""
     kind, types = column.type, import_arrow().types
     if types.is_dictionary(kind):
         return _cells(column.cast(kind.value_type), values)
@@ -124,12 +137,12 @@ def _cells(column: Any, values: np.ndarray) -> np.ndarray:
 
 
 def is_index(name: str) -> bool:
-    """Whether a column is where pandas keeps row labels that have no name."""
+    """Whether a column is an unnamed pandas index."""
     return _PANDAS_INDEX.fullmatch(name) is not None
 
 
 def categorical_columns(schema: Any) -> set[str]:
-    """Columns of categories, also those of pandas of numbers, which Parquet does not keep."""
+    """Return the categorical columns, also numeric ones of pandas, which Parquet does not mark."""
     columns = (schema.pandas_metadata or {}).get("columns", ())
     written = {one["field_name"] for one in columns if one["pandas_type"] == "categorical"}
     is_dictionary = import_arrow().types.is_dictionary
@@ -153,6 +166,6 @@ def _from_arrow_column(name: str, column: Any) -> np.ndarray:
     elif not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
         raise DataError(
             f"column {name!r} is of type {kind}; columns must hold numbers, dates, texts or "
-            "true and false"
+            "booleans"
         )
     return stripped(column.to_pylist())

@@ -1,0 +1,279 @@
+"""Files as people have them: each gets a model, or an error that names an option which works."""
+
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import steinpath as sp
+from commands import call, refused
+from steinpath.app.cli import main
+from steinpath.app.tables import TextFormat
+
+
+N = 60
+QUICK = ("--no-plots", "--n-iter", "20", "--n-alphas", "3", "--json")
+
+
+def rows():
+    """Numbers, dates, a category; amounts above a thousand."""
+    rng = np.random.default_rng(0)
+    area, rooms = rng.integers(300, 2000, N) / 10, rng.integers(1, 7, N)
+    town = rng.choice(["Zürich", "Genève", "Köln"], N)
+    sold = pd.Timestamp("2023-01-15") + pd.to_timedelta(rng.integers(0, 400, N), unit="D")
+    rent = (30 * area + 200 * (town == "Zürich") + 50 * rng.standard_t(3, N)).round(2)
+    return pd.DataFrame({"area": area, "rooms": rooms, "town": town, "sold": sold, "rent": rent})
+
+
+def number(decimal=".", thousands="", sign="{}"):
+    """Return a function that writes numbers with two decimals."""
+
+    def text(value):
+        plain = f"{value:,.2f}".replace(",", "T").replace(".", decimal)
+        return sign.format(plain.replace("T", thousands))
+
+    return text
+
+
+def written(table, **changes):
+    """Return the table as texts, with some columns written in another way."""
+    table = table.assign(sold=table["sold"].dt.strftime("%Y-%m-%d"))
+    return table.assign(**{name: rows()[name].map(how) for name, how in changes.items()})
+
+
+def as_csv(table, sep=",", encoding="utf-8", index=False):
+    return table.to_csv(index=index, sep=sep, lineterminator="\r\n").encode(encoding)
+
+
+COMMA = number(",")
+AMOUNT = number(",", ".")
+CASES = {
+    # name: (contents, the options that are needed and that the command names)
+    "clean": (as_csv(written(rows())), ""),
+    "Excel, decimal comma": (as_csv(written(rows(), area=COMMA, rent=COMMA), ";"), ""),
+    "tabs, decimal comma": (as_csv(written(rows(), area=COMMA, rent=COMMA), "\t"), "--decimal ,"),
+    "Excel, thousands": (
+        as_csv(written(rows(), area=COMMA, rent=AMOUNT), ";"),
+        "--decimal , --thousands .",
+    ),
+    "Latin-1": (as_csv(written(rows()), encoding="latin-1"), ""),
+    "UTF-16": (as_csv(written(rows()), "\t", encoding="utf-16"), ""),
+    "index": (as_csv(written(rows()), index=True), ""),
+    "German dates": (
+        as_csv(written(rows(), sold=lambda day: f"{day:%d.%m.%Y}")),
+        "--date-format %d.%m.%Y",
+    ),
+    "American dates": (
+        as_csv(written(rows(), sold=lambda day: f"{day:%m/%d/%Y}")),
+        "--date-format %m/%d/%Y",
+    ),
+    "dollars": (
+        as_csv(written(rows(), rent=number(thousands=",", sign="${}"))),
+        "--thousands ,",
+    ),
+    "euros": (
+        as_csv(written(rows(), area=COMMA, rent=number(",", ".", "{} €")), ";"),
+        "--decimal , --thousands .",
+    ),
+    "francs": (
+        as_csv(written(rows(), rent=number(thousands="'", sign="CHF {}")), ";"),
+        '--thousands "\'"',
+    ),
+    "other missing": (
+        as_csv(written(rows()).assign(rooms=["-", *rows()["rooms"][1:]])),
+        "--na '-'",
+    ),
+}
+
+
+def fit(file, folder, *options):
+    """Fit a file; return what is said about it, and the model."""
+    found = json.loads(
+        call("fit", file, "--target", "rent", "--out", folder, *QUICK, *options).stdout
+    )
+    return found, sp.load_model(folder / "model.json")
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """The model of the clean file, and its predictions."""
+    folder = tmp_path_factory.mktemp("clean")
+    (folder / "d.csv").write_bytes(CASES["clean"][0])
+    _, model = fit(folder / "d.csv", folder)
+    return model.predict(rows())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_file_gets_the_model_of_the_clean_file(name, clean, tmp_path):
+    content, named = CASES[name]
+    file, options = tmp_path / "rents.csv", shlex.split(named)
+    file.write_bytes(content)
+    if named:
+        command = ["fit", file, "--target", "rent", "--out", tmp_path / "o", *QUICK]
+        first = CliRunner().invoke(main, [*map(str, command)])
+        assert first.exit_code in (0, 3), first.output
+        said = first.stderr if first.exit_code else " ".join(json.loads(first.stdout)["notes"])
+        assert f"use {named}" in said
+    if name == "other missing":
+        options.append("--impute")
+    found, model = fit(file, tmp_path / "o", *options)
+    assert not any("treated as text" in note for note in found["notes"])
+    tolerance = 1e-9
+    if name == "other missing":
+        tolerance = 0.05  # one value is imputed
+    np.testing.assert_allclose(model.predict(rows()), clean, rtol=tolerance)
+    # the same file, without options: they are those of the fit
+    out = tmp_path / "predicted.csv"
+    said = call("predict", tmp_path / "o" / "model.json", file, "--out", out).stderr
+    assert "mean absolute error on these 60 rows" in said
+    np.testing.assert_allclose(pd.read_csv(out)["prediction"], clean, rtol=tolerance)
+
+
+def test_most_of_these_files_need_an_option_or_a_note():
+    assert len(CASES) >= 10
+    assert sum(bool(named) for _, named in CASES.values()) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("Excel, decimal comma", "numbers were read with a decimal comma (--decimal ,)"),
+        ("Latin-1", "the file is not UTF-8 and was read as Windows-1252; if names look wrong, "),
+        ("index", "column 'column 1' looks like an identifier and was excluded (--keep-column "),
+    ],
+)
+def test_what_was_assumed_is_noted(name, note, tmp_path):
+    (tmp_path / "d.csv").write_bytes(CASES[name][0])
+    found, _ = fit(tmp_path / "d.csv", tmp_path)
+    assert any(each.startswith(note) for each in found["notes"]), found["notes"]
+
+
+def test_signs_are_noted_once(tmp_path):
+    table = written(rows(), area=number(sign="${}"), rent=number(sign="${}"))
+    (tmp_path / "d.csv").write_bytes(as_csv(table))
+    found, _ = fit(tmp_path / "d.csv", tmp_path)
+    assert "2 columns were read without their currency signs ($): 'rent', 'area'" in found["notes"]
+
+
+def test_options_of_the_command_line_win_over_those_of_the_model(tmp_path):
+    table = written(rows(), area=COMMA, rent=COMMA)
+    (tmp_path / "comma.csv").write_bytes(as_csv(table, "\t"))
+    (tmp_path / "point.csv").write_bytes(as_csv(written(rows()), "\t"))
+    fit(tmp_path / "comma.csv", tmp_path, "--decimal", ",", "--delimiter", r"\t")
+    model = tmp_path / "model.json"
+    assert json.loads(model.read_text(encoding="utf-8"))["reading"] == {
+        "decimal": ",",
+        "delimiter": "\t",
+    }
+    first = call("predict", model, tmp_path / "comma.csv").stdout
+    assert call("predict", model, tmp_path / "point.csv", "--decimal", ".").stdout == first
+    message = refused("predict", model, tmp_path / "point.csv")
+    assert "column 'area' must hold numbers, as in the fit, but has" in message
+    kept = json.loads(
+        call("predict", model, tmp_path / "comma.csv", "--keep", "area", "--json").stdout
+    )["kept"]["area"]
+    np.testing.assert_array_equal(kept, rows()["area"])
+    assert (
+        call("predict", model, tmp_path / "comma.csv", "--keep", "area")
+        .stdout.splitlines()[1]
+        .startswith(f'"{table["area"][0]}",')
+    )
+
+
+def test_models_without_reading_options_load(tmp_path):
+    (tmp_path / "d.csv").write_bytes(CASES["clean"][0])
+    fit(tmp_path / "d.csv", tmp_path)
+    assert "reading" not in json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    assert sp.load_model(tmp_path / "model.json").text_format == TextFormat()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--thousands", "."], "both the decimal and the thousands separator"),
+        (["--thousands", "x"], "must be a comma, a point, an apostrophe or a space"),
+        (["--delimiter", ";;"], "the delimiter must be one character"),
+        (["--encoding", "nope"], "there is no encoding 'nope'"),
+    ],
+)
+def test_options_that_make_no_sense(options, message, tmp_path):
+    (tmp_path / "d.csv").write_bytes(CASES["clean"][0])
+    said = refused("fit", tmp_path / "d.csv", "--target", "rent", *options, code=2)
+    assert message in said
+
+
+def test_times_of_another_format_name_the_option(tmp_path):
+    (tmp_path / "d.csv").write_bytes(CASES["German dates"][0])
+    command = ("fit", tmp_path / "d.csv", "--target", "rent", "--time", "sold", *QUICK)
+    assert "use --date-format %d.%m.%Y" in refused(*command)
+    call(*command, "--date-format", "%d.%m.%Y", "--out", tmp_path / "o")
+
+
+# ------------------------------------------------------------------------------------------------
+# Identifiers
+# ------------------------------------------------------------------------------------------------
+
+SHUFFLED = np.random.default_rng(1).permutation(N)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "excluded"),
+    [
+        ("row", np.arange(N), True),
+        ("anything", np.arange(1, N + 1), True),
+        ("ID", SHUFFLED, True),
+        ("customer_id", SHUFFLED * 7 + 1000, True),
+        ("id_code", [f"c{k}" for k in SHUFFLED], True),
+        ("key", SHUFFLED, True),
+        ("No.", SHUFFLED, True),
+        # measurements
+        ("time", np.arange(N) * 2, False),
+        ("year", np.arange(N) + 1960, False),
+        ("shuffled", SHUFFLED, False),
+        ("distance", np.arange(N) + 0.5, False),
+        ("id", SHUFFLED // 2, False),
+        ("id", SHUFFLED / 8, False),
+        ("width", SHUFFLED, False),
+    ],
+)
+def test_identifiers_are_excluded_and_kept_on_request(name, values, excluded, tmp_path):
+    file = tmp_path / "d.csv"
+    written(rows()).assign(**{name: values}).to_csv(file, index=False)
+    found, model = fit(file, tmp_path)
+    columns = [column.name for column in model.encoding.columns]
+    assert (name in columns) == (not excluded)
+    notes = [note for note in found["notes"] if "looks like an identifier" in note]
+    assert bool(notes) == excluded
+    if excluded and not isinstance(values, list):
+        _, model = fit(file, tmp_path, "--keep-column", name)
+        assert name in [column.name for column in model.encoding.columns]
+
+
+def test_several_identifiers_are_one_note(tmp_path):
+    file = tmp_path / "d.csv"
+    written(rows()).assign(id=SHUFFLED, uuid=SHUFFLED, index=np.arange(N)).to_csv(file)
+    found, _ = fit(file, tmp_path)
+    (note,) = [note for note in found["notes"] if "identifier" in note]
+    assert note == (
+        "4 columns look like identifiers and were excluded (--keep-column keeps them): 'column 1', "
+        "'id', 'uuid', 'index'"
+    )
+    message = refused(
+        *("fit", file, "--target", "rent", "--out", tmp_path),
+        *("--keep-column", "id", "--drop", "id"),
+    )
+    assert "'id' cannot be both in --drop and in --keep-column" in message
+
+
+def test_identifiers_of_folders(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    table = written(rows()).assign(id=SHUFFLED, row=np.arange(N), year=np.arange(N) + 1990)
+    for k in range(3):
+        table[k * 20 : (k + 1) * 20].to_parquet(folder / f"{k}.parquet", index=False)
+    _, model = fit(folder, tmp_path)
+    names = [column.name for column in model.encoding.columns]
+    assert names == ["area", "rooms", "town", "sold", "year"]
