@@ -65,7 +65,7 @@ def test_completion_shows_the_public_names_alone():
         ("risk/_a.py", "import steinpath as sp", "imports the package"),
         ("risk/_a.py", "from steinpath import plots", "must not import plots"),
         ("risk/_a.py", "def f():\n    from steinpath.app import models", "must not import app"),
-        ("attic/_a.py", "", "is in no layer"),
+        ("attic/_a.py", "", "is not assigned to a layer"),
         ("risk/_a.py", "def f():\n    from steinpath.plots import plot_risk", None),
         ("risk/_a.py", "from steinpath.engine._path import Path", None),
         ("risk/_a.py", "from steinpath.risk._options import RiskOptions", None),
