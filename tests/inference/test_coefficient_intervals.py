@@ -841,7 +841,7 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
         ({"row_scale": "auto"}, ValueError, "row_scale must be"),
         ({"row_scale": np.ones(3)}, ValueError, "row_scale must have"),
         ({"groups": np.arange(3)}, ValueError, "groups has 3 labels, but X has 90 rows"),
-        ({"groups": np.zeros(90)}, ValueError, "one group only"),
+        ({"groups": np.zeros(90)}, ValueError, "a single group"),
         ({"groups": np.zeros((90, 2))}, ValueError, "one label for each row"),
         ({"rng": "seed"}, TypeError, "rng"),
     ],

@@ -763,7 +763,7 @@ def test_splits_of_rows_that_do_not_count_are_not_there():
         ValueError, match="no split with positively weighted rows to train and to test on"
     ):
         estimator(cv=[(np.arange(9, N), np.arange(9))]).fit(X, y, sample_weight=weights)
-    with pytest.raises(ValueError, match="one group only"):
+    with pytest.raises(ValueError, match="a single group"):
         estimator().fit(X, y, sample_weight=weights, groups=np.arange(N) < 9)
 
 

@@ -762,7 +762,7 @@ def test_the_rng_draws_the_audit(method, audit):
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:the noise of .* random probes")
+@pytest.mark.filterwarnings("ignore:the Monte Carlo error of .* random probes")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_long_runs_are_repaired(seed):
     """LAD–lasso at the vertices of a linear program, where the estimate alone wanders."""

@@ -338,7 +338,7 @@ def test_stopping_refuses_groups_of_other_rows():
     X, y, _ = problem()
     with pytest.raises(ValueError, match="groups has 23 labels, but there are 24 rows"):
         sp.run(X, y, sp.LAD(), PENALTY, n_iter=20, stop=sp.StopOnRisk(groups=SITES[:-1]))
-    with pytest.raises(ValueError, match="one group only"):
+    with pytest.raises(ValueError, match="a single group"):
         sp.StopOnRisk(groups=np.ones(N))
     with pytest.raises(TypeError, match="cv is the class KFold"):
         sp.StopOnRisk(cv=KFold)

@@ -267,7 +267,7 @@ class Audit:
     def compute(self) -> None:
         """Compute all curves now, while all blocks of rows do the same.
 
-        Properties are not used for that: in Python 3.11 `cached_property` has one lock for all
+        Properties are not used for that: in Python 3.11 ``cached_property`` has one lock for all
         instances, so two blocks would wait for each other.
         """
         for name in CURVES:

@@ -367,6 +367,6 @@ def few_rows(evidence: Evidence) -> Diagnostic | None:
         "few rows",
         1 / n,
         1 / enough,
-        f"with only {n} {what}, standard errors are unreliable and differences between models "
+        f"with {n} {what}, standard errors are unreliable and differences between models "
         f"are rough; collect more {what}",
     )
