@@ -78,7 +78,7 @@ def test_other_losses_of_left_out_rows_depend_on_each_other_as_much():
     rate, error = chosen.mean_of(wrong)
     assert_allclose(rate, wrong.mean())
     assert_allclose(error, chosen.dependence * np.std(wrong, ddof=1) / np.sqrt(150))
-    with pytest.raises(ValueError, match="prediction intervals are not available for classification"):
+    with pytest.raises(ValueError, match="intervals are not available for classification"):
         tuning.predict_interval(X)
 
 

@@ -506,8 +506,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return old.on(new.data) if goes_on else None
 
     def _keep_risk(self, tuning: Tuning) -> None:
-        tell("adjusting the estimated risk for selection")
-        tell(f"adjusted: {with_error(tuning.best_risk, tuning.best_risk_stderr)}")
+        adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
+        tell(f"estimated risk adjusted for selection: {adjusted}")
         self.__dict__["_scoring_loss"] = tuning.risks[0].test_loss
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
