@@ -823,12 +823,12 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
         ({"level": "high"}, TypeError, "level must be"),
         ({"features": [20]}, ValueError, "features must be from 0 to 19; got 20"),
         ({"features": [-21]}, ValueError, "features must be from 0 to 19; got -21"),
-        ({"features": []}, ValueError, "features must be a list of columns of X"),
-        ({"features": [0.5]}, ValueError, "features must be a list of columns of X"),
-        ({"features": ["a"]}, ValueError, "features must be a list of columns of X"),
-        ({"features": [[0]]}, ValueError, "features must be a list of columns of X"),
-        ({"features": np.ones(19, bool)}, ValueError, "features must be a list of columns of X"),
-        ({"features": np.zeros(20, bool)}, ValueError, "features must be a list of columns of X"),
+        ({"features": []}, ValueError, "features must be column indices of X"),
+        ({"features": [0.5]}, ValueError, "features must be column indices of X"),
+        ({"features": ["a"]}, ValueError, "features must be column indices of X"),
+        ({"features": [[0]]}, ValueError, "features must be column indices of X"),
+        ({"features": np.ones(19, bool)}, ValueError, "features must be column indices of X"),
+        ({"features": np.zeros(20, bool)}, ValueError, "features must be column indices of X"),
         ({"covariance": np.eye(3)}, ValueError, r"covariance has shape \(3, 3\)"),
         ({"precision": np.eye(3)}, ValueError, r"precision has shape \(3, 3\)"),
         ({"covariance": np.ones((20, 20))}, ValueError, "covariance is singular"),
@@ -853,7 +853,7 @@ def test_wrong_options(problem, options, error, message):
 
 def test_more_columns_than_rows_have_no_residuals():
     X, y, _ = drawn(20, 20)
-    with pytest.raises(ValueError, match="needs more rows than columns; X has 20 and 20"):
+    with pytest.raises(ValueError, match="needs more rows than columns, but X has 20 rows and 20 columns"):
         sp.coefficient_intervals(fitted(X, y), scores="residuals")
     with pytest.raises(ValueError, match="needs more rows than columns"):
         sp.coefficient_intervals(fitted(X[:, 1:], y, fit_intercept=True), scores="residuals")

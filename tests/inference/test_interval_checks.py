@@ -104,7 +104,7 @@ def test_rows_that_decide_an_interval(rows):
     assert ("dominant rows" in warning_names(found)) == (rows == 1)
     if rows == 1:
         (message,) = [each for each in found.warnings if "a single row" in each]
-        assert "(so for 1 of 12 columns that were checked, such as 5," in message
+        assert "(1 of 12 columns checked are affected, such as 5," in message
 
 
 def test_unequal_row_norms():
@@ -148,7 +148,7 @@ def test_an_iterate_with_wide_intervals(best):
     found = checked(relative_width=np.array([np.inf, 3, best, 1, np.nan]))
     assert list(found) == ["total response"] * (best < 0.5)
     if found:
-        assert "iterate 3 is near zero" in found["total response"].message
+        assert "iteration 3 is near zero" in found["total response"].message
 
 
 @pytest.mark.parametrize("doubt", [0.32, 0.35])

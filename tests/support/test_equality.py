@@ -209,7 +209,7 @@ def test_one_penalty_for_every_lam_is_refused_if_it_changes():
         shared.factor = 1 / (1 + lam)
         return shared
 
-    with pytest.raises(ValueError, match="must return a new Penalty each time; it changed one"):
+    with pytest.raises(ValueError, match="must return a new Penalty each time; it modified one"):
         sp.tune(X, y, sp.LAD(), changes, lams=[0.1, 0.5], n_iter=3)
     constant = sp.tune(X, y, sp.LAD(), lambda lam: shared, lams=[0.1, 0.5], n_iter=3, rng=0)
     np.testing.assert_array_equal(*(risk.path.coef for risk in constant.risks))

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from steinpath._support.validation import check_count
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -129,6 +127,8 @@ def printing(verbose: Any, name: str) -> Iterator[None]:
     name : str
         What is running.
     """
+    from steinpath._support.validation import check_count  # NumPy, which clocks do not need
+
     level = int(verbose) if isinstance(verbose, bool) else check_count("verbose", verbose, low=0)
     if not level:
         yield

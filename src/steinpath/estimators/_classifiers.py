@@ -521,12 +521,14 @@ class NamedClassifier(Classifier, NamedEstimator):
 
 
 _EXAMPLE = """
-    >>> from sklearn.datasets import load_breast_cancer
+    >>> import numpy as np
     >>> import steinpath as sp
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = sp.{name}(n_alphas=5, random_state=0).fit(X, y)
-    >>> bool(model.error_rate_ < 0.06)
-    True
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 20))
+    >>> y = np.where(X[:, 0] - X[:, 1] + rng.logistic(size=300) > 0, "yes", "no")
+    >>> model = sp.{name}(n_alphas=10, random_state=0).fit(X, y)
+    >>> model.predict(X[:5]).shape
+    (5,)
     """
 
 

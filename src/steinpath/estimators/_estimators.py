@@ -230,7 +230,11 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _without_a_fit(self) -> dict[str, Any]:
         """Return the parameters and other attributes that do not come from a fit."""
-        return {name: value for name, value in vars(self).items() if not _is_fitted(name)}
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not _is_fitted(name) and name not in _PRIVATE
+        }
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
@@ -502,8 +506,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return old.on(new.data) if goes_on else None
 
     def _keep_risk(self, tuning: Tuning) -> None:
-        tell("adjusting the estimated risk for selection")
-        tell(f"adjusted: {with_error(tuning.best_risk, tuning.best_risk_stderr)}")
+        adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
+        tell(f"estimated risk adjusted for selection: {adjusted}")
         self.__dict__["_scoring_loss"] = tuning.risks[0].test_loss
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
@@ -531,6 +535,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             warn(message)
 
 
+# Private attributes of fits.
+_PRIVATE = ("_frame_library", "_n_samples", "_scoring_loss")
 # Attributes that are numbers, or arrays of the same shape for all fits to the same data.
 _STACKED = (
     *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),

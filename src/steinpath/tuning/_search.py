@@ -222,7 +222,7 @@ class Search:
                 best = chosen, iterates[chosen]
                 if not enough:
                     _raise_others(risks, iterates, settled, lowest)
-                self._tell("selected", risks, best)
+                self._tell("selected, estimated risk", risks, best)
                 context = ChoiceContext(batch, self._options, self._seed, iterate)
                 return Tuning(lams, tuple(risks), settled, self._rule, best, stop, context)
             k = unsettled[0]
