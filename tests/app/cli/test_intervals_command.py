@@ -40,7 +40,7 @@ def fitted(tmp_path_factory):
 def test_the_console_shows_a_table(fitted):
     _, _, result, without = fitted
     printed = result.stdout
-    assert re.search(r"95% confidence intervals for the coefficients, from iterate \d+ of", printed)
+    assert re.search(r"95% confidence intervals for the coefficients, from iteration \d+ of", printed)
     assert re.search(r"Fläche m² +3\.0\d+ +0\.\d+ +2\.9\d+ +3\.0\d+ +<0\.0001 +\* *\n", printed)
     assert "Benjamini–Hochberg procedure, false discovery rate 10%" in printed
     assert "assume independent rows" in printed
@@ -93,7 +93,7 @@ def test_the_report_has_a_section(fitted):
     page = html.unescape((folder / "with" / "report.html").read_text())
     section = re.search(r'<section id="intervals".*?</section>', page, re.S).group()
     assert "they are not adjusted for the selection of alpha" in section
-    assert "differences from its most frequent level" in section
+    assert "differences from its reference level" in section
     rows = re.findall(r"<tr>(.*?)</tr>", section, re.S)[1:-1]
     names = [re.search(r'<th scope="row">(.*?)</th>', row).group(1) for row in rows]
     assert len(names) == 6

@@ -21,7 +21,7 @@ from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.interval_outputs import print_intervals
 from steinpath.app.cli.options import ModelCommand, read_format, with_intervals, with_options
 from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
-from steinpath.app.cli.tasks import Task, requested_task, check_quantile, task_of
+from steinpath.app.cli.tasks import Task, check_quantile, requested_task, task_of
 from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
 from steinpath.app.encoding import encode
 from steinpath.app.encoding.encoded import EncodingOptions
