@@ -31,7 +31,7 @@ def test_coefficients_are_differences_from_the_most_frequent_level():
     assert found.nonzeros == 5
     assert found.caption == (
         "coefficients of a category are differences from its most frequent level ('town=A', "
-        "'kind=u'), which is part of the intercept"
+        "'kind=u')"
     )
     assert coef[1] == 5.0  # of the model, unchanged
 

@@ -12,7 +12,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, some_features
-from steinpath.app.reference_levels import reference_features
+from steinpath.app.reference_levels import explain_references, reference_features
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.inference._coefficient_intervals import CoefficientIntervals, coefficient_intervals
@@ -228,10 +228,7 @@ def _warnings(fit: Fit, found: CoefficientIntervals) -> list[str]:
 def _notes(fit: Fit, references: Sequence[str], k: int, p: int) -> list[str]:
     notes = []
     if references:
-        notes.append(
-            "coefficients of a category are differences from its reference level, the most "
-            f"frequent one ({_listed(references)})"
-        )
+        notes.append(explain_references(references))
     if k < p:
         notes.append(
             f"only the {k} features with the largest coefficients, of {p:,}, have intervals, since "

@@ -7,11 +7,15 @@ from those of all levels, and adding it to the intercept, leaves all predictions
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from steinpath.app.encoding import Encoding
+
+# Reference levels that are listed.
+_LISTED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +47,17 @@ class ReportedCoefficients:
 
     @property
     def caption(self) -> str:
-        """What the coefficients of categories mean; empty if there are none."""
-        if not self.references:
-            return ""
-        more = ", …" if len(self.references) > 3 else ""
-        listed = ", ".join(f"{name!r:.60}" for name in self.references[:3]) + more
-        return (
-            f"coefficients of a category are differences from its most frequent level ({listed}), "
-            "which is part of the intercept"
-        )
+        """Meaning of the coefficients of categories; empty if there are none."""
+        return explain_references(self.references)
+
+
+def explain_references(references: Sequence[str]) -> str:
+    """Return the meaning of coefficients of categories, given the features of the references."""
+    if not references:
+        return ""
+    more = ", …" if len(references) > _LISTED else ""
+    listed = ", ".join(f"{name!r:.60}" for name in references[:_LISTED]) + more
+    return f"coefficients of a category are differences from its most frequent level ({listed})"
 
 
 def reference_features(encoding: Encoding) -> list[int]:

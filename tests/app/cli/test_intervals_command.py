@@ -93,7 +93,7 @@ def test_the_report_has_a_section(fitted):
     page = html.unescape((folder / "with" / "report.html").read_text())
     section = re.search(r'<section id="intervals".*?</section>', page, re.S).group()
     assert "they are not adjusted for the selection of alpha" in section
-    assert "differences from its reference level" in section
+    assert "differences from its most frequent level" in section
     rows = re.findall(r"<tr>(.*?)</tr>", section, re.S)[1:-1]
     names = [re.search(r'<th scope="row">(.*?)</th>', row).group(1) for row in rows]
     assert len(names) == 6

@@ -315,7 +315,7 @@ def _print_fit(console: Console, result: FitResult) -> None:
     if shown_of > SHOWN:
         console.print(f"… and {shown_of - SHOWN} more, in model.json")
     if caption := fit.reported.caption:
-        say(console, f"The {caption}.")
+        say(console, f"{caption[0].upper()}{caption[1:]}.")
     if result.intervals is not None:
         print_intervals(console, result.intervals)
     _print_notes(console, result)
