@@ -77,7 +77,8 @@ def test_many_rows_leave_room_for_fewer_values_of_alpha():
     assert (found.n_iter, found.n_alphas) == ("auto", 9)
     assert found.design.example.dtype == np.float32
     assert found.notes[0] == (
-        "because of the number of rows, the grid has 9 values of alpha instead of 20; use --n-alphas 20 for all"
+        "because of the number of rows, the grid has 9 values of alpha instead of 20; use "
+        "--n-alphas 20 for all"
     )
     asked = data(large, n_iter=400, n_alphas=20)
     assert (asked.n_iter, asked.n_alphas, asked.notes) == (400, 20, ())

@@ -290,10 +290,10 @@ def test_formats_of_numbers_and_dates(write, cells, options, wanted):
     ids=repr,
 )
 def test_other_formats_are_named_with_their_options(write, cells, remedy):
-    text = "a|b\n" + "".join(f"{cell}|0\n" for cell in cells)
+    text = "a|b\n7|0\n" + "".join(f"{cell}|0\n" for cell in cells)
     (message,) = read_table(write(text)).doubtful.values()
     assert message == (
-        f"column 'a' holds numbers in another format, first {cells[0]!r} in line 2; use {remedy}, "
+        f"column 'a' holds numbers in another format, first {cells[0]!r} in line 3; use {remedy}, "
         "or --category 'a' if these are labels"
     )
 

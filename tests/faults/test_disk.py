@@ -79,7 +79,7 @@ def test_what_could_not_be_written_is_named_and_all_else_is_kept(
         drawn = [] if name.startswith("plots") else ["--no-plots"]
         result = call("fit", "houses.csv", *QUICK, *drawn, "--out=out", code=1)
     [line] = result.stderr.splitlines()
-    assert line.startswith(f"Error: cannot write out/{name}: File too large; make room")
+    assert line.startswith(f"Error: cannot write out/{name}: File too large; free disk space")
     assert "expected" in result.stdout  # what was found is shown all the same
     assert contents("out").keys() == set(kept)
     for file in kept:
@@ -106,7 +106,7 @@ def test_a_disk_that_is_really_full_and_then_is_not(undisturbed, tmp_path, monke
     arguments = ["fit", "houses.csv", *QUICK, "--no-plots", "--out=out"]
     [line] = call(*arguments, code=1).stderr.splitlines()
     assert line.startswith(
-        "Error: cannot write out/report.html: No space left on device; make room"
+        "Error: cannot write out/report.html: No space left on device; free disk space"
     )
     assert set(contents(disk.place)) == {"model.json", "risk.csv"}
     (disk.place / "filler").unlink()

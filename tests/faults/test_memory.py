@@ -31,7 +31,7 @@ def test_a_fit_without_enough_memory_says_so_and_writes_nothing(tmp_path):
     file, out = write(tmp_path), tmp_path / "out"
     done = with_memory(10, "fit", file, "--target=price", "--iters=3000", "--out", out)
     assert done.returncode == 1, done.stdout
-    line = "Error: there is not enough memory for this; try fewer --n-alphas or --iters\n"
+    line = "Error: there is not enough memory; try a smaller --n-alphas or --n-iter\n"
     assert (done.stdout, done.stderr) == ("", line)
     assert not list(out.iterdir())
 

@@ -47,7 +47,7 @@ def test_a_report_is_refused_before_any_work_is_done(place, tmp_path, monkeypatc
     file = write(tmp_path)
     [line] = call("fit", file, *QUICK, "--out", place / "out", code=1).stderr.splitlines()
     assert line.startswith(f"Error: cannot write to {place / 'out'}: ")
-    assert line.endswith("; choose another folder by --out")
+    assert line.endswith("; use --out to name another folder")
 
 
 def test_a_study_is_refused_before_any_work_is_done(place, monkeypatch):
@@ -65,7 +65,7 @@ def test_what_was_found_is_shown_where_it_cannot_be_kept(tmp_path, monkeypatch, 
     result = call("fit", file, *QUICK, "--no-plots", "--out=out", code=1)
     [line] = result.stderr.splitlines()
     assert line.startswith(f"Error: cannot write out/{name}")
-    assert line.endswith("; make room, or choose another place for it")
+    assert line.endswith("; free disk space, or write elsewhere")
     assert "expected absolute error" in result.stdout
     assert ("  out/model.json" in result.stdout) == (name != "model.json")
     if name != "model.json":
@@ -83,7 +83,7 @@ def test_a_disk_that_becomes_read_only_underway(disk, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tasks, "fit_model", then_read_only)
     result = call("fit", write(tmp_path), *QUICK, "--out", disk.place / "out", code=1)
-    assert "model.json: Read-only file system; make room, or choose another" in result.stderr
+    assert "model.json: Read-only file system; free disk space, or write" in result.stderr
     assert "expected absolute error" in result.stdout
 
 

@@ -853,7 +853,7 @@ def test_wrong_options(problem, options, error, message):
 
 def test_more_columns_than_rows_have_no_residuals():
     X, y, _ = drawn(20, 20)
-    with pytest.raises(ValueError, match="needs more rows than columns, but X has 20 rows and 20 columns"):
+    with pytest.raises(ValueError, match="rows than columns, but X has 20 rows and 20 columns"):
         sp.coefficient_intervals(fitted(X, y), scores="residuals")
     with pytest.raises(ValueError, match="needs more rows than columns"):
         sp.coefficient_intervals(fitted(X[:, 1:], y, fit_intercept=True), scores="residuals")

@@ -93,7 +93,7 @@ def test_small_files_of_gigabytes_are_refused(tmp_path):
     reasons = [line.split(": ", 1)[1] for line in said]
     for k in (0, 3, 5, 6, 7):
         assert "over 100 times as many" in reasons[k]
-        assert "write it as CSV or npz without compression" in reasons[k]
+        assert "save it as uncompressed CSV or npz" in reasons[k]
     assert reasons[1] == "line 2 has 16777216 characters or more"
     assert reasons[2] == "line 1 has 16777216 characters or more"
     assert "field larger than field limit" in reasons[4]
@@ -363,7 +363,7 @@ def test_pipes_are_read_to_a_limit(tmp_path, monkeypatch, name):
     assert read_table(file).columns["b"].tolist() == [2.0]
     writer.join()
     writer = feed(file, b"a\tb\n1\t\xff\n")
-    assert "can't decode" in message_about(file)
+    assert read_table(file).columns["b"].tolist() == ["ÿ"]
     writer.join()
     monkeypatch.setattr(text, "_MOST_PIPED", 1000)
     writer = feed(file, b"a\tb\n" + b"1\t2\n" * 10**5)

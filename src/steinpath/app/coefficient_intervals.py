@@ -10,9 +10,9 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
-from steinpath.app.encoding import Encoding
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, some_features
+from steinpath.app.reference_levels import explain_references, reference_features
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.inference._coefficient_intervals import CoefficientIntervals, coefficient_intervals
@@ -145,7 +145,7 @@ def fit_intervals(fit: Fit, seed: int) -> FitIntervals:
     """
     begin("computing confidence intervals", 0)
     data, encoding = fit.data, fit.data.encoded.encoding
-    all_names, references = encoding.feature_names, _references(encoding)
+    all_names, references = encoding.feature_names, reference_features(encoding)
     kept = np.delete(np.arange(len(all_names)), references)
     path, scale = _path_without(fit, kept) if references else (fit.tuning.path, data.scale)
     wanted = _most_likely(path, fit.effects[kept])
@@ -179,16 +179,6 @@ def fit_intervals(fit: Fit, seed: int) -> FitIntervals:
         n_tests=p,
         effects=effects,
     )
-
-
-def _references(encoding: Encoding) -> list[int]:
-    """Return the feature of the most frequent level of each category."""
-    found, start = [], 0
-    for column in encoding.columns:
-        if column.kind == "category":
-            found.append(start)
-        start += len(column.features)
-    return found
 
 
 def _path_without(fit: Fit, kept: np.ndarray) -> tuple[Path, np.ndarray]:
@@ -238,10 +228,7 @@ def _warnings(fit: Fit, found: CoefficientIntervals) -> list[str]:
 def _notes(fit: Fit, references: Sequence[str], k: int, p: int) -> list[str]:
     notes = []
     if references:
-        notes.append(
-            "coefficients of a category are differences from its reference level, the most "
-            f"frequent one ({_listed(references)})"
-        )
+        notes.append(explain_references(references))
     if k < p:
         notes.append(
             f"only the {k} features with the largest coefficients, of {p:,}, have intervals, since "

@@ -18,6 +18,7 @@ from steinpath._support.validation import check_array
 from steinpath.app.encoding import Encoded, RemoteFeatures
 from steinpath.app.encoding.messages import counted
 from steinpath.app.model_spec import ModelSpec
+from steinpath.app.reference_levels import ReportedCoefficients, report_coefficients
 from steinpath.app.tables import DataError
 from steinpath.design._base import Design
 from steinpath.engine._path import Path
@@ -272,6 +273,13 @@ class Fit:
     def intercept(self) -> float:
         """Prediction where all features are zero."""
         return float(self.data.level + self.tuning.intercept - self.data.centre @ self.coef)
+
+    @property
+    def reported(self) -> ReportedCoefficients:
+        """Coefficients relative to the most frequent level of each category."""
+        coef, data = self.coef, self.data
+        intercept = float(data.level + self.tuning.intercept - data.centre @ coef)
+        return report_coefficients(data.encoded.encoding, coef, data.scale, intercept)
 
     @property
     def fitted(self) -> np.ndarray:

@@ -269,7 +269,7 @@ def test_predict_writes_labels_and_probabilities(k, files, tmp_path):
     assert call("predict", out / "model.json", tmp_path / "new.csv").stderr == ""
     table.assign(y="unknown").to_csv(tmp_path / "new.csv", index=False)
     said = call("predict", out / "model.json", tmp_path / "new.csv").stderr
-    assert "90 of them of classes that the fit did not have" in said
+    assert "90 of them of classes unknown to the model" in said
 
 
 def test_what_models_of_classes_do_not_have_is_refused(files):

@@ -77,7 +77,7 @@ def test_what_is_refused(folder, tmp_path, monkeypatch):
     whole = tmp_path / "whole.parquet"
     message = refused("fit", whole, "--target", "price", "--cluster", "tcp://x:1", code=2)
     assert "--cluster requires a folder of Parquet files" in message
-    assert "there are 'Fläche m²'" in refused("fit", folder, "--workers", 1, code=2)
+    assert "the columns are 'Fläche m²'" in refused("fit", folder, "--workers", 1, code=2)
     (folder / "part-3.parquet").write_text("no Parquet")
     assert "part-3.parquet" in refused(*there)
     assert "part-3.parquet" in refused(*there, "--workers", 2)

@@ -40,7 +40,7 @@ def fitted(tmp_path_factory):
 def test_the_console_shows_a_table(fitted):
     _, _, result, without = fitted
     printed = result.stdout
-    assert re.search(r"95% confidence intervals for the coefficients, from iterate \d+ of", printed)
+    assert re.search(r"95% confidence intervals for the coefficients, from it\w+n \d+ of", printed)
     assert re.search(r"Fläche m² +3\.0\d+ +0\.\d+ +2\.9\d+ +3\.0\d+ +<0\.0001 +\* *\n", printed)
     assert "Benjamini–Hochberg procedure, false discovery rate 10%" in printed
     assert "assume independent rows" in printed

@@ -13,7 +13,6 @@ from commands import call, refused
 from steinpath.app.cli import main
 from steinpath.app.tables import TextFormat
 
-
 N = 60
 QUICK = ("--no-plots", "--n-iter", "20", "--n-alphas", "3", "--json")
 

@@ -91,10 +91,10 @@ def print_confusion(console: Console, fit: ClassFit) -> None:
     console.print(table)
 
 
-def print_coefficients_of_several(console: Console, fit: ClassFit) -> None:
-    """Print the largest coefficients of all classes, per standard deviation."""
-    effects = np.stack([each.effects for each in fit.fits])
-    names = fit.data.encoded.encoding.feature_names
+def print_coefficients_of_several(console: Console, fit: ClassFit) -> int:
+    """Print the largest coefficients of all classes; return the number of features with any."""
+    effects = np.stack([each.reported.effects for each in fit.fits])
+    names = fit.reported.names
     largest = np.argsort(-np.abs(effects).max(axis=0), kind="stable")[:SHOWN]
     table = make_table("per s.d.", *[""] * len(fit.classes), left=1)
     for column, label in zip(table.columns[1:], fit.classes, strict=True):
@@ -103,5 +103,7 @@ def print_coefficients_of_several(console: Console, fit: ClassFit) -> None:
         if np.any(effects[:, j]):
             cells = [f"{value:+.3g}" if value else "0" for value in effects[:, j]]
             table.add_row(shown(names[j]), *cells)
-    if fit.nonzeros:
+    count = int(np.any(effects, axis=0).sum())
+    if count:
         console.print(table)
+    return count

@@ -59,13 +59,13 @@ class _Main(click.Group):
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **options: Any
     ) -> Any:
-        said = list(sys.argv[1:] if args is None else args)
-        options |= {"obj": shlex.join(["steinpath", *said]), "standalone_mode": False}
+        arguments = list(sys.argv[1:] if args is None else args)
+        options |= {"obj": shlex.join(["steinpath", *arguments]), "standalone_mode": False}
         try:
             _make_printable()
             _draw_to_files()
             with _stopping():
-                code = super().main(said, **options)
+                code = super().main(arguments, **options)
                 sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             error.show()

@@ -21,7 +21,7 @@ from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.interval_outputs import print_intervals
 from steinpath.app.cli.options import ModelCommand, read_format, with_intervals, with_options
 from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
-from steinpath.app.cli.tasks import Task, asked_task, check_quantile, task_of
+from steinpath.app.cli.tasks import Task, check_quantile, requested_task, task_of
 from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
 from steinpath.app.encoding import encode
 from steinpath.app.encoding.encoded import EncodingOptions
@@ -98,15 +98,15 @@ def _work(
     compare: bool,
 ) -> FitResult:
     """Read the file and fit."""
-    asked = asked_task(losses, options)
+    requested = requested_task(losses, options)
     seed, rule = options["seed"], options["rule"].replace("-", "_")
-    said: list[tuple[str, type[Warning]]] = []
-    kept = captured_warnings.set(said)
+    captured: list[tuple[str, type[Warning]]] = []
+    token = captured_warnings.set(captured)
     ranking: list[Ranked] = []
     intervals: FitIntervals | None = None
     try:
         with Display() as display:
-            data = _data(ctx, display, options, asked)
+            data = _data(ctx, display, options, requested)
             wanted = _wants_intervals(data, options)
             folder, task = _folder(options, ctx), task_of(data)
             test_loss = _test_loss(data, task, options, compare)
@@ -127,8 +127,8 @@ def _work(
     except ValueError as error:  # about the numbers in the file; options were checked before
         raise DataError(str(error)) from error
     finally:
-        captured_warnings.reset(kept)
-    notes = [*data.encoded.notes, *data.notes, *(message for message, _ in said)]
+        captured_warnings.reset(token)
+    notes = [*data.encoded.notes, *data.notes, *(message for message, _ in captured)]
     notes += _remarks(best, ranking)
     if enough:
         notes.append(_cut_short(best, len(ranking), len(specs)))
@@ -240,10 +240,10 @@ def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
     return found
 
 
-def _cut_short(fit: Fit, ranked: int, asked: int) -> str:
+def _cut_short(fit: Fit, ranked: int, total: int) -> str:
     """Return a note about what was finished before Ctrl-C."""
-    if ranked and ranked < asked:
-        return f"interrupted: {ranked} of {asked} models compared"
+    if ranked and ranked < total:
+        return f"interrupted: {ranked} of {total} models compared"
     if fit.is_whole:
         return "interrupted: the estimated risk was not fully audited"
     return (
@@ -309,26 +309,30 @@ def _print_fit(console: Console, result: FitResult) -> None:
     if isinstance(fit, ClassFit):
         print_confusion(console, fit)
     if isinstance(fit, ClassFit) and fit.several:
-        print_coefficients_of_several(console, fit)
+        shown_of = print_coefficients_of_several(console, fit)
     else:
-        _print_coefficients(console, fit)
-    if fit.nonzeros > SHOWN:
-        console.print(f"… and {fit.nonzeros - SHOWN} more, in model.json")
+        shown_of = _print_coefficients(console, fit)
+    if shown_of > SHOWN:
+        console.print(f"… and {shown_of - SHOWN} more, in model.json")
+    if caption := fit.reported.caption:
+        say(console, f"{caption[0].upper()}{caption[1:]}.")
     if result.intervals is not None:
         print_intervals(console, result.intervals)
     _print_notes(console, result)
 
 
-def _print_coefficients(console: Console, fit: Fit) -> None:
-    encoded = fit.data.encoded
-    effects, coef, names = fit.effects, fit.coef, encoded.encoding.feature_names
+def _print_coefficients(console: Console, fit: Fit) -> int:
+    """Print the largest coefficients; return the number of nonzero ones."""
+    found = fit.reported
+    effects, coef, names = found.effects, found.coef, found.names
     largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:SHOWN]
     table = make_table("feature", "coefficient", "per s.d.", left=1)
     for j in largest:
         if effects[j]:
             table.add_row(shown(names[j]), f"{coef[j]:.4g}", f"{effects[j]:+.3g}")
-    if fit.nonzeros:
+    if found.nonzeros:
         console.print(table)
+    return found.nonzeros
 
 
 def _print_ranking(console: Console, result: FitResult) -> None:

@@ -51,7 +51,7 @@ def task_of(data: FitData) -> Task:
     return _Classification(fit_classes) if data.encoded.classes else Task(fit_model)
 
 
-def asked_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
+def requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
     """Return the task that the options request, explicitly or because they require it.
 
     Parameters

@@ -85,7 +85,7 @@ class Facts:
     code : Place or None
         The first number that is written like a code, including dropped rows.
     numbers : WholeNumbers
-        What tells identifiers from other numbers, including dropped rows.
+        Facts that distinguish identifiers from other numbers, including dropped rows.
     conversion : str
         Signs that were removed from numbers; see `Table.conversions`.
     """

@@ -1,4 +1,4 @@
-"""Identifier columns: row numbers, indices and keys, which say nothing about new rows."""
+"""Identifier columns: row numbers, indices and keys, which cannot predict new rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _UNNAMED = ("column 1", "Unnamed: 0")
 
 
 def may_be_identifier(name: str) -> bool:
-    """Whether the name of a column is that of an identifier, or of an unnamed first column."""
+    """Whether a column has the name of an identifier, or is an unnamed first column."""
     return name in _UNNAMED or _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, eq=False)
 class WholeNumbers:
-    """What tells an identifier from other numbers. Those of consecutive rows add up.
+    """Facts that distinguish identifiers from other numbers; facts of consecutive rows add up.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class WholeNumbers:
     first, last : float, optional
         The numbers of the first and of the last row.
     values : ndarray, optional
-        The first `MOST_CHECKED` numbers, if the name is that of an identifier.
+        The first `MOST_CHECKED` numbers, if the column has the name of an identifier.
     """
 
     whole: bool = True

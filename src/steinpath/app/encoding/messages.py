@@ -133,8 +133,8 @@ def with_closest(names: Sequence[str], columns: Collection[str]) -> str:
         # the search is slow in a table of thousands of columns
         looked_up = name.casefold() if k < MOST_NAMES else ""
         close = [known[found] for found in difflib.get_close_matches(looked_up, known)]
-        asked = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
-        listed.append(f"{name!r}{asked}")
+        hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+        listed.append(f"{name!r}{hint}")
     return ", ".join(listed)
 
 

@@ -89,9 +89,8 @@ def build_content(
     intervals : FitIntervals, optional
         Confidence intervals for the coefficients.
     """
-    encoded, effects, coef = fit.data.encoded, fit.effects, fit.coef
-    names = encoded.encoding.feature_names
-    nonzeros = int(np.count_nonzero(effects))
+    encoded, reported = fit.data.encoded, fit.reported
+    effects, coef, nonzeros = reported.effects, reported.coef, reported.nonzeros
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
     return Content(
         title=f"Predicting {encoded.encoding.target} from {file}",
@@ -103,12 +102,12 @@ def build_content(
         checks=fit.risk.diagnostics,
         columns=encoded.summaries,
         notes=tuple(notes),
-        intercept=fit.intercept,
+        intercept=reported.intercept,
         coefficients=tuple(
-            Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed
+            Coefficient(reported.names[j], float(coef[j]), float(effects[j])) for j in listed
         ),
         ranking=tuple(ranking),
-        charts=build_charts(fit, names),
+        charts=build_charts(fit, encoded.encoding.feature_names),
         command=command,
         provenance=(
             *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),

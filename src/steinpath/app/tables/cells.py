@@ -35,6 +35,7 @@ _SIGN = (
 _SIGNED = re.compile(
     rf"(?P<minus>[+-]?)(?P<before>{_SIGN})?\s*(?P<number>[+-]?[\d.,][^%$€£]*?)\s*(?P<after>{_SIGN})?"
 )
+_DIGIT = re.compile(r"\d")
 _NUMERIC_START = re.compile(r"[+-]?[.,]?\d")
 # How separators are written on a command line.
 _SHELL = {"'": '"\'"', " ": '" "'}
@@ -93,12 +94,15 @@ def parse_cells(name: str, cells: Sequence[str], table: Table, as_text: bool) ->
             codes = ((cell.strip(), row) for row, cell in enumerate(cells))
             table.codes[name] = next(code for code in codes if _CODE.fullmatch(code[0]))
         return numbers
+    if not _has_digits(present):
+        return values
     unsigned, removed = _without_signs(present)
     if removed and (found := _numbers(unsigned, how)) is not None:
         table.conversions[name] = removed
         return _filled(found, gaps)
     if remedies := _remedies(unsigned, how):
-        row = int(np.flatnonzero(~gaps)[0])
+        other = next(k for k, cell in enumerate(unsigned) if not is_number(cell, how))
+        row = int(np.flatnonzero(~gaps)[other])
         table.doubtful[name] = (
             f"column {name!r} holds numbers in another format, first {values[row]!r:.60} in "
             f"{table.place(row)}; use {' or '.join(remedies)}, or --category {name!r} if these "
@@ -112,10 +116,19 @@ def uses_decimal_comma(values: np.ndarray) -> bool:
 
     Commas before three digits might separate thousands, so another one is needed.
     """
-    present = _without_signs(values[~missing(values)])[0]
+    present = values[~missing(values)]
+    if not _has_digits(present):
+        return False
+    present = _without_signs(present)[0]
     if _numbers(present, TextFormat(decimal=",")) is None:
         return False
     return any("," in cell and not re.search(r",\d{3}$", cell) for cell in present)
+
+
+def _has_digits(cells: np.ndarray) -> bool:
+    """Whether most of about a thousand cells have a digit, so that they may be numbers."""
+    some = cells[:: len(cells) // 1000 + 1]
+    return 2 * sum(bool(_DIGIT.search(cell)) for cell in some) > len(some)
 
 
 def _filled(present: np.ndarray, gaps: np.ndarray) -> np.ndarray:

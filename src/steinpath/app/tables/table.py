@@ -133,7 +133,7 @@ class Table:
     text_format : TextFormat
         How texts were read.
     conversions : dict of str to str
-        Columns whose numbers had signs that were removed, and what the note about it says.
+        Columns of numbers from which signs were removed, and which signs.
     doubtful : dict of str to str
         Text columns that look like numbers in another format: an error that names the option to
         use, for the case that the column is used.

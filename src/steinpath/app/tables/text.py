@@ -70,7 +70,7 @@ def read_text(
                     f"the file is not UTF-8 and was read as {encoding}; if names look wrong, use "
                     "--encoding"
                 )
-            # a detected delimiter says nothing about other files
+            # do not store a detected delimiter: other files may have another one
             how = replace(table.text_format, delimiter=text_format.delimiter)
             return replace(table, text_format=how)
     raise DataError(
