@@ -12,7 +12,7 @@ import numpy as np
 
 import steinpath as sp
 from steinpath.problem._scoring import resolve_test_loss
-from steinpath.study._scenarios import Drawn, near_copies, time_series
+from steinpath.study._scenarios import Drawn, near_duplicates, time_series
 
 
 def _of_model(model: sp.simulate.LinearModel, X: np.ndarray, y: np.ndarray, loss: sp.LAD) -> Drawn:
@@ -66,6 +66,6 @@ CHALLENGES: dict[str, Callable[..., Drawn]] = {
     "Gaussian": gaussian,
     "elliptical t₃": elliptical,
     "one-hot": one_hot,
-    "near copies": near_copies,
+    "near-duplicate rows": near_duplicates,
     "time series": time_series,
 }

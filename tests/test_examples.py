@@ -18,7 +18,7 @@ SLOW = ("plot_which_loss", "plot_which_penalty")
         for file in EXAMPLES
     ],
 )
-# warnings about real data (near copies among products of features) are theirs to give
+# warnings about real data (near-duplicate rows among products of features) are theirs to give
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_example(example, capsys):
     mpl.use("Agg")

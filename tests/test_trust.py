@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-KINDS = ["Gaussian", "elliptical t₃", "one-hot", "near copies", "time series"]
+KINDS = ["Gaussian", "elliptical t₃", "one-hot", "near-duplicate rows", "time series"]
 PAIRS = ["LAD–lasso", "LAD–ridge", "sqrt–lasso", "sqrt–ridge"]
 
 

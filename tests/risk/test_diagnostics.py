@@ -236,7 +236,7 @@ def with_copies(n, p, copied, angle=0.0):
 
 @INTERCEPT
 @pytest.mark.parametrize("angle", [0.0, 0.2])
-def test_the_share_of_near_copies_by_hand(angle, fit_intercept):
+def test_the_share_of_near_duplicates_by_hand(angle, fit_intercept):
     X = with_copies(100, 40, 30, angle)
     found = near(X, fit_intercept=fit_intercept)
     assert found.value == 0.3
@@ -1226,7 +1226,7 @@ def test_nothing_is_wrong_with_the_papers_model(challenge, loss, penalty, noise,
 @PAIRS
 @pytest.mark.parametrize("seed", range(3))
 def test_copies_are_seen(challenge, loss, penalty, noise, seed):
-    found = complaints(challenge("near copies", loss, penalty, noise, seed))
+    found = complaints(challenge("near-duplicate rows", loss, penalty, noise, seed))
     assert {"near-duplicate rows"} <= found <= {"near-duplicate rows", "audit", "movement"}
 
 
@@ -1266,7 +1266,7 @@ def test_a_series_in_random_order_is_not_serial(challenge, memory):
 
 
 @PAIRS
-@pytest.mark.parametrize("kind", ["elliptical t₃", "one-hot", "near copies"])
+@pytest.mark.parametrize("kind", ["elliptical t₃", "one-hot", "near-duplicate rows"])
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_in_no_order_are_not_serial(challenge, kind, loss, penalty, noise, seed):
     found = complaints(challenge(kind, loss, penalty, noise, seed))

@@ -155,7 +155,7 @@ def test_a_replication_is_the_same_every_time():
     assert not np.any(first["hat"] == other["hat"])
 
 
-@pytest.mark.parametrize(("rows", "warned"), [("gaussian", 0.0), ("near copies", 1.0)])
+@pytest.mark.parametrize(("rows", "warned"), [("gaussian", 0.0), ("near-duplicate rows", 1.0)])
 def test_warnings_are_counted_and_not_heard(rows, warned):
     config = Configuration("square_root", "ridge", 120, 40, 20, ("safe",), rows, "normal")
     found = replicate(config, 0)

@@ -16,8 +16,8 @@ ROOT = linalg.sqrtm(COVARIANCE).real
 COEF = np.zeros(P)
 COEF[:2] = math.sqrt(2 / COVARIANCE[:2, :2].sum())
 
-NORMAL = {"gaussian", "few rows", "correlated noise", "time series", "near copies"}
-DEPENDENT = {"correlated noise", "time series", "near copies"}
+NORMAL = {"gaussian", "few rows", "correlated noise", "time series", "near-duplicate rows"}
+DEPENDENT = {"correlated noise", "time series", "near-duplicate rows"}
 # entries of variance 1 before multiplication by the root of the covariance
 ENTRIES = dict.fromkeys(NORMAL, stats.norm()) | {
     "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)),
@@ -147,8 +147,8 @@ def test_correlated_noise_is_all_that_correlated_noise_has():
 
 
 @pytest.mark.parametrize("n", [40, 42])
-def test_near_copies_come_in_fours(n):
-    X, y, *_ = drawn("near copies", n)
+def test_near_duplicates_come_in_fours(n):
+    X, y, *_ = drawn("near-duplicate rows", n)
     error, z = y - X @ COEF, X @ np.linalg.inv(ROOT)
     alike = np.abs(error[:, None] - error) < 1e-9
     assert set(alike.sum(axis=1)) <= {3, 4}

@@ -837,7 +837,7 @@ def test_figure_of_mis_specified():
     assert len(panels) == len(kinds)
     for data, loss, penalty in kinds:
         rows = rows_of(exhibit.table, data=data, loss=loss, penalty=penalty)
-        shown = {"near copies": "near-duplicate rows"}.get(data, data)
+        shown = {"near-duplicate rows": "near-duplicate rows"}.get(data, data)
         start = f"{shown}, n={rows[0]['n']}, p={rows[0]['p']}: "
         (title,) = [
             title

@@ -32,11 +32,9 @@ DATA = (
     "heavy-tailed features",
     "correlated noise",
     "time series",
-    "near copies",
+    "near-duplicate rows",
 )
 FEW = "few rows"
-#: Display names; the stored names are part of file names and tables.
-TITLES = {"near copies": "near-duplicate rows"}
 
 
 def _plan(sizes: Sizes) -> list[Configuration]:
@@ -76,7 +74,7 @@ def _draw(table: Table) -> Figure:
                 draw_curve(ax, rows, name)
             around(ax, rows, NAMES)
             size = f"n={rows[0]['n']}, p={rows[0]['p']}"
-            title = f"{TITLES.get(kind, kind)}, {size}: {rows[0]['warned']:.0%} warn"
+            title = f"{kind}, {size}: {rows[0]['warned']:.0%} warn"
             ax.set_title(title, fontsize="small")
             ax.set_ylabel(pair_title(loss, penalty), fontsize="small")
     label_iterations(axes)

@@ -120,7 +120,7 @@ def _remembering(innovations: np.ndarray, memory: float) -> np.ndarray:
     return np.asarray(lfilter([scale], [1.0, -memory], innovations, axis=0))
 
 
-def near_copies(
+def near_duplicates(
     n: int, p: int, loss: Loss, noise: str, rng: Generator, *, copies: int = 4
 ) -> Drawn:
     """Four near-duplicates of each row, with the same error."""
@@ -147,5 +147,5 @@ SCENARIOS: dict[str, Scenario] = {
     "heavy-tailed features": heavy_features,
     "correlated noise": correlated_noise,
     "time series": time_series,
-    "near copies": near_copies,
+    "near-duplicate rows": near_duplicates,
 }

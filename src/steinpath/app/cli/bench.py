@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steinpath.app.cli.renamed import RenamedOption
+
 if TYPE_CHECKING:
     from steinpath.engine._path import Path
 
@@ -20,9 +22,14 @@ if TYPE_CHECKING:
     "--p", default=500, show_default=True, type=click.IntRange(1), help="Number of features."
 )
 @click.option(
-    "--n-iter", default=300, show_default=True, type=click.IntRange(2), help="Number of iterations."
+    "--n-iter",
+    cls=RenamedOption,
+    former="--iters",
+    default=300,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Number of iterations.",
 )
-@click.option("--iters", "n_iter", default=300, type=click.IntRange(2), hidden=True)  # former name
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def bench(n: int, p: int, n_iter: int, seed: int, as_json: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from steinpath.app.cli.renamed import RenamedOption
+
 
 def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:
     if file is None:
@@ -25,9 +27,14 @@ def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | N
     "--p", default=300, show_default=True, type=click.IntRange(1), help="Number of features."
 )
 @click.option(
-    "--n-iter", default=200, show_default=True, type=click.IntRange(1), help="Number of iterations."
+    "--n-iter",
+    cls=RenamedOption,
+    former="--iters",
+    default=200,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of iterations.",
 )
-@click.option("--iters", "n_iter", default=200, type=click.IntRange(1), hidden=True)  # former name
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
 @click.option(
     "--plot",

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from steinpath.app.cli.renamed import RenamedOption
 from steinpath.app.coefficient_intervals import LEVEL, MOST_FEATURES
 from steinpath.app.encoding import TASKS
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
@@ -39,30 +40,6 @@ class Finite(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
-
-
-class RenamedOption(click.Option):
-    """An option that is still accepted under its former, deprecated name, which is not shown.
-
-    Use it as ``click.option("--n-iter", cls=RenamedOption, former="--iters", ...)``.
-
-    Parameters
-    ----------
-    *args, **settings
-        As for `click.Option`.
-    former : str
-        The former name.
-    """
-
-    def __init__(self, *args: Any, former: str, **settings: Any):
-        super().__init__(*args, **settings)
-        self.former = former
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        shown = self.opts
-        self.opts = [*shown, self.former]
-        super().add_to_parser(parser, ctx)
-        self.opts = shown
 
 
 class ModelCommand(click.Command):
@@ -261,8 +238,6 @@ _CHOICE = (
     ),
     click.option(
         "--n-alphas",
-        cls=RenamedOption,
-        former="--strengths",
         type=click.IntRange(1, MOST_LAMS),
         help="Number of regularisation strengths alpha on the grid; 20 by default, fewer for large "
         "data.",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from steinpath.app.cli.renamed import RenamedOption
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -55,8 +57,13 @@ class _StudyName(_TextType):
     multiple=True,
     help="Number of features; can be given several times.",
 )
-@click.option("--n-iter", type=click.IntRange(2), help="Number of iterations.")
-@click.option("--iters", "n_iter", type=click.IntRange(2), hidden=True)  # former name
+@click.option(
+    "--n-iter",
+    cls=RenamedOption,
+    former="--iters",
+    type=click.IntRange(2),
+    help="Number of iterations.",
+)
 @click.option(
     "--seed",
     default=0,
