@@ -180,7 +180,7 @@ def both_later(folder, client, options):
 def test_too_many_levels_are_refused(tmp_path, client, monkeypatch):
     monkeypatch.setattr("steinpath.app.encoding.facts.MOST_COUNTED", 40)
     folder = write(tmp_path / "parts", frame().assign(name=[f"n{k}" for k in range(60)]))
-    with pytest.raises(DataError, match=r"column 'name' has more than 40 distinct texts.*--drop"):
+    with pytest.raises(DataError, match=r"column 'name' has more than 40 distinct strings.*--drop"):
         both(folder, client)
     assert_same(*reversed(both(folder, client, drop=["name"])))
 

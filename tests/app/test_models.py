@@ -208,7 +208,7 @@ def change(key, value):
         (lambda e: e["coef"].update({"größe": 10**400}), "not a number"),
         (change("intercept", [1]), "not a number"),
         (change("risk", "small"), "not a number"),
-        (change("loss", 3), "not a text"),
+        (change("loss", 3), "not a string"),
         (change("parameters", [1]), "named numbers"),
         (change("warnings", "none"), "'warnings'"),
         (change("columns", {}), "list"),

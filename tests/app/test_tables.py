@@ -233,7 +233,7 @@ def test_an_encoding_may_be_stated(write):
     table = read_table(file, text_format=TextFormat(encoding="cp1250"))
     assert_columns(table, ort=["Łódź"], x=[1.0])
     assert not table.notes
-    with pytest.raises(DataError, match="not in the encoding utf-8; use another --encoding"):
+    with pytest.raises(DataError, match="not encoded as utf-8; use another --encoding"):
         read_table(file, text_format=TextFormat(encoding="utf-8"))
     with pytest.raises(DataError, match="no encoding 'utf-99'"):
         TextFormat(encoding="utf-99")
@@ -622,7 +622,7 @@ def test_nothing_is_unpickled(tmp_path, refused):
     trap = np.array([Trap(tmp_path / "sprung")], object)
     np.savez(tmp_path / "d.npz", a=np.ones(1), b=trap)
     assert message_about(tmp_path / "d.npz").startswith(
-        "array 'b' holds Python objects, which are never loaded; save it as numbers or texts"
+        "array 'b' holds Python objects, which are never loaded; save it as numbers or strings"
     )
     np.savez(tmp_path / "names.npz", X=np.ones((1, 1)), feature_names=trap)
     assert message_about(tmp_path / "names.npz").startswith("array 'feature_names' holds Python")

@@ -318,7 +318,7 @@ def test_blocks_out_of_step_are_noticed():
         share.design.over_rows(np.ones(2 + share.index))
 
     talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
-    with pytest.raises(OutOfStep, match="the blocks diverged"):
+    with pytest.raises(OutOfStep, match="the blocks returned different results"):
         talk.ask([Call(differ)] * 3)
     assert_threads_end()
 

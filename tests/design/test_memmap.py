@@ -369,7 +369,9 @@ def test_files_that_changed_since(in_blocks, tmp_path, change, order):
         "risk": lambda: sp.estimate_risk(path, method="compressed"),
     }
     for name, call in calls.items():
-        with pytest.raises(OSError, match=r"X can no longer be read \(it was replaced or modified"):
+        with pytest.raises(
+            OSError, match=r"X can no longer be read \(the file was replaced or modified"
+        ):
             pytest.fail(f"{name} gave {call()}")
 
 

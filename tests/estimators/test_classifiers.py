@@ -134,7 +134,7 @@ def test_probabilities_are_of_the_logistic_loss_alone():
     assert not hasattr(model, "predict_log_proba")
     with pytest.raises(AttributeError) as caught:
         model.predict_proba(X)
-    assert "has probabilities with the logistic loss only" in str(caught.value.__cause__)
+    assert "predicts probabilities only with the logistic loss" in str(caught.value.__cause__)
     assert sp.PathClassifier("logistic").predict_proba is not None
 
 
@@ -155,7 +155,7 @@ def test_the_error_rate_is_that_of_rows_that_were_left_out():
     assert not hasattr(model, "predict_interval")
 
 
-@pytest.mark.filterwarnings("ignore:sample_weight is treated as numbers")
+@pytest.mark.filterwarnings("ignore:sample_weight is treated as frequencies")
 def test_counts_are_copies_in_the_error_rate_too():
     X, y = draw(60, 3)
     counts = np.where(y == "yes", 1, 4)

@@ -63,7 +63,7 @@ def test_delimiters_are_not_looked_for_in_quotes(header, tmp_path):
 def test_a_quotation_mark_that_is_never_closed(tmp_path):
     file = tmp_path / "d.csv"
     file.write_text('"a;y\n' + "1;2\n" * 300, encoding="utf-8")
-    with pytest.raises(DataError, match="quotation mark that is not closed"):
+    with pytest.raises(DataError, match="unbalanced quotation marks"):
         read_table(file)
 
 

@@ -731,7 +731,7 @@ WEIGHTS = np.random.default_rng(4).integers(0, 3, N)
 
 
 @FEW_ITERATIONS
-@pytest.mark.filterwarnings("ignore:sample_weight is treated as numbers")
+@pytest.mark.filterwarnings("ignore:sample_weight is treated as frequencies")
 @pytest.mark.parametrize("cv", [None, 4, "pairs"])
 def test_counts_repeat_rows_with_their_groups_and_splits(cv):
     X, y = drawn(N, P, level=3.0)

@@ -291,7 +291,7 @@ def test_a_missing_label_in_a_list_of_texts_is_refused():
 
 BAD_CV = {
     "one fold": (1, {}, ValueError, "cv must be at least 2, got 1"),
-    "more folds than rows": (25, {}, ValueError, "cv = 25 folds exceed the number of rows, 24"),
+    "more folds than rows": (25, {}, ValueError, "cv=25 folds, but there are only 24 rows"),
     "more folds than groups": (7, {"groups": SITES}, ValueError, "exceed the number of groups, 6"),
     "separates groups": (
         [(np.arange(12), np.arange(12, 24))],
@@ -312,13 +312,13 @@ BAD_CV = {
     ),
     "audited rows": (
         *(KFold(3), {"method": "compressed", "audit": 8}),
-        *(ValueError, "an audit of single rows does not leave out the rows that cv does"),
+        *(ValueError, "leaves out single rows, not the test rows of cv"),
     ),
     "folds by folds": (
         *(KFold(3), {"method": "folds", "audit": "folds"}),
         *(ValueError, "audit='folds' cannot check method='folds'"),
     ),
-    "trains and tests": ([([0, 1, 2], [2, 3])], {}, ValueError, "tests rows on which it trains"),
+    "trains and tests": ([([0, 1, 2], [2, 3])], {}, ValueError, "common training and test rows"),
     "nothing to train on": ([([], [2, 3])], {}, ValueError, "at least one row to train"),
     "no splits": ([], {}, ValueError, "cv must have splits"),
     "rows that are not there": ([([0, 1], [24])], {}, ValueError, "indices from 0 to 23"),

@@ -124,7 +124,7 @@ def test_what_has_no_risk_is_refused(model):
         model.risk(model.coef, "absolute")
     with pytest.raises(ValueError, match="'zero_one', 'log'"):
         model.risk(model.coef, lambda y, z: y * z)
-    with pytest.raises(ValueError, match="entries per row, as the model"):
+    with pytest.raises(ValueError, match="coefficients per row, one per feature of the model"):
         model.risk(np.zeros(5))
     with pytest.raises(ValueError, match=r"shape \(2,\), one per row of coef"):
         model.risk(np.zeros((2, 6)), "log", np.zeros(3))

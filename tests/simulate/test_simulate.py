@@ -278,7 +278,10 @@ def test_shapes_and_centering():
         (lambda: toeplitz(3, 1.0), "correlation must be"),
         (lambda: paper_model(0), "p must be at least 1"),
         (lambda: paper_model(5).sample(0), "n must be at least 1"),
-        (lambda: paper_model(5).risk(np.zeros(4)), "5 entries per row, as the model; got 4"),
+        (
+            lambda: paper_model(5).risk(np.zeros(4)),
+            "5 coefficients per row, one per feature of the model; got 4",
+        ),
         (
             lambda: paper_model(5).risk(np.zeros(5), lambda y, z: y),
             "test_loss must be a name or a Loss",

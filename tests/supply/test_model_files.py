@@ -158,7 +158,7 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
         (b'"alpha": 0.1', b'"alpha": -0.1', "numbers are not valid"),
         (b'"few rows"', b'"\\ud800"', "not Unicode"),
         (b'"gamma"', b'"\\udfff"', "not Unicode"),
-        (b'"0.1"', b"{}", "not a text"),
+        (b'"0.1"', b"{}", "not a string"),
         (b'"gamma": 3.0', b'"gamma": ' + b"[" * 100_000, "not JSON"),
         (b"{", b"\xef\xbb\xbf{", "not JSON"),
         (b"-2.5", b"NaN", "NaN is not a valid number"),

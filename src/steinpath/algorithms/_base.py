@@ -94,7 +94,7 @@ class Maps(ABC):
 
     @abstractmethod
     def on(self, rows: Rows, members: int) -> Maps:
-        """Return the same maps for other rows, with each present member repeated ``members`` times.
+        """Return the same maps for other rows, with each member repeated ``members`` times.
 
         The copies of the first member come first.
         """
@@ -427,7 +427,7 @@ class ProximalAlgorithm(Algorithm):
         return replace(self, **own) if own else self  # type: ignore[type-var]
 
     def repeated(self, members: int) -> ProximalAlgorithm:
-        """Return the algorithm with each present member repeated ``members`` times."""
+        """Return the algorithm with each member repeated ``members`` times."""
         own = {
             name: namespace(x).repeat(x, members, axis=0) for name, x in self._own_steps().items()
         }

@@ -72,7 +72,7 @@ class ChambollePock(PrimalDual):
 
     @property
     def slack(self) -> float:  # type: ignore[override]
-        """Four thirds without over-relaxation (Li and Yan, 2021)."""
+        """Factor by which `stability` may exceed 1: 4/3 unless over-relaxed (Li and Yan, 2021)."""
         return 4 / 3 if self.relaxation == 1 else 1.0
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:

@@ -46,8 +46,8 @@ class Score:
     @property
     def constant_words(self) -> str:
         """Meaning of `constant`."""
-        of = {ERROR_RATE: "the majority class", "log": "the class frequencies"}
-        return f"{self.words} of {of.get(self.name, 'a constant')}"
+        of = {ERROR_RATE: "majority class", "log": "class frequencies"}
+        return f"baseline {self.words} ({of.get(self.name, 'best constant')})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,6 +343,6 @@ def _check_splits(data: FitData, codes: np.ndarray) -> None:
         for train, _ in data.cv or ():
             if not of_class[train].any():
                 raise DataError(
-                    f"there is no row of the class {label!r:.60} among the first {len(train)} rows "
-                    "in time order, from which later rows are predicted"
+                    f"the class {label!r:.60} does not occur in the first {len(train)} rows in "
+                    "time order, from which later rows are predicted"
                 )

@@ -15,7 +15,7 @@ __all__ = ["count", "entries", "items", "number", "text"]
 def text(name: str, value: Any) -> str:
     """Return a text of the file, which must be valid Unicode."""
     if not isinstance(value, str):
-        raise DataError(f"its {name!r} is not a text")
+        raise DataError(f"its {name!r} is not a string")
     try:
         value.encode()
     except UnicodeEncodeError:  # lone surrogates, which JSON can escape

@@ -117,8 +117,8 @@ class Model:
     intervals : PredictionIntervals, optional
         Out-of-fold models and residuals for `predict_interval`, in units of the features.
     classes : Classes, optional
-        The classes of a classifier. More than two classes have one model each, against the rest;
-        `choice` then describes the class with the largest estimated risk.
+        The classes of a classifier. With more than two classes there is one one-vs-rest model per
+        class; `choice` then describes the class with the largest estimated risk.
     text_format : TextFormat
         How texts are read, as in the fit.
     """
@@ -145,7 +145,7 @@ class Model:
         ----------
         data : DataFrame, LazyFrame, pyarrow.Table, mapping of columns, or Table
             Rows with the columns that the model was fitted to; other columns are ignored. Numbers
-            and dates may be texts, as in a file.
+            and dates may be strings, as in a text file.
 
         Returns
         -------
@@ -360,7 +360,8 @@ def load_model(file: str | os.PathLike[str]) -> Model:
     try:
         return _from_json(_read_json(file))
     except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror or error}") from None
+        hint = "; give its model.json" if isinstance(error, IsADirectoryError) else ""
+        raise DataError(f"cannot read {file}: {error.strerror or error}{hint}") from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         raise DataError(f"{file} is not a model: it is not JSON, or is truncated") from None
     except MemoryError:
@@ -426,7 +427,7 @@ def _from_json(found: Any) -> Model:
         raise DataError("its 'coef' does not match the features of its columns")
     warnings = found.get("warnings", [])
     if not isinstance(warnings, list):
-        raise DataError("its 'warnings' are not texts")
+        raise DataError("its 'warnings' are not strings")
     intervals, choice = found.get("intervals"), _choice(found)
     classes = _classes(found, choice)
     of = 1 if classes is None else classes.n_models

@@ -181,7 +181,7 @@ def _total(answers: Sequence[Any]) -> list[Array]:
     alike = {_form(each) for each in answers}
     if len(alike) != 1 or None in alike:
         raise OutOfStep(
-            "the blocks diverged although they received the same messages; use the same type of "
+            "the blocks returned different results for the same computation; use the same type of "
             "machine and the same library versions for all workers"
         )
     values = [each.value for each in answers]

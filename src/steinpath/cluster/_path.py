@@ -132,7 +132,7 @@ class DistributedPath(RemotePath):
         )
 
     def products_at(self, t: slice) -> Array:
-        """Return ``X b^t`` at some iterations: fitted values minus the level."""
+        """Return ``X b^t`` at some iterations: fitted values minus the constant `level`."""
         if "products" in self.__dict__:
             return self.products[t, :]
         return self._rows_of("products", t)

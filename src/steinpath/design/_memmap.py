@@ -317,7 +317,7 @@ class _Stored(ABC):
         if file.st_ino == number and file.st_size < size:
             raise truncated_error("X", self.name)
         if self._version_of(file) != self._version:
-            raise OSError(errno.ESTALE, "it was replaced or modified after it was mapped")
+            raise OSError(errno.ESTALE, "the file was replaced or modified after it was mapped")
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:

@@ -206,7 +206,7 @@ class DivergenceError(FloatingPointError):
     Attributes
     ----------
     iterate : int
-        Number of the first iteration that is not finite.
+        The first iteration whose iterate is not finite.
     """
 
     def __init__(self, iterate: int, cause: str):

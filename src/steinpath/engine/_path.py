@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The iterates of one run, and the histories that its tangents need. Made by `run`.
+    """The iterates of one run. Returned by `run`.
 
     Arrays have the namespace, device and dtype of X; `y`, `fitted` and `intercept` have the
     precision of y if that is higher.
@@ -123,11 +123,11 @@ class Path:
         return self.above_level(self.products)
 
     def products_at(self, t: slice) -> Array:
-        """``X b^t`` of some iterates: their fitted values minus the level."""
+        """``X b^t`` of some iterates: their fitted values minus the constant `level`."""
         return self.products[t, :]
 
     def above_level(self, values: Array) -> Array:
-        """Add the level to predictions of ``y - level``."""
+        """Add the constant `level`, which was subtracted from y, to predictions."""
         values = cast(values, self.y.dtype)
         return values + self.level if self.level else values
 

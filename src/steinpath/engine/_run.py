@@ -287,7 +287,8 @@ def _with_designs_of_their_own(
         )
     if _same_count({"X": int(X.shape[0]), "penalty": n_penalties}) > X.shape[0]:
         raise ValueError(
-            f"X has one member for {n_penalties} penalties; pass X[0], of shape (n, p)"
+            f"X is a batch of one, but there are {n_penalties} penalties; pass X[0], of shape "
+            "(n, p)"
         )
     design = StackedDesign(X) if X.shape[0] > 1 else _OnlyMember.of_checked(X[0, ...])
     return _together(

@@ -1,4 +1,4 @@
-"""Classifiers: two classes with any labels, and several classes one against the rest."""
+"""Classifiers: two classes with any labels, and more than two classes one-vs-rest."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     _label_weight: ClassVar[Any] = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
-        """Fit the model: run the algorithm for every penalty, and select by estimated risk.
+        """Fit a path for every ``alpha``, and select ``alpha`` and iteration by estimated risk.
 
-        Several classes are fitted one against the rest, each with its own selection.
+        More than two classes are fitted one-vs-rest, each with its own selection.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive values predict ``classes_[1]``; for the logistic loss they are
-            its log-odds. With array API dispatch an array of the library of X.
+            its log-odds. With array API dispatch, an array of the same library as X.
         """
         return self._decision(X, "decision_function")
 
@@ -287,7 +287,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     def _check_logistic(self) -> bool:
         if not isinstance(self._loss(), Logistic):
             raise AttributeError(
-                f"{type(self).__name__} has probabilities with the logistic loss only; use "
+                f"{type(self).__name__} predicts probabilities only with the logistic loss; use "
                 "decision_function, or sklearn.calibration.CalibratedClassifierCV"
             )
         return True
@@ -296,9 +296,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities.
 
-        For several classes, the one-against-the-rest probabilities are normalised to sum to one. An
-        early iterate or a large penalty shrinks probabilities towards the class frequencies. With
-        class weights they are those for accordingly weighted class frequencies.
+        With more than two classes, the one-vs-rest probabilities are normalised to sum to one.
+        Early stopping and a large ``alpha`` shrink probabilities towards the class frequencies.
+        With class weights, probabilities refer to a population with accordingly weighted classes.
 
         Parameters
         ----------
@@ -405,13 +405,15 @@ def _stacked(fitted: list[Any]) -> dict[str, Any]:
 class PathClassifier(Classifier, GeneralEstimator):
     r"""Penalised linear classification with selection of alpha and iteration by estimated risk.
 
-    The algorithm is run for all penalties together, and the out-of-sample risk of every iterate is
-    estimated from these runs; see `PathRegressor`. The objective is
+    The algorithm is run for all values of ``alpha`` together, and the out-of-sample risk of every
+    iterate is estimated from these runs; see `PathRegressor`. The objective is
 
-    .. math:: \frac1n \sum_i \rho(1 - y_i (x_i^\top b + c)) + \alpha\, \mathrm{pen}(b),
+    .. math:: \frac1n \sum_i \ell(y_i (x_i^\top b + c)) + \alpha\, \mathrm{pen}(b),
 
-    where :math:`y_i` is 1 for rows of the second class and -1 for those of the first. Several
-    classes are fitted one against the rest.
+    where :math:`y_i` is 1 for rows of the second class and -1 for those of the first, and
+    :math:`\ell(m)` is :math:`\log(1 + e^{-m})` for the logistic loss, :math:`\max(1 - m, 0)` for
+    the hinge loss and :math:`\max(1 - m, 0)^2 / 2` for the squared hinge loss. More than two
+    classes are fitted one-vs-rest.
 
     Parameters
     ----------
@@ -421,18 +423,18 @@ class PathClassifier(Classifier, GeneralEstimator):
         "lasso", "ridge", "elastic_net", "mcp", "scad" or "none"; or a function of ``lam``.
     class_weight : dict or "balanced", default=None
         Weights of the classes in the fit and in the estimated risk; 1 for a class that is not in
-        the dict. "balanced" is inversely proportional to the class frequencies. For several
-        classes, the rest has the mean of its weights.
+        the dict. "balanced" is inversely proportional to the class frequencies. In a one-vs-rest
+        fit, the weight of the rest is the mean of the weights of its classes.
     alpha : "auto", float or array-like, default="auto"
         Regularisation strength, or several to select from; see `PathRegressor`. For ridge and lasso
         with ``standardize=False``, the ``C`` of scikit-learn's `LogisticRegression`, and of
-        `LinearSVC` with the hinge loss, is ``1 / (n * alpha)``. That of `LinearSVC` with the
-        squared hinge loss, which has no factor 1/2 there, is ``1 / (2 * n * alpha)``. `LinearSVC`
-        also penalises the intercept.
+        `LinearSVC` with the hinge loss, is ``1 / (n * alpha)``. For `LinearSVC` with the squared
+        hinge loss, defined there without the factor 1/2, ``C`` is ``1 / (2 * n * alpha)``.
+        `LinearSVC` also penalises the intercept.
     test_loss : None, str, Loss or callable, default=None
         The scoring loss: "zero_one" (the misclassification rate), "log", "hinge", "squared_hinge"
-        or "brier". None is matched to the loss; its estimates vary less than the misclassification
-        rate.
+        or "brier". None uses the one that matches the training loss; its estimates vary less than
+        those of the misclassification rate.
     cv : int, splitter or iterable, default=None
         How rows are held out, as for `PathRegressor`; a number of folds is stratified by class.
 
@@ -441,7 +443,7 @@ class PathClassifier(Classifier, GeneralEstimator):
     classes_ : ndarray of shape (n_classes,)
         The labels, in increasing order.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Coefficients of the selected model; for several classes, one row for each.
+        Coefficients of the selected model; with more than two classes, one row for each.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercept of the selected model.
     alpha_ : float, or ndarray of shape (n_classes,)
@@ -459,28 +461,28 @@ class PathClassifier(Classifier, GeneralEstimator):
     n_iter_ : int, or ndarray of shape (n_classes,)
         Number of iterations run.
     alphas_ : ndarray of shape (n_alphas,)
-        The grid of regularisation strengths. For several classes it is an attribute of
-        `estimators_`.
+        The grid of regularisation strengths. With more than two classes it is an attribute of each
+        of the `estimators_`.
     risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Estimated risk of every iterate for every penalty. For several classes it is an attribute of
-        `estimators_`. Not available if no risk is estimated.
+        Estimated risk of every iterate for every ``alpha``. With more than two classes it is an
+        attribute of each of the `estimators_`. Not available if no risk is estimated.
     risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
         Standard errors of `risk_path_`.
     train_path_ : ndarray of shape (n_alphas, n_iter + 1)
         Training error with the same scoring loss; available where `risk_path_` is.
     loss_ : Loss
-        The loss. For several classes it is an attribute of `estimators_`.
+        The loss. With more than two classes it is an attribute of each of the `estimators_`.
     error_rate_, error_rate_stderr_ : float
         Estimated misclassification rate on new data, and its standard error, from out-of-fold
-        predictions. Where that costs no more than the tuning, models are also selected without the
-        held-out rows (see `steinpath.Tuning`). Not available if no risk is estimated.
+        predictions. If this takes no longer than tuning, ``alpha`` and iteration are also selected
+        without the held-out rows (see `steinpath.Tuning`). Not available if no risk is estimated.
     left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold decision values, for confusion matrices, ROC and calibration curves. NaN for
         rows that were not held out. Not available if no risk is estimated.
     y_scale_ : float
         Robust standard deviation of the labels, coded as -1 and 1; not used.
     estimators_ : list of PathClassifier
-        For several classes, the classifier of each class against the rest.
+        With more than two classes, the one-vs-rest classifier of each class.
 
     See Also
     --------
@@ -490,7 +492,7 @@ class PathClassifier(Classifier, GeneralEstimator):
 
     Notes
     -----
-    Arrays of other libraries than NumPy, such as torch tensors, are supported as by
+    Arrays of libraries other than NumPy, such as torch tensors, are supported as in
     `PathRegressor`. `classes_` and predicted labels are then arrays of the same library if the
     labels are numbers, and NumPy arrays if they are strings.
 

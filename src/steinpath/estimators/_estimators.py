@@ -113,7 +113,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
-        """Fit the model: run the algorithm for every penalty, and select by estimated risk.
+        """Fit a path for every ``alpha``, and select ``alpha`` and iteration by estimated risk.
 
         Parameters
         ----------
@@ -127,9 +127,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             The responses. They and other arrays with one entry per row are moved to the device of
             X.
         sample_weight : array-like of shape (n_samples,), optional
-            Sample weights. Integer weights are treated as numbers of separate observations: fit and
-            selection are those of repeated rows. Other non-uniform weights require a fixed
-            ``alpha`` and ``select="last"`` or an iteration, since the risk cannot be estimated.
+            Sample weights. Integer weights are frequency weights: the results are those of repeated
+            rows. For other non-uniform weights the risk cannot be estimated; they require a fixed
+            ``alpha`` and ``select="last"`` or a given iteration.
         groups : array-like of shape (n_samples,), optional
             Group labels of the rows, such as subjects with repeated measurements. Whole groups are
             held out, and the estimated risk is that on new groups.

@@ -28,7 +28,7 @@ class QuantileEstimator(NamedRegressor):
     loss_class: ClassVar[Any] = Quantile
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
-        """Fit the model: run the algorithm for every penalty, and select by estimated risk.
+        """Fit a path for every ``alpha``, and select ``alpha`` and iteration by estimated risk.
 
         Several quantiles are fitted one by one, each with its own selection.
 
@@ -100,11 +100,11 @@ class QuantileEstimator(NamedRegressor):
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return prediction intervals.
 
-        With several quantiles, the smallest and the largest are conformalised [1]_: the interval
-        between them is extended or shortened on both sides by a quantile of the distances of
-        held-out responses from it. Its width adapts to the spread of the responses. With one
-        quantile, the interval is from out-of-fold residuals and has nearly the same width
-        everywhere. Coverage is as for `PathRegressor.predict_interval`.
+        With several quantiles, the smallest and the largest are conformalised [1]_: both ends of
+        the interval between them are moved by the same amount, a quantile of the signed distances
+        of held-out responses from that interval. Its width adapts to the spread of the responses.
+        With one quantile, the interval is computed from out-of-fold residuals and has nearly the
+        same width everywhere. Coverage is as for `PathRegressor.predict_interval`.
 
         Parameters
         ----------
@@ -130,8 +130,8 @@ class QuantileEstimator(NamedRegressor):
             return super().predict_interval(X, level)
         if len(fitted) < 2:
             raise ValueError(
-                "intervals between quantiles need at least two, such as q=(0.05, 0.95), but fit "
-                f"had q=({fitted[0].q:g},); for one quantile, use q={fitted[0].q:g}"
+                "intervals between quantiles require at least two, such as q=(0.05, 0.95); got "
+                f"q=({fitted[0].q:g},); for intervals from one quantile, use q={fitted[0].q:g}"
             )
         low, high = fitted[0].intervals_, fitted[-1].intervals_
         X = self._features(X, "predict_interval")
@@ -213,8 +213,8 @@ class QuantileLasso(QuantileEstimator):
     """Quantile regression with the lasso penalty, for one or several quantiles.
 
     With several quantiles, ``alpha`` and iteration are selected for each, with the same folds.
-    Attributes of the model then have a first axis for the quantiles, and all other attributes are
-    those of `estimators_`.
+    Attributes with n_quantiles in their shape then have one entry per quantile; all others are
+    attributes of the `estimators_`.
 
     Parameters
     ----------
@@ -276,8 +276,8 @@ class QuantileRidge(QuantileEstimator):
     """Quantile regression with the ridge penalty, for one or several quantiles.
 
     With several quantiles, ``alpha`` and iteration are selected for each, with the same folds.
-    Attributes of the model then have a first axis for the quantiles, and all other attributes are
-    those of `estimators_`.
+    Attributes with n_quantiles in their shape then have one entry per quantile; all others are
+    attributes of the `estimators_`.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ def readable(name: str, values: Any) -> Any:
         elif xp.isdtype(
             array.dtype, "complex floating"
         ):  # scikit-learn would discard the imaginary part
-            raise TypeError(f"{name} must be real, got {array.dtype}; take .real if that is meant")
+            raise TypeError(f"{name} must be real, got {array.dtype}; pass .real if intended")
     return array
 
 
@@ -83,7 +83,7 @@ def check_same_library(X: Any, coef: Array, method: str) -> None:
         raise ValueError(
             f"Inputs passed to {method} must use the same namespace and the same device as those "
             f"passed to fit(): fit() was passed {known}, and {method} {given}; convert X, and use "
-            "sklearn.set_config(array_api_dispatch=True) for arrays of other libraries than NumPy"
+            "sklearn.set_config(array_api_dispatch=True) for arrays of libraries other than NumPy"
         )
 
 

@@ -83,8 +83,8 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,)
-            The predictions, also for a data frame; with array API dispatch an array of the library
-            of X.
+            The predictions: a NumPy array, also if X is a data frame; with array API dispatch, an
+            array of the same library as X.
         """
         return self._linear(X, "predict")
 
@@ -92,8 +92,8 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         """Return prediction intervals.
 
         The method is CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ if the
-        risk was estimated by leave-one-out: it combines models fitted without some of the rows with
-        their residuals there. If new rows are exchangeable with the training rows, the coverage is
+        risk was estimated by leave-one-out: it combines the out-of-fold models with their residuals
+        on the held-out rows. If new rows are exchangeable with the training rows, the coverage is
         at least ``2 * level - 1``, less a term of order ``1 / sqrt(n)``; in practice it is close to
         `level`. See `steinpath.Tuning.predict_interval`. If `groups` were passed to `fit`, the
         intervals are for rows of new groups.
@@ -108,8 +108,8 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples, 2)
-            Lower and upper ends, also for a data frame; with array API dispatch an array of the
-            library of X.
+            Lower and upper ends: a NumPy array, also if X is a data frame; with array API dispatch,
+            an array of the same library as X.
         """
         check_is_fitted(self)
         if not hasattr(self, "intervals_"):
@@ -126,18 +126,18 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     def coef_intervals(self, features: Any = None, level: float = 0.95) -> CoefficientIntervals:
         """Return confidence intervals for the coefficients of the linear model.
 
-        The estimates are debiased for the penalty and early stopping. They are from an early
-        iterate of the selected penalty with short intervals, which is not the one that predicts
-        best; see `steinpath.coefficient_intervals` for the assumptions. They are not adjusted for
-        selection of the penalty, on which early iterates hardly depend. If `groups` were passed to
-        `fit`, standard errors are cluster-robust. The penalty is run again on the rows of the fit,
-        which must not have been modified since; pickled models do not contain them.
+        The estimates are debiased for the penalty and early stopping. They are computed from an
+        early iterate, where intervals are short, not from the selected one; see
+        `steinpath.coefficient_intervals` for the assumptions. They are not adjusted for selection
+        of ``alpha``, on which early iterates hardly depend. If `groups` were passed to `fit`,
+        standard errors are cluster-robust. The algorithm is run again on the training data, which
+        must not have been modified since; pickled models do not contain the data.
 
         Parameters
         ----------
         features : array-like of int or of str, optional
             Columns of X, by index or by name; all by default. If X has fewer than three rows per
-            column, each feature needs a regression of its own.
+            column, each feature requires a regression on the others.
         level : float, default=0.95
             Confidence level of each interval.
 
@@ -201,9 +201,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
 class PathRegressor(Regressor, GeneralEstimator):
     r"""Penalised linear regression with selection of alpha and iteration by estimated risk.
 
-    The algorithm is run for all penalties together, and the out-of-sample risk of every iterate is
-    estimated from these runs. The selected model is checked by ten-fold cross-validation. The
-    objective is
+    The algorithm is run for all values of ``alpha`` together, and the out-of-sample risk of every
+    iterate is estimated from these runs. The selected model is checked by ten-fold
+    cross-validation. The objective is
 
     .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
 
@@ -222,8 +222,9 @@ class PathRegressor(Regressor, GeneralEstimator):
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
     alpha : "auto", float or array-like, default="auto"
         Regularisation strength, or several to select from. "auto" is a geometric grid of `n_alphas`
-        values that starts at the smallest one with all coefficients zero (for ridge, at one that
-        shrinks every direction tenfold). The ``lam`` of the penalty classes is ``alpha * √n``.
+        values that starts at the smallest value for which all coefficients are zero (for ridge, at
+        a value that shrinks every direction tenfold). The ``lam`` of the penalty classes is
+        ``alpha * √n``.
     n_alphas : int, default=20
         Number of values of ``alpha`` on the grid of "auto".
     n_iter : int or "auto", default="auto"
@@ -238,13 +239,13 @@ class PathRegressor(Regressor, GeneralEstimator):
         Whether to divide the columns by their standard deviations before the fit (without an
         intercept, by their root mean squares). Coefficients are returned for the original columns.
     algorithm : ProximalAlgorithm, default=None
-        The algorithm, such as ``sp.ChambollePock()``. None is
+        The algorithm, such as ``sp.ChambollePock()``. None uses
         ``sp.HalpernPDHG(ratio="auto", warmup=10)``.
     test_loss : None, str, Loss or callable, default=None
-        The scoring loss, whose expectation is the risk; None is matched to the loss. See
-        `steinpath.estimate_risk`. "huber", "pseudo_huber" and "epsilon_insensitive" have the
-        parameter of the fitted loss if it has one, and otherwise the default, in robust standard
-        deviations of y.
+        The scoring loss, whose expectation is the risk. None uses the one that matches the training
+        loss; see `steinpath.estimate_risk`. "huber", "pseudo_huber" and "epsilon_insensitive" use
+        the parameter of the training loss if it has the same one, and otherwise the default, in
+        robust standard deviations of y.
     method : str or None, default="auto"
         How the risk is estimated, as for `steinpath.tune`. None estimates no risk, which requires a
         fixed ``alpha`` and iteration.
@@ -258,8 +259,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows. See
         `steinpath.tune`. Group labels are passed to `fit`.
     rule : {"min", "one_se"}, default="min"
-        "one_se" selects the largest penalty whose risk is within one standard error of the minimum;
-        see `steinpath.tune`.
+        "one_se" selects the largest ``alpha`` whose risk is within one standard error of the
+        minimum; see `steinpath.tune`.
     tol : float, default=1e-3
         With ``select="last"``, tolerance for the duality gap of the last iterate (see
         `steinpath.Path`) relative to its objective, or to ``tol`` times the objective of zero
@@ -299,8 +300,8 @@ class PathRegressor(Regressor, GeneralEstimator):
     alphas_ : ndarray of shape (n_alphas,)
         The grid of regularisation strengths.
     risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Estimated risk of every iterate for every penalty. Different penalties may have different
-        methods, see `steinpath.tune`. Not available if no risk is estimated.
+        Estimated risk of every iterate for every ``alpha``. The method may differ between values of
+        ``alpha``, see `steinpath.tune`. Not available if no risk is estimated.
     risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
         Standard errors of `risk_path_`. Not available if no risk is estimated.
     train_path_ : ndarray of shape (n_alphas, n_iter + 1)
@@ -333,7 +334,7 @@ class PathRegressor(Regressor, GeneralEstimator):
     Notes
     -----
     With scikit-learn's array API dispatch (``sklearn.set_config(array_api_dispatch=True)``), X may
-    be an array of another library than NumPy, such as a torch tensor on a GPU. Everything is then
+    be an array of a library other than NumPy, such as a torch tensor on a GPU. Everything is then
     computed on its device. Array attributes, `intercept_`, predictions and prediction intervals are
     arrays of the same library on the same device; other numbers and the result of `coef_intervals`
     are Python numbers and NumPy arrays. float32 stays float32, except for `intercept_`, predictions
@@ -384,7 +385,7 @@ class LADLasso(NamedRegressor):
     --------
     LADRidge : The ridge penalty.
     LADElasticNet : The elastic net penalty.
-    QuantileLasso : Other quantiles than the median.
+    QuantileLasso : Quantiles other than the median.
     PathRegressor : Any loss and penalty.
 
     Examples

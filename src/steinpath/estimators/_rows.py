@@ -221,9 +221,9 @@ def _weighted(
         return X, y, weights / unit_of(largest(weights)), sources
     if np.any(weights % 1):
         raise ValueError(
-            "the risk cannot be estimated with non-uniform sample weights, but selection needs it: "
-            "use integers for sample_weight if they are counts of observations, or a number for "
-            "alpha and select='last' or an iteration"
+            "the risk cannot be estimated with non-uniform sample weights, but selection requires "
+            "it; use integers if sample_weight are frequencies, or a number for alpha and "
+            "select='last' or an iteration"
         )
     with np.errstate(over="ignore"):
         count = weights.sum()
@@ -233,9 +233,9 @@ def _weighted(
             "use a number for alpha and select='last' or an iteration"
         )
     warn(
-        "sample_weight is treated as numbers of separate observations; if these are weights of "
-        "single observations, the estimated risk is too small, since copies of a row predict each "
-        "other: use select='last' and a number for alpha"
+        "sample_weight is treated as frequencies: each row stands for that many independent "
+        "observations; if the weights mean something else, the estimated risk is too small: use "
+        "select='last' and a number for alpha"
     )
     repeated = np.repeat(np.arange(len(weights)), weights.astype(int))
     return _rows(X, repeated), take(y, repeated), None, kept[repeated]

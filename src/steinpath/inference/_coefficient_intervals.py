@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CoefficientIntervals:
-    """Confidence intervals for coefficients. Made by `coefficient_intervals`.
+    """Confidence intervals for coefficients. Returned by `coefficient_intervals`.
 
     Arrays are NumPy arrays with one entry for each requested feature. A coefficient that is not
     identified, because its column is constant or a linear combination of others, has an infinite
@@ -335,9 +335,9 @@ def coefficient_intervals(
     r"""Return confidence intervals for coefficients of a linear model, from any iterate of a path.
 
     The estimates are debiased for the penalty and early stopping, with the derivatives of the dual
-    iterates with respect to the residuals. This is valid for every loss and penalty of the family,
-    and for more columns than rows, if the model is linear and the rows of X are independent and
-    approximately Gaussian.
+    iterates with respect to the residuals. This is valid for every regression loss and every
+    penalty, also with more columns than rows, if the model is linear and the rows of X are
+    independent and approximately Gaussian.
 
     Parameters
     ----------
@@ -345,8 +345,8 @@ def coefficient_intervals(
         The path, as returned by `run`.
     t : int, optional
         The iteration, at least 1. By default an early one with short intervals: the first whose
-        average width is within 3% of the smallest. For this comparison each total response
-        :math:`C_t` is reduced by three standard errors, so that chance hardly affects the
+        average width is within 3% of the smallest. For this comparison each :math:`C_t` (see
+        Notes) is reduced by three standard errors, so that chance hardly affects the
         selection. The search ends at four times the best iteration so far.
     features : array-like of int, optional
         Indices of columns of X; all by default.
@@ -390,8 +390,8 @@ def coefficient_intervals(
     coefficients that are far from zero. Where the scores are estimated, their norms replace
     :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
     term, since the component along a score does not vary then. The traces are estimated with random
-    signs. Intervals are not available for margin losses (classification), whose coefficients have
-    another meaning, nor for paths with sample weights.
+    signs. Intervals are not available for margin losses (classification), since they assume a
+    linear model of the response, nor for paths with sample weights.
 
     Examples
     --------
@@ -503,8 +503,7 @@ def _intervals(
     if path.loss.margin:
         raise ValueError(
             f"coefficient intervals are not available for {path.loss!r}: they assume a linear "
-            "model of the response, and coefficients of a classifier have another meaning; use a "
-            "regression loss such as sp.LAD()"
+            "model of the response; use a regression loss such as sp.LAD()"
         )
     path.refuse_weights(
         "coefficient intervals are not available with non-uniform sample weights; run the path "

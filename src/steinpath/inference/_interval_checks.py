@@ -127,9 +127,9 @@ def _total_response(found: Debiased) -> Diagnostic:
         "total response",
         max(ratio / _WIDE, found.doubt / _DOUBTFUL),
         1.0,
-        f"the total response of the duals at iteration {found.t} is {problem}; omit t to select an "
-        "iteration with short intervals, or use more rows",
-        "Is the total response of the duals large enough?",
+        f"the total response C_t of the duals to the residuals at iteration {found.t} is "
+        f"{problem}; omit t to select an iteration with short intervals, or use more rows",
+        "Is the total response C_t of the duals to the residuals large enough?",
     )
 
 

@@ -338,8 +338,8 @@ class EpsilonInsensitive(SeparableLoss):
     Parameters
     ----------
     eps : float, default=0.1
-        Half-width of the zone without loss, in units of y. (Estimators and the command line take it
-        in robust standard deviations of y.)
+        Residual size below which the loss is zero, in units of y. (Estimators and the command
+        line take it in robust standard deviations of y.)
     """
 
     eps: float = 0.1
@@ -353,8 +353,8 @@ class EpsilonInsensitive(SeparableLoss):
         high=LARGEST,
         option="epsilon",
         in_units_of_y=True,
-        help="Half-width of the zone without loss, in robust standard deviations of the target; "
-        "0.1 by default.",
+        help="Residual size below which the loss is zero, in robust standard deviations of the "
+        "target; 0.1 by default.",
     )
     test_loss = "epsilon_insensitive"
 

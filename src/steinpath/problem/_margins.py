@@ -380,7 +380,7 @@ def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
     if counts.min() < fewest:
         raise ValueError(
             f"{name} requires at least {fewest} rows of each class, but class "
-            f"{values[counts.argmin()]:g} has {counts.min()}: leaving it out would leave a single "
+            f"{values[counts.argmin()]:g} has {counts.min()}; holding it out would leave a single "
             "class"
         )
     return labels

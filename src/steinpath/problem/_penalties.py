@@ -137,7 +137,7 @@ class Penalty(Registered, ABC):
         return replace(self, lam=float(lam[k])) if isinstance(lam, np.ndarray) else self  # type: ignore[type-var]
 
     def repeated(self, members: int) -> Penalty:
-        """Return a penalty in which each present member is repeated ``members`` times."""
+        """Return a penalty in which each member is repeated ``members`` times."""
         lam = getattr(self, "lam", None)
         if members == 1 or not isinstance(lam, np.ndarray):
             return self

@@ -464,8 +464,9 @@ def check_finite(predictions: Array) -> Array:
     xp = namespace(predictions)
     if not xp.all(xp.isfinite(predictions)):
         raise FloatingPointError(
-            "the predictions are not finite although the iterates are: the algorithm diverges when "
-            "linearised or on fewer rows; use smaller step sizes, or None for safe ones"
+            "predictions are not finite although the iterates are: the algorithm diverges on "
+            "a part of the rows, or its derivative does; use smaller step sizes, or None for safe "
+            "ones"
         )
     return predictions
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """Estimated risk of every iterate. Made by `estimate_risk`.
+    """Estimated risk of every iterate. Returned by `estimate_risk`.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ class Risk:
         (unknown) for a single one.
     corrected : Array of shape (n_iter + 1, n)
         Corrected fitted values, computed at first access. The risk for another scoring loss is
-        ``loss(y, risk.corrected[t]).mean()``. Rows that no split of ``cv`` tests keep their fitted
-        values.
+        ``loss(y, risk.corrected[t]).mean()``. Rows that are in no test set of
+        ``cv`` keep their fitted values.
     best_iter : int
         Iteration with the smallest estimated risk.
     test_loss : str
@@ -384,12 +384,12 @@ def estimate_risk(
     path : Path
         The path, as returned by `run`.
     test_loss : None, str, Loss or callable, default=None
-        The scoring loss. None is matched to the loss of the path: absolute for LAD, squared for the
-        square-root and squared losses, and so on. A name is one of "absolute", "squared", "huber",
-        "pseudo_huber", "epsilon_insensitive", "quantile"; its parameter is that of the path's loss
-        if that is of the same kind, and otherwise the default of the loss class. A loss such as
-        ``sp.Quantile(0.8)`` has its own parameter. A callable is passed copies of
-        ``(y, prediction)`` for all rows and returns one finite number for each.
+        The scoring loss. None uses the one that matches the loss of the path: absolute for LAD,
+        squared for the square-root and squared losses, and so on. A name is one of "absolute",
+        "squared", "huber", "pseudo_huber", "epsilon_insensitive", "quantile". Its parameter is that
+        of the path's loss if both have the same parameter, and otherwise the default of the loss
+        class. A loss such as ``sp.Quantile(0.8)`` has its own parameter. A callable receives
+        copies of ``(y, prediction)`` for all rows and returns one finite number for each.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. If given, the estimate is the paper's R̃; otherwise R̂.
     method : str, default="auto"
@@ -405,11 +405,11 @@ def estimate_risk(
         - "folds": ten-fold cross-validation with Burman's bias correction.
         - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6`` (more with an audit),
           "spectral" where it applies and p is not small, otherwise "compressed". With a covariance,
-          "exact" where it takes no longer. For the hinge loss with a penalty that sets coefficients
+          "exact" where it is not slower. For the hinge loss with a penalty that sets coefficients
           to zero, "folds".
     row_scale : None, "norm", "auto" or array-like of shape (n,)
         Row scales, for rows whose norms vary as in elliptical designs: the correction of row ``i``
-        is multiplied by its squared scale relative to the mean. None is the paper's estimator, and
+        is multiplied by its squared scale relative to the mean. None gives the paper's estimator;
         "auto" lets the audit select between it and "norm". "loo" and "folds" do not use it.
     audit : int or "folds", default=0
         Check the estimate against refits without some rows, and correct its bias where they differ
@@ -419,8 +419,8 @@ def estimate_risk(
         Group labels of the rows, such as subjects with repeated measurements. Whole groups are then
         held out by "loo", "folds" and audits, and standard errors treat groups instead of rows as
         independent. The other methods assume independent rows: with groups they require an audit,
-        whose difference is added in full. "auto" is "loo" for up to 30 groups, and "folds" for
-        more.
+        whose correction is then applied in full. "auto" uses "loo" for up to 30 groups, and "folds"
+        for more.
     rng : None, int or numpy.random.Generator
         Random numbers for the probes, the folds and the audited rows.
     audit_until : int, optional
@@ -430,7 +430,7 @@ def estimate_risk(
     cv : int, splitter or iterable, optional
         How "folds" and an audit by folds hold out rows: a number of folds, a scikit-learn splitter
         such as ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test
-        rows. "auto" is then "folds". Unless the splits are folds of all rows, there is no
+        rows. "auto" then uses "folds". Unless the splits are folds of all rows, there is no
         correction for training on fewer rows.
     n_probes : int, optional
         Initial number of random probes: tangent columns of "compressed" (16 to 28, depending on
@@ -628,9 +628,9 @@ def estimate_risk_batch(
     row_scale : None or "norm"
         As for `steinpath.estimate_risk`.
     rng : None, int, numpy.random.Generator, or a sequence of these
-        Random numbers for the probes. With a sequence of one for each path, each path has the
-        probes that it would have alone. For the square-root and squared losses, paths with an X of
-        their own would have more probes alone.
+        Random numbers for the probes. With a sequence, which has one entry per path, each path uses
+        the same probes as in `steinpath.estimate_risk`. The exception is the square-root and
+        squared losses if each path has its own X: `steinpath.estimate_risk` then uses more probes.
     n_probes : int, optional
         Number of random probes, as for `steinpath.estimate_risk`.
     precision : {"float32", "float64"}, default="float32"

@@ -57,8 +57,8 @@ def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
         "columns per row",
         ratio,
         10.0,
-        f"X has {ratio:.1f} times as many columns as rows: most of the estimate is then "
-        f"extrapolation and may be biased; {evidence.advice}",
+        f"X has {ratio:.1f} times as many columns as rows, so most of the estimate is "
+        f"correction and may be biased; {evidence.advice}",
     )
 
 

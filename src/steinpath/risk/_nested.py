@@ -313,7 +313,6 @@ def _loss_sums(
         found = batch.data.design.over_rows(found)
     if not np.isfinite(found).all():
         raise FloatingPointError(
-            "the loss of a leave-out run is not finite; use smaller step sizes, or None for safe "
-            "ones"
+            "the loss on held-out rows is not finite; use smaller step sizes, or None for safe ones"
         )
     return np.ascontiguousarray(found.transpose(3, 1, 2, 0))

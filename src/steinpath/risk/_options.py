@@ -65,18 +65,18 @@ class RiskOptions:
         given = "groups" if self.cv is None else "cv"
         if self.method not in ("auto", *LEAVE_OUT) and self.has_splits and not self.audit:
             raise ValueError(
-                f"method {self.method!r} assumes independent rows and leaves none out, so it "
-                f"ignores {given}: use method='folds', or check the estimate with audit='folds'"
+                f"method {self.method!r} assumes independent rows and would ignore {given}; use "
+                "method='folds', or check the estimate with audit='folds'"
             )
         if self.cv is not None and self.audited_rows:
             raise ValueError(
-                "an audit of single rows does not leave out the rows that cv does: use "
-                "audit='folds' with a method that leaves none out, or audit=0"
+                "an audit by number of rows leaves out single rows, not the test rows of cv; use "
+                "audit='folds' with a method other than 'loo' and 'folds', or audit=0"
             )
         if self.has_splits and self.covariance is not None and self.method == "auto":
             raise ValueError(
-                f"the covariance is not used with {given}, since whole rows are left out: omit one "
-                "of them"
+                f"covariance has no effect with {given}, which requires refits without the "
+                "held-out rows; omit one of them"
             )
         if self.method == "loo" and self.cv is not None:
             raise ValueError("method 'loo' does not use cv: use method='folds'")
@@ -136,7 +136,7 @@ class RiskOptions:
         if isinstance(cv, int):
             most, what = self.units(n), "rows" if groups is None else "groups"
             if cv > most:
-                raise ValueError(f"cv = {cv} folds exceed the number of {what}, {most}")
+                raise ValueError(f"cv={cv} folds, but there are only {most} {what}")
             return self
         if not isinstance(cv, Splits):
             cv = read_splits(cv, y, groups)
@@ -154,7 +154,7 @@ class RiskOptions:
             kept = np.flatnonzero(cv.train.any(axis=0) & cv.test.any(axis=0))
             if not len(kept):
                 raise ValueError(
-                    "cv has no split with positively weighted rows to train and to test on"
+                    "no split of cv has both training and test rows with positive weight"
                 )
             cv = cv.at(kept)
         return self.but(groups=None if groups is None else groups[rows], cv=cv)

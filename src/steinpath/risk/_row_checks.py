@@ -46,7 +46,7 @@ _FEW_GROUPS = 10
 
 
 def near_duplicates(evidence: Evidence) -> Diagnostic | None:
-    """Check for near-duplicate rows, through which held-out rows are known to the model.
+    """Check for near-duplicate rows, which leak information about held-out rows to the model.
 
     Independent rows in many dimensions point in different directions. A row is close to another one
     if their cosine is above one half, and above the largest value expected by chance. Few columns,
@@ -337,7 +337,7 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
 
 
 def dominant_row(evidence: Evidence) -> Diagnostic | None:
-    """Check whether one row has most of the variation of y, which dominates the estimate."""
+    """Check whether a single row accounts for most of the variation of y."""
     response, criterion = to_numpy(evidence.path.response).astype(float), evidence.risk.criterion
     deviations = np.abs(response - np.median(response))
     if len(response) < 10 or not deviations.any():

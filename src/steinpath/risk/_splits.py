@@ -125,8 +125,8 @@ def check_classes(splits: Splits, labels: np.ndarray) -> None:
     positive = (splits.train & (labels > 0)[:, None]).sum(axis=0)
     for k in np.flatnonzero((positive == 0) | (positive == splits.train.sum(axis=0))):
         raise ValueError(
-            f"split {k} trains on rows of a single class: use splits or groups that leave rows of "
-            "both classes to train on"
+            f"the training rows of split {k} have a single class; use splits or groups that leave "
+            "rows of both classes to train on"
         )
 
 
@@ -281,10 +281,10 @@ def read_splits(
         train[:, k], test[:, k] = trained > 0, _counts(pair[1], n)
     if not pairs or not train.any(axis=0).all() or not test.any(axis=0).all():
         raise ValueError(
-            "cv must have splits, each with at least one row to train on and one to test on"
+            "cv must have splits, each with at least one training row and one test row"
         )
     if (train & (test > 0)).any():
-        raise ValueError("cv has a split that tests rows on which it trains")
+        raise ValueError("cv has a split with common training and test rows")
     return Splits(train, test)
 
 

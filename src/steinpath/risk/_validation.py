@@ -28,10 +28,10 @@ from steinpath.risk._splits import check_groups, read_splits
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Out-of-sample error of every iterate, from runs without the rows on which they are tested.
+    """Out-of-sample error of every iterate, estimated on held-out rows.
 
-    Returned by `cross_validate_path`, `leave_one_out_path` and `hold_out_path`. Converted to an
-    array it is its `values`.
+    Returned by `cross_validate_path`, `leave_one_out_path` and `hold_out_path`. ``np.asarray``
+    returns its `values`.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def cross_validate_path(
     burman: bool = False,
     rng: Any = None,
 ) -> Validation:
-    """Cross-validate every iterate of a path, with all splits as columns of the same products.
+    """Cross-validate every iterate of a path, with all splits in one batch.
 
     Each split runs the path's algorithm on its training rows, which also centre the columns and
     determine the initial intercept. Step sizes are those of the path, reduced where they would not
@@ -108,7 +108,7 @@ def cross_validate_path(
     Returns
     -------
     Validation
-        The mean is over all tested rows, each as often as it is tested.
+        The mean is over all test rows; a row in several test sets counts several times.
 
     Examples
     --------

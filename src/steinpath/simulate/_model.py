@@ -378,8 +378,8 @@ class LinearModel:
         values = check_array("coef", np.atleast_2d(values), ndim=2)
         if values.shape[1] != len(self.coef):
             raise ValueError(
-                f"coef must have {len(self.coef)} entries per row, as the model; got "
-                f"{values.shape[1]}"
+                f"coef must have {len(self.coef)} coefficients per row, one per feature of the "
+                f"model; got {values.shape[1]}"
             )
         try:
             intercept = to_numpy(read_array("intercept", intercept))

@@ -1,4 +1,4 @@
-"""Tuning of a penalty: its paths are run together and searched for the smallest risk."""
+"""Tuning: paths for a grid of ``lam`` are run together and searched for the smallest risk."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ def tune(
     lam_ratio: float | None = None,
     verbose: bool | int = False,
 ) -> Tuning:
-    """Select the penalty and the iteration with the smallest estimated risk.
+    """Select ``lam`` and the iteration with the smallest estimated risk.
 
-    All penalties are run together, as long as the estimated risk decreases. The risk of
-    every iterate of every path is first estimated roughly, usually by a few folds of all paths at
-    once. The penalty with the smallest risk is then estimated accurately: with an audit and as many
-    probes as needed; by ten folds if there are ten times as many rows as columns; by leave-one-out
-    if there are fewer rows than columns and it takes a second or two. If its risk is then clearly
-    above that of another penalty, that one is estimated accurately next. Rough estimates that are
-    still lower by chance are all raised by the same amount. So rows of `Tuning.risk` may come from
-    different methods: see ``risks[k].method``.
+    The paths of all values of ``lam`` are run together, as long as the estimated risk decreases.
+    The search has two stages. First, the risk of every iterate of every path is estimated roughly,
+    usually by cross-validation with a few folds. Then the risk of the best ``lam`` is estimated
+    accurately: with an audit and as many probes as needed; by ten folds if there are ten times as
+    many rows as columns; or by leave-one-out if there are fewer rows than columns and it takes a
+    second or two. If another ``lam`` then has a clearly smaller risk, it is estimated accurately
+    next. Finally, all rough estimates are raised by the same amount if some are still lower by
+    chance. Rows of `Tuning.risk` may therefore come from different methods; see
+    ``risks[k].method``.
 
     The smallest of many estimates is biased downwards. Report `Tuning.best_risk`, which is adjusted
     for selection: the selection is repeated without the rows that it is evaluated on.
@@ -79,8 +80,9 @@ def tune(
         A function of ``lam`` that returns a penalty: ``sp.Lasso``, or
         ``functools.partial(sp.MCP, gamma=2.5)``.
     lams : int or array-like, default=20
-        The values of ``lam``, or their number: then a geometric grid that starts at the smallest
-        value with all coefficients zero (for ridge, at one that shrinks every direction tenfold).
+        The values of ``lam``, or their number. A number gives a geometric grid that starts at the
+        smallest value for which all coefficients are zero (for ridge, at a value that shrinks every
+        direction tenfold).
     n_iter : int or "auto", default="auto"
         Number of iterations. "auto" starts with 100 and doubles it as long as that is expected to
         lower the risk by half a percent, up to a limit on the cost: see `Tuning.stop`.
@@ -103,15 +105,15 @@ def tune(
         Group labels of the rows, such as subjects with repeated measurements. Whole groups are
         held out, and the estimated risk is that on new groups.
     rng : None, int or numpy.random.Generator
-        Random numbers for the probes and the folds, which are the same for all penalties.
+        Random numbers for the probes and the folds, which are the same for all values of ``lam``.
     cv : int, splitter or iterable, optional
         How rows are held out: a number of folds, a scikit-learn splitter such as
         ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows.
     rule : {"min", "one_se"}, default="min"
-        "one_se" selects the largest penalty whose risk is within one standard error of the minimum.
+        "one_se" selects the largest ``lam`` whose risk is within one standard error of the minimum.
         The standard error is that of the difference, which is much smaller than that of the risks.
     iterate : int, optional
-        Use this iteration (-1 for the last one), and select the penalty only.
+        Use this iteration (-1 for the last one), and select ``lam`` only.
     lam_ratio : float, optional
         Ratio of the smallest to the largest ``lam`` of the grid. By default 0.01 with fewer rows
         than columns, 0.001 with more, 0.0001 for ridge.
@@ -121,14 +123,14 @@ def tune(
     Returns
     -------
     Tuning
-        The estimated risk of every iterate for every penalty, and the selected model.
+        The estimated risk of every iterate for every ``lam``, and the selected model.
 
     Notes
     -----
-    The paths of all penalties take ``16 L N (n + p)`` bytes in double precision. Up to half a
-    gigabyte they are kept. Beyond that they are run a few at a time, and those that are estimated
-    accurately are run again. Sample weights are not supported, since there is no risk estimate for
-    non-uniform weights.
+    The paths for L values of ``lam`` and N iterations take ``16 L N (n + p)`` bytes in double
+    precision. Up to half a gigabyte they are kept in memory. Beyond that they are run a few at a
+    time, and those that are estimated accurately are run again. Sample weights are not supported,
+    since there is no risk estimate for non-uniform weights.
 
     Examples
     --------

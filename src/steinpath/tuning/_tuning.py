@@ -55,7 +55,7 @@ class ChoiceContext(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """Estimated risk of every iterate for every penalty. Made by `tune`.
+    """Estimated risk of every iterate for every ``lam``. Returned by `tune`.
 
     Attributes
     ----------
@@ -66,31 +66,32 @@ class Tuning:
     stderr, train : Array of shape (L, n_iter + 1)
         Standard errors of `risk`, and training errors.
     best : tuple of int
-        Index of the selected penalty, and the selected iteration.
+        Index of the selected ``lam``, and the selected iteration.
     best_lam : float
-        The selected penalty.
+        The selected ``lam``.
     best_iter : int
         The selected iteration.
     path : Path
-        The path of the selected penalty.
+        The path of the selected ``lam``.
     coef : Array of shape (p,)
         Coefficients of the selected model.
     intercept : float
         Its intercept; zero without one.
     risks : tuple of Risk
-        One for each penalty, with its path.
+        One for each ``lam``, with its path.
     settled : ndarray of bool of shape (L,)
-        Whether the risk of each penalty was estimated accurately: with an audit and, for the
+        Whether the risk of each ``lam`` was estimated accurately: with an audit and, for the
         selected one, as many probes as needed. The others were screened out by a rough estimate.
     rule : {"min", "one_se"}
         The selection rule.
     stop : {"risk", "limit", "n_iter", "interrupted"}
-        Why the iterations ended: the estimated risk no longer decreased; the limit for data of this
-        size was reached while it still did; their number was given; or they were interrupted.
+        Why the iterations ended. "risk": the estimated risk stopped decreasing; "limit": the limit
+        for data of this size was reached first; "n_iter": the given number was run;
+        "interrupted": the run was interrupted.
     best_risk, best_risk_stderr : float
         Estimated risk of the selected model, adjusted for selection, and its standard error. The
-        selection is repeated without the rows that it is evaluated on: by ten or five nested folds
-        where these cost no more than the tuning, and otherwise by a bootstrap of the selection.
+        selection is repeated without the rows that it is evaluated on: by nested cross-validation
+        with ten or five folds if this takes no longer than tuning, and otherwise by a bootstrap.
         Computed at first access.
     naive_risk, naive_risk_stderr : float
         The estimated risk ``risk[best]``, not adjusted for selection, and its standard error. It
@@ -133,7 +134,7 @@ class Tuning:
 
     @property
     def best_lam(self) -> float:
-        """The selected penalty."""
+        """The selected ``lam``."""
         return float(self.lams[self.best[0]])
 
     @property
@@ -143,7 +144,7 @@ class Tuning:
 
     @property
     def path(self) -> Path:
-        """The path of the selected penalty."""
+        """The path of the selected ``lam``."""
         return self.risks[self.best[0]].path
 
     @property
@@ -258,7 +259,7 @@ class Tuning:
         Parameters
         ----------
         members : sequence of int of length K
-            Index of the penalty of each model.
+            Index of the ``lam`` of each model.
         train : ndarray of bool of shape (n, K)
             The rows that each model is fitted to.
         at : sequence of int of length K
@@ -322,7 +323,7 @@ class Tuning:
         Parameters
         ----------
         first, second : tuple of int
-            Index of a penalty and an iteration, such as ``tuning.best``.
+            Index of a ``lam`` and an iteration, such as ``tuning.best``.
 
         Returns
         -------
@@ -332,12 +333,14 @@ class Tuning:
         indices = []
         for name, pair in (("first", first), ("second", second)):
             if not hasattr(pair, "__len__") or len(pair) != 2:
-                raise TypeError(f"{name} must be a pair (penalty, iteration), got {pair!r:.60}")
+                raise TypeError(
+                    f"{name} must be a pair (index of lam, iteration), got {pair!r:.60}"
+                )
             indices.append(check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1))
         return compare_risks(self.risks[indices[0]], first[1], self.risks[indices[1]], second[1])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the risk over penalties and iterations.
+        """Plot the risk over ``lam`` and iterations.
 
         Parameters
         ----------
@@ -354,7 +357,7 @@ class Tuning:
         return plot_tuning(self, ax)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a table as columns by name: one row for each penalty, at its best iteration.
+        """Return a table as columns by name: one row for each ``lam``, at its best iteration.
 
         Returns
         -------
@@ -390,7 +393,7 @@ class Tuning:
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            One row for each penalty.
+            One row for each ``lam``.
         """
         return to_frame(self.to_dict(), library, self.library)
 

@@ -288,7 +288,7 @@ def test_what_models_of_classes_do_not_have_is_refused(files):
         ({"classes": None}, "'classes' is not a list"),
         ({"classes": ["a"]}, "not two or more"),
         ({"classes": ["a", "a"]}, "not two or more"),
-        ({"classes": ["a", 1]}, "not a text"),
+        ({"classes": ["a", 1]}, "not a string"),
         ({"classes": ["a", "b", "c"]}, "not a list"),
         ({"error_rate": 2}, "'error_rate' is not valid"),
         ({"error_rate": None}, "'error_rate' is not a number"),
@@ -374,9 +374,9 @@ def test_what_is_printed(files, tmp_path):
                 tmp_path / "o").stdout  # fmt: skip
     for part in (
         "expected error rate",
-        "error rate of the majority class",
+        "baseline error rate (majority class)",
         "expected log loss",
-        "log loss of the class frequencies",
+        "baseline log loss (class frequencies)",
         "→ high",
         "→ middle",
         "features used",

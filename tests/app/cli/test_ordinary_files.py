@@ -195,7 +195,7 @@ def test_models_without_reading_options_load(tmp_path):
         (["--thousands", "."], "both the decimal and the thousands separator"),
         (["--thousands", "x"], "must be a comma, a point, an apostrophe or a space"),
         (["--delimiter", ";;"], "the delimiter must be one character"),
-        (["--encoding", "nope"], "there is no encoding 'nope'"),
+        (["--encoding", "nope"], "unknown encoding 'nope'"),
     ],
 )
 def test_options_that_make_no_sense(options, message, tmp_path):

@@ -85,7 +85,7 @@ def test_classification_is_described(k):
     assert "of always predicting the most frequent class" in content.verdict
     assert content.widths is None
     one = "The selected model is iteration "
-    several = "The model has one classifier per class against the rest"
+    several = "The model has one one-vs-rest classifier per class"
     assert content.model.startswith(one if k == 2 else several)
     assert "the logistic loss with a lasso penalty" in content.model
     titles = content.charts.classes.confusion_titles

@@ -309,7 +309,7 @@ def test_out_of_fold_predictions_are_in_the_page():
 
 
 def test_levels_are_explained_if_there_are_any():
-    words = "Each level of a categorical column has its own coefficient"
+    words = "coefficients of a category are differences from its most frequent level"
     assert words not in Reader(render(samples.tiny())).texts["model"]
     levels = (Coefficient("rooms", 1.0, 2.0), Coefficient("year=1990", 1.0, 1.0))
     assert words in Reader(render(samples.tiny(coefficients=levels))).texts["model"]
@@ -454,7 +454,7 @@ def test_hints_for_the_mouse_are_not_printed():
     page = render(samples.tiny())
     hidden = re.search(r"\n  (.*?) \{ display: none; \}", page.split("@media print")[1]).group(1)
     assert {"button", "summary", ".screen"} <= set(hidden.split(", "))
-    for hint in ("Point at the curve", "Click a row"):
+    for hint in ("Hover over the curve", "Click a row"):
         assert f'<span class="screen">{hint}' in page
 
 

@@ -87,7 +87,7 @@ def print_confusion(console: Console, fit: ClassFit) -> None:
     for k, (label, counts) in enumerate(zip(fit.classes, fit.confusion, strict=True)):
         share = f"{counts[k] / counts.sum():.0%}" if counts.sum() else ""
         table.add_row(shown(label, 24), *map(str, counts.tolist()), share)
-    say(console, "Held-out rows by actual and predicted (→) class:")
+    say(console, "Confusion matrix of held-out rows (→ predicted class):")
     console.print(table)
 
 

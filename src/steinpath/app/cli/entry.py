@@ -32,7 +32,7 @@ COMMANDS = {
     "fit": ("fit", "Fit a model to FILE and estimate its error on new data."),
     "tune": ("fit", "Fit several losses and penalties to FILE and save the best model."),
     "compare": ("fit", "Rank losses and penalties on FILE by estimated risk."),
-    "predict": ("predict", "Predict the rows of FILE with a model that fit or tune wrote."),
+    "predict": ("predict", "Predict the rows of FILE with a model from fit or tune."),
     "demo": ("demo", "Compare estimated and true risk on simulated data."),
     "study": ("study", "Run a Monte Carlo study."),
     "bench": ("bench", "Time risk estimates and cross-validation on this machine."),
@@ -180,6 +180,6 @@ def _say(message: str, code: int) -> int:
 def main() -> None:
     """Know the test error of every iterate, without a test set.
 
-    Exit codes: 0 success, 1 runtime error, 2 wrong command line, 3 unusable data, 130 interrupted
+    Exit codes: 0 success, 1 runtime error, 2 usage error, 3 unusable data, 130 interrupted
     (finished results are written).
     """

@@ -42,9 +42,10 @@ def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -
     """Fit a model to FILE and estimate its error on new data.
 
     FILE is CSV, TSV, Parquet, Feather or npz, or a folder of Parquet files. The regularisation
-    strength alpha and the iteration are selected by their estimated risk under the scoring loss, by
-    default that of the training loss. For classification, the error is the misclassification rate.
-    The model, a report, plots and the risk of every iterate are written to --out.
+    strength alpha and the iteration with the smallest estimated risk are selected. The risk is the
+    expected scoring loss on new data; the default scoring loss matches the training loss. For
+    classification, the misclassification rate is also estimated. Writes the model, a report, plots
+    and the risk of every iterate to --out.
     """
     losses = [] if loss is None else [loss]
     check_quantile(losses, options)
@@ -61,9 +62,10 @@ def tune(
 ) -> None:
     """Fit several losses and penalties to FILE and save the best model.
 
-    By default, LAD, Huber and square root with lasso and ridge, all under the same scoring loss:
-    absolute error, or the pinball loss with --quantile. For classification, logistic and hinge,
-    under the error rate. Writes the same files as `fit`, and prints the grid of alpha.
+    The default models are LAD, Huber and square root, each with lasso and ridge. For classification
+    they are logistic and hinge. All are compared by the same scoring loss: by default absolute
+    error, the pinball loss with --quantile, or the misclassification rate for classification.
+    Writes the same files as `fit`, and prints the alpha grid.
     """
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_tuning, with_model=True)
@@ -77,9 +79,10 @@ def compare(
 ) -> None:
     """Rank losses and penalties on FILE by estimated risk.
 
-    By default, LAD, Huber and square root with lasso and ridge, all under the same scoring loss:
-    absolute error, or the pinball loss with --quantile. For classification, logistic and hinge,
-    under the error rate. Writes a report and the ranking, but no model.
+    The default models are LAD, Huber and square root, each with lasso and ridge. For classification
+    they are logistic and hinge. All are compared by the same scoring loss: by default absolute
+    error, the pinball loss with --quantile, or the misclassification rate for classification.
+    Writes a report and the ranking, but no model.
     """
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_ranking, with_model=False)

@@ -114,7 +114,7 @@ _READING = (
     click.option(
         "--delimiter",
         metavar="CHARACTER",
-        help=r"Character between the cells of a text file, such as ; or \t; detected by default.",
+        help=r"Field delimiter of a text file, such as ; or \t; detected by default.",
     ),
     click.option(
         "--decimal", type=click.Choice([".", ","]), help="Decimal separator; a point by default."
@@ -132,12 +132,12 @@ _READING = (
         "--na",
         metavar="TEXT",
         multiple=True,
-        help="A text that means a missing value, besides NA, NaN and the like; repeatable.",
+        help="String to read as missing, in addition to NA, NaN and the like; repeatable.",
     ),
     click.option(
         "--date-format",
         metavar="FORMAT",
-        help="Format of dates besides ISO 8601, such as %d.%m.%Y (see Python's strptime).",
+        help="Date format in addition to ISO 8601, such as %d.%m.%Y (see Python's strptime).",
     ),
 )
 
@@ -172,7 +172,7 @@ _DATA = (
     click.option(
         "--task",
         type=click.Choice(TASKS),
-        help="Task; by default, classification for a target of texts or of two distinct numbers.",
+        help="Task; by default, classification if the target is text or has two distinct numbers.",
     ),
     click.option("--drop", metavar="COLUMN", multiple=True, help="Drop this column; repeatable."),
     click.option(
@@ -191,8 +191,8 @@ _DATA = (
     click.option(
         "--impute",
         is_flag=True,
-        help="Replace missing values with medians and most frequent levels, also in predictions; "
-        "drop rows without a target.",
+        help="Replace missing values with medians and most frequent levels, in the fit and in "
+        "predictions; drop rows without a target.",
     ),
     click.option(
         "--group",
@@ -253,8 +253,8 @@ _CHOICE = (
         type=click.Choice(["min", "one-se"]),
         default="min",
         show_default=True,
-        help="Select the smallest risk, or the largest alpha whose risk is within one standard "
-        "error of the difference.",
+        help="Select the smallest risk (min), or the largest alpha whose risk exceeds the smallest "
+        "by at most one standard error of the difference (one-se).",
     ),
     click.option(
         "--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed."

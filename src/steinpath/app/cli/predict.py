@@ -49,7 +49,7 @@ def predict(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Predict the rows of FILE with a model that `fit` or `tune` wrote.
+    """Predict the rows of FILE with a model from `fit` or `tune`.
 
     Writes one prediction for each row, in order. If FILE has the target, the error is compared with
     the expected error and, with --interval, the coverage is reported. For classification, writes

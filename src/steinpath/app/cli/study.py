@@ -89,9 +89,11 @@ class _StudyName(_TextType):
     type=click.Choice(["numpy", "torch"]),
     help="Array library.",
 )
-@click.option("--device", default="cpu", show_default=True, help="Device for the backend torch.")
+@click.option("--device", default="cpu", show_default=True, help="Device for the torch backend.")
 @click.option("--quick", is_flag=True, help="Small sizes for a trial run of at most two minutes.")
-@click.option("--redraw", is_flag=True, help="Only write tables and figures of stored results.")
+@click.option(
+    "--redraw", is_flag=True, help="Write tables and figures from stored results; run nothing."
+)
 def study(
     name: str,
     out: str,

@@ -429,8 +429,8 @@ def _remarks(facts: Mapping[str, Facts], place: Callable[[int], str]) -> Iterato
                 f"is treated as text because of {counted(seen.others, 'value')}, first "
                 f"{value!r:.60} in {place(row)}; all others are numbers (if it means missing, use "
                 f"--na {value!r:.60})",
-                "are treated as text although most of their values are numbers (use --na for texts "
-                "that mean missing)",
+                "are treated as text although most of their values are numbers (use --na for "
+                "strings that mean missing)",
             )
 
 

@@ -294,6 +294,6 @@ def check_levels(name: str, levels: Counter[str]) -> None:
     """Refuse columns with too many levels to count over several files."""
     if len(levels) > MOST_COUNTED:
         raise DataError(
-            f"column {name!r} has more than {MOST_COUNTED:,} distinct texts, too many to count "
+            f"column {name!r} has more than {MOST_COUNTED:,} distinct strings, too many to count "
             f"over all files; use --drop {name!r} to drop it"
         )

@@ -42,7 +42,7 @@ def as_notes(remarks: Iterable[Remark]) -> list[str]:
 def check_text(what: str, text: Any) -> None:
     """Refuse a value that is not a text, or that cannot be written to a file."""
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"{what} must be a nonblank text, got {text!r:.60}")
+        raise DataError(f"{what} must be a nonblank string, got {text!r:.60}")
     try:
         text.encode()
     except UnicodeEncodeError:

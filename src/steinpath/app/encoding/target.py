@@ -46,7 +46,7 @@ def read_target(
     present = values[~missing(values)]
     if len(present) < 2:
         raise DataError(
-            f"the target {name!r} has {counted(len(present), 'value')} in "
+            f"the target {name!r} has {counted(len(present), 'nonmissing value')} in "
             f"{counted(table.n_rows, 'row')}; at least two are needed"
         )
     if (present == present[0]).all():

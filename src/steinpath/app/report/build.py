@@ -157,7 +157,7 @@ def model_sentence(fit: Fit) -> str:
     model = f"{fit.spec.loss.label} {'loss' if of_classes else 'regression'} {penalty}"
     if isinstance(fit, ClassFit) and fit.several:
         return (
-            f"The model has one classifier per class against the rest, each fitted by the {model}; "
+            f"The model has one one-vs-rest classifier per class, each fitted by the {model}; "
             "the class with the largest decision value is predicted."
         )
     return (
@@ -190,7 +190,7 @@ def _at_the_choice(fit: Fit) -> str:
     why = "As the minimum of many estimates it is biased downwards; adjusted for selection"
     adjusted = fit.main.estimate if isinstance(fit, ClassFit) else fit.estimate
     if fit.naive[0] > adjusted[0]:
-        why = "Adjusted for selection, with other held-out rows"
+        why = "Adjusted for selection, with different held-out rows"
     return (
         f"At the selected iteration, the estimate is {with_error(*fit.naive)}. {why}, it is "
         f"{with_error(*adjusted)}."

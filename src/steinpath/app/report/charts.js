@@ -206,7 +206,7 @@ function pathsChart(host) {
     for (const nodes of [lines, ends]) {
       nodes.forEach((node, index) => node.classList.toggle("on", index === line));
     }
-    note.textContent = line < 0 ? "Point at a line for its name."
+    note.textContent = line < 0 ? "Hover over a line to see its name."
       : `${names[line]}: ${figure(series[line][at])} at iteration ${count(data.iterates[at])}`;
   }
   return { draw: drawAll, mark };

@@ -81,7 +81,7 @@ def as_table(
             if isinstance(error, DataError):
                 raise DataError(f"column {name!r:.60} {error}") from None
             raise DataError(
-                f"column {name!r:.60} must hold only numbers, only dates, only texts or only "
+                f"column {name!r:.60} must hold only numbers, only dates, only strings or only "
                 "booleans"
             ) from None
         table.columns[name] = _parsed(name, column, table, name in as_text)
@@ -200,7 +200,7 @@ def _load_array(loaded: Any, name: str) -> np.ndarray:
             raise
         raise DataError(
             f"array {name!r} holds Python objects, which are never loaded; save it as numbers or "
-            "texts"
+            "strings"
         ) from None
     if not isinstance(array, np.ndarray):
         raise DataError(f"{name!r} is not an array")
@@ -210,7 +210,7 @@ def _load_array(loaded: Any, name: str) -> np.ndarray:
     if not sound or array.ndim not in (1, 2):
         raise DataError(
             f"array {name!r} is of type {array.dtype} and shape {array.shape}; arrays must hold "
-            "numbers, or be one-dimensional and hold dates or texts"
+            "numbers, or be one-dimensional and hold dates or strings"
         )
     return array
 

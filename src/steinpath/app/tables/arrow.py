@@ -165,7 +165,7 @@ def _from_arrow_column(name: str, column: Any) -> np.ndarray:
         column = column.cast(arrow.string())
     elif not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
         raise DataError(
-            f"column {name!r} is of type {kind}; columns must hold numbers, dates, texts or "
+            f"column {name!r} is of type {kind}; columns must hold numbers, dates, strings or "
             "booleans"
         )
     return stripped(column.to_pylist())

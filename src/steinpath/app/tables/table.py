@@ -78,7 +78,7 @@ class TextFormat:
             try:
                 "".encode(self.encoding)
             except (LookupError, ValueError):
-                raise DataError(f"there is no encoding {self.encoding!r:.60}") from None
+                raise DataError(f"unknown encoding {self.encoding!r:.60}") from None
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
@@ -99,7 +99,7 @@ class TextFormat:
         na = found.get("na", [])
         texts = [value for name, value in found.items() if name != "na"]
         if not isinstance(na, list) or not all(isinstance(each, str) for each in [*na, *texts]):
-            raise DataError("its 'reading' has a value that is not a text")
+            raise DataError("its 'reading' has a value that is not a string")
         return cls(**found | {"na": tuple(na)})
 
 

@@ -74,7 +74,7 @@ def read_text(
             how = replace(table.text_format, delimiter=text_format.delimiter)
             return replace(table, text_format=how)
     raise DataError(
-        f"it is not in the encoding {encodings[0]}; use another --encoding, or none to detect it"
+        f"it is not encoded as {encodings[0]}; use another --encoding, or omit it to detect it"
     )
 
 
@@ -165,7 +165,7 @@ def _parse_text(
                 cells = f"{len(row)} cell{'s' * (len(row) > 1)}"
                 raise DataError(
                     f"line {line} has {cells}, but the header names {len(names)} columns; use "
-                    "--delimiter if the file has another one"
+                    "--delimiter if the delimiter was not detected"
                 )
             lines.append(line)
         added = zip(*(row for _, row in some), strict=True)
@@ -193,8 +193,8 @@ def _records(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[st
             return
         except csv.Error as error:
             raise DataError(
-                f"line {line}: {error}; check for a quotation mark that is not closed or one too "
-                "many, and for cells of more than 100,000 characters"
+                f"line {line}: {error}; check for unbalanced quotation marks and for cells of more "
+                "than 100,000 characters"
             ) from None
         if len(row) > 1 or "".join(row).strip():
             yield line, row
