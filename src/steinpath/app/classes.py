@@ -265,7 +265,7 @@ class ClassFit(Fit):
         if not self.several:
             return super().warnings
         return tuple(
-            f"{label!r:.60} against the rest: {warning}"
+            f"{label!r:.60} vs rest: {warning}"
             for label, fit in zip(self.labels, self.fits, strict=True)
             for warning in fit.warnings
         )

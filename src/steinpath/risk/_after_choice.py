@@ -115,7 +115,7 @@ class ChosenRisk:
         return mean, stderr * self.dependence
 
     def __repr__(self) -> str:
-        return f"<ChosenRisk by {self.method}: {with_error(self.value, self.stderr)}>"
+        return f"<ChosenRisk ({self.method}): {with_error(self.value, self.stderr)}>"
 
 
 def compare_chosen(first: ChosenRisk, second: ChosenRisk) -> tuple[float, float]:

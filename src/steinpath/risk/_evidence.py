@@ -38,7 +38,7 @@ class Diagnostic:
     value, threshold : float
         Computed value, and the largest value without a warning.
     message : str
-        Message with the consequence and a remedy.
+        Warning with the consequence and a remedy, which applies only if the check warns.
     meaning : str
         What the check looks for, independent of its result.
     """

@@ -414,7 +414,8 @@ class Tuning:
             *self._figures(with_error(self.best_risk, self.best_risk_stderr)),
         ]
         note = (
-            f"Estimated risk adjusted for selection ({self.chosen.method}); ± one standard error."
+            f"Estimated risk adjusted for selection (method: {self.chosen.method}); ± one standard "
+            "error."
         )
         return Summary("Tuning Results", tuple(facts), notes=(note, *self._notes()))
 

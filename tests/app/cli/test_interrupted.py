@@ -24,7 +24,7 @@ def test_progress_and_a_fit_cut_short(tmp_path):
     terminal.wait_for("running 5 penalties")
     terminal.wait_for(r"[1-9]\d*/100000")
     terminal.interrupt()
-    terminal.wait_for("Stopping with what is finished")
+    terminal.wait_for("Stopping; finished results are kept")
     assert terminal.end() == 130, terminal.seen[-500:]
     assert "of 5 values of alpha" in terminal.seen.replace("\r\n", " ")
     model = sp.load_model(tmp_path / "houses-fit" / "model.json")

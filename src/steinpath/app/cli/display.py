@@ -78,7 +78,7 @@ class Display:
         if self.enough or not self._begun:
             self._stop(number, frame)
         self.enough = True
-        self.console.print("Stopping with what is finished (Ctrl-C again to abort).")
+        self.console.print("Stopping; finished results are kept (Ctrl-C again to abort).")
 
 
 def make_console(quiet: bool = False) -> Console:

@@ -237,8 +237,8 @@ def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
         repair = float(fit.risk.audit.repair[tuning.best_iter])
         if abs(repair) > fit.naive[1] / 4:
             found.append(
-                f"the audit bias-corrected the estimated risk: it was "
-                f"{'raised' if repair > 0 else 'lowered'} by {abs(repair):.2g}"
+                f"the bias correction of the audit "
+                f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
             )
     return found
 
@@ -250,7 +250,7 @@ def _cut_short(fit: Fit, ranked: int, total: int) -> str:
     if fit.is_whole:
         return "interrupted: the estimated risk was not fully audited"
     return (
-        f"interrupted at {counted(fit.tuning.path.n_iter, 'iteration')} of "
+        f"interrupted after {counted(fit.tuning.path.n_iter, 'iteration')} with "
         f"{counted(len(fit.tuning.lams), 'value')} of alpha"
     )
 
@@ -356,6 +356,7 @@ def _print_tuning(console: Console, result: FitResult) -> None:
         # the risks of values that were screened out are not comparable
         known = tuning.settled[k] and not selected
         difference = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
+        difference = "selected" if selected else difference
         table.add_row(
             f"{alpha:.3g}",
             str(t),
@@ -366,14 +367,14 @@ def _print_tuning(console: Console, result: FitResult) -> None:
         )
     of = ""
     if isinstance(result.fit, ClassFit) and result.fit.several:
-        of = f" {result.fit.main_label!r:.60} against the rest, {result.fit.criterion.words},"
+        of = f" {result.fit.main_label!r:.60} vs rest, {result.fit.criterion.words},"
     say(
         console,
         f"The best model, {result.fit.spec.words},{of} by alpha (not adjusted for selection):",
     )
     console.print(table)
     if not tuning.settled.all():
-        console.print("Values of alpha without a difference were screened out.")
+        console.print("Values of alpha without a difference were screened out by a rough estimate.")
     if result.intervals is not None:
         print_intervals(console, result.intervals)
     _print_notes(console, result)

@@ -37,9 +37,7 @@ def read_groups(table: Table, name: str) -> tuple[np.ndarray, str]:
     DataError
         If labels are missing, or all are the same.
     """
-    refuse_missing(
-        table, [name], "every row needs a group; give each row without one a label of its own"
-    )
+    refuse_missing(table, [name], "every row needs a group; give each ungrouped row its own label")
     labels, groups, sizes = np.unique(
         texts(table.columns[name]), return_inverse=True, return_counts=True
     )
