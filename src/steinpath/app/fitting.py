@@ -277,9 +277,8 @@ class Fit:
     @property
     def reported(self) -> ReportedCoefficients:
         """Coefficients relative to the most frequent level of each category."""
-        coef, data = self.coef, self.data
-        intercept = float(data.level + self.tuning.intercept - data.centre @ coef)
-        return report_coefficients(data.encoded.encoding, coef, data.scale, intercept)
+        encoding, scale = self.data.encoded.encoding, self.data.scale
+        return report_coefficients(encoding, self.effects, scale, self.intercept)
 
     @property
     def fitted(self) -> np.ndarray:
