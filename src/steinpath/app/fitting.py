@@ -199,7 +199,7 @@ def _check_sizes(encoded: Encoded) -> None:
 
 # Why the iterations ended; see `Tuning.stop`.
 _WHY = {
-    "risk": "the estimated risk stopped decreasing",
+    "risk": "more are not expected to lower the estimated risk",
     "limit": "the limit for data of this size (use --n-iter for more)",
     "n_iter": "as set by --n-iter",
     "interrupted": "interrupted",
