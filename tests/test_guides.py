@@ -12,7 +12,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 @pytest.mark.parametrize(
     ("page", "count", "printing"),
-    [("groups", 5, 2), ("intervals", 2, 2), ("coefficients", 1, 1), ("classification", 6, 5)],
+    [
+        *[("groups", 5, 2), ("intervals", 2, 2), ("coefficients", 1, 1), ("classification", 6, 5)],
+        ("results", 3, 3),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of rows that are left out in the wrong way
 def test_code_of_guides_prints_what_they_say(page, count, printing, capsys):

@@ -90,7 +90,10 @@ def test_the_fit_says_how_long_it_ran_and_why(monkeypatch):
     assert given.warnings == given.tuning.warnings
     auto = fit_model(data(n_iter=None), spec())
     n_iter = auto.tuning.path.n_iter
-    assert auto.length == f"Iterations ended at {n_iter}: the estimated risk stopped decreasing."
+    assert (
+        auto.length
+        == f"Iterations ended at {n_iter}: more are not expected to lower the estimated risk."
+    )
     assert auto.warnings == auto.tuning.warnings
 
 

@@ -23,7 +23,7 @@ ENCODING = Encoding(
 
 def test_coefficients_are_differences_from_the_most_frequent_level():
     coef, scale = np.array([2.0, 5.0, 7.0, 0.0, 3.0, -1.0, 4.0]), np.arange(1.0, 8.0)
-    found = report_coefficients(ENCODING, coef, scale, 10.0)
+    found = report_coefficients(ENCODING, coef * scale, scale, 10.0)
     assert found.names == ["x", "town=B", "town=C", "garden=yes", "kind=(other)"]
     assert found.coef.tolist() == [2.0, 2.0, -5.0, 3.0, 5.0]
     assert found.effects.tolist() == [2.0, 6.0, -20.0, 15.0, 35.0]

@@ -156,5 +156,5 @@ def test_figures_of_a_fit_are_in_units_of_the_target(size):
 @pytest.mark.parametrize("size", [1e-80, 1e80])
 def test_targets_whose_errors_have_no_standard_error(size):
     y = np.random.default_rng(0).standard_normal(ROWS) * size
-    with pytest.raises(DataError, match=r"'y' has numbers up to .* rescale it"):
+    with pytest.raises(DataError, match=r"value of 'y' is .* rescale it"):
         prepare_data(encode(table_of(y), "y"))

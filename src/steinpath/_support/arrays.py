@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -9,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import array_api_compat
-import array_api_compat.numpy
 import numpy as np
 
 # Arrays of any namespace that follows the array API standard; there is no common static type.
@@ -19,8 +19,15 @@ Array = Any
 def namespace(*arrays: Array) -> Any:
     """Return the array namespace shared by ``arrays``; numbers and None are ignored."""
     if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # the common case, decided fast
-        return array_api_compat.numpy
+        return _numpy_namespace()
     return array_api_compat.array_namespace(*arrays)
+
+
+@functools.cache
+def _numpy_namespace() -> Any:
+    import array_api_compat.numpy  # slow: it imports all of NumPy, also what builds extensions
+
+    return array_api_compat.numpy
 
 
 def like(values: Any, reference: Array) -> Array:

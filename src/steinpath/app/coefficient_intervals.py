@@ -10,6 +10,7 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.progress import begin
+from steinpath.app.defaults import FDR, LEVEL, MOST_FEATURES
 from steinpath.app.encoding.messages import counted
 from steinpath.app.fitting import Fit, some_features
 from steinpath.app.reference_levels import explain_references, reference_features
@@ -19,10 +20,6 @@ from steinpath.inference._coefficient_intervals import CoefficientIntervals, coe
 from steinpath.inference._scores import uses_residuals
 from steinpath.plots._coefficients import largest_sizes
 
-#: Confidence level of each interval, and the false discovery rate at which features are marked.
-LEVEL, FDR = 0.95, 0.1
-#: Features with intervals, if each of them requires a regression on all others.
-MOST_FEATURES = 200
 # Names that a message lists; smallest p-value that is printed.
 _LISTED, _SMALL = 5, 1e-4
 

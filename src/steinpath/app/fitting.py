@@ -199,7 +199,7 @@ def _check_sizes(encoded: Encoded) -> None:
 
 # Why the iterations ended; see `Tuning.stop`.
 _WHY = {
-    "risk": "the estimated risk stopped decreasing",
+    "risk": "more are not expected to lower the estimated risk",
     "limit": "the limit for data of this size (use --n-iter for more)",
     "n_iter": "as set by --n-iter",
     "interrupted": "interrupted",
@@ -277,9 +277,8 @@ class Fit:
     @property
     def reported(self) -> ReportedCoefficients:
         """Coefficients relative to the most frequent level of each category."""
-        coef, data = self.coef, self.data
-        intercept = float(data.level + self.tuning.intercept - data.centre @ coef)
-        return report_coefficients(data.encoded.encoding, coef, data.scale, intercept)
+        encoding, scale = self.data.encoded.encoding, self.data.scale
+        return report_coefficients(encoding, self.effects, scale, self.intercept)
 
     @property
     def fitted(self) -> np.ndarray:

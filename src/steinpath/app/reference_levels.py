@@ -71,7 +71,7 @@ def reference_features(encoding: Encoding) -> list[int]:
 
 
 def report_coefficients(
-    encoding: Encoding, coef: np.ndarray, scale: np.ndarray, intercept: float
+    encoding: Encoding, effects: np.ndarray, scale: np.ndarray, intercept: float
 ) -> ReportedCoefficients:
     """Return coefficients relative to reference levels.
 
@@ -79,26 +79,28 @@ def report_coefficients(
     ----------
     encoding : Encoding
         The features.
-    coef : ndarray of shape (p,)
-        Coefficients as fitted, per unit of the features.
+    effects : ndarray of shape (p,)
+        Coefficients as fitted, per standard deviation of the features.
     scale : ndarray of shape (p,)
         Standard deviations of the features.
     intercept : float
         Intercept as fitted.
     """
     references, start = reference_features(encoding), 0
-    relative = coef.copy()
+    coef = effects / scale
+    relative, per_deviation = coef.copy(), effects.copy()
     for column in encoding.columns:
         stop = start + len(column.features)
         if column.kind == "category":
             relative[start:stop] -= coef[start]
+            per_deviation[start:stop] = relative[start:stop] * scale[start:stop]
         start = stop
     kept = np.delete(np.arange(len(coef)), references)
     names = encoding.feature_names
     return ReportedCoefficients(
         [names[j] for j in kept],
         relative[kept],
-        (relative * scale)[kept],
+        per_deviation[kept],
         float(intercept + coef[references].sum()),
         [names[j] for j in references],
     )

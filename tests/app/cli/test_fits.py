@@ -433,7 +433,7 @@ def test_iterations_are_as_many_as_lower_the_risk(tmp_path):
     command = ("fit", write(tmp_path), "--target", "price", "--out", tmp_path / "o", "--no-plots")
     said = call(*command).stdout
     model = sp.load_model(tmp_path / "o" / "model.json")
-    reason = "the estimated risk stopped decreasing"
+    reason = "more are not expected to lower the estimated risk"
     assert f"Iterations ended at {model.choice.iterations}: {reason}." in said
     assert f"{model.choice.iterate} of {model.choice.iterations}" in said
     assert "still decreasing" not in said

@@ -29,10 +29,10 @@ INTERRUPTED = 130
 #: Commands, with the modules that define them and the first sentence of their help. Modules are
 #: imported when their command is used, so that `steinpath --help` takes no time.
 COMMANDS = {
-    "fit": ("fit", "Fit a model to FILE and estimate its error on new data."),
-    "tune": ("fit", "Fit several losses and penalties to FILE and save the best model."),
-    "compare": ("fit", "Rank losses and penalties on FILE by estimated risk."),
-    "predict": ("predict", "Predict the rows of FILE with a model from fit or tune."),
+    "fit": ("commands", "Fit a model to FILE and estimate its error on new data."),
+    "tune": ("commands", "Fit several losses and penalties to FILE and save the best model."),
+    "compare": ("commands", "Rank losses and penalties on FILE by estimated risk."),
+    "predict": ("commands", "Predict the rows of FILE with a model from fit or tune."),
     "demo": ("demo", "Compare estimated and true risk on simulated data."),
     "study": ("study", "Run a Monte Carlo study."),
     "bench": ("bench", "Time risk estimates and cross-validation on this machine."),

@@ -19,7 +19,7 @@ from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
 from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.interval_outputs import print_intervals
-from steinpath.app.cli.options import ModelCommand, read_format, with_intervals, with_options
+from steinpath.app.cli.options import read_format
 from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
 from steinpath.app.cli.tasks import Task, check_quantile, requested_task, task_of
 from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
@@ -34,56 +34,26 @@ from steinpath.problem._scoring import CRITERIA, Criterion
 from steinpath.tuning._grid_end import end_of_grid
 
 
-@click.command(cls=ModelCommand)
-@with_options
-@with_intervals
-@click.pass_context
-def fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
-    """Fit a model to FILE and estimate its error on new data.
-
-    FILE is CSV, TSV, Parquet, Feather or npz, or a folder of Parquet files. The regularisation
-    strength alpha and the iteration with the smallest estimated risk are selected. The risk is the
-    expected scoring loss on new data; the default scoring loss matches the training loss. For
-    classification, the misclassification rate is also estimated. Writes the model, a report, plots
-    and the risk of every iterate to --out.
-    """
+def run_fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
+    """Run ``steinpath fit``."""
     losses = [] if loss is None else [loss]
     check_quantile(losses, options)
     result = _work(ctx, losses, [penalty], options, compare=False)
     _finish(result, options, _print_fit, with_model=True)
 
 
-@click.command(cls=ModelCommand, several=True)
-@with_options
-@with_intervals
-@click.pass_context
-def tune(
+def run_tune(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
-    """Fit several losses and penalties to FILE and save the best model.
-
-    The default models are LAD, Huber and square root, each with lasso and ridge. For classification
-    they are logistic and hinge. All are compared by the same scoring loss: by default absolute
-    error, the pinball loss with --quantile, or the misclassification rate for classification.
-    Writes the same files as `fit`, and prints the alpha grid.
-    """
+    """Run ``steinpath tune``."""
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_tuning, with_model=True)
 
 
-@click.command(cls=ModelCommand, several=True)
-@with_options
-@click.pass_context
-def compare(
+def run_compare(
     ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
 ) -> None:
-    """Rank losses and penalties on FILE by estimated risk.
-
-    The default models are LAD, Huber and square root, each with lasso and ridge. For classification
-    they are logistic and hinge. All are compared by the same scoring loss: by default absolute
-    error, the pinball loss with --quantile, or the misclassification rate for classification.
-    Writes a report and the ranking, but no model.
-    """
+    """Run ``steinpath compare``."""
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
     _finish(result, options, _print_ranking, with_model=False)
 

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from steinpath._support.printing import to_digits_of
 from steinpath.app.cli.display import make_table, print_warnings, say, shown
-from steinpath.app.coefficient_intervals import FDR, LEVEL, FitIntervals, Interval
+from steinpath.app.coefficient_intervals import FitIntervals, Interval
+from steinpath.app.defaults import FDR, LEVEL
 
 # Number of intervals that are printed; intervals.csv has all.
 _SHOWN = 20

@@ -11,11 +11,9 @@ from typing import Any
 import click
 
 from steinpath.app.cli.renamed import RenamedOption
-from steinpath.app.coefficient_intervals import LEVEL, MOST_FEATURES
-from steinpath.app.encoding import TASKS
+from steinpath.app.defaults import LEVEL, MOST_FEATURES, TASKS
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
 from steinpath.app.tables import DEFAULT_FORMAT, DataError, TextFormat
-from steinpath.inference._scores import ROWS_PER_COLUMN
 from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import CRITERIA
@@ -279,8 +277,8 @@ with_intervals = click.option(
     "--intervals",
     is_flag=True,
     help=f"Add {LEVEL:.0%} confidence intervals and p-values for the coefficients (regression "
-    f"only). With more than {MOST_FEATURES} features and fewer than {ROWS_PER_COLUMN} rows per "
-    f"feature, only for the {MOST_FEATURES} largest coefficients.",
+    f"only). With more than {MOST_FEATURES} features and few rows per feature, only for the "
+    f"{MOST_FEATURES} largest coefficients.",
 )
 
 

@@ -13,34 +13,14 @@ import numpy as np
 
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.printing import printable, with_error
-from steinpath.app.cli.options import Finite, read_format, with_reading
+from steinpath.app.cli.options import read_format
 from steinpath.app.encoding.messages import refuse_unknown
 from steinpath.app.models import Classes, Model, load_model
 from steinpath.app.tables import Table, missing, read_table, texts
 from steinpath.problem._scoring import CRITERIA
 
 
-@click.command()
-@click.argument("model", type=click.Path())
-@click.argument("file", type=click.Path())
-@click.option(
-    "--keep",
-    metavar="COLUMN",
-    multiple=True,
-    help="Copy this column of FILE verbatim to the output; repeatable.",
-)
-@click.option(
-    "--interval",
-    metavar="LEVEL",
-    type=Finite(0, 1, min_open=True, max_open=True),
-    help="Also write prediction intervals with this coverage, such as 0.9.",
-)
-@click.option(
-    "--out", type=click.Path(dir_okay=False), help="Output file; standard output by default."
-)
-@click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
-@with_reading
-def predict(
+def run_predict(
     model: str,
     file: str,
     keep: tuple[str, ...],
@@ -49,13 +29,7 @@ def predict(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Predict the rows of FILE with a model from `fit` or `tune`.
-
-    Writes one prediction for each row, in order. If FILE has the target, the error is compared with
-    the expected error and, with --interval, the coverage is reported. For classification, writes
-    the predicted class and, for the logistic loss, the probability of each class. FILE is read with
-    the options of the fit (--decimal, --date-format, ...) unless they are given again.
-    """
+    """Run ``steinpath predict``."""
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
     bounds = [] if interval is None else ["lower", "upper"]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from steinpath.app.classes import ERROR_RATE, USUAL_LOSS, USUAL_LOSSES, fit_classes
-from steinpath.app.encoding import TASKS
+from steinpath.app.defaults import TASKS
 from steinpath.app.fitting import Fit, FitData, fit_model
 from steinpath.app.model_spec import is_for_classes, loss_names
 from steinpath.problem._scoring import CRITERIA

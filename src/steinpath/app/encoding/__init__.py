@@ -3,11 +3,9 @@
 from steinpath.app.encoding.column import OTHER, Column
 from steinpath.app.encoding.encoded import ColumnSummary, Encoded, RemoteFeatures, encode
 from steinpath.app.encoding.encoding import Encoding
-from steinpath.app.encoding.target import TASKS
 
 __all__ = [
     "OTHER",
-    "TASKS",
     "Column",
     "ColumnSummary",
     "Encoded",

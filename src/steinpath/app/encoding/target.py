@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from steinpath.app.defaults import TASKS
 from steinpath.app.encoding.facts import facts_of
 from steinpath.app.encoding.messages import counted, first_other, kind_of, short
 from steinpath.app.tables import DataError, Table, is_number, like_numbers, missing, texts
 
-#: Tasks.
-TASKS = ("regression", "classification")
 # More classes than this are labels of single rows rather than classes.
 _MOST_CLASSES = 20
 # Rows that each class needs: a held-out row is predicted from the others.
