@@ -347,9 +347,21 @@ def test_the_table_is_left_as_it_was():
             {},
             "the target 'y' must hold numbers, but has '2020-01-01' in row 2",
         ),
-        ({"y": [None] * 3, "x": [1, 2, 3]}, {}, "the target 'y' has 0 values in 3 rows; at least"),
-        ({"y": [1, None], "x": [1, 2]}, {"impute": True}, "the target 'y' has 1 value in 2 rows"),
-        ({"y": [1], "x": [1]}, {}, "the target 'y' has 1 value in 1 row; at least two are needed"),
+        (
+            {"y": [None] * 3, "x": [1, 2, 3]},
+            {},
+            "the target 'y' has 0 nonmissing values in 3 rows; at least",
+        ),
+        (
+            {"y": [1, None], "x": [1, 2]},
+            {"impute": True},
+            "the target 'y' has 1 nonmissing value in 2 rows",
+        ),
+        (
+            {"y": [1], "x": [1]},
+            {},
+            "the target 'y' has 1 nonmissing value in 1 row; at least two are needed",
+        ),
         (
             {"y": [3, 3, None], "x": [1, 2, 3]},
             {},

@@ -185,7 +185,7 @@ def test_times_are_in_utc(write):
         ("a,b\n1,2\n3\n", "line 3 has 1 cell, but the header names 2 columns"),
         ('a,b\n"1\n",2\n\n3,4,5\n', "line 5 has 3 cells, but the header names 2 columns"),
         ("a,b\n1,2\n1,i\0\n", "line 3 has a NUL byte"),
-        ('a,b\n1,2\n"1,2\n3,4\n', "line 3: unexpected end of data; check for a quotation mark"),
+        ('a,b\n1,2\n"1,2\n3,4\n', "line 3: unexpected end of data; check for unbalanced quotation"),
         ('a,b\n"1"x,2\n', "line 2: ',' expected after '\"'"),
         (f"a,b\n1,{'x' * 200_000}\n", "line 2: field larger than field limit"),
         (

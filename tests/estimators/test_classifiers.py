@@ -200,7 +200,7 @@ def test_groups_and_folds_are_taken():
         ({}, np.linspace(0, 1, 200), "Unknown label type"),
         ({"loss": "lad"}, None, "loss must be one of 'hinge', 'squared_hinge', 'logistic'"),
         ({"loss": sp.LAD()}, None, "use sp.PathRegressor"),
-        ({"loss": sp.Logistic({1: 2.0})}, None, "give them to PathClassifier"),
+        ({"loss": sp.Logistic({1: 2.0})}, None, "pass class_weight to PathClassifier"),
         ({"test_loss": "huber"}, None, "is a scoring loss for regression; use one of 'zero_one'"),
         ({"class_weight": "heavy"}, None, "class_weight must be None, 'balanced' or a dict"),
         ({"class_weight": {"maybe": 2.0}}, None, "class_weight has an unknown class 'maybe'"),

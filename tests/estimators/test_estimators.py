@@ -791,7 +791,7 @@ def test_fractional_weights(name, data):
     model = fixed(name, select=11).fit(X, y, sample_weight=w)
     assert_same(fixed(name, select=11).fit(X[20:], y[20:], sample_weight=w[20:]), model)
     for choice in ({"alpha": "auto"}, {"select": "risk"}, {"alpha": [0.1, 0.2]}):
-        with pytest.raises(ValueError, match=r"use integers for sample_weight .* or a number for"):
+        with pytest.raises(ValueError, match=r"use integers if sample_weight .* or a number for"):
             fixed(name, **choice).fit(X, y, sample_weight=w)
 
 

@@ -416,7 +416,7 @@ def test_intervals_need_two_levels(data):
     X, y = data
     model = sp.QuantileLasso(q=(0.5,), **FAST | {"n_iter": 10}).fit(X, y)
     assert model.predict(X).shape == (90, 1)
-    with pytest.raises(ValueError, match=r"need at least two.*fit had q=\(0.5,\)"):
+    with pytest.raises(ValueError, match=r"require at least two.*got q=\(0.5,\)"):
         model.predict_interval(X)
 
 

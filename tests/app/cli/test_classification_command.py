@@ -214,7 +214,7 @@ def test_dependent_rows_need_every_class_on_both_sides():
     table["t"] = np.arange(90)
     table["y"] = np.where(table["t"] < 60, "early", "late")
     data = prepare_data(encode(as_table(table), "y", time="t"), 20, 3, gap=0)
-    with pytest.raises(DataError, match="no row of the class 'late' among the first 15"):
+    with pytest.raises(DataError, match="the class 'late' does not occur in the first 15"):
         fit_classes(data, spec)
 
 

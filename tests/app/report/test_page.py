@@ -193,7 +193,8 @@ def test_page_is_well_formed(case):
 def test_page_loads_nothing(case):
     _, page, reader = case
     assert page.count(NAMESPACE) == 1
-    assert not re.search(r"https?:|\bsrc=|url\(|@import|//[a-z]", page.replace(NAMESPACE, ""))
+    text = re.sub(r"'sha256-[^']*'", "", page.replace(NAMESPACE, ""))  # a hash may contain //
+    assert not re.search(r"https?:|\bsrc=|url\(|@import|//[a-z]", text)
     assert not {"link", "img", "iframe", "base", "form"} & set(reader.tags)
     assert not any(
         name.startswith("on") or name in ("href", "style") for name, _ in reader.attributes
