@@ -235,7 +235,7 @@ def test_an_encoding_may_be_stated(write):
     assert not table.notes
     with pytest.raises(DataError, match="not encoded as utf-8; use another --encoding"):
         read_table(file, text_format=TextFormat(encoding="utf-8"))
-    with pytest.raises(DataError, match="no encoding 'utf-99'"):
+    with pytest.raises(DataError, match="unknown encoding 'utf-99'"):
         TextFormat(encoding="utf-99")
 
 

@@ -26,7 +26,7 @@ def test_progress_and_a_fit_cut_short(tmp_path):
     terminal.interrupt()
     terminal.wait_for("Stopping; finished results are kept")
     assert terminal.end() == 130, terminal.seen[-500:]
-    assert "of 5 values of alpha" in terminal.seen.replace("\r\n", " ")
+    assert "with 5 values of alpha" in terminal.seen.replace("\r\n", " ")
     model = sp.load_model(tmp_path / "houses-fit" / "model.json")
     assert 0 < model.choice.iterations < 100000
     assert (tmp_path / "houses-fit" / "report.html").exists()
