@@ -83,18 +83,18 @@ mutants: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[mutation]'
 	$(BIN)/python tests/mutation/run_mutants.py
 
-# All tests with the oldest versions that pyproject.toml allows, and with the newest releases (no
+# The tests of `make unit` with the oldest versions that pyproject.toml allows, and with the newest releases (no
 # pre-releases), each in its own environment: ten minutes each. Deprecation warnings between old
 # libraries are ignored; scikit-learn before 1.7 needs SCIPY_ARRAY_API to import its estimator checks.
 oldest: .venv-oldest/ready
-	SCIPY_ARRAY_API=1 $(THREADS) .venv-oldest/bin/python -m pytest $(PARALLEL) \
+	SCIPY_ARRAY_API=1 $(THREADS) .venv-oldest/bin/python -m pytest $(PARALLEL) --thin \
 	    -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 newest:
 	$(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --upgrade pip
 	.venv-newest/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
-	$(THREADS) .venv-newest/bin/python -m pytest $(PARALLEL)
+	$(THREADS) .venv-newest/bin/python -m pytest $(PARALLEL) --thin
 
 .venv-oldest/ready: pyproject.toml tools/oldest.py
 	$(PYTHON) -m venv .venv-oldest

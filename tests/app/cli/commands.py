@@ -93,10 +93,13 @@ class Terminal:
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
-    def end(self):
+    def end(self, seconds=120):
         """Read all that is left; return the exit code."""
+        until = time.monotonic() + seconds
         while self._read():
-            pass
+            if time.monotonic() > until:
+                self.process.kill()
+                raise AssertionError(f"still running after {seconds} s: {self.seen[-500:]}")
         return self.process.wait(60)
 
     def _read(self):

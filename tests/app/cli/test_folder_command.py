@@ -34,7 +34,7 @@ def folder(tmp_path):
 @pytest.fixture(scope="module")
 def address():
     # threads, which start at once
-    options = {"processes": False, "dashboard_address": None, "protocol": "tcp"}
+    options = {"processes": False, "dashboard_address": "127.0.0.1:0", "protocol": "tcp"}
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as workers:
         yield workers.scheduler_address
 

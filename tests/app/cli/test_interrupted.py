@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def test_before_anything_is_finished_once_is_enough(tmp_path):
     os.mkfifo(tmp_path / "slow.csv")  # never ends
     terminal = Terminal("fit", "slow.csv", "--target=price", cwd=tmp_path)
     terminal.wait_for("reading slow.csv")
+    time.sleep(1)  # a signal just before it waits for the pipe would be handled after that only
     terminal.interrupt()
     assert terminal.end() == 130
     assert "Error: stopped" in terminal.seen
