@@ -240,7 +240,7 @@ class CoefficientIntervals:
             for name, b, se, p, low, high in zip(self._labels(), *columns, strict=True)
         )
         note = (
-            "Debiased estimates. Each interval has the stated level by itself; P-values are "
+            "Debiased estimates. The level holds for each interval separately; p-values are "
             "two-sided and not adjusted for multiple testing (see significant())."
         )
         return Summary("Coefficient Intervals", self._facts(), head, rows, (note, *self.warnings))

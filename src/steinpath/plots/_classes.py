@@ -114,8 +114,8 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
     Parameters
     ----------
     tuning : Tuning, or mapping of str to Tuning
-        Result of `steinpath.tune` with a margin loss, such as `steinpath.Logistic`. For several
-        classes, a mapping from class name to the one-vs-rest result.
+        Result of `steinpath.tune` with a margin loss, such as `steinpath.Logistic`. With
+        more than two classes, a mapping from class name to the one-vs-rest result.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
 
@@ -152,8 +152,8 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     Parameters
     ----------
     tuning : Tuning, or mapping of str to Tuning
-        Result of `steinpath.tune` with `steinpath.Logistic`. For several classes, a mapping from
-        class name to the one-vs-rest result; probabilities are normalised to sum to 1.
+        Result of `steinpath.tune` with `steinpath.Logistic`. With more than two classes, a
+        mapping from class name to the one-vs-rest result; probabilities are normalised to sum to 1.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
 

@@ -189,9 +189,9 @@ def _spectral(problem: Problem) -> Estimate:
     path = problem.path
     if not has_spectrum(path):
         raise ValueError(
-            "method 'spectral' requires the square-root or squared loss, a penalty that treats all "
-            f"coefficients alike, such as Ridge, and a dense X in memory; got {path.loss!r} and "
-            f"{path.penalty!r} with {path.algorithm!r}; use method='compressed'"
+            "method 'spectral' requires the square-root or squared loss, an isotropic penalty such "
+            f"as Ridge, and a dense X in memory; got {path.loss!r} and {path.penalty!r} "
+            f"with {path.algorithm!r}; use method='compressed'"
         )
     corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
     predictions = Compressed(path, corrections)
