@@ -3,7 +3,7 @@ The error rate of every iterate of a support vector machine
 ===========================================================
 
 With more features than rows, a linear support vector machine soon classifies all training rows
-correctly, which says nothing about new rows. The error rate of every iterate is estimated
+correctly, which is no evidence about new rows. The error rate of every iterate is estimated
 from the run itself, without cross-validation and without a test set.
 """
 
