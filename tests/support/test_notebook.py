@@ -248,6 +248,18 @@ def test_tune_prints_progress(data, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+def test_progress_of_a_run_that_ends_before_the_iterate(data, capsys):
+    token = listener.set(lambda what, steps: lambda: True)  # stopped at the first iteration
+    try:
+        options = {"lams": 3, "n_iter": 20, "iterate": 15, "rng": 0, "verbose": True}
+        tuning = sp.tune(*data, sp.LAD(), sp.Lasso, **options)
+    finally:
+        listener.reset(token)
+    assert tuning.stop == "interrupted"
+    assert "best estimated risk so far" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_estimators_print_progress(data, capsys):
     X, y = data
     model = sp.LADLasso(n_iter=20, n_alphas=3, random_state=0, verbose=1).fit(X, y)
