@@ -227,6 +227,17 @@ def test_frames_come_out_as_they_came_in(data, library):
     assert type(tuning.to_frame()) is library.DataFrame
 
 
+def test_frames_and_charts_have_the_given_iterate(data, monkeypatch):
+    options = {"lams": [1.0, 0.3, 0.1], "n_iter": 20, "method": "compressed", "iterate": 3}
+    tuning = sp.tune(*data, sp.LAD(), sp.Lasso, **options, rng=0)
+    assert tuning.to_dict()["iteration"].tolist() == [3, 3, 3]
+    drawn = []
+    chart = "steinpath.tuning._tuning.line_chart"
+    monkeypatch.setattr(chart, lambda x, lines, **_: drawn.append(lines) or "")
+    tuning._repr_html_()
+    np.testing.assert_array_equal(drawn[0]["estimated risk"], tuning.risk[:, 3])
+
+
 # ------------------------------------------------------------------------------------------------
 # Progress
 # ------------------------------------------------------------------------------------------------
