@@ -24,7 +24,7 @@ pytest.importorskip("pyarrow")
 @pytest.fixture(scope="module")
 def client():
     # threads, which start at once
-    options = {"processes": False, "dashboard_address": None}
+    options = {"processes": False, "dashboard_address": "127.0.0.1:0"}
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as workers,
         distributed.Client(workers) as client,

@@ -911,7 +911,7 @@ def test_files_that_are_no_good_are_named(client, tmp_path):
 
 def test_a_client_that_is_closed():
     distributed = pytest.importorskip("distributed")
-    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=":0") as client:
         design = sp.distributed.from_delayed(loaders(), client=client)
         path = sp.run(design, Y_ALL, **PROBLEM)
     for late in (lambda: path.fitted, lambda: sp.run(design, Y_ALL, **PROBLEM)):

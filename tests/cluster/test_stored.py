@@ -269,7 +269,7 @@ def peak():  # the kernel's ru_maxrss would be that of the parent, if that has m
     lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(lines["VmHWM"].split()[0]) / 1024
 
-with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
+with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
     small, y = sp.distributed.from_files(sys.argv[2:], response="y", columns=["x0"])
     steps = sp.ChambollePock(0.1, 0.1)
     args = y, sp.LAD(), sp.Lasso(1.0), steps, 3

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
 
+import steinpath.app.cli.fit
 import steinpath.study  # noqa: F401
 from steinpath.app.cli import main
 

@@ -202,6 +202,6 @@ def test_links_are_followed_and_what_is_no_file_stays(tmp_path):
     assert link.is_symlink()
     assert real.read_text() == "text"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="is not a file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         write_text(pipe, "text")
     assert pipe.is_fifo()

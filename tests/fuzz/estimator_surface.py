@@ -50,6 +50,7 @@ PARAMETERS = {
     ),
     "rule": lambda rng, p: one_of(rng, ("min", "one_se")),
     "tol": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
+    "verbose": lambda rng, p: chance(rng, 0.2),
     "warm_start": lambda rng, p: chance(rng, 0.5),
     "random_state": lambda rng, p: one_of(rng, (None, 0, np.random.RandomState(0))),
     "loss": lambda rng, p: one_of(

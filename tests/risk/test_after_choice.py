@@ -26,9 +26,9 @@ from backends import sp as on_any
 from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, predictions, refit
 from steinpath.engine import _batch, _deferred
 from steinpath.risk._after_choice import compare_chosen, risk_after_choice
-from steinpath.risk._bootstrap import bootstrap_choice
+from steinpath.risk._bootstrap import bootstrap_selection
 from steinpath.risk._leave_out import models_without
-from steinpath.risk._nested import Choosing
+from steinpath.risk._nested import SelectionRule
 
 N, P, N_ITER = 36, 6, 12
 LAMS = np.array([0.4, 0.2, 0.05])
@@ -402,8 +402,8 @@ def test_one_penalty_leaves_the_iterate_to_choose():
 @pytest.mark.parametrize("iterate", [None, 5], ids=["best", "fifth"])
 def test_the_bootstrap_of_a_choice_is_that_of_a_loop(groups, rule, iterate):
     _, y, tuning = tuned(groups=groups, rule=rule, iterate=iterate, method="folds", cv=5)
-    choosing = Choosing(LAMS, rule, iterate)
-    found = bootstrap_choice(tuning.risks, choosing, N_ITER + 1, np.random.default_rng(3))
+    selection_rule = SelectionRule(LAMS, rule, iterate)
+    found = bootstrap_selection(tuning.risks, selection_rule, N_ITER + 1, np.random.default_rng(3))
     # losses of rows that each have the mean that the risk has
     losses = np.stack([np.abs(y - risk.corrected) for risk in tuning.risks])
     losses += (np.stack([risk.values for risk in tuning.risks]) - losses.mean(axis=2))[..., None]
@@ -437,7 +437,7 @@ def test_where_nested_folds_may_not_be_run_the_choice_is_drawn_again():
     X, y, tuning = tuned(cv=KFold(5))
     context = tuning.context
     chosen = risk_after_choice(
-        *(context.batch, tuning.risks, tuning.best, Choosing(LAMS, "min", None)),
+        *(context.batch, tuning.risks, tuning.best, SelectionRule(LAMS, "min", None)),
         *(context.options, context.seed),
         nested=False,
     )
@@ -759,9 +759,11 @@ def test_splits_of_rows_that_do_not_count_are_not_there():
     expected = estimator(cv=KFold(3)).fit(X[9:], y[9:])
     assert found.best_risk_ == pytest.approx(expected.best_risk_, rel=1e-9)
     np.testing.assert_allclose(found.predict_interval(X), expected.predict_interval(X), atol=1e-9)
-    with pytest.raises(ValueError, match="no split with rows of a weight to train and to test on"):
+    with pytest.raises(
+        ValueError, match="no split with positively weighted rows to train and to test on"
+    ):
         estimator(cv=[(np.arange(9, N), np.arange(9))]).fit(X, y, sample_weight=weights)
-    with pytest.raises(ValueError, match="one group only"):
+    with pytest.raises(ValueError, match="a single group"):
         estimator().fit(X, y, sample_weight=weights, groups=np.arange(N) < 9)
 
 

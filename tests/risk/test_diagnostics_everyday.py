@@ -173,7 +173,7 @@ def test_counts_of_observations_are_no_duplicates():
     X = gaussian(120, 30)
     y, counts = straight_line(X, 0), np.random.default_rng(1).integers(1, 5, 120)
     model = sp.LADLasso(n_alphas=4, n_iter=60, random_state=0)
-    with pytest.warns(UserWarning, match="counts of separate observations"):
+    with pytest.warns(UserWarning, match="numbers of separate observations"):
         weighted = model.fit(X, y, sample_weight=counts).warnings_
     assert weighted == ()
     # whereas rows that somebody repeated may be anything

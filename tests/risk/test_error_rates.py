@@ -87,7 +87,7 @@ def test_groups_that_hold_a_whole_class_are_refused():
     groups = np.where(y > 0, 0, np.arange(60) % 3 + 1)
     path = sp.run(X, y, sp.Hinge(), sp.Lasso(0.3), n_iter=5)
     for method in ("folds", "loo"):
-        with pytest.raises(ValueError, match="rows of one class only"):
+        with pytest.raises(ValueError, match="rows of a single class"):
             sp.estimate_risk(path, method=method, groups=groups)
 
 

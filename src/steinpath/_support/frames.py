@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from steinpath._support.validation import check_choice
@@ -34,10 +32,19 @@ def to_frame(columns: dict[str, Any], library: str | None, like: str | None = No
     first = (library,) if library else tuple(dict.fromkeys((like or "pandas", *LIBRARIES)))
     for name in first:
         try:
-            make: Callable[[dict[str, Any]], Any] = import_module(name).DataFrame
+            return _frame_class(name)(columns)
         except ImportError:
             continue
-        return make(columns)
     raise ImportError(
         f"to_frame needs {library or 'pandas or polars'}; install it, or use to_dict()"
     )
+
+
+def _frame_class(library: str) -> Any:
+    if library == "pandas":
+        import pandas
+
+        return pandas.DataFrame
+    import polars
+
+    return polars.DataFrame

@@ -34,7 +34,7 @@ def folder(tmp_path):
 @pytest.fixture(scope="module")
 def address():
     # threads, which start at once
-    options = {"processes": False, "dashboard_address": None, "protocol": "tcp"}
+    options = {"processes": False, "dashboard_address": "127.0.0.1:0", "protocol": "tcp"}
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as workers:
         yield workers.scheduler_address
 
@@ -83,7 +83,7 @@ def test_what_is_refused(folder, tmp_path, monkeypatch):
     assert "part-3.parquet" in refused(*there, "--workers", 2)
     (folder / "part-3.parquet").unlink()
     message = refused(*there, "--cluster", tmp_path / "none.json", code=1)
-    assert "none.json: there is no such scheduler file" in message
+    assert "none.json: the scheduler file does not exist" in message
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "pip install 'steinpath[cluster]'" in refused(*there, "--workers", 1, code=1)
 

@@ -114,7 +114,9 @@ def test_the_command_has_options_for_them(command, defined):
         "The expectile aimed at. [0<x<1]",
     ):
         assert text in said
-    options = {each.name: each for each in main.commands[command].get_params(click.Context(main))}
+    context = click.Context(main)
+    parameters = main.get_command(context, command).get_params(context)
+    options = {each.name: each for each in parameters}
     assert options["bound"].opts == ["--largest"]
     assert "'--tau'" in refused(command, "x.csv", "--target", "y", "--tau", "1", code=2)
 
