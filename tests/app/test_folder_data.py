@@ -242,6 +242,22 @@ def test_facts_of_several_kinds_are_mixed():
     assert (texts + texts).levels == Counter(u=2)
 
 
+@pytest.mark.parametrize(
+    ("signs", "kind"),
+    [
+        (("percent signs (%)", "percent signs (%)"), "f"),
+        (("currency signs ($)", ""), "f"),
+        (("percent signs (%)", ""), "?"),
+        (("currency signs ($)", "currency signs (€)"), "?"),
+    ],
+    ids=str,
+)
+def test_numbers_with_other_signs_are_mixed(signs, kind):
+    one, other = (replace(facts_of(np.array([1.0, 2.0])), conversion=sign) for sign in signs)
+    assert (one + other).kind == (other + one).kind == kind
+    assert (one + facts_of(np.array([np.nan]))).kind == "f"
+
+
 def test_moments_add_up():
     X = np.random.default_rng(0).standard_normal((50, 3)) + np.array([0, 1e6, -3])
     found = sum((Moments.of(part) for part in np.split(X[1:], [3, 40])), Moments.of(X[:1]))

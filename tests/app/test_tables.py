@@ -311,7 +311,7 @@ def test_decimal_commas_between_semicolons(write):
     assert table.notes == ["numbers were read with a decimal comma (--decimal ,)"]
     assert table.text_format == TextFormat(decimal=",")
     # where it might be another separator, or another file, it has to be stated
-    for text in ("x;z\n1,234;1\n", "x;z\n1,5;2.5\n", "x|z\n1,5|2\n"):
+    for text in ("x;z\n1,234;1\n", "x;z\n1,5;2.5\n", "x;z\n1,5;2.000\n", "x|z\n1,5|2\n"):
         table = read_table(write(text))
         assert table.columns["x"].dtype == object
         assert not table.notes
@@ -334,6 +334,18 @@ def test_decimal_commas_between_semicolons(write):
 def test_formats_that_are_refused(options):
     with pytest.raises(DataError, match=r"separator|delimiter"):
         TextFormat(**options)
+
+
+@pytest.mark.parametrize("wrong", ["dd.mm.yyyy", "%Q", "%", "%d.%d.%Y", "%d" + " " * 100], ids=str)
+def test_date_formats_that_are_refused(wrong):
+    with pytest.raises(DataError, match=r"such as %d\.%m\.%Y"):
+        TextFormat(date_format=wrong)
+
+
+def test_long_cells_are_read_in_linear_time(write):
+    # blanks within a cell; a quadratic time would be minutes
+    table = read_table(write("x,y\n5" + " " * 100_000 + "z,1\n6,2\n"))
+    assert table.columns["x"].dtype == object
 
 
 def test_formats_in_model_files():

@@ -227,6 +227,17 @@ def test_frames_come_out_as_they_came_in(data, library):
     assert type(tuning.to_frame()) is library.DataFrame
 
 
+def test_frames_and_charts_have_the_given_iterate(data, monkeypatch):
+    options = {"lams": [1.0, 0.3, 0.1], "n_iter": 20, "method": "compressed", "iterate": 3}
+    tuning = sp.tune(*data, sp.LAD(), sp.Lasso, **options, rng=0)
+    assert tuning.to_dict()["iteration"].tolist() == [3, 3, 3]
+    drawn = []
+    chart = "steinpath.tuning._tuning.line_chart"
+    monkeypatch.setattr(chart, lambda x, lines, **_: drawn.append(lines) or "")
+    tuning._repr_html_()
+    np.testing.assert_array_equal(drawn[0]["estimated risk"], tuning.risk[:, 3])
+
+
 # ------------------------------------------------------------------------------------------------
 # Progress
 # ------------------------------------------------------------------------------------------------
@@ -245,6 +256,18 @@ def test_tune_prints_progress(data, capsys):
     assert lines[-1].endswith(f"(penalty {k + 1} of 4, iteration {t})")
     np.testing.assert_array_equal(quiet.risk, tuning.risk)
     assert listener.get() is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_progress_of_a_run_that_ends_before_the_iterate(data, capsys):
+    token = listener.set(lambda what, steps: lambda: True)  # stopped at the first iteration
+    try:
+        options = {"lams": 3, "n_iter": 20, "iterate": 15, "rng": 0, "verbose": True}
+        tuning = sp.tune(*data, sp.LAD(), sp.Lasso, **options)
+    finally:
+        listener.reset(token)
+    assert tuning.stop == "interrupted"
+    assert "best estimated risk so far" in capsys.readouterr().out
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -142,7 +142,8 @@ class _Files:
             mixed = {name for name, values in columns.items() if values is None}
             if not mixed:
                 known = {name: values for name, values in columns.items() if values is not None}
-                return Table(known, files=self.folder.places)
+                places, text_format = self.folder.places, self.folder.text_format
+                return Table(known, files=places, text_format=text_format)
             as_text |= mixed
 
     def facts(

@@ -11,7 +11,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.printing import with_error
-from steinpath._support.progress import begin, listener, tell
+from steinpath._support.progress import Lines, begin, listener, tell
 from steinpath._support.threads import in_threads, one_thread_unless
 from steinpath._support.validation import check_choice, check_count, check_rng, is_own
 from steinpath.engine._batch import Batch
@@ -126,13 +126,17 @@ class Search:
 
     def _tell(self, what: str, risks: Sequence[Risk], best: tuple[int, int] | None = None) -> None:
         """Print the best model so far, if progress is printed."""
-        if listener.get() is None:
+        if not isinstance(listener.get(), Lines):
             return
         if best is None:
-            at = [self._iterate if self._iterate is not None else each.best_iter for each in risks]
+            at = [each.best_iter for each in risks]
+            if self._iterate is not None:  # which an interrupted run may not have reached
+                last = risks[0].path.n_iter
+                t = self._iterate + (last + 1 if self._iterate < 0 else 0)
+                at = [min(max(t, 0), last)] * len(risks)
             least = [float(each.values[t]) for each, t in zip(risks, at, strict=True)]
             k = int(np.argmin(least))
-            best = k, at[k] % risks[k].values.shape[0]
+            best = k, at[k]
         k, t = best
         found = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
         tell(f"{what}: {found} (penalty {k + 1} of {len(risks)}, iteration {t})")

@@ -455,14 +455,9 @@ class Tuning:
             ("Estimated risk", self._adjusted()),
             ("Training error", f"{float(self.risks[k].train[t]):.4g}"),
         ]
-        places = [risk.best_iter for risk in self.risks]
-        places[k] = t
-        pairs = list(zip(self.risks, places, strict=True))
-        lines = {
-            "estimated risk": [float(risk.values[s]) for risk, s in pairs],
-            "training error": [float(risk.train[s]) for risk, s in pairs],
-        }
-        errors = np.array([float(risk.stderr[s]) for risk, s in pairs])
+        columns = self.to_dict()
+        lines = {"estimated risk": columns["risk"], "training error": columns["train"]}
+        errors = columns["stderr"]
         log = len(self.lams) > 1 and bool(np.all(self.lams > 0))
         chart = line_chart(self.lams, lines, x_label="lam", marked=k, errors=errors, log_x=log)
         along = self.risks[k]._chart(t, f"iteration at lam = {self.best_lam:.3g}")

@@ -182,6 +182,17 @@ def test_options_of_the_command_line_win_over_those_of_the_model(tmp_path):
     )
 
 
+def test_another_decimal_separator_replaces_the_thousands_of_the_model(tmp_path):
+    (tmp_path / "comma.csv").write_bytes(as_csv(written(rows(), area=COMMA, rent=AMOUNT), ";"))
+    (tmp_path / "point.csv").write_bytes(as_csv(written(rows())))
+    fit(tmp_path / "comma.csv", tmp_path, "--decimal", ",", "--thousands", ".")
+    first, second = (
+        call("predict", tmp_path / "model.json", tmp_path / name, *options).stdout
+        for name, options in (("comma.csv", ()), ("point.csv", ("--decimal", ".")))
+    )
+    assert first == second
+
+
 def test_models_without_reading_options_load(tmp_path):
     (tmp_path / "d.csv").write_bytes(CASES["clean"][0])
     fit(tmp_path / "d.csv", tmp_path)

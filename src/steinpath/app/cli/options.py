@@ -158,6 +158,8 @@ def read_format(options: dict[str, Any], stored: TextFormat = DEFAULT_FORMAT) ->
     given = {field.name: options.pop(field.name) for field in fields(TextFormat)}
     if given["delimiter"] is not None:
         given["delimiter"] = given["delimiter"].replace("\\t", "\t")
+    if given["decimal"] is not None and given["decimal"] == stored.thousands:
+        stored = replace(stored, thousands=None, decimal=None)  # another format than in the fit
     try:
         return replace(stored, **{name: value for name, value in given.items() if value})
     except DataError as error:

@@ -94,7 +94,7 @@ def write_outputs(
         file=result.file,
         command=result.command,
         seed=result.seed,
-        notes=[*result.notes, *filter(None, [fit.reported.caption])],
+        notes=result.notes,
         ranking=result.ranking,
         intervals=result.intervals,
     )

@@ -117,6 +117,8 @@ class Facts:
     def __add__(self, later: Facts) -> Facts:
         if self.kind and later.kind and self.kind != later.kind:
             return Facts(MIXED)
+        if self.present and later.present and not _comparable(self.conversion, later.conversion):
+            return Facts(MIXED)
         known = [each for each in (self, later) if each.present]
         lows = [each.low for each in known if each.low is not None]
         highs = [each.high for each in known if each.high is not None]
@@ -139,6 +141,13 @@ class Facts:
             numbers=self.numbers + later.numbers,
             conversion=self.conversion or later.conversion,
         )
+
+
+def _comparable(sign: str, other: str) -> bool:
+    """Whether numbers with these signs are comparable, as in one file; see `Table.conversions`."""
+    if sign and other:
+        return sign == other
+    return "percent" not in sign + other
 
 
 def facts_of(values: np.ndarray, as_levels: bool = False) -> Facts:

@@ -120,6 +120,7 @@ def build_content(
         unlisted_coefficients=nonzeros - len(listed),
         intervals=intervals,
         widths=_interval_widths(fit),
+        caption=reported.caption[:1].upper() + reported.caption[1:],
     )
 
 

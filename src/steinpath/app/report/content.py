@@ -203,6 +203,8 @@ class Content:
     widths : tuple of (float, float), optional
         Levels of prediction intervals and their average width, as far as known. None if the model
         has no prediction intervals.
+    caption : str
+        Meaning of the coefficients of categories; empty if there are none.
     """
 
     title: str
@@ -224,3 +226,4 @@ class Content:
     unlisted_coefficients: int = 0
     intervals: FitIntervals | None = None
     widths: tuple[tuple[float, float], ...] | None = None
+    caption: str = ""

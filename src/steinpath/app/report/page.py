@@ -214,7 +214,6 @@ def render(content: Content) -> str:
         data=chart_data(content.charts),
         panel=_panel(content.charts),
         effects=_symmetric(c.effect for c in content.coefficients),
-        has_levels=any("=" in c.name for c in content.coefficients),
         visibly_larger=_visibly_larger(content.charts),
         forest=None if content.intervals is None else _forest(content.intervals),
         widths={

@@ -33,7 +33,7 @@ _SIGN = (
     r"|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|THB|TRY|USD|ZAR"
 )
 _SIGNED = re.compile(
-    rf"(?P<minus>[+-]?)(?P<before>{_SIGN})?\s*(?P<number>[+-]?[\d.,][^%$€£]*?)\s*(?P<after>{_SIGN})?"
+    rf"(?P<minus>[+-]?)(?P<before>{_SIGN})?\s*(?P<number>[+-]?[\d.,][^%$€£]*?)(?P<after>{_SIGN})?"
 )
 _DIGIT = re.compile(r"\d")
 _NUMERIC_START = re.compile(r"[+-]?[.,]?\d")
@@ -203,7 +203,7 @@ def _without_signs(cells: Sequence[str] | np.ndarray) -> tuple[list[str], str]:
     sign = different.pop()
     kind = "percent signs" if sign == "%" else "currency signs"
     unsigned = [
-        each["minus"] + each["number"] if each else cell
+        each["minus"] + each["number"].rstrip() if each else cell
         for each, cell in zip(found, cells, strict=True)
     ]
     return unsigned, f"{kind} ({sign})"

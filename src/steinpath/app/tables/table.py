@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,8 @@ _MOST_COLUMNS = 2**20
 # How much larger than its file a table may be. Uncompressed booleans expand 64 times, from a bit to
 # a float each; a decompression bomb expands a thousand times or more.
 _MOST_EXPANSION = 100
+# Characters of a date format, which may be from an untrusted model file.
+_LONGEST_FORMAT = 100
 #: Thousands separators, and the characters that each stands for.
 THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
 
@@ -79,6 +82,8 @@ class TextFormat:
                 "".encode(self.encoding)
             except (LookupError, ValueError):
                 raise DataError(f"unknown encoding {self.encoding!r:.60}") from None
+        if self.date_format is not None:
+            _check_date_format(self.date_format)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
@@ -101,6 +106,22 @@ class TextFormat:
         if not isinstance(na, list) or not all(isinstance(each, str) for each in [*na, *texts]):
             raise DataError("its 'reading' has a value that is not a string")
         return cls(**found | {"na": tuple(na)})
+
+
+def _check_date_format(date_format: str) -> None:
+    wrong = "%" not in date_format or len(date_format) > _LONGEST_FORMAT
+    if not wrong:
+        try:
+            datetime.strptime("", date_format)
+        except re.error:  # a directive that is repeated
+            wrong = True
+        except ValueError as error:  # an unknown directive, unless the text does not match
+            wrong = not str(error).startswith("time data")
+    if wrong:
+        raise DataError(
+            "the date format must have directives of strptime, such as %d.%m.%Y, each only once, "
+            f"got {date_format!r:.60}"
+        )
 
 
 #: The usual format: a decimal point, ISO dates, delimiter and encoding detected.

@@ -110,27 +110,23 @@ def _read(
         how = replace(how, delimiter=_delimiter(_lines(file, size)))
         file.seek(0)
     table = _parse_text(_lines(file, size), how, as_text, keep)
-    if how.delimiter == ";" and how.decimal is None:
-        table = _with_decimal_commas(table, as_text)
-    return table
-
-
-def _with_decimal_commas(table: Table, as_text: Collection[str]) -> Table:
-    """Read numbers with a decimal comma if some columns have one, and none a decimal point."""
-    kinds = {name: values.dtype.kind for name, values in table.columns.items()}
-    texts = [name for name, kind in kinds.items() if kind == "O" and name not in as_text]
-    commas = [name for name in texts if uses_decimal_comma(table.columns[name])]
-    if not commas or any(
-        kind == "f" and np.any(table.columns[name] % 1 > 0) for name, kind in kinds.items()
-    ):
+    if how.delimiter != ";" or how.decimal is not None or not _has_decimal_commas(table, as_text):
         return table
-    table = replace(table, text_format=replace(table.text_format, decimal=","))
-    for name in {*commas, *table.doubtful}:
-        table.doubtful.pop(name, None)
-        cells = [cell or "" for cell in table.columns[name]]
-        table.columns[name] = parse_cells(name, cells, table, as_text=False)
-    table.notes.append("numbers were read with a decimal comma (--decimal ,)")
-    return table
+    file.seek(0)
+    again = _parse_text(_lines(file, size), replace(how, decimal=","), as_text, keep)
+    if any(again.columns[name].dtype.kind != "f" for name in _of_kind(table, "f")):
+        return table  # other columns have a decimal point
+    again.notes.append("numbers were read with a decimal comma (--decimal ,)")
+    return again
+
+
+def _has_decimal_commas(table: Table, as_text: Collection[str]) -> bool:
+    texts = (name for name in _of_kind(table, "O") if name not in as_text)
+    return any(uses_decimal_comma(table.columns[name]) for name in texts)
+
+
+def _of_kind(table: Table, kind: str) -> list[str]:
+    return [name for name, values in table.columns.items() if values.dtype.kind == kind]
 
 
 def _delimiter(lines: Iterator[str]) -> str:
