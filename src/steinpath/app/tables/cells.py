@@ -21,7 +21,7 @@ from steinpath.app.tables.table import (
 
 # Texts that stand for a missing value.
 _MISSING = frozenset(
-    ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
+    ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
 )
 # Parts of codes that a number does not keep: leading zeros, the plus of a telephone number, more
 # digits than a float has.
@@ -105,8 +105,7 @@ def parse_cells(name: str, cells: Sequence[str], table: Table, as_text: bool) ->
         row = int(np.flatnonzero(~gaps)[other])
         table.doubtful[name] = (
             f"column {name!r} holds numbers in another format, first {values[row]!r:.60} in "
-            f"{table.place(row)}; use {' or '.join(remedies)}, or --category {name!r} if these "
-            "are labels"
+            f"{table.place(row)}; use {' or '.join(remedies)}"
         )
     return values
 
