@@ -288,6 +288,29 @@ def test_numbers_with_other_characters_are_noted(cell, tmp_path):
     assert note.endswith("; if they are numbers, remove units and other characters")
 
 
+@pytest.mark.parametrize(
+    ("cell", "noted"),
+    [("({:.1f})", True), ("{:.1f}-", True), ("$({:.1f})", True), ("\N{MINUS SIGN}{:.1f}", False)],
+)
+def test_negative_numbers_of_accounts(cell, noted, tmp_path):
+    balance = (rows()["area"] - 100).round(1)
+    file = tmp_path / "d.csv"
+    written(rows()).assign(balance=balance).to_csv(file, index=False)
+    expected = fit(file, tmp_path)[1].predict(pd.read_csv(file))
+    amounts = [cell.format(-x) if x < 0 else f"{x}" for x in balance]
+    written(rows()).assign(balance=amounts).to_csv(file, index=False)
+    found, model = fit(file, tmp_path)
+    np.testing.assert_allclose(model.predict(pd.read_csv(file)), expected)
+    assert any("is a negative number" in note for note in found["notes"]) == noted
+
+
+def test_spreadsheets_are_to_be_saved_as_csv(tmp_path):
+    file = tmp_path / "d.xlsx"
+    file.write_bytes(b"PK")
+    message = refused("fit", file, "--target", "y")
+    assert message.endswith("save the sheet as CSV in the spreadsheet program")
+
+
 def test_a_target_of_few_numbers_is_noted(tmp_path):
     table = written(rows()).assign(rent=pd.qcut(rows()["rent"], 3, labels=[1, 2, 3]))
     table.to_csv(tmp_path / "d.csv", index=False)
