@@ -127,13 +127,13 @@ def test_columns_without_a_name_are_numbered(write):
 
 
 def test_missing_values(write):
-    marks = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan", '"  "']
-    for mark in marks:
-        table = read_table(
-            write(f"x,day,who,none\n1,2020-01-02,a,{mark}\n{','.join([mark] * 4)}\n")
-        )
-        day = ["2020-01-02", "NaT"]
-        assert_columns(table, x=[1.0, np.nan], day=day, who=["a", None], none=[None, None])
+    marks = ["", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?"]
+    for mark in (*marks, "-nan", '"  "'):
+        # the last row is not empty, since empty rows at the end are skipped
+        gaps = ",".join([mark] * 4)
+        table = read_table(write(f"x,day,who,none\n{gaps}\n1,2020-01-02,a,{mark}\n"))
+        day = ["NaT", "2020-01-02"]
+        assert_columns(table, x=[np.nan, 1.0], day=day, who=[None, "a"], none=[None, None])
 
 
 @pytest.mark.parametrize(
@@ -293,8 +293,7 @@ def test_other_formats_are_named_with_their_options(write, cells, remedy):
     text = "a|b\n7|0\n" + "".join(f"{cell}|0\n" for cell in cells)
     (message,) = read_table(write(text)).doubtful.values()
     assert message == (
-        f"column 'a' holds numbers in another format, first {cells[0]!r} in line 3; use {remedy}, "
-        "or --category 'a' if these are labels"
+        f"column 'a' holds numbers in another format, first {cells[0]!r} in line 3; use {remedy}"
     )
 
 
@@ -316,7 +315,7 @@ def test_decimal_commas_between_semicolons(write):
         assert table.columns["x"].dtype == object
         assert not table.notes
     thousands = read_table(write("x;z\n1,5;1.234,5\n"))
-    assert "use --decimal , --thousands ., or" in thousands.doubtful["z"]
+    assert thousands.doubtful["z"].endswith("use --decimal , --thousands .")
 
 
 @pytest.mark.parametrize(
@@ -693,7 +692,9 @@ def test_no_permission(write, name):
 def test_other_endings(refused, name):
     message = refused("a\n1\n", name)
     assert message.startswith("its extension must be one of .csv, .txt, ")
-    assert message.endswith(", .npz")
+    assert message.endswith(
+        ", .npz" if name != "d.xlsx" else "; save the sheet as CSV in the spreadsheet program"
+    )
 
 
 def test_messages_have_one_line(tmp_path):

@@ -18,6 +18,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin
 
 import steinpath as sp
+from steinpath._support.reading import read_array
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
@@ -625,3 +626,14 @@ def test_columns_may_have_the_names_of_methods(name):
     model = sp.LADLasso(alpha=0.1, select="last", method=None, tol=1e6, n_iter=5).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
     sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=2)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_texts_are_named(library):
+    frame = pytest.importorskip(library).DataFrame({"a": [1.0, 2.0], "town": ["x", "y"]})
+    with pytest.raises(TypeError, match="of type str in column 'town'; encode texts as numbers"):
+        read_array("X", frame)
+    with pytest.raises(TypeError, match="of type str; encode texts as numbers"):
+        read_array("X", np.array([[1.0, "x"]], object))
+    with pytest.raises(TypeError, match=r"of type str$"):
+        read_array("y", np.array(["a", "b"], object))

@@ -46,7 +46,7 @@ def read_array(name: str, values: Any) -> Array:
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     check_map(name, array)
     if array.dtype == object:
-        array = _real(name, array)
+        array = _real(name, array, getattr(values, "columns", None))
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if not array.dtype.isnative:  # byte order of another machine
@@ -108,15 +108,25 @@ def _refuse_times(name: str, values: Any) -> None:
             )
 
 
-def _real(name: str, objects: np.ndarray) -> np.ndarray:
-    """Convert an object array of Python numbers; missing values become NaN."""
+def _real(name: str, objects: np.ndarray, labels: Any = None) -> np.ndarray:
+    """Convert an object array of Python numbers; missing values become NaN.
+
+    Columns of texts are named by their labels, if there are any.
+    """
     kinds = {type(value) for value in objects.flat}
     if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
         raise _masked(name)
     for kind in kinds:
         if issubclass(kind, _NOT_REAL):
+            where = ""
+            if labels is not None and objects.ndim == 2 and objects.shape[1] == len(labels):
+                found = (any(type(x) is kind for x in column) for column in objects.T)
+                label = next(each for each, has in zip(labels, found, strict=True) if has)
+                where = f" in column {label!r:.60}"
+            if issubclass(kind, str) and name == "X":
+                where += "; encode texts as numbers, such as with sklearn's OneHotEncoder"
             raise TypeError(
-                f"{name} must hold real numbers only, got values of type {kind.__name__}"
+                f"{name} must hold real numbers only, got values of type {kind.__name__}{where}"
             )
     if "NAType" in {kind.__name__ for kind in kinds}:  # of pandas
         values = [np.nan if type(x).__name__ == "NAType" else x for x in objects.flat]

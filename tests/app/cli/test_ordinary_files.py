@@ -53,13 +53,21 @@ CASES = {
     # name: (contents, the options that are needed and that the command names)
     "clean": (as_csv(written(rows())), ""),
     "Excel, decimal comma": (as_csv(written(rows(), area=COMMA, rent=COMMA), ";"), ""),
-    "tabs, decimal comma": (as_csv(written(rows(), area=COMMA, rent=COMMA), "\t"), "--decimal ,"),
+    "tabs, decimal comma": (as_csv(written(rows(), area=COMMA, rent=COMMA), "\t"), ""),
+    "bars, decimal comma": (as_csv(written(rows(), area=COMMA, rent=COMMA), "|"), "--decimal ,"),
     "Excel, thousands": (
         as_csv(written(rows(), area=COMMA, rent=AMOUNT), ";"),
         "--decimal , --thousands .",
     ),
     "Latin-1": (as_csv(written(rows()), encoding="latin-1"), ""),
     "UTF-16": (as_csv(written(rows()), "\t", encoding="utf-16"), ""),
+    "delimiter stated": (b"sep=;\r\n" + as_csv(written(rows()), ";"), ""),
+    "extra empty cells": (as_csv(written(rows())).replace(b"\r\n", b",,\r\n"), ""),
+    "extra empty cells of rows": (
+        as_csv(written(rows())).replace(b"\r\n", b",,\r\n").replace(b",,", b"", 1),
+        "",
+    ),
+    "empty rows": (as_csv(written(rows())) + b",,,,\r\n" * 3, ""),
     "index": (as_csv(written(rows()), index=True), ""),
     "German dates": (
         as_csv(written(rows(), sold=lambda day: f"{day:%d.%m.%Y}")),
@@ -222,6 +230,108 @@ def test_times_of_another_format_name_the_option(tmp_path):
     call(*command, "--date-format", "%d.%m.%Y", "--out", tmp_path / "o")
 
 
+CLEAN = as_csv(written(rows()))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"Rents 2023\r\n\r\n" + CLEAN,
+            "line 3 has 5 cells, but the header names 1 column; remove line 1 if it is a title",
+        ),
+        (b"Rents 2023,,,,\r\n" + CLEAN, "'column 5'; remove the lines above the header"),
+        (
+            CLEAN + b"(60 rows)\r\n",
+            "line 62 has 1 cell, but the header names 5 columns; remove it if it is not a row",
+        ),
+        (CLEAN + b"123.4,,,,98765\r\n", "remove line 62 if it is a footer, such as totals, or"),
+        (CLEAN.replace(b"rooms", b"area", 1), "several columns are named 'area'; column names"),
+    ],
+    ids=["title", "title with commas", "footer", "totals", "duplicate names"],
+)
+def test_edits_that_make_a_file_readable_are_named(content, message, tmp_path):
+    (tmp_path / "d.csv").write_bytes(content)
+    command = ("fit", tmp_path / "d.csv", "--target", "rent", "--out", tmp_path / "o", *QUICK)
+    assert message in refused(*command)
+
+
+def test_options_for_labels_are_those_of_the_role(tmp_path):
+    file = tmp_path / "d.csv"
+    table = written(rows(), rent=number(thousands=","), area=lambda x: f"{100 * x:,.0f}")
+    file.write_bytes(as_csv(table))
+    command = ("fit", file, "--out", tmp_path, *QUICK, "--target")
+    assert "--thousands , (or --task classification if these" in refused(*command, "rent")
+    assert "--thousands , (or --category 'area' if these" in refused(*command, "rooms")
+    # `predict` has neither option
+    file.write_bytes(CLEAN)
+    fit(file, tmp_path)
+    file.write_bytes(as_csv(table.drop(columns="rent")))
+    message = refused("predict", tmp_path / "model.json", file, "--out", tmp_path / "p.csv")
+    assert message.endswith("--thousands ,")
+
+
+def test_texts_that_may_mean_missing_are_named(tmp_path):
+    file = tmp_path / "d.csv"
+    rooms, area = [*map(str, rows()["rooms"])], [*map(str, rows()["area"])]
+    rooms[2:5] = "-", ".", "-"
+    table = written(rows()).assign(rooms=rooms)
+    table.to_csv(file, index=False)
+    (note,) = fit(file, tmp_path)[0]["notes"]
+    assert "because of 3 values, first '-' in line 4" in note
+    assert "(if they mean missing, use --na '-' --na '.')" in note
+    area[7] = "missing"
+    table.assign(area=area).to_csv(file, index=False)
+    note = fit(file, tmp_path)[0]["notes"][0]
+    assert "(if the others mean missing, use --na '-' --na '.' --na 'missing')" in note
+    options = shlex.split(note.partition("use ")[2].partition(")")[0])
+    found, model = fit(file, tmp_path, *options, "--impute")
+    assert "4 missing values in 2 columns" in found["notes"][0]
+    assert {column.kind for column in model.encoding.columns[:2]} == {"number"}
+
+
+@pytest.mark.parametrize("cell", ["{} m²", '="{}"', "'{}"])
+def test_numbers_with_other_characters_are_noted(cell, tmp_path):
+    distinct = rows()["area"] + np.arange(N) / 1000
+    table = written(rows()).assign(area=distinct.round(3).map(cell.format))
+    table.to_csv(tmp_path / "d.csv", index=False)
+    note = fit(tmp_path / "d.csv", tmp_path)[0]["notes"][0]
+    assert note.endswith("; if they are numbers, remove units and other characters")
+
+
+@pytest.mark.parametrize(
+    ("cell", "noted"),
+    [("({:.1f})", True), ("{:.1f}-", True), ("$({:.1f})", True), ("\N{MINUS SIGN}{:.1f}", False)],
+)
+def test_negative_numbers_of_accounts(cell, noted, tmp_path):
+    balance = (rows()["area"] - 100).round(1)
+    file = tmp_path / "d.csv"
+    written(rows()).assign(balance=balance).to_csv(file, index=False)
+    expected = fit(file, tmp_path)[1].predict(pd.read_csv(file))
+    amounts = [cell.format(-x) if x < 0 else f"{x}" for x in balance]
+    written(rows()).assign(balance=amounts).to_csv(file, index=False)
+    found, model = fit(file, tmp_path)
+    np.testing.assert_allclose(model.predict(pd.read_csv(file)), expected)
+    assert any("is a negative number" in note for note in found["notes"]) == noted
+
+
+def test_spreadsheets_are_to_be_saved_as_csv(tmp_path):
+    file = tmp_path / "d.xlsx"
+    file.write_bytes(b"PK")
+    message = refused("fit", file, "--target", "y")
+    assert message.endswith("save the sheet as CSV in the spreadsheet program")
+
+
+def test_a_target_of_few_numbers_is_noted(tmp_path):
+    table = written(rows()).assign(rent=pd.qcut(rows()["rent"], 3, labels=[1, 2, 3]))
+    table.to_csv(tmp_path / "d.csv", index=False)
+    (note,) = fit(tmp_path / "d.csv", tmp_path)[0]["notes"]
+    assert note.endswith("if they are classes, use --task classification")
+    for task in ("classification", "regression"):
+        found, _ = fit(tmp_path / "d.csv", tmp_path, "--task", task)
+        assert not found["notes"]
+
+
 # ------------------------------------------------------------------------------------------------
 # Identifiers
 # ------------------------------------------------------------------------------------------------
@@ -235,6 +345,9 @@ SHUFFLED = np.random.default_rng(1).permutation(N)
         ("row", np.arange(N), True),
         ("anything", np.arange(1, N + 1), True),
         ("ID", SHUFFLED, True),
+        ("Customer ID", SHUFFLED, True),
+        ("PassengerId", SHUFFLED, True),
+        ("orderID", SHUFFLED, True),
         ("customer_id", SHUFFLED * 7 + 1000, True),
         ("id_code", [f"c{k}" for k in SHUFFLED], True),
         ("key", SHUFFLED, True),
@@ -247,6 +360,8 @@ SHUFFLED = np.random.default_rng(1).permutation(N)
         ("id", SHUFFLED // 2, False),
         ("id", SHUFFLED / 8, False),
         ("width", SHUFFLED, False),
+        ("amount paid", SHUFFLED, False),
+        ("PAID", SHUFFLED, False),
     ],
 )
 def test_identifiers_are_excluded_and_kept_on_request(name, values, excluded, tmp_path):

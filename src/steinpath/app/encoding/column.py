@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ OTHER = "(other)"
 # Levels of a category with a feature of their own, at most; and the rows that each needs, since the
 # coefficient of a level with one or two rows is mostly noise.
 _MOST_LEVELS, _LEAST_COUNT = 50, 3
+# A number with a unit, or with quotation marks around it.
+_AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
 _KINDS = ("number", "date", "binary", "category")
 # Names of kinds in model files, where they differ.
 _STORED = {"binary": "yes or no"}
@@ -231,10 +234,16 @@ def _fit_levels(name: str, facts: Facts, impute: bool) -> Column | Dropped:
     often = [level for level in levels if found[level] >= _LEAST_COUNT and level != OTHER]
     often = often[:_MOST_LEVELS]
     if not often:
+        example = hint = ""
+        seen = facts.texts
+        with_units = not seen.date_formats and 0 < seen.present <= 2 * seen.others
+        if with_units and all(map(_AROUND_NUMBER.fullmatch, levels)):
+            example = f", such as {levels[0]!r}"
+            hint = "; if they are numbers, remove units and other characters"
         return Dropped(
             "nearly all values are distinct",
-            f"was dropped: nearly all of its {facts.present} values are distinct",
-            "were dropped: nearly all of their values are distinct",
+            f"was dropped: nearly all of its {facts.present} values are distinct{example}{hint}",
+            f"were dropped: nearly all of their values are distinct{hint}",
         )
     rest = [OTHER] if len(often) < len(levels) else []
     return Column(name, "category", (*often, *rest), fill)

@@ -14,12 +14,14 @@ from steinpath.app.encoding.dependence import read_groups, read_times
 from steinpath.app.encoding.encoding import Encoding
 from steinpath.app.encoding.facts import (
     Facts,
+    TextFacts,
     describe,
     facts_of,
     facts_of_rows,
     refuse_doubtful,
 )
 from steinpath.app.encoding.messages import (
+    MOST_NAMES,
     Remark,
     as_notes,
     counted,
@@ -40,6 +42,8 @@ from steinpath.design._base import Design
 
 #: Columns that are summarised.
 MOST_SUMMARIES = 1000
+# Distinct whole numbers of a target that may be classes.
+_FEW_NUMBERS = 5
 
 
 @dataclass(frozen=True)
@@ -288,13 +292,16 @@ def read_roles(table: Table, options: EncodingOptions) -> Roles:
         Their names.
     """
     target, group, time = options.target, options.group, options.time
-    refuse_doubtful(table, target, as_levels=options.task == "classification")
+    as_levels = options.task == "classification"
+    refuse_doubtful(table, target, as_levels, "--task classification")
     if time is not None:
         refuse_doubtful(table, time)
     y, classes = read_target(table, target, options.task)
     of_target = facts_of(texts(table.columns[target]) if classes else y)
     summaries = {target: ColumnSummary(target, "target", describe(of_target), of_target.gaps, 0)}
     notes, kept, groups, times = list[str](), None, None, None
+    if options.task is None and not classes:
+        notes += _note_few_numbers(target, y)
     if options.impute and (count := of_target.gaps):
         kept = ~missing(y)
         table, y = rows_of(table, kept), y[kept]
@@ -311,6 +318,17 @@ def read_roles(table: Table, options: EncodingOptions) -> Roles:
     signs = {name: sign for name, sign in table.conversions.items() if name in summaries}
     gap = of_target.first_gap
     return Roles(y, classes, kept, gap, groups, times, summaries, tuple(notes), signs)
+
+
+def _note_few_numbers(target: str, y: np.ndarray) -> list[str]:
+    """Return a note if a target of numbers may be one of classes."""
+    found = np.unique(y[~missing(y)])
+    if len(found) > _FEW_NUMBERS or len(y) < 10 * len(found) or np.any(found % 1):
+        return []
+    return [
+        f"the target {target!r:.60} has {len(found)} distinct values and is treated as numeric; if "
+        "they are classes, use --task classification"
+    ]
 
 
 def learn(
@@ -372,10 +390,17 @@ def learn(
         refuse_gaps(
             gaps,
             place,
-            "use --impute to replace them with medians and most frequent levels (rows without a "
-            "target are dropped)",
+            f"{_footer(gaps, len(roles.y), place)}use --impute to replace them with medians and "
+            "most frequent levels (rows without a target are dropped)",
         )
     return Learned(Encoding(target, tuple(columns)), tuple(summaries), tuple(notes))
+
+
+def _footer(gaps: Mapping[str, tuple[int, int]], n_rows: int, place: Callable[[int], str]) -> str:
+    """Return the advice to remove the last row if all missing values are in it."""
+    if len(gaps) > 1 and set(gaps.values()) == {(1, n_rows - 1)}:
+        return f"remove {place(n_rows - 1)} if it is a footer, such as totals, or "
+    return ""
 
 
 def rows_of(table: Table, kept: np.ndarray | None) -> Table:
@@ -413,6 +438,8 @@ def _remarks(facts: Mapping[str, Facts], place: Callable[[int], str]) -> Iterato
                 "are treated as numeric but are written like codes (if they are codes, use "
                 "--category)",
             )
+    spoilt = [each.texts for each in facts.values() if _nearly_numbers(each.texts)]
+    markers = frozenset[str]().union(*(each.other_texts for each in spoilt))
     for name, known in facts.items():
         seen = known.texts
         if seen.first is not None and seen.date_formats:
@@ -422,16 +449,29 @@ def _remarks(facts: Mapping[str, Facts], place: Callable[[int], str]) -> Iterato
                 f"is treated as text; if {seen.first.value!r:.60} is a date, use {remedy}",
                 f"are treated as text; if they hold dates, use {remedy}",
             )
-        elif seen.first_other is not None and 2 * seen.others < seen.present:
+        elif seen.first_other is not None and _nearly_numbers(seen):
             value, row = seen.first_other
+            means = "it means" if len(seen.other_texts) == 1 else "they mean"
             yield Remark(
                 name,
                 f"is treated as text because of {counted(seen.others, 'value')}, first "
-                f"{value!r:.60} in {place(row)}; all others are numbers (if it means missing, use "
-                f"--na {value!r:.60})",
-                "are treated as text although most of their values are numbers (use --na for "
-                "strings that mean missing)",
+                f"{value!r:.60} in {place(row)}; all others are numbers (if {means} missing, use "
+                f"{_na_options(seen.other_texts)})",
+                "are treated as text although most of their values are numbers (if the others mean "
+                f"missing, use {_na_options(markers)})",
             )
+
+
+def _nearly_numbers(seen: TextFacts) -> bool:
+    """Whether most texts of a column are numbers, and a few are not."""
+    return not seen.date_formats and 0 < 2 * seen.others < seen.present
+
+
+def _na_options(found: Collection[str]) -> str:
+    """Return the options that make these texts missing values, unless there are many."""
+    if len(found) > MOST_NAMES:
+        return "--na for each of them"
+    return " ".join(f"--na {text!r:.60}" for text in sorted(found))
 
 
 def _note_filled(gaps: Sequence[int]) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from steinpath.app.encoding.identifiers import WholeNumbers
-from steinpath.app.encoding.messages import MOST_LISTED, short
+from steinpath.app.encoding.messages import MOST_LISTED, MOST_NAMES, short
 from steinpath.app.tables import DataError, Table, date_formats, like_numbers, missing, texts
 
 _EPOCH = np.datetime64("1970-01-01", "us")
@@ -37,6 +39,8 @@ class TextFacts:
         Number of texts, and of those that are not numbers.
     first, first_other : Place or None
         The first text, and the first that is not a number.
+    other_texts : frozenset of str
+        Distinct texts that are not numbers; a few of them if there are many.
     date_formats : frozenset of str
         Formats in which all texts are dates; see `steinpath.app.tables.date_formats`.
     """
@@ -45,6 +49,7 @@ class TextFacts:
     others: int = 0
     first: Place | None = None
     first_other: Place | None = None
+    other_texts: frozenset[str] = frozenset()
     date_formats: frozenset[str] = frozenset()
 
     def __add__(self, later: TextFacts) -> TextFacts:
@@ -55,6 +60,7 @@ class TextFacts:
             self.others + later.others,
             self.first or later.first,
             self.first_other or later.first_other,
+            _few(self.other_texts | later.other_texts),
             self.date_formats & later.date_formats,
         )
 
@@ -204,7 +210,7 @@ def facts_of_rows(
     if dropped:
         gaps = missing(values if kept is None else values[kept])
         return Facts("", len(gaps), int(gaps.sum()))
-    refuse_doubtful(table, name, as_levels)
+    refuse_doubtful(table, name, as_levels, f"--category {name!r}")
     code = Place(*table.codes[name]) if name in table.codes else None
     seen, numbers = TextFacts(), WholeNumbers()
     if not as_levels and values.dtype == object:
@@ -218,10 +224,25 @@ def facts_of_rows(
     return replace(found, texts=seen, code=code, numbers=numbers, conversion=sign)
 
 
-def refuse_doubtful(table: Table, name: str, as_levels: bool = False) -> None:
-    """Refuse a column of numbers in a format that has to be stated, unless they are labels."""
+def refuse_doubtful(
+    table: Table, name: str, as_levels: bool = False, alternative: str = ""
+) -> None:
+    """Refuse a column of numbers in a format that has to be stated, unless they are labels.
+
+    Parameters
+    ----------
+    table : Table
+        The rows.
+    name : str
+        The column.
+    as_levels : bool
+        Whether the texts are labels.
+    alternative : str
+        The option for labels, which the message names.
+    """
     if name in table.doubtful and not as_levels:
-        raise DataError(table.doubtful[name])
+        labels = f" (or {alternative} if these are labels)" if alternative else ""
+        raise DataError(table.doubtful[name] + labels)
 
 
 def moved(facts: Facts, rows: int) -> Facts:
@@ -254,8 +275,14 @@ def _text_facts(values: np.ndarray, table: Table) -> TextFacts:
         sum(found[value] for value in others),
         first(set(found)),
         first(others),
+        _few(others),
         date_formats(found),
     )
+
+
+def _few(found: Collection[str]) -> frozenset[str]:
+    """Return the first texts in alphabetical order, one more than a message lists."""
+    return frozenset(nsmallest(MOST_NAMES + 1, found))
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:

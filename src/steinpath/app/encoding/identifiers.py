@@ -9,7 +9,7 @@ import numpy as np
 
 #: Values whose uniqueness is checked, from the first row on.
 MOST_CHECKED = 1_000_000
-_NAME = re.compile(r"id|.*_id|id_.*|index|key|uuid|no\.", re.IGNORECASE)
+_NAME = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
 # Names of a first column without a name: of `check_names`, and of pandas.
 _UNNAMED = ("column 1", "Unnamed: 0")
 

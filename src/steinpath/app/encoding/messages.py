@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ from steinpath.app.tables import DataError, Table, is_date, like_numbers, missin
 # Names that a message lists, and columns or levels with their counts.
 MOST_NAMES = 10
 MOST_LISTED = 3
+# Names of columns without a name, as below a title of the table.
+_NO_NAME = re.compile(r"column \d+|Unnamed: \d+")
 
 
 class Remark(NamedTuple):
@@ -64,9 +67,11 @@ def refuse_unknown(columns: Collection[str], names: Iterable[str]) -> None:
     known = list(columns)
     more = f", … ({len(known)} in all)" if len(known) > MOST_NAMES else ""
     several = "s" * (len(unknown) > 1)
+    nameless = sum(_NO_NAME.fullmatch(name) is not None for name in known)
+    title = "; remove the lines above the header" if 2 * nameless > len(known) else ""
     raise DataError(
         f"unknown column{several} {with_closest(unknown, columns)}; the columns are "
-        f"{quoted(known[:MOST_NAMES])}{more}"
+        f"{quoted(known[:MOST_NAMES])}{more}{title}"
     )
 
 

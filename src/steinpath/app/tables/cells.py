@@ -21,7 +21,7 @@ from steinpath.app.tables.table import (
 
 # Texts that stand for a missing value.
 _MISSING = frozenset(
-    ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
+    ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
 )
 # Parts of codes that a number does not keep: leading zeros, the plus of a telephone number, more
 # digits than a float has.
@@ -35,6 +35,8 @@ _SIGN = (
 _SIGNED = re.compile(
     rf"(?P<minus>[+-]?)(?P<before>{_SIGN})?\s*(?P<number>[+-]?[\d.,][^%$€£]*?)(?P<after>{_SIGN})?"
 )
+# Negative amounts of accounting: in parentheses, or with the minus at the end.
+_NEGATIVE = re.compile(r"(?P<sign>[^\w().,-]{0,3})\((?P<inner>[^()]*\d[^()]*)\)|(?P<before>.*\d)-")
 _DIGIT = re.compile(r"\d")
 _NUMERIC_START = re.compile(r"[+-]?[.,]?\d")
 # How separators are written on a command line.
@@ -97,16 +99,18 @@ def parse_cells(name: str, cells: Sequence[str], table: Table, as_text: bool) ->
     if not _has_digits(present):
         return values
     unsigned, removed = _without_signs(present)
-    if removed and (found := _numbers(unsigned, how)) is not None:
-        table.conversions[name] = removed
+    if unsigned != list(present) and (found := _numbers(unsigned, how)) is not None:
+        if removed:
+            table.conversions[name] = removed
+        if negative := next(filter(_NEGATIVE.fullmatch, present), ""):
+            table.notes.append(f"in column {name!r}, {negative!r:.60} is a negative number")
         return _filled(found, gaps)
     if remedies := _remedies(unsigned, how):
         other = next(k for k, cell in enumerate(unsigned) if not is_number(cell, how))
         row = int(np.flatnonzero(~gaps)[other])
         table.doubtful[name] = (
             f"column {name!r} holds numbers in another format, first {values[row]!r:.60} in "
-            f"{table.place(row)}; use {' or '.join(remedies)}, or --category {name!r} if these "
-            "are labels"
+            f"{table.place(row)}; use {' or '.join(remedies)}"
         )
     return values
 
@@ -193,13 +197,14 @@ def _without_signs(cells: Sequence[str] | np.ndarray) -> tuple[list[str], str]:
     """Return cells without currency or percent signs, and what was removed.
 
     Nothing is removed if signs differ, or if only some numbers are percentages: such numbers are
-    not comparable.
+    not comparable. Negative numbers get a minus in front.
     """
+    cells = [_usual_minus(cell) for cell in cells]
     found = [_SIGNED.fullmatch(cell) for cell in cells]
     signs = [(each["before"] or "") + (each["after"] or "") for each in found if each]
     different = set(signs) - {""}
     if len(different) != 1 or ("%" in different and "" in signs):
-        return list(cells), ""
+        return cells, ""
     sign = different.pop()
     kind = "percent signs" if sign == "%" else "currency signs"
     unsigned = [
@@ -207,6 +212,14 @@ def _without_signs(cells: Sequence[str] | np.ndarray) -> tuple[list[str], str]:
         for each, cell in zip(found, cells, strict=True)
     ]
     return unsigned, f"{kind} ({sign})"
+
+
+def _usual_minus(cell: str) -> str:
+    """Return a negative number with a minus in front."""
+    cell = cell.replace("\N{MINUS SIGN}", "-")
+    if found := _NEGATIVE.fullmatch(cell):
+        return f"-{found['sign'] or ''}{found['inner'] or found['before']}"
+    return cell
 
 
 def _remedies(cells: Sequence[str], how: TextFormat) -> list[str]:

@@ -29,6 +29,8 @@ _READERS: dict[str, Callable[[Path, Collection[str], Collection[str], TextFormat
     ".npz": read_npz,
 }
 
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+
 
 def read_table(
     file: str | os.PathLike[str],
@@ -73,7 +75,9 @@ def read_table(
         read = next((_READERS[end] for end in _READERS if path.name.lower().endswith(end)), None)
     if read is None:
         known = ", ".join(_READERS)
-        raise DataError(f"cannot read {path}: its extension must be one of {known}")
+        sheet = path.suffix.lower() in _SPREADSHEETS
+        export = "; save the sheet as CSV in the spreadsheet program" if sheet else ""
+        raise DataError(f"cannot read {path}: its extension must be one of {known}{export}")
     with _explained(path):
         mode = path.stat().st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):

@@ -274,7 +274,10 @@ def check_names(names: Sequence[str]) -> list[str]:
     found = [name.strip() or f"column {k}" for k, name in enumerate(names, start=1)]
     twice = [name for name, count in Counter(found).items() if count > 1]
     if twice:
-        raise DataError(f"several columns are named {twice[0]!r}; column names must be unique")
+        raise DataError(
+            f"several columns are named {twice[0]!r}; column names must be unique: rename or "
+            "remove all but one"
+        )
     return found
 
 

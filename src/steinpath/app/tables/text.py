@@ -9,9 +9,9 @@ import re
 from array import array
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NoReturn, cast
 
 import numpy as np
 
@@ -43,6 +43,9 @@ _FALLBACKS = ("Windows-1252", "Latin-1")
 _OPENED = re.compile(rf'(^|[{_DELIMITERS}]) *"')
 _QUOTED = re.compile(rf'{_OPENED.pattern}(?:[^"]|"")*"(?!")')
 
+# A first line that states the delimiter, for Excel.
+_STATED = re.compile(rf'"?sep=([{_DELIMITERS}])"?\s*', re.IGNORECASE)
+
 
 def read_text(
     path: Path,
@@ -51,7 +54,10 @@ def read_text(
     text_format: TextFormat = DEFAULT_FORMAT,
     delimiter: str | None = None,
 ) -> Table:
-    """Read text with a header; by default, the delimiter is detected from the header."""
+    """Read text with a header; by default, the delimiter is detected from the header.
+
+    A first line such as ``sep=;``, which Excel uses for the delimiter, is not the header.
+    """
     how = replace(text_format, delimiter=text_format.delimiter or delimiter)
     with _open_bytes(path) as file:
         size = _MOST_PIPED if isinstance(file, io.BytesIO) else path.stat().st_size
@@ -110,7 +116,11 @@ def _read(
         how = replace(how, delimiter=_delimiter(_lines(file, size)))
         file.seek(0)
     table = _parse_text(_lines(file, size), how, as_text, keep)
-    if how.delimiter != ";" or how.decimal is not None or not _has_decimal_commas(table, as_text):
+    if (
+        how.delimiter not in (";", "\t")
+        or how.decimal is not None
+        or not _has_decimal_commas(table, as_text)
+    ):
         return table
     file.seek(0)
     again = _parse_text(_lines(file, size), replace(how, decimal=","), as_text, keep)
@@ -132,6 +142,10 @@ def _of_kind(table: Table, kind: str) -> list[str]:
 def _delimiter(lines: Iterator[str]) -> str:
     """Return the most frequent delimiter of the header, outside of quotes, which may span lines."""
     header = ""
+    first = next(lines, "")
+    if stated := _STATED.fullmatch(first):
+        return stated[1]
+    lines = chain([first], lines)
     # after 100 lines, the quotation mark is never closed
     for line in islice(filter(str.strip, lines), 100):
         header = _QUOTED.sub(r"\1", header + line)
@@ -144,7 +158,9 @@ def _parse_text(
     text: Iterator[str], how: TextFormat, as_text: Collection[str], keep: Collection[str]
 ) -> Table:
     records = _records(text, how.delimiter or ",")
-    _, header = next(records, (0, []))
+    top, header = next(records, (0, []))
+    if top == 1 and _STATED.fullmatch((how.delimiter or ",").join(header)):
+        top, header = next(records, (0, []))
     if not header:
         raise DataError("it is empty; the first line must name the columns")
     names = check_names(header)
@@ -157,25 +173,51 @@ def _parse_text(
     # in blocks: all rows as lists would take several times the memory
     while some := list(islice(records, _ROWS_AT_ONCE)):
         for line, row in some:
+            if len(row) > len(names) and not "".join(row[len(names) :]).strip():
+                del row[len(names) :]
             if len(row) != len(names):
-                cells = f"{len(row)} cell{'s' * (len(row) > 1)}"
-                raise DataError(
-                    f"line {line} has {cells}, but the header names {len(names)} columns; use "
-                    "--delimiter if the delimiter was not detected"
-                )
+                _refuse_row(line, row, top, names, first=not lines)
             lines.append(line)
         added = zip(*(row for _, row in some), strict=True)
         for column, cells_of in zip(columns, added, strict=True):
             column.extend(cells_of)
-    table = Table({}, np.array(lines, int), text_format=how)
+    kept = len(lines) - _empty_at_end(columns)
+    table = Table({}, np.array(lines[:kept], int), text_format=how)
+    if kept < len(lines):
+        table.notes.append(f"empty rows at the end of the file were skipped: {len(lines) - kept}")
     columns.reverse()
     for name in names:
         # release the cells of each column as soon as they are converted
         column = columns.pop()
+        del column[kept:]
         table.columns[name] = parse_cells(name, column, table, name in as_text)
         if name in keep:
             table.cells[name] = objects(column)
     return table
+
+
+def _refuse_row(line: int, row: list[str], top: int, names: list[str], first: bool) -> NoReturn:
+    """Refuse a row with another number of cells than the header; the message names a remedy."""
+    cells, columns = (
+        f"{count} {what}{'s' * (count > 1)}"
+        for count, what in ((len(row), "cell"), (len(names), "column"))
+    )
+    remedy = "remove it if it is not a row of data, or put cells with a delimiter in quotes"
+    if first:
+        remedy = "use --delimiter if the file has another one"
+        if len(names) < len(row):
+            remedy = f"remove line {top} if it is a title above the header, or {remedy}"
+    raise DataError(f"line {line} has {cells}, but the header names {columns}; {remedy}")
+
+
+def _empty_at_end(columns: list[list[str]]) -> int:
+    """Return the number of last rows without any text, as Excel writes them for cleared cells."""
+    count = 0
+    for row in zip(*map(reversed, columns), strict=True):
+        if "".join(row).strip():
+            break
+        count += 1
+    return count
 
 
 def _records(text: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
