@@ -33,7 +33,7 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-# At most 6 cases of each test, without the longest; all of them with `make slow`.
+# At most 5 cases of each test, without the longest; all of them with `make slow`.
 unit: .venv/ready
 	$(THREADS) $(BIN)/python -m pytest $(PARALLEL) --thin
 

@@ -45,46 +45,77 @@ LONGEST = (
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="a few cases of each test, on NumPy")
     parser.addoption(
-        "--thin", action="store_true", help="at most 6 cases of each test, without the longest"
+        "--thin", action="store_true", help="at most 5 cases of each test, without the longest"
     )
 
 
 # Cases of a test on each of the other libraries, where the lines are the same; with --quick there
 # are none, and so many of any test; with --thin, so many on each library.
-OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 6, 1
+OTHERS, QUICK, THIN, THIN_OTHERS = 2, 4, 5, 1
 
 # Tests of several seconds each that --thin leaves to `make slow`: processes that are killed, disks
 # that fill up, whole terminals, random inputs, and comparisons that others make on a smaller scale.
 LONG_TESTS = {
     "test_a_block_that_is_another_when_it_is_loaded_again",
+    "test_a_cluster_on_this_machine_needs_no_port_of_its_own",
     "test_a_comparison_cut_short_has_what_is_finished",
     "test_a_file_that_is_no_schedulers_is_refused",
     "test_a_full_disk_costs_nothing_that_was_finished",
+    "test_a_part_of_very_many_rows_is_not_read",
     "test_a_process_that_dies_is_replaced",
     "test_a_read_only_folder",
+    "test_a_scheduler_file_that_is_not_there_is_not_waited_for",
     "test_a_study_keeps_what_there_was_memory_for_and_goes_on_from_there",
     "test_a_study_on_a_full_disk_goes_on_where_it_was",
+    "test_a_warm_start_goes_on_from_where_it_stopped",
+    "test_a_worker_that_is_killed_in_a_run",
     "test_a_worker_that_is_killed_while_a_penalty_is_chosen",
     "test_a_worker_that_is_killed_with_blocks_in_its_files",
+    "test_algorithms_agree",
+    "test_all_tasks_are_done_in_batches_that_fit",
+    "test_an_end_of_the_grid_that_does_not_matter_is_not_said",
+    "test_another_process_finds_the_same_bits",
     "test_any_backend",
     "test_any_edit_of_a_manifest_leaves_one_that_can_be_written",
+    "test_auto_starts_where_coefficients_vanish",
     "test_blocks_that_are_no_good",
     "test_converged_fits_are_those_of_scikit_learn",
+    "test_cut_off_after_any_byte",
+    "test_double_precision_reaches_far",
+    "test_duality_gaps_of_margin_losses_are_bounds_and_vanish",
     "test_duals_of_every_algorithm_give_bounds",
     "test_eight_fits_in_processes_are_those_one_after_the_other",
+    "test_equivariance",
+    "test_figures_of_stopping",
+    "test_files",
+    "test_gap_bounds_the_distance_to_a_conic_program",
+    "test_grid_search",
     "test_killed_at_random_a_study_comes_to_the_same_end",
+    "test_limits_are_those_of_logistic_regression",
     "test_memory_stays_far_below_the_data",
+    "test_nested_cross_validation_is_what_its_name_says",
     "test_no_failure_without_a_warning",
     "test_no_findings",
     "test_nothing_is_run_or_fetched_while_the_command_works",
     "test_other_processes_find_the_same_bits_and_other_threads_the_same_numbers",
     "test_quantiles_are_those_of_statsmodels",
+    "test_replications_are_what_a_study_expects",
+    "test_risk_at_the_choice_is_the_error_on_new_rows",
+    "test_single_precision_is_precise_enough",
     "test_small_files_of_gigabytes_are_refused",
+    "test_small_maps_cut_short",
     "test_standard_errors_are_on_the_safe_side",
     "test_stopped_it_says_that_what_is_finished_is_kept",
     "test_studies_do_not_share_replications_by_other_code",
+    "test_the_largest_model",
+    "test_weights_are_repetitions_also_long_before_convergence",
+    "test_what_a_terminal_cannot_show",
+    "test_what_compresses_well_is_read",
+    "test_what_has_converged_gives_no_warning",
     "test_what_is_no_file_is_named_and_not_waited_for",
+    "test_while_a_command_imports_what_it_needs",
     "test_wrong_estimates_are_found_out",
+    "test_x_may_be_on_disk",
 }
 
 
