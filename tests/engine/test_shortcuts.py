@@ -134,9 +134,7 @@ def test_gram_matrices(of_rows, fit_intercept):
 def test_what_has_no_spectrum_is_refused(loss, penalty):
     X, y, _ = draw(30, 12)
     path = sp.run(X, y, loss, penalty, n_iter=3)
-    with pytest.raises(
-        ValueError, match="or squared loss, an isotropic penalty"
-    ):
+    with pytest.raises(ValueError, match="or squared loss, an isotropic penalty"):
         sp.estimate_risk(path, method="spectral")
 
 
