@@ -202,3 +202,11 @@ def on_backend(function):
         return seen(function)(*args, **options)
 
     return call
+
+
+def skip_frames_without_names(frame):
+    """Skip a test if scikit-learn is too old to read the column names of frames of this library."""
+    from sklearn.utils.validation import _get_feature_names
+
+    if _get_feature_names(frame) is None:
+        pytest.skip("this scikit-learn does not read the column names of this polars")
