@@ -179,10 +179,12 @@ def dealt(groups, *does):
     """Deal groups to threads that run these functions with their end of a connection."""
     with ExitStack() as stack:
         threads = stack.enter_context(ThreadPoolExecutor(len(does)))
-        ends = [[stack.enter_context(end) for end in Pipe()] for _ in does]
-        for do, (_, theirs) in zip(does, ends, strict=True):
-            threads.submit(do, theirs)
-        return list(lanes._dealt(groups, [ours for ours, _ in ends]))
+        connections = []
+        for do in does:
+            ours, theirs = Pipe()
+            connections.append(stack.enter_context(ours))
+            threads.submit(do, theirs)  # which closes it
+        return list(lanes._dealt(groups, connections))
 
 
 def ask(connection):
