@@ -3,8 +3,6 @@
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-import steinpath.distributed as distributed
-import steinpath.simulate as simulate
 from steinpath.algorithms._family import (
     FISTA,
     ChambollePock,
@@ -58,6 +56,8 @@ from steinpath.tuning._tune import tune
 from steinpath.tuning._tuning import Tuning
 
 if TYPE_CHECKING:
+    import steinpath.distributed as distributed
+    import steinpath.simulate as simulate
     from steinpath.app.models import Model, load_model
     from steinpath.plots import RiskPathDisplay
 
@@ -134,7 +134,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # plots and the application depend on everything else, and are imported on first use
+    # what few programs need, or what depends on everything else, is imported on first use
+    if name == "distributed":
+        import steinpath.distributed as distributed
+
+        return distributed
+    if name == "simulate":
+        import steinpath.simulate as simulate
+
+        return simulate
     if name == "RiskPathDisplay":
         from steinpath.plots import RiskPathDisplay
 
