@@ -308,7 +308,7 @@ def test_a_hundred_thousand_rows(tmp_path):
     assert found["rows"] == 100_000
     # the mean absolute value of the noise
     assert found["risk"] == pytest.approx(1.0, abs=5 * found["stderr"])
-    assert "so many rows" in found["notes"][0]
+    assert "because of the number of rows" in found["notes"][0]
     assert found["stop"] == "risk"
 
 
