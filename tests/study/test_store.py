@@ -442,7 +442,7 @@ def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, monkeypatch, fini
     KINDS[kind](file)
     before = file.lstat()
     calls = Calls(monkeypatch)
-    with pytest.raises(StudyError, match="not a (regular )?file") as error:
+    with pytest.raises(StudyError, match=r"not a (regular )?file") as error:
         run_study(TINY, folder, SIZES)
     assert file.name in str(error.value)
     assert bool(calls.jobs) == place.endswith(".csv")  # which come last
