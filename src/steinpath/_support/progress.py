@@ -46,9 +46,8 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._lock = (
-            threading.RLock()
-        )  # re-entrant: a Ctrl-C handler may read the clock during a reading
+        # re-entrant: a Ctrl-C handler may read the clock during a reading
+        self._lock = threading.RLock()
         self._seconds, self._before = 0.0, time.monotonic()
 
     def __call__(self) -> float:

@@ -62,12 +62,17 @@ def explain_references(references: Sequence[str]) -> str:
 
 def reference_features(encoding: Encoding) -> list[int]:
     """Return the index of the feature of the most frequent level of each category."""
-    found, start = [], 0
-    for column in encoding.columns:
-        if column.kind == "category":
-            found.append(start)
-        start += len(column.features)
-    return found
+    return [levels.start for levels in _categories(encoding)]
+
+
+def _categories(encoding: Encoding) -> list[slice]:
+    """Return the features of each category, of which the first is the most frequent level."""
+    ends = np.cumsum([0, *(len(column.features) for column in encoding.columns)]).tolist()
+    return [
+        slice(start, stop)
+        for column, start, stop in zip(encoding.columns, ends, ends[1:], strict=False)
+        if column.kind == "category"
+    ]
 
 
 def report_coefficients(
@@ -86,15 +91,11 @@ def report_coefficients(
     intercept : float
         Intercept as fitted.
     """
-    references, start = reference_features(encoding), 0
-    coef = effects / scale
+    references, coef = reference_features(encoding), effects / scale
     relative, per_deviation = coef.copy(), effects.copy()
-    for column in encoding.columns:
-        stop = start + len(column.features)
-        if column.kind == "category":
-            relative[start:stop] -= coef[start]
-            per_deviation[start:stop] = relative[start:stop] * scale[start:stop]
-        start = stop
+    for levels in _categories(encoding):
+        relative[levels] -= coef[levels.start]
+        per_deviation[levels] = relative[levels] * scale[levels]
     kept = np.delete(np.arange(len(coef)), references)
     names = encoding.feature_names
     return ReportedCoefficients(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steinpath.app.cli.renamed import RenamedOption
+from steinpath.app.cli.renamed import n_iter_option
 
 if TYPE_CHECKING:
     from steinpath.engine._path import Path
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--p", default=500, show_default=True, type=click.IntRange(1), help="Number of features."
 )
-@click.option(
-    "--n-iter",
-    cls=RenamedOption,
-    former="--iters",
+@n_iter_option(
     default=300,
     show_default=True,
     type=click.IntRange(2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from steinpath.app.cli.renamed import RenamedOption
+from steinpath.app.cli.renamed import n_iter_option
 
 
 def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:
@@ -26,10 +26,7 @@ def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | N
 @click.option(
     "--p", default=300, show_default=True, type=click.IntRange(1), help="Number of features."
 )
-@click.option(
-    "--n-iter",
-    cls=RenamedOption,
-    former="--iters",
+@n_iter_option(
     default=200,
     show_default=True,
     type=click.IntRange(1),

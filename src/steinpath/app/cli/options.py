@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from steinpath.app.cli.renamed import RenamedOption
+from steinpath.app.cli.renamed import n_iter_option
 from steinpath.app.defaults import LEVEL, MOST_FEATURES, TASKS
 from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
 from steinpath.app.tables import DEFAULT_FORMAT, DataError, TextFormat
@@ -229,10 +229,7 @@ _CHOICE = (
         type=click.Choice(["balanced"]),
         help="Weight classes inversely to their frequencies.",
     ),
-    click.option(
-        "--n-iter",
-        cls=RenamedOption,
-        former="--iters",
+    n_iter_option(
         type=click.IntRange(2, 10**9),
         help="Number of iterations; by default until the estimated risk stops decreasing.",
     ),

@@ -1,7 +1,8 @@
-"""Options that were renamed."""
+"""Options that were renamed, and the one that was: `n_iter_option`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -29,3 +30,7 @@ class RenamedOption(click.Option):
         self.opts = [*shown, self.former]
         super().add_to_parser(parser, ctx)
         self.opts = shown
+
+
+#: Declares ``--n-iter``, for all commands that have it.
+n_iter_option = partial(click.option, "--n-iter", cls=RenamedOption, former="--iters")

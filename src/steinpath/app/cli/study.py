@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steinpath.app.cli.renamed import RenamedOption
+from steinpath.app.cli.renamed import n_iter_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,10 +57,7 @@ class _StudyName(_TextType):
     multiple=True,
     help="Number of features; can be given several times.",
 )
-@click.option(
-    "--n-iter",
-    cls=RenamedOption,
-    former="--iters",
+@n_iter_option(
     type=click.IntRange(2),
     help="Number of iterations.",
 )
