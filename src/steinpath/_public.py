@@ -25,7 +25,7 @@ from steinpath.estimators._classifiers import (
     LogisticRidge,
     PathClassifier,
 )
-from steinpath.estimators._quantiles import QuantileLasso, QuantileRidge
+from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import (
     HuberLasso,
     HuberRidge,
@@ -33,6 +33,8 @@ from steinpath.estimators._regressors import (
     LADLasso,
     LADRidge,
     PathRegressor,
+    QuantileLasso,
+    QuantileRidge,
     SqrtLasso,
     SqrtRidge,
 )
@@ -58,7 +60,8 @@ from steinpath.tuning._tuning import Tuning
 if TYPE_CHECKING:
     import steinpath.distributed as distributed
     import steinpath.simulate as simulate
-    from steinpath.app.models import Model, load_model
+    from steinpath.app.models import load_model, save_model
+    from steinpath.app.report.build import report
     from steinpath.plots import RiskPathDisplay
 
 try:
@@ -94,7 +97,6 @@ __all__ = [
     "LogisticElasticNet",
     "LogisticLasso",
     "LogisticRidge",
-    "Model",
     "NoPenalty",
     "Path",
     "PathClassifier",
@@ -113,6 +115,7 @@ __all__ = [
     "Squared",
     "SquaredHinge",
     "StopOnRisk",
+    "TableEncoder",
     "Tuning",
     "Validation",
     "coefficient_intervals",
@@ -126,8 +129,10 @@ __all__ = [
     "lam_max",
     "leave_one_out_path",
     "load_model",
+    "report",
     "run",
     "run_batch",
+    "save_model",
     "simulate",
     "tune",
 ]
@@ -147,8 +152,12 @@ def __getattr__(name: str) -> Any:
         from steinpath.plots import RiskPathDisplay
 
         return RiskPathDisplay
-    if name in ("Model", "load_model"):
+    if name in ("load_model", "save_model"):
         from steinpath.app import models
 
         return getattr(models, name)
+    if name == "report":
+        from steinpath.app.report.build import report
+
+        return report
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

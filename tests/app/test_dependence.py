@@ -1,18 +1,22 @@
-"""Rows that belong together, and rows in the order of time: read from a table, and no features."""
+"""Rows that belong together, rows in the order of time, and the target: read from a table."""
 
 import numpy as np
 import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
-from steinpath.app.encoding import encode
-from steinpath.app.fitting import prepare_data
-from steinpath.app.tables import DataError, as_table, read_table
+from steinpath.app.tables import DataError, FileFormat, Table, read_table
+from steinpath.app.target import check_roles, read_roles, time_splits
+from steinpath._support.cells import as_arrow
 
 
 def columns(n=60, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(n)
     return {"x": x, "site": rng.integers(0, 7, n), "y": 2 * x + rng.standard_normal(n)}
+
+
+def roles(data, target="y", **options):
+    return read_roles(Table(as_arrow(data)), target, **options)
 
 
 LABELS = {
@@ -28,11 +32,9 @@ LABELS = {
 def test_labels_of_any_kind_are_the_same_groups(kind):
     data = columns()
     codes = data["site"] if kind != "true and false" else (data["site"] > 2).astype(int)
-    encoded = encode(as_table(data | {"site": LABELS[kind](data["site"])}), "y", group="site")
+    groups = roles(data | {"site": LABELS[kind](data["site"])}, group="site").groups
     # the same partition of the rows, whatever the numbers of its parts
-    together = encoded.groups[:, None] == encoded.groups
-    np.testing.assert_array_equal(together, codes[:, None] == codes)
-    assert encoded.encoding.feature_names == ["x"]
+    np.testing.assert_array_equal(groups[:, None] == groups, codes[:, None] == codes)
 
 
 def test_codes_with_zeros_in_front_are_groups_of_their_own(tmp_path):
@@ -40,7 +42,7 @@ def test_codes_with_zeros_in_front_are_groups_of_their_own(tmp_path):
     file.write_text(
         "x,g,y\n" + "".join(f"{k},{g},{k % 5}\n" for k, g in enumerate(["7", "07"] * 9, 5))
     )
-    groups = encode(read_table(file, ["g"]), "y", group="g").groups
+    groups = read_roles(read_table(file), "y", "g").groups
     np.testing.assert_array_equal(groups == groups[0], np.arange(18) % 2 == 0)
 
 
@@ -48,16 +50,15 @@ def test_rows_without_a_target_have_no_group_and_no_time():
     data = columns() | {"day": np.arange(60)[::-1].astype(float)}
     data["y"][[3, 10]] = np.nan
     kept = np.delete(np.arange(60), [3, 10])
-    encoded = encode(as_table(data), "y", impute=True, group="site", drop=["day"])
-    prepared = prepare_data(encoded, 20, 3)
-    assert prepared.groups.shape == prepared.y.shape == (58,)
+    found = roles(data, impute=True, group="site")
+    np.testing.assert_array_equal(found.rows, kept)
     codes = data["site"][kept]
-    np.testing.assert_array_equal(
-        prepared.groups[:, None] == prepared.groups, codes[:, None] == codes
-    )
-    by_time = encode(as_table(data), "y", impute=True, time="day", drop=["site"])
+    np.testing.assert_array_equal(found.groups[:, None] == found.groups, codes[:, None] == codes)
+    assert "2 rows without a target were dropped" in found.notes
+    by_time = roles(data, impute=True, time="day", group="site")
+    np.testing.assert_array_equal(by_time.rows, kept[::-1])
     np.testing.assert_array_equal(by_time.y, data["y"][kept[::-1]])
-    np.testing.assert_array_equal(by_time.X[:, 0], data["x"][kept[::-1]])
+    np.testing.assert_array_equal(by_time.groups, found.groups[::-1])
 
 
 def test_a_missing_group_of_a_row_without_a_target_is_no_matter():
@@ -65,7 +66,7 @@ def test_a_missing_group_of_a_row_without_a_target_is_no_matter():
     data["y"][3] = np.nan
     data["site"] = data["site"].astype(float)
     data["site"][3] = np.nan
-    assert encode(as_table(data), "y", impute=True, group="site").groups.shape == (59,)
+    assert roles(data, impute=True, group="site").groups.shape == (59,)
 
 
 @pytest.mark.parametrize("option", ["group", "time"])
@@ -78,18 +79,22 @@ def test_missing_groups_and_times_are_refused_with_their_place(option, impute, t
     if impute:
         rows[5] = rows[5].rsplit(",", 1)[0] + ","  # no target: the row goes, the places stay
     (tmp_path / "d.csv").write_text("\n".join(["x,site,y", *rows]))
-    said = r"2 values are missing, in 1 column: 'site' \(2, first in line 22\); every row needs a "
-    with pytest.raises(DataError, match=said + option):
-        encode(read_table(tmp_path / "d.csv"), "y", impute=impute, **{option: "site"})
+    table = read_table(tmp_path / "d.csv")
+    with pytest.raises(DataError) as caught:
+        read_roles(table, "y", impute=impute, **{option: "site"})
+    said = "2 values are missing, in 1 column: 'site' (2, first in line 22); every row needs a "
+    assert caught.value.message.worded(str, table.place).startswith(said + option)
 
 
-def test_places_are_those_of_the_file_where_it_has_no_lines():
+def test_rows_without_a_target_are_refused_unless_values_are_imputed():
     data = columns()
-    data["y"][3] = np.nan
-    site = data["site"].astype(float)
-    site[20] = np.nan
-    with pytest.raises(DataError, match="first in row 21"):
-        encode(as_table(data | {"site": site}), "y", impute=True, group="site")
+    data["y"][[3, 10]] = np.nan
+    with pytest.raises(DataError, match=r"'y' \(2, first in row 4\); use missing='impute'"):
+        roles(data)
+    data = columns()
+    data["y"][59] = np.nan
+    with pytest.raises(DataError, match="remove row 60 if it is a footer, such as totals, or use"):
+        roles(data)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "dates"])
@@ -97,55 +102,67 @@ def test_rows_are_sorted_by_time_and_ties_keep_their_order(kind):
     data = columns()
     day = np.random.default_rng(1).integers(0, 9, 60)
     times = day - 4.5 if kind == "numbers" else np.datetime64("1969-12-29") + day
-    encoded = encode(as_table(data | {"day": times}), "y", time="day", drop=["site"])
+    found = roles(data | {"day": times}, time="day")
     order = sorted(range(60), key=lambda row: (day[row], row))
-    np.testing.assert_array_equal(encoded.y, data["y"][order])
-    np.testing.assert_array_equal(encoded.X[:, 0], data["x"][order])
-    assert encoded.encoding.feature_names == ["x"]
-    assert encoded.groups is None
+    np.testing.assert_array_equal(found.rows, order)
+    np.testing.assert_array_equal(found.y, data["y"][order])
+    np.testing.assert_array_equal(found.times, times[order])
+    assert found.groups is None
 
 
-def test_what_is_missing_elsewhere_is_at_its_place_in_the_file_though_rows_are_sorted():
-    data = columns() | {"day": np.arange(60.0)[::-1]}
-    data["x"][7] = np.nan
-    with pytest.raises(DataError, match=r"'x' \(1, first in row 8\)"):
-        encode(as_table(data), "y", time="day")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"group": "nowhere"}, "unknown column 'nowhere'"),
+        ({"time": "sites"}, r"unknown column 'sites' \(did you mean 'site'\?\)"),
+        ({"group": "y"}, "'y' is the target and cannot be the group as well"),
+        ({"time": "y"}, "'y' is the target and cannot be the time as well"),
+    ],
+    ids=str,
+)
+def test_columns_with_two_roles_or_none(options, said):
+    with pytest.raises(DataError, match=said):
+        check_roles(["x", "site", "y"], "y", options.get("group"), options.get("time"))
+
+
+def test_the_target_is_no_feature():
+    with pytest.raises(DataError, match="which cannot be dropped, kept or a category"):
+        check_roles(["x", "y"], "y", None, None, "x", "y")
+    with pytest.raises(DataError, match="unknown column 'z'"):
+        check_roles(["x", "y"], "y", None, None, "z")
 
 
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
         ({"site": ["a"] * 60}, {"group": "site"}, "group 'site' is 'a' in every row; at least two"),
-        ({}, {"group": "nowhere"}, "unknown column 'nowhere'"),
-        ({}, {"time": "sites"}, r"unknown column 'sites' \(did you mean 'site'\?\)"),
-        ({}, {"group": "y"}, "'y' is the target and cannot be the group as well"),
-        ({}, {"time": "y"}, "'y' is the target and cannot be the time as well"),
         ({"site": ["May 3"] * 60}, {"time": "site"}, "numbers or dates .* has 'May 3' in row 1"),
-        ({"x": [1.0] * 60}, {"group": "site"}, "there is no column to predict 'y' from"),
+        ({"site": ["3.5.2023"] * 60}, {"time": "site"}, "use date_format='%d.%m.%Y'"),
+        ({"site": ["1,5", "2"] * 30}, {"time": "site"}, "first '1,5' in row 1; use decimal=','"),
     ],
-    ids=["one group", "unknown", "like another", "target", "target as time", "words", "no feature"],
+    ids=["one group", "words", "dates in another format", "numbers in another format"],
 )
 def test_what_is_no_group_and_no_time(change, options, said):
     with pytest.raises(DataError, match=said):
-        encode(as_table(columns() | change), "y", **options)
+        roles(columns() | change, **options)
 
 
-def test_the_table_of_columns_says_what_they_are_for():
+def test_summaries_and_notes():
     data = columns() | {"day": np.datetime64("2020-01-01") + np.arange(60)}
-    by_group = encode(as_table(data), "y", group="site")
-    kinds = {summary.name: (summary.kind, summary.detail) for summary in by_group.summaries}
+    found = roles(data, group="site", time="day")
     sizes = np.bincount(data["site"])
-    assert kinds["site"] == ("group", f"7 groups of {sizes.min()} to {sizes.max()} rows")
-    assert "rows with the same 'site' are held out together" in " ".join(by_group.notes)
-    by_time = encode(as_table(data), "y", time="day")
-    kinds = {summary.name: (summary.kind, summary.detail) for summary in by_time.summaries}
-    assert kinds["day"] == ("time", "from 2020-01-01 to 2020-02-29")
+    kinds = {name: each[:3] for name, each in found.summaries.items()}
+    detail = f"7 groups of {sizes.min()} to {sizes.max()} rows"
+    assert kinds["site"] == ("site", "group", detail)
+    assert kinds["day"] == ("day", "time", "from 2020-01-01 to 2020-02-29")
+    assert kinds["y"][2].startswith("from -")
+    assert f"rows with the same 'site' are held out together ({detail})" in found.notes
+    assert "rows are sorted by 'day'; later rows are predicted from earlier rows" in found.notes
 
 
 @pytest.mark.parametrize(("n", "gap"), [(60, 0), (60, 5), (11, 0), (12, 0), (23, 6)])
 def test_later_rows_are_left_out_in_blocks_after_a_gap(n, gap):
-    data = columns(n) | {"day": np.arange(n)}
-    cv = prepare_data(encode(as_table(data), "y", time="day"), 20, 3, gap=gap).cv
+    cv = time_splits(np.arange(n), gap)
     expected = list(TimeSeriesSplit(5, gap=gap).split(np.zeros(n)))
     assert len(cv) == 5
     for (train, test), (some, later) in zip(cv, expected, strict=True):
@@ -156,25 +173,93 @@ def test_later_rows_are_left_out_in_blocks_after_a_gap(n, gap):
 
 
 def test_rows_of_the_same_time_are_in_the_same_block():
-    n = 103
-    data = columns(n) | {"day": np.sort(np.random.default_rng(0).integers(0, 9, n))}
-    blocks = prepare_data(encode(as_table(data), "y", time="day"), 20, 3, gap=0).cv
+    day = np.sort(np.random.default_rng(0).integers(0, 9, 103))
+    blocks = time_splits(day)
     for train, test in blocks:
-        assert data["day"][train].max() < data["day"][test].min()
-    assert sum(len(test) for _, test in blocks) == n - blocks[0][1][0]
-    few = encode(as_table(data | {"day": np.sort(data["day"] > 4) * 1.0}), "y", time="day")
-    with pytest.raises(DataError, match="too few distinct times"):
-        prepare_data(few, 20, 3, gap=0)
+        assert day[train].max() < day[test].min()
+    assert sum(len(test) for _, test in blocks) == 103 - blocks[0][1][0]
+    with pytest.raises(DataError, match=r"too few distinct times .* use groups=labels"):
+        time_splits(np.sort(day > 4))
 
 
 def test_a_gap_that_leaves_no_earlier_rows_is_refused_with_the_largest_that_does():
-    encoded = encode(as_table(columns() | {"day": np.arange(60)}), "y", time="day")
-    with pytest.raises(DataError, match="--gap must be at most 8"):
-        prepare_data(encoded, 20, 3, gap=9)
-    assert len(prepare_data(encoded, 20, 3, gap=8).cv[0][0]) == 2
+    with pytest.raises(DataError, match="use at most gap=8"):
+        time_splits(np.arange(60), 9)
+    assert len(time_splits(np.arange(60), 8)[0][0]) == 2
 
 
-def test_without_either_rows_are_independent():
-    prepared = prepare_data(encode(as_table(columns()), "y"), 20, 3)
-    assert prepared.groups is None
-    assert prepared.cv is None
+# ------------------------------------------------------------------------------------------------
+# The target
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "task", "expected"),
+    [
+        (["low", "high", None] * 20, {}, "classification", ["low", "high"] * 20),
+        ([1, 0] * 20, {}, "classification", [1, 0] * 20),
+        ([1.0, 0.0, np.nan] * 20, {}, "classification", [1, 0] * 20),
+        ([1.5, 0.0] * 20, {}, "classification", [1.5, 0.0] * 20),
+        ([1, 0] * 20, {"task": "regression"}, "regression", [1.0, 0.0] * 20),
+        ([True, False] * 20, {}, "classification", ["true", "false"] * 20),
+        (["10", "9", "2"] * 20, {}, "regression", [10.0, 9.0, 2.0] * 20),
+        (["10", "9", "2"] * 20, {"task": "classification"}, "classification", [10, 9, 2] * 20),
+        (["$10", "$9", "$2"] * 20, {}, "regression", [10.0, 9.0, 2.0] * 20),
+        (["1,5", "2"] * 20, {"task": "classification"}, "classification", ["1,5", "2"] * 20),
+    ],
+    ids=str,
+)
+def test_targets_and_their_tasks(y, options, task, expected):
+    found = roles({"y": y}, impute=True, **options)
+    assert found.task == task
+    assert found.y.tolist() == expected
+    assert found.y.dtype.kind == np.array(expected).dtype.kind.replace("U", "O")
+    assert np.unique(found.y).tolist() == sorted(set(expected))
+
+
+def test_categories_of_numbers_are_classes_in_their_order():
+    pd = pytest.importorskip("pandas")
+    found = roles(pd.DataFrame({"y": pd.Categorical([10, 9, 2] * 5)}))
+    assert (found.task, np.unique(found.y).tolist()) == ("classification", [2, 9, 10])
+    assert found.summaries["y"].detail == "10 (5), 2 (5), 9 (5)"
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "said"),
+    [
+        ([1.0, *[np.nan] * 9], {}, "'y' has 1 nonmissing value in 10 rows; at least two"),
+        (["a"] * 10, {}, "the target 'y' is 'a' in every row; a target must vary"),
+        ([3.0] * 10, {}, "the target 'y' is 3 in every row"),
+        ([*map(str, range(9)), "x"], {}, "must hold numbers, but has 'x' in row 10; for classes"),
+        (["a", "b"] * 5, {"task": "regression"}, "must hold numbers, but has 'a' in row 1"),
+        (["1,5", "2"] * 5, {}, r"use decimal=',' \(or task='classification' if these are labels"),
+        ([f"c{k}" for k in range(21)], {}, "has 21 distinct values, .* correct 'c0' in row 1"),
+        (range(21), {"task": "classification"}, "at most 20 classes .* use task='regression'"),
+        (["a", "a", "b"], {}, "the class 'b' of the target 'y' has a single row; every class"),
+        (["a", "a", "b", "c"], {}, r"'b' of the target 'y' has a single row \(2 classes in all\)"),
+        ([1.0, np.inf], {}, "column 'y' has a number that is not finite, in row 2"),
+    ],
+    ids=str,
+)
+def test_targets_that_are_refused(y, options, said):
+    with pytest.raises(DataError, match=said):
+        roles({"y": list(y)}, **options)
+
+
+def test_notes_about_targets():
+    found = roles({"y": [1.0, 2.0, 3.0] * 10})
+    assert found.notes == (
+        "the target 'y' has 3 distinct values and is treated as numeric; if they are classes, use "
+        "task='classification'",
+    )
+    assert not roles({"y": [1.0, 2.0, 3.0] * 10}, task="regression").notes
+    assert not roles({"y": [1.0, 2.0, 3.5] * 10}).notes
+    signs = roles({"y": [f"${k}" for k in range(30)]})
+    assert signs.notes == ("column 'y' was read without its currency signs ($)",)
+
+
+def test_formats_apply_to_the_target(tmp_path):
+    (tmp_path / "d.csv").write_text("y;x\n" + "1.234,5;1\n7;2\n-;3\n" * 5)
+    how = FileFormat(decimal=",", thousands=".", na=("-",))
+    found = read_roles(read_table(tmp_path / "d.csv", how), "y", task="regression", impute=True)
+    assert found.y.tolist() == [1234.5, 7.0] * 5

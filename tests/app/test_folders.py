@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steinpath.app.tables import DataError, as_table, read_table
-from steinpath.app.tables.folder import open_folder
+from steinpath.app.tables import DEFAULT_FORMAT, DataError, open_folder, read_table
+from steinpath._support.cells import as_arrow, read_column
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -41,21 +41,26 @@ def write(folder, whole, cuts=(25, 26), name="part-{}.parquet"):
     return folder
 
 
-def assert_same_tables(found, expected):
-    assert list(found.columns) == list(expected.columns)
-    for name, values in found.columns.items():
-        np.testing.assert_array_equal(values, expected.columns[name], err_msg=name)
-    assert found.codes == expected.codes
+def values(frame, name):
+    return read_column(name, frame[name], DEFAULT_FORMAT).values
+
+
+def assert_same_frames(found, expected):
+    assert found.column_names == expected.column_names
+    for name in found.column_names:
+        np.testing.assert_array_equal(values(found, name), values(expected, name), err_msg=name)
+        kinds = [pa.types.is_dictionary(each[name].type) for each in (found, expected)]
+        assert kinds[0] == kinds[1], name
 
 
 def test_a_folder_is_read_as_one_table(tmp_path):
     whole = frame()
     whole.to_parquet(tmp_path / "whole.parquet")
-    found = read_table(write(tmp_path / "parts", whole), ["b"], ["a", "b"])
-    expected = read_table(tmp_path / "whole.parquet", ["b"], ["a", "b"])
-    assert_same_tables(found, expected)
-    for name in ("a", "b"):
-        np.testing.assert_array_equal(found.cells[name], expected.cells[name])
+    found = read_table(write(tmp_path / "parts", whole))
+    expected = read_table(tmp_path / "whole.parquet")
+    assert_same_frames(found.frame, expected.frame)
+    for name in ("a", "b", "paint"):
+        assert found.cells(name) == expected.cells(name)
     assert expected.place(26) == "row 27"
     assert [found.place(k) for k in (0, 24, 25, 26, 59)] == [
         "row 1 of part-0.parquet",
@@ -64,20 +69,22 @@ def test_a_folder_is_read_as_one_table(tmp_path):
         "row 1 of part-2.parquet",
         "row 34 of part-2.parquet",
     ]
+    assert found.take(np.array([26, 3])).place(0) == "row 1 of part-2.parquet"
 
 
-def test_batches_of_files_are_the_table(tmp_path, monkeypatch):
+@pytest.mark.parametrize("blank", [False, True])
+def test_batches_of_files_are_the_table(tmp_path, monkeypatch, blank):
     monkeypatch.setattr("steinpath.app.tables.folder._NUMBERS_AT_ONCE", 1)
     monkeypatch.setattr("steinpath.app.tables.folder._FEW_ROWS", 7)
-    folder = open_folder(write(tmp_path / "parts", frame()))
-    wanted = ["sold", "a", "written"]
-    tables = [table for k in range(3) for table in folder.batches(k, wanted)]
-    assert [table.n_rows for table in tables] == [7, 7, 7, 4, 1, 7, 7, 7, 7, 6]
-    whole = as_table(frame())
-    for name in wanted:
-        values = np.concatenate([table.columns[name] for table in tables])
-        np.testing.assert_array_equal(values, whole.columns[name])
-    assert tables[5].place(3) == "row 4 of part-2.parquet"
+    whole = frame().rename(columns={"a": " "} if blank else {})
+    folder = open_folder(write(tmp_path / "parts", whole))
+    wanted = ["sold", "column 1" if blank else "a", "written", "paint"]
+    batches = [batch for k in range(3) for batch in folder.batches(k, wanted)]
+    assert [batch.num_rows for _, batch in batches] == [7, 7, 7, 4, 1, 7, 7, 7, 7, 6]
+    assert [start for start, _ in batches] == [0, 7, 14, 21, 25, 26, 33, 40, 47, 54]
+    found = pa.concat_tables(batch for _, batch in batches)
+    assert_same_frames(found, as_arrow(whole).select(found.column_names))
+    assert sorted(found.column_names) == sorted(wanted)
 
 
 def test_files_are_in_the_order_of_their_numbers(tmp_path):
@@ -86,7 +93,7 @@ def test_files_are_in_the_order_of_their_numbers(tmp_path):
     for name in ("_metadata.parquet", ".hidden.parquet", "notes.txt"):
         (tmp_path / name).write_text("nothing that could be read")
     (tmp_path / "more.parquet").mkdir()
-    assert read_table(tmp_path).columns["k"].tolist() == list(range(12))
+    assert read_table(tmp_path).frame["k"].to_pylist() == list(range(12))
 
 
 def test_columns_may_be_stored_in_several_ways(tmp_path):
@@ -98,18 +105,19 @@ def test_columns_may_be_stored_in_several_ways(tmp_path):
     ]
     for k, part in enumerate(parts):
         pd.DataFrame(part).to_parquet(tmp_path / f"{k}.parquet")
-    table = read_table(tmp_path)
-    np.testing.assert_array_equal(table.columns["n"], [1, 2, 0.5, np.nan, 3, np.nan])
-    assert table.columns["t"].tolist() == ["u", "v", None, "u", None, None]
-    assert table.columns["c"].tolist() == ["p", "q", "q", "r", "p", None]
-    assert table.columns["e"].tolist() == [None, None, "s", "t", "u", None]
+    found = read_table(tmp_path).frame
+    np.testing.assert_array_equal(values(found, "n"), [1, 2, 0.5, np.nan, 3, np.nan])
+    assert found["t"].to_pylist() == ["u", "v", None, "u", None, None]
+    assert found["c"].to_pylist() == ["p", "q", "q", "r", "p", None]
+    assert pa.types.is_dictionary(found["c"].type)
+    assert found["e"].to_pylist() == [None, None, "s", "t", "u", None]
 
 
 def test_row_labels_of_pandas_are_no_columns(tmp_path):
     whole = frame()[["a", "y"]]
     whole[whole.a > 0].to_parquet(tmp_path / "0.parquet")  # with an index of its own
     whole.to_parquet(tmp_path / "1.parquet")
-    assert list(read_table(tmp_path).columns) == ["a", "y"]
+    assert read_table(tmp_path).frame.column_names == ["a", "y"]
 
 
 def bad_folders():
@@ -136,25 +144,16 @@ def bad_folders():
         frame().to_parquet(folder / "0.parquet")
         (folder / "1.parquet").write_bytes(b"PAR1 and no more")
 
-    def infinite(folder):
-        frame().to_parquet(folder / "0.parquet")
-        frame().assign(a=np.inf).to_parquet(folder / "1.parquet")
-
-    def nested(folder):
-        pd.DataFrame({"a": [[1, 2]], "y": [1]}).to_parquet(folder / "0.parquet")
-
     def empty(folder):
         frame()[:0].to_parquet(folder / "0.parquet")
 
     return {
         nothing: "it is a folder without a file that ends with .parquet or .pq$",
         deeper: r"without a file that ends with .* \(there is one in .*year=2020\)",
-        lacking: "0.parquet has a column 'town', but 1.parquet does not",
-        more: "1.parquet has a column 'town', but 0.parquet does not",
-        types: r"column 'b' is of type (large_)?string in 1.parquet, but of type int64 in earlier",
+        lacking: "1.parquet: it has no column 'town', unlike 0.parquet; all files must have",
+        more: "1.parquet: it has a column 'town', unlike 0.parquet",
+        types: "1.parquet: its columns differ in type from earlier files .* Field b has incompat",
         damaged: "1.parquet",
-        infinite: "column 'a' has a number that is not finite, in row 1 of 1.parquet",
-        nested: "column 'a' is of type list",
         empty: "its files have no rows",
     }
 
@@ -167,6 +166,6 @@ def test_folders_that_cannot_be_read(tmp_path, make, message):
 
 
 def test_a_folder_larger_than_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("steinpath.app.tables.folder._memory", lambda: 1000)
-    with pytest.raises(DataError, match=r"60 rows of 10 columns need .* --workers "):
+    monkeypatch.setattr("steinpath.app.tables.folder._memory", lambda: 1e-6)
+    with pytest.raises(DataError, match=r"60 rows of 10 columns need .* workers="):
         read_table(write(Path(tmp_path / "parts"), frame()))

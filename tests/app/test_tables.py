@@ -17,17 +17,8 @@ import pyarrow.parquet
 import pytest
 
 from refused_files import message_about
-from steinpath.app.tables import (
-    DataError,
-    Table,
-    TextFormat,
-    as_table,
-    is_date,
-    is_number,
-    missing,
-    read_table,
-    texts,
-)
+from steinpath.app.tables import DataError, FileFormat, read_table
+from steinpath._support.cells import read_column
 
 
 @pytest.fixture
@@ -50,11 +41,16 @@ def refused(write):
     return refused
 
 
+def values(table, name):
+    """What the encoder makes of a column: numbers, dates or texts."""
+    return read_column(name, table.frame[name], table.format).values
+
+
 def assert_columns(table, **columns):
-    assert list(table.columns) == list(columns)
+    assert table.frame.column_names == list(columns)
     for name, wanted in columns.items():
-        found = table.columns[name]
-        assert len(found) == table.n_rows
+        found = values(table, name)
+        assert len(found) == table.frame.num_rows
         assert found.dtype in (np.dtype(float), np.dtype("M8[us]"), np.dtype(object))
         if found.dtype == object:
             assert found.tolist() == wanted, name
@@ -126,52 +122,6 @@ def test_columns_without_a_name_are_numbered(write):
     )
 
 
-def test_missing_values(write):
-    marks = ["", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?"]
-    for mark in (*marks, "-nan", '"  "'):
-        # the last row is not empty, since empty rows at the end are skipped
-        gaps = ",".join([mark] * 4)
-        table = read_table(write(f"x,day,who,none\n{gaps}\n1,2020-01-02,a,{mark}\n"))
-        day = ["NaT", "2020-01-02"]
-        assert_columns(table, x=[np.nan, 1.0], day=day, who=[None, "a"], none=[None, None])
-
-
-@pytest.mark.parametrize(
-    ("cells", "wanted"),
-    [
-        (["1", " -2.5e-3 ", "+.5", "0007", "1E5"], [1.0, -0.0025, 0.5, 7.0, 1e5]),
-        (["1", "1_000"], ["1", "1_000"]),
-        (["1", "12 m"], ["1", "12 m"]),
-        (["1,5", "a", "b"], ["1,5", "a", "b"]),
-        (["inf", "a"], ["inf", "a"]),
-        (["TRUE", "False", "NA"], ["TRUE", "False", None]),
-        (["True", "maybe"], ["True", "maybe"]),
-        (["2020-02-30", "2020-01-01"], ["2020-02-30", "2020-01-01"]),
-        (["2020", "2021"], [2020.0, 2021.0]),
-        (["20200101T10", "2020-01-01"], ["20200101T10", "2020-01-01"]),
-        (["555-1234", "555-9876"], ["555-1234", "555-9876"]),
-        (["0001-01-01T00:00+10:00", "x"], ["0001-01-01T00:00+10:00", "x"]),
-        (["0001-01-01T00:00+10:00"], ["0001-01-01T00:00+10:00"]),
-    ],
-    ids=repr,
-)
-def test_what_cells_are(write, cells, wanted):
-    text = "a;b\n" + "".join(f"{cell};0\n" for cell in cells)
-    assert_columns(read_table(write(text)), a=wanted, b=[0.0] * len(cells))
-
-
-def test_times_are_in_utc(write):
-    cells = [
-        "2020-01-01T12:00:00+02:00",
-        "2020-01-01 12:00:00.25",
-        "2020-01-01T12:00Z",
-        "1066-10-14",
-    ]
-    table = read_table(write("when\n" + "\n".join(cells)))
-    wanted = ["2020-01-01T10:00", "2020-01-01T12:00:00.250", "2020-01-01T12:00", "1066-10-14"]
-    assert_columns(table, when=wanted)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -188,12 +138,6 @@ def test_times_are_in_utc(write):
         ('a,b\n1,2\n"1,2\n3,4\n', "line 3: unexpected end of data; check for unbalanced quotation"),
         ('a,b\n"1"x,2\n', "line 2: ',' expected after '\"'"),
         (f"a,b\n1,{'x' * 200_000}\n", "line 2: field larger than field limit"),
-        (
-            "a,b\n1,2\n1,inf\n",
-            "column 'b' has a number that is not finite, in line 3; numbers must",
-        ),
-        ("a,b\n1,NA\n1,-Infinity\n", "column 'b' has a number that is not finite, in line 3"),
-        ("a,b\n1,2\n1,1e999\n", "column 'b' has a number that is not finite, in line 3"),
     ],
     ids=lambda text: repr(text[:40]),
 )
@@ -222,100 +166,35 @@ def test_encodings_are_detected(write, name, encoding, note):
 
 def test_a_byte_that_windows_does_not_use_is_latin_1(write):
     table = read_table(write(b"ort,x\nZ\xfcr\x81,1\n" + b"a,2\n" * 50_000))
-    assert table.columns["ort"][0] == "Zür\x81"
-    assert table.notes == [
-        "the file is not UTF-8 and was read as Latin-1; if names look wrong, use --encoding"
-    ]
+    assert values(table, "ort")[0] == "Zür\x81"
+    (note,) = table.notes
+    assert note.worded(str).startswith("the file is not UTF-8 and was read as Latin-1; if names")
+    assert note.parts["remedy"][0].parameter == "encoding"
 
 
 def test_an_encoding_may_be_stated(write):
     file = write("ort,x\nŁódź,1\n".encode("cp1250"))
-    table = read_table(file, text_format=TextFormat(encoding="cp1250"))
+    table = read_table(file, FileFormat(encoding="cp1250"))
     assert_columns(table, ort=["Łódź"], x=[1.0])
     assert not table.notes
-    with pytest.raises(DataError, match="not encoded as utf-8; use another --encoding"):
-        read_table(file, text_format=TextFormat(encoding="utf-8"))
+    with pytest.raises(DataError, match="not encoded as utf-8; use another encoding"):
+        read_table(file, FileFormat(encoding="utf-8"))
     with pytest.raises(DataError, match="unknown encoding 'utf-99'"):
-        TextFormat(encoding="utf-99")
-
-
-@pytest.mark.parametrize(
-    ("cells", "options", "wanted"),
-    [
-        (["1,5", "-2"], {"decimal": ","}, [1.5, -2.0]),
-        (["1.234,50", "7"], {"decimal": ",", "thousands": "."}, [1234.5, 7.0]),
-        (["1,234.5", "1,234,567"], {"thousands": ","}, [1234.5, 1234567.0]),
-        (["1'234", "1’234.5"], {"thousands": "'"}, [1234.0, 1234.5]),
-        (["1 234,5", "1\u202f234"], {"thousands": " ", "decimal": ","}, [1234.5, 1234.0]),
-        # separators in other places are not of thousands
-        (["1,23", "5"], {"thousands": ","}, ["1,23", "5"]),
-        (["1.5", "5"], {"decimal": ","}, ["1.5", "5"]),
-        (["-999", "5", "missing"], {"na": ("-999", "missing")}, [np.nan, 5.0, np.nan]),
-        (["a", "-"], {"na": ("-",)}, ["a", None]),
-        (["16.05.2023", "NA"], {"date_format": "%d.%m.%Y"}, ["2023-05-16", "NaT"]),
-        (["5/16/2023"], {"date_format": "%m/%d/%Y"}, ["2023-05-16"]),
-        (["20230516"], {"date_format": "%Y%m%d"}, ["2023-05-16"]),
-        (["202311"], {"date_format": "%Y%m%d"}, [202311.0]),
-        (["2023-05-16"], {"date_format": "%d.%m.%Y"}, ["2023-05-16"]),
-        (["$5", "-$1.5", "$ 2"], {}, [5.0, -1.5, 2.0]),
-        (["5 €", "1.5€", "2"], {}, [5.0, 1.5, 2.0]),
-        (["CHF 1'200", "CHF 90"], {"thousands": "'"}, [1200.0, 90.0]),
-        (["12%", "7 %"], {}, [12.0, 7.0]),
-        # amounts that are not comparable, and texts
-        (["12%", "0.5"], {}, ["12%", "0.5"]),
-        (["$5", "€5"], {}, ["$5", "€5"]),
-        (["$5", "five"], {}, ["$5", "five"]),
-        (["ABC 5", "ABC 6"], {}, ["ABC 5", "ABC 6"]),
-    ],
-    ids=repr,
-)
-def test_formats_of_numbers_and_dates(write, cells, options, wanted):
-    text = "a|b\n" + "".join(f"{cell}|0\n" for cell in cells)
-    table = read_table(write(text), text_format=TextFormat(**options))
-    assert_columns(table, a=wanted, b=[0.0] * len(cells))
-
-
-@pytest.mark.parametrize(
-    ("cells", "remedy"),
-    [
-        (["1,5", "2"], "--decimal ,"),
-        (["1.234,50", "2,5"], "--decimal , --thousands ."),
-        (["1,234.50", "2.5"], "--thousands ,"),
-        (["$1,234.50", "$2"], "--thousands ,"),
-        (["1'234", "2"], '--thousands "\'"'),
-        (["1 234,5", "2"], '--decimal , --thousands " "'),
-        (["1,234", "2"], "--decimal , or --thousands ,"),
-        (["1,5", "2", "x"], "--decimal ,"),
-    ],
-    ids=repr,
-)
-def test_other_formats_are_named_with_their_options(write, cells, remedy):
-    text = "a|b\n7|0\n" + "".join(f"{cell}|0\n" for cell in cells)
-    (message,) = read_table(write(text)).doubtful.values()
-    assert message == (
-        f"column 'a' holds numbers in another format, first {cells[0]!r} in line 3; use {remedy}"
-    )
-
-
-@pytest.mark.parametrize("cells", [["a", "1,5"], ["1,2,3", "4,5,6"], ["1.2.3"], ["12:30"]])
-def test_texts_are_not_numbers_in_another_format(write, cells):
-    table = read_table(write("a|b\n" + "".join(f"{cell}|0\n" for cell in cells)))
-    assert not table.doubtful
-    assert table.columns["a"].tolist() == cells
+        FileFormat(encoding="utf-99")
 
 
 def test_decimal_commas_between_semicolons(write):
     table = read_table(write("x;n;who\n1,5;1;a\nNA;2;b\n1,234;3;c\n"))
     assert_columns(table, x=[1.5, np.nan, 1.234], n=[1.0, 2.0, 3.0], who=["a", "b", "c"])
-    assert table.notes == ["numbers were read with a decimal comma (--decimal ,)"]
-    assert table.text_format == TextFormat(decimal=",")
+    assert table.notes == ("numbers were read with a decimal comma (decimal=',')",)
+    assert table.format == FileFormat(decimal=",")
     # where it might be another separator, or another file, it has to be stated
     for text in ("x;z\n1,234;1\n", "x;z\n1,5;2.5\n", "x;z\n1,5;2.000\n", "x|z\n1,5|2\n"):
         table = read_table(write(text))
-        assert table.columns["x"].dtype == object
+        assert table.format == FileFormat()
         assert not table.notes
-    thousands = read_table(write("x;z\n1,5;1.234,5\n"))
-    assert thousands.doubtful["z"].endswith("use --decimal , --thousands .")
+    assert not read_table(write("x;z\n1,5;2\n"), FileFormat(decimal=".")).notes
+    assert not read_table(write("x;z\n1,5;2\n"), labels=["x"]).notes
 
 
 @pytest.mark.parametrize(
@@ -332,28 +211,71 @@ def test_decimal_commas_between_semicolons(write):
 )
 def test_formats_that_are_refused(options):
     with pytest.raises(DataError, match=r"separator|delimiter"):
-        TextFormat(**options)
-
-
-@pytest.mark.parametrize("wrong", ["dd.mm.yyyy", "%Q", "%", "%d.%d.%Y", "%d" + " " * 100], ids=str)
-def test_date_formats_that_are_refused(wrong):
-    with pytest.raises(DataError, match=r"such as %d\.%m\.%Y"):
-        TextFormat(date_format=wrong)
+        FileFormat(**options)
 
 
 def test_long_cells_are_read_in_linear_time(write):
     # blanks within a cell; a quadratic time would be minutes
     table = read_table(write("x,y\n5" + " " * 100_000 + "z,1\n6,2\n"))
-    assert table.columns["x"].dtype == object
+    assert values(table, "x").dtype == object
 
 
 def test_formats_in_model_files():
-    full = TextFormat(";", ",", ".", "utf-16", ("-", "x"), "%d.%m.%Y")
-    for each in (full, TextFormat(), TextFormat(na=("-",))):
-        assert TextFormat.from_json(json.loads(json.dumps(each.to_json()))) == each
+    full = FileFormat(",", ".", ("-", "x"), "%d.%m.%Y", delimiter=";", encoding="utf-16")
+    for each in (full, FileFormat(), FileFormat(na=("-",))):
+        assert FileFormat.from_json(json.loads(json.dumps(each.to_json()))) == each
     for wrong in ([], {"colour": "red"}, {"na": "x"}, {"na": [1]}, {"decimal": 3}):
         with pytest.raises(DataError, match="'reading'"):
-            TextFormat.from_json(wrong)
+            FileFormat.from_json(wrong)
+    assert full.of_cells == {
+        "decimal": ",", "thousands": ".", "na": ("-", "x"), "date_format": "%d.%m.%Y"
+    }  # fmt: skip
+
+
+def test_rows_keep_their_places(write):
+    table = read_table(write('a,b\n1,"x\ny"\n\n2,u\n3,v\n'))
+    assert [table.place(row) for row in range(3)] == ["line 2", "line 5", "line 6"]
+    some = table.take(np.array([2, 0]))
+    assert [some.place(row) for row in range(2)] == ["line 6", "line 2"]
+    assert some.filter(np.array([False, True])).place(0) == "line 2"
+    assert some.cells("b") == ["v", "x\ny"]
+
+
+def test_cells_are_verbatim(write, tmp_path):
+    table = read_table(write("a,b,c\n 007,1.50,x\n12,,y\n"))
+    assert table.cells("a") == [" 007", "12"]
+    assert table.cells("b") == ["1.50", ""]
+    assert table.json_cells("a") == [" 007", "12"]  # codes
+    assert table.json_cells("b") == [1.5, None]
+    assert table.json_cells("c") == ["x", "y"]
+    file = tmp_path / "d.parquet"
+    columns = {"n": [2**60 + 1, None], "x": [1.0, 2.5], "t": [dt.date(2020, 1, 2), None]}
+    write_arrow(pa.table(columns | {"f": [True, False]}), file)
+    table = read_table(file)
+    assert table.cells("n") == ["1152921504606846977", None]
+    assert table.json_cells("n") == [2**60 + 1, None]
+    assert table.cells("x") == ["1", "2.5"]
+    assert table.cells("t") == ["2020-01-02", None]
+    assert table.json_cells("f") == ["true", "false"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ('a,b\n1, "x, y"\n', [["1", "x, y"]]),
+        ('a,b\n1, "x"\n', [["1", "x"]]),
+        ('a,b\n1,5" pipe\n2,"say ""so"", twice"\n', [["1", '5" pipe'], ["2", 'say "so", twice']]),
+        ("a,b\n1,2,,\n3,4\n", [["1", "2"], ["3", "4"]]),
+        ("a,b\n1,2\n  \n3,4\n\n", [["1", "2"], ["3", "4"]]),
+        ("a,b\n1,2\n,\n,\n", [["1", "2"]]),
+        ("a\n1\n\n2\n", [["1"], ["2"]]),
+        ("sep=;\r\na;b\r\n1;2\r\n", [["1", "2"]]),
+    ],
+    ids=repr,
+)
+def test_rows_of_unusual_files(write, text, rows):
+    frame = read_table(write(text)).frame
+    assert [list(row.values()) for row in frame.to_pylist()] == rows
 
 
 def test_damaged_gzip(refused):
@@ -377,9 +299,9 @@ def test_many_rows(tmp_path):
     table = read_table(file)
     assert time.perf_counter() - start < 8
     assert table.place(n - 1) == f"line {n + 1}"
-    np.testing.assert_array_equal(table.columns["u"], X[:, 0])
-    np.testing.assert_array_equal(table.columns["z"], frame["z"])
-    assert table.columns["kind"].tolist() == kinds.tolist()
+    np.testing.assert_array_equal(values(table, "u"), X[:, 0])
+    np.testing.assert_array_equal(values(table, "z"), frame["z"])
+    assert values(table, "kind").tolist() == kinds.tolist()
 
 
 # ------------------------------------------------------------------------------------------------
@@ -473,7 +395,6 @@ def test_arrow_types(tmp_path, name):
             "levels": ["x", None],
         },
     )
-    assert all(values.flags.writeable for values in found.columns.values())
 
 
 def test_arrow_stream(tmp_path):
@@ -494,20 +415,10 @@ def test_names_of_folders_are_no_columns(tmp_path):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (pa.table({"a": [1], "l": [[1, 2]]}), "column 'l' is of type list<"),
-        (pa.table({"s": [{"a": 1}]}), "column 's' is of type struct<"),
-        (pa.table({"b": [b"abc"]}), "column 'b' is of type binary; columns must hold numbers"),
-        (pa.table({"t": pa.array([1], pa.duration("s"))}), "column 't' is of type duration[s]"),
-        (pa.table({"t": pa.array([1], pa.time64("us"))}), "column 't' is of type time64[us]"),
         (pa.table([[1], [2]], ["a", "a"]), "several columns are named 'a'"),
-        (
-            pa.table({"a": [1.0, None, -np.inf]}),
-            "column 'a' has a number that is not finite, in row 3",
-        ),
         (pa.table({"a": pa.array([], pa.float64())}), "it has no rows"),
         (pa.table({"__index_level_0__": [1]}), "it has no columns"),
         (pa.table({}), "it has no columns"),
-        (pa.table({"a": pa.array([2**60], pa.timestamp("ms"))}), "it may be damaged (Casting"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
 )
@@ -548,10 +459,7 @@ def test_without_pyarrow(tmp_path, monkeypatch):
     file = write_arrow(pa.table({"a": [1.0]}), tmp_path / "d.parquet")
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.ipc"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert (
-        message_about(file)
-        == "Parquet and Arrow files need pyarrow: pip install 'steinpath[files]'"
-    )
+    assert message_about(file) == "files of data need pyarrow: pip install 'steinpath[files]'"
 
 
 # ------------------------------------------------------------------------------------------------
@@ -608,7 +516,6 @@ def test_matrices(tmp_path):
         ({"a": np.array([b"a"])}, "array 'a' is of type |S1"),
         ({"a": np.array([["a"]])}, "array 'a' is of type <U1 and shape (1, 1)"),
         ({"a": np.zeros(2, [("u", float)])}, "array 'a' is of type [('u', '<f8')]"),
-        ({"a": np.array([1, np.inf])}, "column 'a' has a number that is not finite, in row 2"),
         ({"a": np.array([])}, "it has no rows"),
         ({}, "it has no columns"),
     ],
@@ -711,80 +618,5 @@ def test_running_out_of_memory(write, monkeypatch):
         raise MemoryError
 
     file = write("a\n1\n")
-    monkeypatch.setattr("steinpath.app.tables.text._parse_text", too_much)
+    monkeypatch.setattr("steinpath.app.tables.text._parsed", too_much)
     assert message_about(file) == "there is not enough memory"
-
-
-def test_texts_of_columns():
-    numbers = np.array([1.0, -0.0, 2.5, np.nan, 1e300, 2.0**53])
-    assert texts(numbers).tolist() == ["1", "0", "2.5", None, "1e+300", "9007199254740992.0"]
-    dates = np.array(["2020-01-01", "NaT", "2020-01-01T10:30"], "M8[us]")
-    assert texts(dates).tolist() == ["2020-01-01", None, "2020-01-01T10:30:00.000000"]
-    words = np.array(["a", None, "TRUE", "1.0", "01", "9007199254740993", "1e3", "-2"], object)
-    usual = ["a", None, "true", "1", "01", "9007199254740993", "1000", "-2"]
-    assert texts(words).tolist() == usual
-    for values in (numbers, dates, words):
-        assert missing(values).tolist() == [text is None for text in texts(values)]
-
-
-def test_kinds_of_texts():
-    assert [is_number(text) for text in ("1", "-1e5", "1_000", "a", "")] == [1, 1, 0, 0, 0]
-    assert [is_date(text) for text in ("2020-01-01", "20200101", "x")] == [1, 0, 0]
-
-
-def test_tables_without_columns():
-    assert Table({}).n_rows == 0
-
-
-def test_data_frames_are_read_as_their_files_would_be(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "number": [1.5, None, 3.0],
-            "integer": pd.array([1, None, 3], dtype="Int64"),
-            "text": ["x", None, "y"],
-            "category": pd.Categorical(["u", "v", None]),
-            "flag": [True, False, True],
-            "nullable flag": pd.array([True, None, False], dtype="boolean"),
-            "time": pd.to_datetime(["2020-01-01", None, "2020-02-01"]),
-            "day": [dt.date(2020, 1, 1), None, dt.date(2021, 1, 1)],
-            "written day": ["2020-01-01", None, "2021-01-01"],
-            "written number": ["1", "2.5", "-3"],
-            "nothing": [None, None, None],
-        }
-    )
-    file = tmp_path / "f.csv"
-    frame.to_csv(file, index=False)
-    read, direct = read_table(file), as_table(frame)
-    for name, values in direct.columns.items():
-        assert values.dtype == read.columns[name].dtype, name
-        both = [texts(x) if x.dtype == object else x for x in (values, read.columns[name])]
-        np.testing.assert_array_equal(*both, err_msg=name)
-    assert as_table(direct) is direct
-    assert as_table({"a": [1, 2], "b": ["u", "v"]}).n_rows == 2
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ({"a": np.array([1, "x", None], object)}, "must hold only numbers"),
-        ({"a": np.array([1j, 2j])}, "must hold only numbers"),
-        ({"a": np.array([{}, []], object)}, "must hold only numbers"),
-        ({"a": np.zeros((2, 2))}, "must be a vector"),
-        ({"a": [1.0, 2.0], "b": [1.0]}, "same length"),
-        ({"a": [1.0, np.inf]}, "not finite"),
-        ({"a": np.array([1, 2], "m8[D]")}, "must hold only numbers"),
-        ({}, "no columns"),
-    ],
-    ids=[
-        *("mixed", "complex", "objects", "a matrix", "of two lengths", "infinite"),
-        *("spans of time", "nothing"),
-    ],
-)
-def test_mappings_that_are_no_table(columns, said):
-    with pytest.raises(DataError, match=said):
-        as_table(columns)
-
-
-def test_only_what_has_columns_is_a_table():
-    with pytest.raises(TypeError, match="data frame"):
-        as_table(np.zeros((3, 2)))

@@ -216,7 +216,7 @@ def test_sessions_lost_in_a_tuning_and_after_it(monkeypatch):
     assert carrier.replayed >= 3
     for _ in range(2):
         carrier.lose = {0: (1, carrier.requests + 30), 2: (1, carrier.requests + 1)}
-        assert_close(tuning.count_choice().value, whole.chosen.value)
+        assert_close(tuning.adjust_for_selection().value, whole.chosen.value)
     carrier.lose = {1: (1, 0)}
     assert_same_tuning(tuning, whole, X)
 

@@ -971,7 +971,10 @@ def test_convergence_warnings(data):
     gap = rf"not converge in 10 iterations: the duality gap .* is 0\.\d+ of its objective {advice}"
     with pytest.warns(ConvergenceWarning, match=gap):
         make("LADLasso", alpha=0.01, select="last", n_iter=10).fit(*data)
-    with pytest.warns(ConvergenceWarning, match="risk was still decreasing .* increase n_iter"):
+    with pytest.warns(
+        ConvergenceWarning,
+        match="risk was still decreasing .* use a larger number, such as n_iter=6",
+    ):
         make("LADLasso", alpha=0.01, n_iter=3).fit(*data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

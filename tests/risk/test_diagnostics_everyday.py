@@ -246,7 +246,7 @@ def test_the_splits_that_are_advised():
     path = sp.run(X, straight_line(X, 0), sp.LAD(), sp.Lasso(0.1), n_iter=9)
     labels = np.repeat(np.arange(20), 4)
     found = {each.name: each for each in sp.estimate_risk(path, rng=0).diagnostics}
-    assert "pass groups=labels" in found["near-duplicate rows"].message
+    assert "use groups=labels" in found["near-duplicate rows"].message
     assert "pass cv=TimeSeriesSplit(5)" in found["serial rows"].message
     assert found["near-duplicate rows"].warns
     for advised in ({"groups": labels}, {"cv": TimeSeriesSplit(5)}):

@@ -1,334 +1,154 @@
 """Data in a folder of Parquet files, which the workers of a Dask cluster read and encode.
 
-The encoding is learned from facts that the workers collect from their files, and is the same as if
-all files were one table. This process holds at most one number per row: the target and the groups.
-The features stay on the workers, in blocks of one or several files.
+The encoder is fitted to facts that the workers collect from their files, and is the same as if all
+files were one table. This process holds the target and the groups; the features stay on the
+workers, in blocks of one or several files.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
+from steinpath._support.cells import read_column
 from steinpath._support.progress import begin
-from steinpath.app.encoding import Encoded, Encoding, RemoteFeatures
-from steinpath.app.encoding.encoded import (
-    MOST_SUMMARIES,
-    EncodingOptions,
-    learn,
-    read_roles,
-    rows_of,
-)
-from steinpath.app.encoding.facts import (
-    MIXED,
-    Facts,
-    as_numbers,
-    check_levels,
-    facts_of_rows,
-    moved,
-)
-from steinpath.app.encoding.medians import (
-    Marks,
-    Within,
-    bracket,
-    marks_of,
-    middle_of_all,
-    within,
-)
-from steinpath.app.tables import Table
-from steinpath.app.tables.folder import ParquetFolder
-from steinpath.app.tables.table import objects
+from steinpath.app.tables import ParquetFolder, Table, placed
+from steinpath.app.tables.table import import_arrow
+from steinpath.app.target import Roles, check_roles, read_roles
 from steinpath.cluster._conversation import WorkerLost, worker_lost
 from steinpath.cluster._design import DistributedDesign, design_of_loaders, fits
-from steinpath.estimators._rows import sizes_from_moments
+from steinpath.estimators._columns import MIXED, Facts, add_facts, as_numbers, middle_ranks
+from steinpath.estimators._encoder import _MOST_SUMMARIES, TableEncoder, _read_new
 
 # Columns whose medians are computed together; a worker holds all their numbers of a file in memory.
 _COLUMNS_AT_ONCE = 16
+# Marks of each file: about 2 n / _MARKS of n numbers are near the median.
+_MARKS = 512
+_Marks = tuple[int, np.ndarray, np.ndarray]
 
 
-def encode_folder(folder: ParquetFolder, options: EncodingOptions, client: Any) -> Encoded:
-    """Encode all files as one table on a cluster; see `steinpath.app.encoding.encode`.
+class FolderData(NamedTuple):
+    """The fitted encoder, its features as they are, the target, and the places of rows."""
 
-    Parameters
-    ----------
-    folder : ParquetFolder
-        The files, which all workers can read.
-    options : EncodingOptions
-        How to use the columns; rows cannot be sorted by time.
-    client : distributed.Client
-        The cluster.
+    encoder: TableEncoder
+    design: DistributedDesign
+    roles: Roles
+    place: Callable[[int], str]
+    #: Returns the design of some features.
+    columns: Callable[[np.ndarray], DistributedDesign]
 
-    Raises
-    ------
-    DataError
-        As for `encode`; the message names the file and the column.
-    """
-    names = folder.names
-    options.check(names)
+
+def encode_folder(
+    folder: ParquetFolder,
+    encoder: TableEncoder,
+    client: Any,
+    target: str,
+    group: str | None = None,
+    task: str | None = None,
+) -> FolderData:
+    """Fit the encoder to all files as one table, on a cluster whose workers can read them."""
+    named = (*encoder.categories, *encoder.drop, *encoder.keep)
+    check_roles(folder.names, target, group, None, *named)
+    used = [target] if group is None else [target, group]
     files = _Files(folder, client)
-    roles = read_roles(files.table([options.target, *options.roles], options), options)
-    features = [name for name in names if name not in (options.target, *options.roles)]
-    facts = files.facts(features, options, roles.kept)
-    place = Table({}, files=folder.places).place
-    learned = learn(names, facts, roles, options, place)
-    X = FolderFeatures.found(files, learned.encoding, roles.kept)
-    return Encoded(
-        learned.encoding,
-        X,
-        roles.y,
-        learned.summaries,
-        len(names),
-        learned.notes,
-        roles.groups,
-        None,
-        roles.classes,
-        folder.text_format,
-    )
+    parts = list(files.of_each(_columns_of_file, used, doing="reading the target"))
+    table = Table(import_arrow().concat_tables(parts), folder.format, files=folder.places)
+    with placed(table.place):
+        roles = read_roles(table, target, group, None, task, encoder.missing == "impute")
+    if roles.rows is not None:
+        files.kept = np.isin(np.arange(table.frame.num_rows), roles.rows)
+        table = table.take(roles.rows)
+    names = [name for name in folder.names if name not in used]
+    with placed(table.place):
+        encoder.fit_facts(names, files.facts(names, encoder))
+        columns = partial(files.design, encoder)
+        return FolderData(encoder, columns(), roles, table.place, columns)
 
 
 class _Files:
-    """Runs functions on the workers for the files of a folder."""
+    """The files of a folder on a cluster; `kept` is a mask of their rows, None for all."""
 
     def __init__(self, folder: ParquetFolder, client: Any):
         self.folder, self.client = folder, client
+        self.kept: np.ndarray | None = None
 
-    def of_each(
-        self, function: Callable[..., Any], *args: Any, kept: np.ndarray | None, doing: str
-    ) -> Iterator[Any]:
-        """Call a function for each file on some worker, and yield the results in file order.
+    def file(self, k: int) -> _File:
+        """Return the rows of one file."""
+        start, kept = self.folder.starts[k], self.kept
+        if kept is None:
+            return _File(self.folder, k, start, None)
+        own = kept[start : start + self.folder.rows[k]]
+        return _File(self.folder, k, int(kept[:start].sum()), own)
 
-        Parameters
-        ----------
-        function : callable
-            Called with the folder, the number of the file, the mask of its rows that are kept, and
-            the arguments.
-        *args
-            Arguments.
-        kept : ndarray of bool, optional
-            Mask of the rows that are kept; None for all.
-        doing : str
-            Progress message, before the name of the file.
-        """
-        parts: Sequence[Any] = [None] * len(self.folder.files)
-        if kept is not None:
-            parts = np.split(kept, self.folder.starts[1:])
-        futures = [
-            self.client.submit(function, self.folder, k, part, *args, pure=False)
-            for k, part in enumerate(parts)
-        ]
-        futures.reverse()
+    def of_each(self, function: Callable[..., Any], *args: Any, doing: str) -> Iterator[Any]:
+        """Call a function with each file on some worker, and yield the results in file order."""
+        from distributed import KilledWorker
+
+        count = len(self.folder.files)
+        submit = partial(self.client.submit, function, pure=False)
+        futures = [submit(self.file(k), *args) for k in reversed(range(count))]
         while futures:
-            name = self.folder.files[len(parts) - len(futures)].name
+            name = self.folder.files[count - len(futures)].name
             begin(f"{doing} of {name}", 0)
-            yield _result(futures.pop(), name)  # popped, so that its memory is released
+            try:
+                result = futures.pop().result()  # popped, so that its memory is released
+            except KilledWorker:
+                raise WorkerLost(worker_lost(name, "repeatedly")) from None
+            yield result
 
-    def table(self, names: Sequence[str], options: EncodingOptions) -> Table:
-        """Return some columns of all rows."""
-        as_text = {name for name in names if name == options.group}
-        while True:
-            parts = defaultdict[str, list[_Values]](list)
-            read = self.of_each(
-                _read_columns, names, as_text, kept=None, doing="reading the target"
-            )
-            for found in read:
-                for name, values in found.items():
-                    parts[name].append(values)
-            columns = {name: _joined(parts[name]) for name in names}
-            mixed = {name for name, values in columns.items() if values is None}
-            if not mixed:
-                known = {name: values for name, values in columns.items() if values is not None}
-                places, text_format = self.folder.places, self.folder.text_format
-                return Table(known, files=places, text_format=text_format)
-            as_text |= mixed
-
-    def facts(
-        self, names: Sequence[str], options: EncodingOptions, kept: np.ndarray | None
-    ) -> dict[str, Facts]:
+    def facts(self, names: Sequence[str], encoder: TableEncoder) -> dict[str, Facts]:
         """Return the facts about columns, including the middle values of numbers."""
-        found = self._facts(names, options, kept, options.categories)
+        found = self._facts(names, encoder)
         if mixed := [name for name, facts in found.items() if facts.kind == MIXED]:
-            # texts that are all numbers in some files, but not in others
-            found |= self._facts(mixed, options, kept, [*options.categories, *mixed])
+            # texts that are all numbers in some files, but not in others; not so if categories
+            plain = clone(encoder).set_params(categories=(), drop=())
+            found |= self._facts(mixed, plain, mixed)
         # other columns are neither imputed nor summarised
-        few = names if options.impute else names[:MOST_SUMMARIES]
+        few = names if encoder.missing == "impute" else names[:_MOST_SUMMARIES]
         numbers = [name for name in few if found[name].low is not None]
         numbers = [name for name in numbers if found[name].middle is None]
         for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
             some = numbers[start : start + _COLUMNS_AT_ONCE]
-            for name, middle in self._middles(some, kept, found).items():
+            doing = "computing medians"
+            marks = list(self.of_each(_marks_of_file, some, doing=doing))
+            ends = {name: bracket([each[name] for each in marks]) for name in some}
+            inside = list(self.of_each(_within_file, ends, doing=doing))
+            for name in some:
+                middle = middle_of_all([each[name] for each in inside], found[name].present)
                 found[name] = replace(found[name], middle=middle)
-        return {name: found[name] for name in names}
-
-    def _facts(
-        self,
-        names: Sequence[str],
-        options: EncodingOptions,
-        kept: np.ndarray | None,
-        as_text: Collection[str],
-    ) -> dict[str, Facts]:
-        found: dict[str, Facts] = {}
-        args = list(names), options, frozenset(as_text)
-        for part in self.of_each(_facts_of_file, *args, kept=kept, doing="reading the columns"):
-            _add(found, part)
         return found
 
-    def _middles(
-        self, names: Sequence[str], kept: np.ndarray | None, facts: dict[str, Facts]
-    ) -> dict[str, tuple[float, float]]:
-        marks = defaultdict[str, list[Marks]](list)
-        for found in self.of_each(_marks_of_file, names, kept=kept, doing="computing medians"):
-            for name, each in found.items():
-                marks[name].append(each)
-        intervals = {name: bracket(marks[name]) for name in names}
-        inside = defaultdict[str, list[Within]](list)
-        for found in self.of_each(_within_file, intervals, kept=kept, doing="computing medians"):
-            for name, each in found.items():
-                inside[name].append(each)
-        return {name: middle_of_all(inside[name], facts[name].present) for name in names}
+    def _facts(
+        self, names: Sequence[str], encoder: TableEncoder, as_text: Collection[str] = ()
+    ) -> dict[str, Facts]:
+        found, args = dict[str, Facts](), (names, encoder, as_text)
+        for part in self.of_each(_facts_of_file, *args, doing="reading the columns"):
+            add_facts(found, part)
+        return found
 
-
-def _result(future: Any, name: str) -> Any:
-    """Wait for the result of a worker."""
-    from distributed import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker:
-        raise WorkerLost(worker_lost(name, "repeatedly")) from None
-
-
-def _add(found: dict[str, Facts], later: dict[str, Facts]) -> None:
-    """Add the facts about later rows."""
-    for name, facts in later.items():
-        found[name] = found[name] + facts if name in found else facts
-        check_levels(name, found[name].levels)
-
-
-# ------------------------------------------------------------------------------------------------
-# Features
-# ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Means and centred sums of squares, which add up over blocks of rows.
-
-    Attributes
-    ----------
-    count : int
-        Number of rows.
-    means, squares : ndarray of shape (p,)
-        Means of the features, and sums of squared deviations from them.
-    sizes : ndarray of shape (p,)
-        Largest absolute values.
-    """
-
-    count: int
-    means: np.ndarray
-    squares: np.ndarray
-    sizes: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray) -> Moments:
-        """Return the moments of a block of rows."""
-        means = X.mean(axis=0)
-        sizes = np.abs(X).max(axis=0)
-        with np.errstate(over="ignore"):  # such sizes are refused later
-            return cls(len(X), means, np.square(X - means).sum(axis=0), sizes)
-
-    def __add__(self, other: Moments) -> Moments:
-        count = self.count + other.count
-        shift = other.means - self.means
-        with np.errstate(over="ignore"):
-            between = np.square(shift) * (self.count * other.count / count)
-        return Moments(
-            count,
-            self.means + shift * (other.count / count),
-            self.squares + other.squares + between,
-            np.maximum(self.sizes, other.sizes),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class FolderFeatures(RemoteFeatures):
-    """Features of the rows of a folder.
-
-    Parameters
-    ----------
-    files : _Files
-        The folder, and the cluster.
-    encoding : Encoding
-        How columns become features.
-    kept : ndarray of bool, optional
-        Mask of the rows that are used; None for all.
-    moments : Moments
-        Moments of all features.
-    which : ndarray of int
-        Indices of the selected features.
-    """
-
-    files: _Files
-    encoding: Encoding
-    kept: np.ndarray | None
-    moments: Moments
-    which: np.ndarray
-
-    @classmethod
-    def found(cls, files: _Files, encoding: Encoding, kept: np.ndarray | None) -> FolderFeatures:
-        """Return all features; compute their moments."""
-        moments: Moments | None = None
-        doing = "computing means and standard deviations"
-        for part in files.of_each(_moments_of_file, encoding, kept=kept, doing=doing):
-            if part is not None:
-                moments = part if moments is None else moments + part
-        assert moments is not None  # the target is not empty
-        return cls(files, encoding, kept, moments, np.arange(len(encoding.feature_names)))
-
-    @property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
-        """Number of rows and of features."""
-        return self.moments.count, len(self.which)
-
-    @property
-    def sizes(self) -> np.ndarray:  # type: ignore[override]
-        """The largest absolute value of each feature."""
-        return np.asarray(self.moments.sizes[self.which])
-
-    def columns(self, which: np.ndarray) -> FolderFeatures:
-        """Return a subset of the features, by index."""
-        return replace(self, which=self.which[which])
-
-    def standardised(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, DistributedDesign]:
-        """Return means, standard deviations, and the design of standardised features."""
-        which, known = self.which, self.moments
-        deviations = np.sqrt(known.squares[which] / known.count)
-        scale, means = sizes_from_moments(
-            known.means[which], deviations, True, np.dtype(float), self.shape
-        )
-        return means, scale, self._design(means, scale, np.dtype(dtype))
-
-    def _design(
-        self, means: np.ndarray, scale: np.ndarray, dtype: np.dtype[Any]
-    ) -> DistributedDesign:
-        folder, client = self.files.folder, self.files.client
+    def design(self, encoder: TableEncoder, which: np.ndarray | None = None) -> DistributedDesign:
+        """Return features, in memory if there is room on the workers and else in files."""
+        folder, client = self.folder, self.client
+        features = encoder.get_feature_names_out().tolist()
+        which = np.arange(len(features)) if which is None else which
+        features = [features[j] for j in which]
         blocks = _blocks(folder.rows, sum(client.nthreads().values()))
-        rows = [sum(folder.rows[k] for k in files) for files in blocks]
-        in_memory = fits(client, [n * len(scale) * dtype.itemsize for n in rows])
-        loaders, names = list[Callable[[], Any]](), list[str]()
-        for files in blocks:
-            start = folder.starts[files[0]]
-            stop = folder.starts[files[-1]] + folder.rows[files[-1]]
-            kept = None if self.kept is None else self.kept[start:stop]
-            args = folder, files, kept, self.encoding, self.which, means, scale, dtype
-            loaders.append(partial(_block if in_memory else _pieces, *args))
-            ends = [folder.files[k].name for k in dict.fromkeys((files[0], files[-1]))]
+        sizes = [8 * len(features) * sum(folder.rows[k] for k in block) for block in blocks]
+        in_memory = fits(client, sizes)
+        load = _block if in_memory else _pieces
+        loaders = [partial(load, [self.file(k) for k in block], encoder, which) for block in blocks]
+        names = list[str]()
+        for block in blocks:
+            ends = [folder.files[k].name for k in dict.fromkeys((block[0], block[-1]))]
             names.append(f"block {len(names)} ({' to '.join(ends)})")
-        return design_of_loaders(loaders, names, client, in_memory)
+        design = design_of_loaders(loaders, names, client, in_memory)
+        design.column_names = features
+        return design
 
 
 def _blocks(rows: Sequence[int], count: int) -> list[list[int]]:
@@ -343,193 +163,117 @@ def _blocks(rows: Sequence[int], count: int) -> list[list[int]]:
 # ------------------------------------------------------------------------------------------------
 
 
-class _Values(NamedTuple):
-    """A column of a file: numbers or dates, or indices of labels; `kind` as in `Facts`."""
+class _File(NamedTuple):
+    """The rows of a file that are kept, and the number of such rows before it."""
 
-    kind: str
-    values: np.ndarray
-    labels: list[str | None]
+    folder: ParquetFolder
+    k: int
+    start: int
+    kept: np.ndarray | None
 
-
-def _read_columns(
-    folder: ParquetFolder,
-    k: int,
-    kept: None,
-    names: Sequence[str],
-    as_text: Collection[str],
-) -> dict[str, _Values]:
-    """Read whole columns of a file."""
-    parts = defaultdict[str, list[np.ndarray]](list)
-    for table in folder.batches(k, names, as_text):
-        for name, values in table.columns.items():
-            parts[name].append(values)
-    return {name: _packed(found) for name, found in parts.items()}
+    def batches(self, names: Collection[str]) -> Iterator[tuple[int, Any]]:
+        """Yield batches of some columns, each after the number of rows before it."""
+        start, first = self.start, 0
+        for _, batch in self.folder.batches(self.k, names):
+            rows, first = slice(first, first + batch.num_rows), first + batch.num_rows
+            if self.kept is not None:
+                batch = batch.filter(import_arrow().array(self.kept[rows]))
+            if batch.num_rows:
+                yield start, batch
+            start += batch.num_rows
 
 
-def _packed(parts: Sequence[np.ndarray]) -> _Values:
-    """Concatenate parts of a column, with each label stored once."""
-    kinds = {_kind(values) for values in parts} - {""}
-    if len(kinds) > 1:
-        return _Values(MIXED, np.zeros(0), [])
-    kind = kinds.pop() if kinds else ""
-    if kind in ("f", "M"):
-        return _Values(kind, np.concatenate([_like(values, kind) for values in parts]), [])
-    whole = np.concatenate(parts) if kind else objects([None] * sum(map(len, parts)))
-    numbers: dict[str | None, int] = {}
-    codes = np.array([numbers.setdefault(value, len(numbers)) for value in whole], np.int32)
-    return _Values(kind, codes, list(numbers))
-
-
-def _kind(values: np.ndarray) -> str:
-    """Return the kind of a column; "" if all values are missing texts."""
-    if values.dtype == object and all(value is None for value in values):
-        return ""
-    return values.dtype.kind
-
-
-def _like(values: np.ndarray, kind: str) -> np.ndarray:
-    """Return numbers or dates unchanged, and an empty column as missing numbers or dates."""
-    if values.dtype.kind == kind:
-        return values
-    return np.full(len(values), np.nan) if kind == "f" else np.full(len(values), "NaT", "M8[us]")
-
-
-def _joined(parts: Sequence[_Values]) -> np.ndarray | None:
-    """Return the column of all files; None if its files are of several types."""
-    columns = []
-    for part in parts:
-        if part.kind == MIXED:
-            return None
-        if part.labels:
-            columns.append(objects(part.labels)[part.values])
-        else:
-            columns.append(part.values)
-    kinds = {_kind(values) for values in columns} - {""}
-    if len(kinds) > 1:
-        return None
-    kind = kinds.pop() if kinds else ""
-    if kind in ("f", "M"):
-        columns = [_like(values, kind) for values in columns]
-    return np.concatenate(columns)
+def _columns_of_file(file: _File, names: Sequence[str]) -> Any:
+    parts = [batch.select(names) for _, batch in file.batches(names)]
+    return import_arrow().concat_tables(parts)
 
 
 def _facts_of_file(
-    folder: ParquetFolder,
-    k: int,
-    kept: np.ndarray | None,
-    names: Sequence[str],
-    options: EncodingOptions,
-    as_text: Collection[str],
+    file: _File, names: Sequence[str], encoder: TableEncoder, as_text: Collection[str]
 ) -> dict[str, Facts]:
     found: dict[str, Facts] = {}
-    for table, own in _batches(folder, k, kept, names, as_text):
-        assert table.numbers is not None
-        _add(
-            found,
-            {
-                name: moved(
-                    facts_of_rows(
-                        table, name, own, name in options.categories, name in options.drop
-                    ),
-                    int(table.numbers[0]),
-                )
-                for name in table.columns
-            },
-        )
+    for start, batch in file.batches(names):
+        add_facts(found, encoder.facts(batch, start, as_text))
     return found
 
 
-def _batches(
-    folder: ParquetFolder,
-    k: int,
-    kept: np.ndarray | None,
-    names: Collection[str],
-    as_text: Collection[str] = (),
-) -> Iterator[tuple[Table, np.ndarray | None]]:
-    """Yield batches of rows, and the mask of those that are kept; None for all."""
-    start = 0
-    for table in folder.batches(k, names, as_text):
-        stop = start + table.n_rows
-        yield table, None if kept is None else kept[start:stop]
-        start = stop
+def _numbers_of_file(file: _File, names: Collection[str]) -> dict[str, np.ndarray]:
+    """Return all numbers of some columns, dates as days, sorted and without missing values."""
+    parts: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in names}
+    for _, batch in file.batches(names):
+        for name in names:
+            read = read_column(name, batch.column(name), file.folder.format)
+            if read.kind:
+                parts[name].append(as_numbers(read.data[~read.gaps]))
+    return {name: np.sort(np.concatenate(parts[name])) for name in names}
 
 
-def _numbers_of_file(
-    folder: ParquetFolder, k: int, kept: np.ndarray | None, names: Collection[str]
-) -> dict[str, np.ndarray]:
-    """Return all numbers of some columns, dates as days, without missing values."""
-    parts = defaultdict[str, list[np.ndarray]](list)
-    for table, own in _batches(folder, k, kept, names):
-        for name, values in rows_of(table, own).columns.items():
-            numbers = as_numbers(values)
-            parts[name].append(numbers[~np.isnan(numbers)])
-    return {name: np.concatenate(found) for name, found in parts.items()}
+def _marks_of_file(file: _File, names: Collection[str]) -> dict[str, _Marks]:
+    return {name: marks_of(each) for name, each in _numbers_of_file(file, names).items()}
 
 
-def _marks_of_file(
-    folder: ParquetFolder, k: int, kept: np.ndarray | None, names: Collection[str]
-) -> dict[str, Marks]:
-    numbers = _numbers_of_file(folder, k, kept, names)
-    return {name: marks_of(values) for name, values in numbers.items()}
-
-
-def _within_file(
-    folder: ParquetFolder,
-    k: int,
-    kept: np.ndarray | None,
-    intervals: dict[str, tuple[float, float]],
-) -> dict[str, Within]:
-    numbers = _numbers_of_file(folder, k, kept, list(intervals))
-    return {name: within(values, intervals[name]) for name, values in numbers.items()}
-
-
-def _features(
-    folder: ParquetFolder, k: int, kept: np.ndarray | None, encoding: Encoding
-) -> Iterator[np.ndarray]:
-    """Yield the features of a file in batches of rows."""
-    names = [column.name for column in encoding.columns]
-    for table, own in _batches(folder, k, kept, names, encoding.named):
-        table = rows_of(table, own)
-        if table.n_rows:
-            yield encoding.transform(table)[0]
-
-
-def _moments_of_file(
-    folder: ParquetFolder, k: int, kept: np.ndarray | None, encoding: Encoding
-) -> Moments | None:
-    moments: Moments | None = None
-    for X in _features(folder, k, kept, encoding):
-        moments = Moments.of(X) if moments is None else moments + Moments.of(X)
-    return moments
+def _within_file(file: _File, ends: dict[str, tuple[float, float]]) -> dict[str, _Marks]:
+    return {name: within(each, *ends[name]) for name, each in _numbers_of_file(file, ends).items()}
 
 
 def _pieces(
-    folder: ParquetFolder,
-    files: Sequence[int],
-    kept: np.ndarray | None,
-    encoding: Encoding,
-    which: np.ndarray,
-    means: np.ndarray,
-    scale: np.ndarray,
-    dtype: np.dtype[Any],
+    files: Sequence[_File], encoder: TableEncoder, which: np.ndarray
 ) -> Iterator[np.ndarray]:
-    """Yield the standardised features of a block in batches of rows."""
-    start = 0
-    for k in files:
-        stop = start + folder.rows[k]
-        for X in _features(folder, k, None if kept is None else kept[start:stop], encoding):
-            yield ((X[:, which] - means) / scale).astype(dtype)
-        start = stop
+    """Yield the features of a block in batches of rows, without remarks about rare levels."""
+    names, how = [column.name for column in encoder.columns_], encoder._format
+    for file in files:
+        for _, batch in file.batches(names):
+            columns = ((each, _read_new(each, batch[each.name], how)) for each in encoder.columns_)
+            yield encoder._encode(columns)[0][:, which]
 
 
-def _block(
-    folder: ParquetFolder, files: Sequence[int], kept: np.ndarray | None, *args: Any
-) -> np.ndarray:
-    """Return the standardised features of a block."""
-    *_, scale, dtype = args
-    rows = sum(folder.rows[k] for k in files) if kept is None else int(kept.sum())
-    X, stop = np.empty((rows, len(scale)), dtype), 0
-    for piece in _pieces(folder, files, kept, *args):
+def _block(files: Sequence[_File], encoder: TableEncoder, which: np.ndarray) -> np.ndarray:
+    """Return the features of a block."""
+    sizes = (file.folder.rows[file.k] if file.kept is None else file.kept.sum() for file in files)
+    X, stop = np.empty((sum(sizes), len(which))), 0
+    for piece in _pieces(files, encoder, which):
         start, stop = stop, stop + len(piece)
         X[start:stop] = piece
     return X
+
+
+# ------------------------------------------------------------------------------------------------
+# Exact medians of distributed numbers, with few numbers communicated: marks of each file bound the
+# rank of any value, and so give an interval that contains the median; then its numbers are sent.
+# ------------------------------------------------------------------------------------------------
+
+
+def marks_of(numbers: np.ndarray) -> _Marks:
+    """Return the count of sorted numbers, and the ranks and values of some, with both ends."""
+    last = [len(numbers) - 1] if len(numbers) else []
+    ranks = np.append(np.arange(0, len(numbers), -(-len(numbers) // _MARKS) or 1), last).astype(int)
+    return len(numbers), ranks, numbers[ranks]
+
+
+def bracket(marks: Sequence[_Marks]) -> tuple[float, float]:
+    """Return an interval that contains the middle values of all numbers."""
+    low, high = middle_ranks(sum(size for size, *_ in marks))
+    ends = np.unique(np.concatenate([values for *_, values in marks]))
+    below, up_to = np.zeros(len(ends), int), np.zeros(len(ends), int)
+    for size, ranks, values in marks:
+        # upper bound of the count below an end: ranks up to the first mark that is not below
+        below += np.append(ranks, size)[np.searchsorted(values, ends, "left")]
+        # lower bound of the count not above it: ranks up to the last mark that is not above
+        up_to += np.append(0, ranks + 1)[np.searchsorted(values, ends, "right")]
+    return float(ends[below <= low][-1]), float(ends[up_to > high][0])
+
+
+def within(numbers: np.ndarray, low: float, high: float) -> _Marks:
+    """Return the count of numbers below an interval, and the distinct ones in it, with counts."""
+    inside = numbers[(numbers >= low) & (numbers <= high)]
+    return int((numbers < low).sum()), *np.unique(inside, return_counts=True)
+
+
+def middle_of_all(found: Sequence[_Marks], count: int) -> tuple[float, float]:
+    """Return the two middle values of all numbers, from those in an interval around them."""
+    values = np.concatenate([each for _, each, _ in found])
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(np.concatenate([counts for *_, counts in found])[order])
+    ranks = np.array(middle_ranks(count)) - sum(below for below, *_ in found)
+    low, high = values[order][np.searchsorted(ends, ranks, "right")]
+    return float(low), float(high)

@@ -5,341 +5,127 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
+from steinpath import _public as public
+from steinpath._support.arrays import to_numpy
 from steinpath._support.files import write_text
-from steinpath._support.printing import with_error
-from steinpath._support.validation import warn
-from steinpath.app.classes import predict_codes
-from steinpath.app.encoding import Encoding
-from steinpath.app.json_values import count, items, number, text
-from steinpath.app.saved_intervals import from_json, to_json
-from steinpath.app.tables import DEFAULT_FORMAT, DataError, Table, TextFormat, as_table
-from steinpath.app.tables.table import objects
-from steinpath.inference._prediction_intervals import PredictionIntervals
-from steinpath.problem._losses import LOSSES
-from steinpath.problem._margins import Logistic, class_probabilities
-from steinpath.problem._scoring import CRITERIA
+from steinpath._support.messages import DataError
+from steinpath.app.model_json import (
+    MOST_BYTES,
+    REGISTRIES,
+    checked,
+    entries,
+    from_plain,
+    intervals_from_json,
+    intervals_to_json,
+    listed,
+    plain_items,
+    read_json,
+)
+from steinpath.estimators._encoder import TableEncoder
+from steinpath.problem._grid import make_penalty
+from steinpath.problem._losses import LOSSES, Loss
+from steinpath.problem._penalties import Penalty
+from steinpath.problem._scoring import CRITERIA, Criterion, resolve_test_loss
+from steinpath.problem._spread import scaled_test_loss
 
-# Format and version, at the start of each file.
-_FORMAT, _VERSION = "steinpath model", 1
-# A model with a million coefficients has about fifty million characters.
-_MOST_BYTES = 2**28
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How a model was selected, and its estimated risk.
-
-    Attributes
-    ----------
-    loss, penalty : str
-        Their names, such as "lad" and "lasso".
-    parameters : dict of str to float
-        Parameters of the loss and of the penalty, except its strength.
-    alpha : float
-        Regularisation strength, on scikit-learn's scale.
-    iterate, iterations : int
-        The selected iteration, and the number of iterations run.
-    test_loss : str
-        The scoring loss.
-    test_parameter : float
-        Its parameter, such as a quantile; 0 if it has none.
-    risk, stderr, train : float
-        Estimated risk on new rows, adjusted for selection; its standard error (infinite if
-        unknown); the training error.
-    rows : int
-        Number of training rows.
-    """
-
-    loss: str
-    penalty: str
-    parameters: dict[str, float]
-    alpha: float
-    iterate: int
-    iterations: int
-    test_loss: str
-    test_parameter: float
-    risk: float
-    stderr: float
-    train: float
-    rows: int
+_FORMAT, _VERSION = "steinpath model", 2
+_FILE = ("format", "version", "steinpath_version", "target", "reading", "steps", "encoder", "model")
+_FIT = ("parameters", "attributes", "intervals")
+_DTYPES: dict[type, Any] = {float: float, str: object}
+_MODEL = ("class", "classes", "dtype", "intercept", "coef", *_FIT, "estimators")
+_NAMES = """PathRegressor LADLasso LADRidge LADElasticNet SqrtLasso SqrtRidge HuberLasso HuberRidge
+QuantileLasso QuantileRidge PathClassifier LogisticLasso LogisticRidge LogisticElasticNet
+HingeLasso HingeRidge"""
+_ESTIMATORS: dict[str, Any] = {name: getattr(public, name) for name in _NAMES.split()}
+_ATTRIBUTES: dict[str, type] = {
+    **dict.fromkeys(("best_index_", "best_iter_", "n_iter_", "n_samples_"), int),
+    **dict.fromkeys(("alpha_", "alphas_", "best_risk_", "best_risk_stderr_", "naive_risk_"), float),
+    **dict.fromkeys(("naive_risk_stderr_", "constant_risk_", "train_risk_", "y_scale_"), float),
+    **dict.fromkeys(("median_error_", "error_rate_", "error_rate_stderr_"), float),
+    **dict.fromkeys(("train_error_rate_", "test_parameter_"), float),
+    **dict.fromkeys(("test_loss_", "stop_", "warnings_", "feature_names_in_"), str),
+    "loss_": Loss,
+    "penalty_": Penalty,
+}
+# Options of reading a table that are parameters of the encoder.
+_CELLS = ("decimal", "thousands", "na", "date_format")
+# Attributes by their names in files of version 0.1.0.
+_OLD = {"alpha": "alpha_", "iterate": "best_iter_", "iterations": "n_iter_", "rows": "n_samples_"}
+_OLD |= {"risk": "best_risk_", "stderr": "best_risk_stderr_", "train": "train_risk_"}
+_OLD |= {"test_loss": "test_loss_", "test_parameter": "test_parameter_"}
+_OLD_OPTIONAL = {"error_rate": "error_rate_", "error_rate_stderr": "error_rate_stderr_"}
 
 
-@dataclass(frozen=True)
-class Classes:
-    """The classes of a classifier.
+class SavedModel(NamedTuple):
+    """A model from a file, the name of its target, and how its table was read."""
 
-    Attributes
-    ----------
-    labels : tuple of str
-        The classes. With two classes, the decision value is that of the second.
-    error_rate, stderr : float
-        Expected error rate on new rows, and its standard error.
-    has_probabilities : bool
-        Whether decision values are log-odds.
-    """
-
-    labels: tuple[str, ...]
-    error_rate: float
-    stderr: float
-    has_probabilities: bool
+    model: Any
+    target: str | None
+    format: dict[str, Any]
 
     @property
-    def n_models(self) -> int:
-        """Number of binary models: one for two classes, otherwise one for each class."""
-        return 1 if len(self.labels) == 2 else len(self.labels)
+    def estimator(self) -> Any:
+        """The estimator, which has the expected errors as attributes."""
+        return self.model[-1] if isinstance(self.model, Pipeline) else self.model
+
+    @property
+    def criterion(self) -> Criterion | None:
+        """The scoring loss of `best_risk_`, if it is known."""
+        parameter = getattr(self.estimator, "test_parameter_", None)
+        return None if parameter is None else CRITERIA[self.estimator.test_loss_](parameter)
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A fitted model, which predicts from the columns of a table. Read it with `load_model`.
+def save_model(model: Any, file: str | os.PathLike[str], target: str | None = None) -> None:
+    """Write a fitted model to a JSON file, for `load_model` and ``steinpath predict``.
 
-    Attributes
+    The training data are not stored, nor are parameters that are functions or objects other than
+    losses and penalties: the loaded model has their defaults. Prediction intervals are stored with
+    at most 2,000 residuals, which makes those of more rows slightly wider, and left out if the
+    models of all folds have more than a million nonzero coefficients.
+
+    Parameters
     ----------
-    encoding : Encoding
-        How columns become features.
-    coef : ndarray of shape (p,), or (K, p) with more than two classes
-        Coefficients of the features.
-    intercept : float, or ndarray of shape (K,) with more than two classes
-        Prediction, or decision value, where all features are zero.
-    choice : Choice
-        How the model was selected, and its estimated risk.
-    warnings : tuple of str
-        Reasons to doubt the estimated risk.
-    steinpath_version : str
-        Version of steinpath that fitted the model.
-    intervals : PredictionIntervals, optional
-        Out-of-fold models and residuals for `predict_interval`, in units of the features.
-    classes : Classes, optional
-        The classes of a classifier. With more than two classes there is one one-vs-rest model per
-        class; `choice` then describes the class with the largest estimated risk.
-    text_format : TextFormat
-        How texts are read, as in the fit.
+    model : estimator or Pipeline
+        A fitted estimator such as `LADLasso`, or a pipeline of a `TableEncoder` and an estimator.
+    file : str or path
+        Its name; ".json" is usual. An existing file is replaced.
+    target : str, optional
+        Name of the column that is predicted, for ``steinpath predict``.
+
+    See Also
+    --------
+    load_model : Read the file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
+    >>> model = sp.LADLasso(n_alphas=5, random_state=0).fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     sp.save_model(model, Path(folder, "model.json"), target="price")
+    ...     again = sp.load_model(Path(folder, "model.json"))
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
     """
-
-    encoding: Encoding
-    coef: np.ndarray = field(repr=False)
-    intercept: float | np.ndarray
-    choice: Choice
-    warnings: tuple[str, ...] = ()
-    steinpath_version: str = ""
-    intervals: PredictionIntervals | None = field(default=None, repr=False)
-    classes: Classes | None = None
-    text_format: TextFormat = DEFAULT_FORMAT
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the features."""
-        return self.encoding.feature_names
-
-    def predict(self, data: Any) -> np.ndarray:
-        """Predict the target.
-
-        Parameters
-        ----------
-        data : DataFrame, LazyFrame, pyarrow.Table, mapping of columns, or Table
-            Rows with the columns that the model was fitted to; other columns are ignored. Numbers
-            and dates may be strings, as in a text file.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Numbers, or the labels of classes.
-        """
-        predictions, notes = self.predict_table(self._table(data))
-        for note in notes:
-            warn(note)
-        return predictions
-
-    def _table(self, data: Any) -> Table:
-        return as_table(data, self.encoding.named, self.text_format)
-
-    def decision_function(self, data: Any) -> np.ndarray:
-        """Return the decision values of a classifier: log-odds for the logistic loss.
-
-        Parameters
-        ----------
-        data
-            As for `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n,), or (n, K) with more than two classes
-        """
-        values, _, notes = self._decide(self._table(data))
-        for note in notes:
-            warn(note)
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    def predict_proba(self, data: Any) -> np.ndarray:
-        """Predict class probabilities; requires the logistic loss.
-
-        Parameters
-        ----------
-        data
-            As for `predict`.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            In the order of ``classes.labels``.
-        """
-        values, classes, notes = self._decide(self._table(data))
-        if not classes.has_probabilities:
-            raise DataError(
-                f"a model with the {self.choice.loss} loss has no probabilities; fit one with "
-                "--loss logistic"
-            )
-        for note in notes:
-            warn(note)
-        return np.asarray(class_probabilities(values))
-
-    def predict_interval(self, data: Any, level: float = 0.9) -> np.ndarray:
-        """Predict intervals that contain the target of new rows with a given probability.
-
-        The intervals are CV+ intervals, from models fitted without one fold each; see
-        `PredictionIntervals`.
-
-        Parameters
-        ----------
-        data
-            As for `predict`.
-        level : float, default=0.9
-            Coverage: the share of new rows whose target is inside.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-            Lower and upper ends.
-
-        Raises
-        ------
-        DataError
-            If the model was saved without prediction intervals, or the level is not between 0 and
-            1, or too high for the number of training rows.
-        """
-        bounds, notes = self.predict_table_interval(self._table(data), level)
-        for note in notes:
-            warn(note)
-        return bounds
-
-    def predict_table(self, table: Table) -> tuple[np.ndarray, list[str]]:
-        """Return predictions, and notes about them."""
-        if self.classes is not None:
-            columns, notes = self.predict_table_classes(table)
-            return columns["prediction"], notes
-        return self._linear(table)
-
-    def predict_table_classes(self, table: Table) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Return predicted classes and probabilities by column name, and notes about them."""
-        values, classes, notes = self._decide(table)
-        columns = {"prediction": objects(classes.labels)[predict_codes(values)]}
-        if classes.has_probabilities:
-            columns |= dict(zip(self.probability_names, class_probabilities(values).T, strict=True))
-        return columns, notes
-
-    @property
-    def probability_names(self) -> list[str]:
-        """Names of the columns with probabilities in `predict_table_classes`."""
-        if self.classes is None or not self.classes.has_probabilities:
-            return []
-        return [f"probability of {label}" for label in self.classes.labels]
-
-    def _decide(self, table: Table) -> tuple[np.ndarray, Classes, list[str]]:
-        """Return decision values as a matrix, the classes, and notes."""
-        if self.classes is None:
-            raise DataError("this model is a regression, not a classifier; use predict")
-        values, notes = self._linear(table)
-        return values.reshape(len(values), -1), self.classes, notes
-
-    def _linear(self, table: Table) -> tuple[np.ndarray, list[str]]:
-        X, notes = self.encoding.transform(table)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = X @ self.coef.T + self.intercept
-        _refuse_overflow(table, values)
-        return values, notes
-
-    def predict_table_interval(self, table: Table, level: float) -> tuple[np.ndarray, list[str]]:
-        """Return intervals, and notes about them."""
-        if self.classes is not None:
-            raise DataError(
-                "prediction intervals require a regression, but this model is a classifier; omit "
-                "--interval (with the logistic loss, class probabilities are predicted)"
-            )
-        if self.intervals is None:
-            raise DataError(
-                "the model was saved without prediction intervals, by an earlier version or since "
-                "it has too many coefficients; fit it again with `steinpath fit`, or use "
-                "sp.tune(...).predict_interval in Python"
-            )
-        X, notes = self.encoding.transform(table)
-        with np.errstate(over="ignore", invalid="ignore"):
-            _refuse_overflow(table, X @ self.intervals.coef.T + self.intervals.intercept)
-        try:
-            return self.intervals.interval(X, level), notes
-        except ValueError as error:
-            raise DataError(str(error)) from None
-
-    def save(self, file: str | os.PathLike[str]) -> None:
-        """Write the model to a file, for `load_model`.
-
-        Parameters
-        ----------
-        file : str or path
-            Its name; ".json" is usual.
-        """
-        entries: dict[str, Any] = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "steinpath_version": self.steinpath_version,
-            **asdict(self.choice),
-            "stderr": self.choice.stderr if math.isfinite(self.choice.stderr) else None,
-            "warnings": list(self.warnings),
-            **self.encoding.to_json(),
-            "intercept": np.asarray(self.intercept).tolist(),
-            "coef": dict(zip(self.feature_names, self.coef.T.tolist(), strict=True)),
-        }
-        if self.classes is not None:
-            error = self.classes.stderr
-            entries |= {
-                "classes": list(self.classes.labels),
-                "error_rate": self.classes.error_rate,
-                "error_rate_stderr": error if math.isfinite(error) else None,
-            }
-        if self.intervals is not None:
-            entries["intervals"] = to_json(self.intervals)
-        if self.text_format != DEFAULT_FORMAT:
-            entries["reading"] = self.text_format.to_json()
-        content = json.dumps(entries, indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(Path(file), content + "\n")
-
-    def __repr__(self) -> str:
-        c = self.choice
-        return (
-            f"<Model of {self.encoding.target!r}, {c.loss} + {c.penalty}: "
-            f"{np.count_nonzero(self.coef)} of {self.coef.size} coefficients, {c.test_loss} risk "
-            f"{with_error(c.risk, c.stderr)}>"
-        )
+    save_model_file(model, file, target, {})
 
 
-def _refuse_overflow(table: Table, predictions: np.ndarray) -> None:
-    rows = np.flatnonzero(~np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1))
-    if len(rows):
-        raise DataError(
-            f"the numbers in {table.place(int(rows[0]))} are too large for a prediction"
-        )
+def load_model(file: str | os.PathLike[str]) -> Any:
+    """Read a model that `save_model` or ``steinpath fit`` wrote, also in version 0.1.0.
 
-
-def load_model(file: str | os.PathLike[str]) -> Model:
-    """Read a model that `Model.save` or ``steinpath fit`` wrote.
-
-    The file is JSON. Nothing in it is executed, and files that are not valid models are refused.
+    The file is JSON. Nothing in it is executed, and files that are not valid models are refused
+    with a `ValueError`.
 
     Parameters
     ----------
@@ -348,17 +134,116 @@ def load_model(file: str | os.PathLike[str]) -> Model:
 
     Returns
     -------
-    Model
-        The model; its `predict` accepts data frames.
+    estimator or Pipeline
+        The fitted model, of the class that was saved. Attributes with entries for training rows or
+        iterations are not available, nor are methods that require the training data.
+
+    See Also
+    --------
+    save_model : Write a model to a file.
 
     Examples
     --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
     >>> import steinpath as sp
-    >>> model = sp.load_model("houses-fit/model.json")  # doctest: +SKIP
-    >>> model.predict(new_houses)  # doctest: +SKIP
+    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "model.json")
+    ...     sp.save_model(sp.LADLasso(n_alphas=5, random_state=0).fit(X, y), file)
+    ...     sp.load_model(file).predict_interval(X[:5]).shape
+    (5, 2)
     """
+    return load_model_file(file).model
+
+
+def save_model_file(
+    model: Any, file: str | os.PathLike[str], target: str | None, reading: dict[str, Any]
+) -> None:
+    """Do as `save_model`, with the options by which the table was read."""
+    several = isinstance(model, Pipeline)
+    steps = model.steps if several else [("", model)]
+    kinds, estimator = [type(step) for _, step in steps], steps[-1][1]
+    if kinds != [TableEncoder] * several + [_ESTIMATORS.get(kinds[-1].__name__)]:
+        raise TypeError(
+            "model must be an estimator of steinpath, such as sp.LADLasso, or a pipeline of "
+            "sp.TableEncoder and such an estimator; got "
+            + "a pipeline of " * several
+            + ", ".join(kind.__name__ for kind in kinds)
+        )
+    check_is_fitted(estimator)
+    encoder = steps[0][1] if several else None
+    found = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "steinpath_version": public.__version__,
+        "target": target,
+        "reading": reading,
+        "steps": [name for name, _ in steps] if several else None,
+        "encoder": encoder and encoder.to_json(),
+        "model": _model_to_json(estimator, encoder and [*encoder.get_feature_names_out()]),
+    }
+    content = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if len(content) > MOST_BYTES / 2:  # characters may have several bytes
+        raise DataError(f"the model is too large for a file: {len(content)} characters")
+    write_text(Path(file), content)
+
+
+def _model_to_json(model: Any, names: list[str] | None) -> dict[str, Any]:
+    """Return an estimator as plain data, with coefficients by the names of the features."""
+    coef, intercept = to_numpy(model.coef_), to_numpy(model.intercept_)
+    classes = to_numpy(model.classes_).tolist() if is_classifier(model) else None
+    if not all(isinstance(label, str | int | float) for label in classes or ()):
+        raise TypeError(f"classes must be strings or numbers, got {classes!r:.60}")
+    parts = getattr(model, "estimators_", None)
+    fits = parts or [model]
+    kept = intervals_to_json([one.intervals_ for one in fits if hasattr(one, "intervals_")])
+    each = [_fit_to_json(*one) for one in zip(fits, kept or [None] * len(fits), strict=True)]
+    if coef.ndim == 2 and len(coef) == 1:
+        coef, intercept = coef[0], intercept[0]
+    keys = _keys(names or [*getattr(model, "feature_names_in_", ())], coef.shape[-1])
+    return {
+        "class": type(model).__name__,
+        "classes": classes,
+        "dtype": str(coef.dtype),
+        "intercept": intercept.tolist(),
+        "coef": dict(zip(keys, coef.T.tolist(), strict=True)),
+        **(_fit_to_json(model, None) if parts else each[0]),
+        "estimators": each if parts else None,
+    }
+
+
+def _keys(names: list[str], count: int) -> list[str]:
+    """Return names of coefficients: those of the features, if they are known and unique."""
+    return names if len(set(names)) == count else [f"x{k}" for k in range(count)]
+
+
+def _fit_to_json(model: Any, intervals: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the parameters and attributes of one of several fits, or of all together."""
+    given = model.get_params(deep=False)
+    for name in ("cv", "row_scale"):  # not with one entry for each training row
+        if not isinstance(given[name], str | int | None):
+            del given[name]
+    own: dict[str, Any] = {"warnings_": ()} | vars(model)
+    if "train_path_" in own:
+        own["train_risk_"] = model.train_path_[model.best_index_, model.best_iter_]
+    if "test_parameter_" not in own and "loss_" in own and "test_loss_" in own:
+        scaled = scaled_test_loss(model.test_loss, model.loss_, own.get("y_scale_", 1.0))
+        criterion: Any = resolve_test_loss(scaled, model.loss_)
+        if CRITERIA.get(model.test_loss_) is type(criterion):  # not a function of the user
+            own["test_parameter_"] = criterion.parameter
+    attributes = {name: own[name] for name in _ATTRIBUTES if name in own}
+    for name in (name for name in attributes if name.endswith("stderr_")):
+        errors = to_numpy(own[name]).astype(object)  # infinite ones are null
+        attributes[name] = np.where(errors == math.inf, np.array(None), errors)
+    values = plain_items(given), plain_items(attributes), intervals
+    return dict(zip(_FIT, values, strict=True))
+
+
+def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
+    """Do as `load_model`, with the target and the options by which its table was read."""
     try:
-        return _from_json(_read_json(file))
+        return _from_json(read_json(file))
     except OSError as error:
         hint = "; give its model.json" if isinstance(error, IsADirectoryError) else ""
         raise DataError(f"cannot read {file}: {error.strerror or error}{hint}") from None
@@ -372,132 +257,189 @@ def load_model(file: str | os.PathLike[str]) -> Model:
         raise DataError(f"cannot read {str(file)!r}: {error}") from None
 
 
-def _read_json(file: str | os.PathLike[str], most_bytes: int = _MOST_BYTES) -> Any:
-    """Read JSON of bounded size, strictly: ambiguous contents are refused.
-
-    Parameters
-    ----------
-    file : str or path
-        Its name.
-    most_bytes : int
-        Larger files are refused.
-    """
-    with open(file, "rb") as opened:
-        # not by file size: a device reports 0, and never ends
-        content = opened.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise DataError("it is too large for a model")
-    return json.loads(
-        content.decode(),
-        parse_constant=_refuse,
-        parse_int=_parse_int,
-        object_pairs_hook=_once_each,
-    )
-
-
-def _refuse(constant: str) -> float:
-    raise DataError(f"{constant} is not a valid number")
-
-
-def _parse_int(digits: str) -> int:
-    if len(digits) > 4000:  # Python has a limit of its own, without a specific error
-        _refuse(f"{digits[:20]}…")
-    return int(digits)
+def _from_json(found: Any) -> SavedModel:
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise DataError(f"its 'format' is not {_FORMAT!r}")
+    version = found.get("version")
+    if type(version) is not int or version not in (1, _VERSION):
+        raise DataError(
+            f"its version is {version!r:.20}, not {_VERSION}; it may be from a newer steinpath"
+        )
+    found = _from_version_1(found) if version == 1 else found
+    _, _, version, target, reading, steps, encoder, model = entries("it", found, _FILE)
+    checked(str, "steinpath_version", version)
+    if target is not None and not checked(str, "target", target).strip():
+        raise DataError("its 'target' is blank")
+    if not set(checked(dict, "reading", reading)) <= {"delimiter", "encoding", *_CELLS}:
+        raise DataError(f"its 'reading' has unknown options: {reading!r:.60}")
+    for name, value in reading.items():
+        listed(str, name, value) if name == "na" else checked(str, name, value)
+    if encoder is None and steps is None:
+        return SavedModel(_model_from_json(model, []), target, reading)
+    try:
+        table = TableEncoder.from_json(encoder)
+    except (TypeError, ValueError) as error:
+        raise DataError(str(error)) from None
+    estimator = _model_from_json(model, [*table.get_feature_names_out()])
+    names = listed(str, "steps", steps, 2)
+    return SavedModel(Pipeline([*zip(names, (table, estimator), strict=True)]), target, reading)
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise DataError(f"it has {counts.most_common(1)[0][0]!r:.60} more than once")
+def _model_from_json(found: Any, names: list[str]) -> Any:
+    """Return a fitted estimator; ``names`` are those of the features, if there is an encoder."""
+    known = dict(zip(_MODEL, entries("an estimator", found, _MODEL), strict=True))
+    kind = _ESTIMATORS.get(checked(str, "class", known["class"]))
+    if kind is None:
+        raise DataError(f"its 'class' {known['class']!r:.60} is not an estimator of steinpath")
+    coef, dtype, parts = checked(dict, "coef", known["coef"]), known["dtype"], known["estimators"]
+    classifier = is_classifier(kind())
+    classes = _classes(known["classes"], classifier)
+    several = len(classes) if len(classes) > 2 else 1
+    if parts is not None:
+        several = len(listed(dict, "estimators", parts, several if classifier else None))
+    if not several or dtype not in ("float32", "float64"):
+        raise DataError("it has no 'estimators', or its 'dtype' is not float32 or float64")
+    model = _fit_from_json(kind, known, len(coef), several, parts is not None)
+    own = {name: x for name, x in vars(model).items() if name == "feature_names_in_"}
+    own["n_features_in_"] = len(coef)
+    if not coef or list(coef) != _keys(names or [*own.get("feature_names_in_", ())], len(coef)):
+        raise DataError("its 'coef' does not match the features of its columns")
+    cells = zip((*map(repr, coef), "intercept"), (*coef.values(), known["intercept"]), strict=True)
+    rows = [listed(float, name, x if several > 1 else [x], several) for name, x in cells]
+    matrix = np.array(rows).T.astype(dtype if classifier else float)
+    weights, constants = matrix[:, :-1].astype(dtype), matrix[:, -1]
+    if classifier or parts:
+        vars(model).update(own, coef_=weights, intercept_=constants)
+    else:
+        vars(model).update(own, coef_=weights[0], intercept_=float(constants[0]))
+    if classifier:
+        model.classes_, own["classes_"] = np.array(classes), np.arange(2)
+    if parts:
+        model.estimators_ = []
+    for k, part in enumerate(parts or ()):
+        entries("a fit", part, _FIT)
+        one, row = _fit_from_json(kind, part, len(coef), several), slice(k, k + 1)
+        at: Any = row if classifier else k
+        vars(one).update(own, coef_=weights[at], intercept_=constants[at])
+        model.estimators_.append(one)
+    return model
+
+
+def _classes(found: Any, classifier: bool) -> list[Any]:
+    """Return the labels of a classifier, which are of one type; none for a regressor."""
+    if not classifier and found is None:
+        return []
+    kinds = {type(label) for label in checked(list, "classes", found)} if classifier else set()
+    if kinds not in ({str}, {int}, {float}, {bool}):
+        raise DataError("its 'classes' are not labels of a classifier, all of one type")
+    if kinds != {bool}:
+        listed(str if kinds == {str} else float, "classes", found)
+    # an array of strings does not keep zero bytes at their ends
+    if len(found) < 2 or len(set(np.array(found).tolist())) < len(found):
+        raise DataError("its 'classes' are not two or more distinct labels")
+    return found  # type: ignore[no-any-return]
+
+
+def _fit_from_json(
+    kind: Any, known: dict[str, Any], features: int, several: int, together: bool = False
+) -> Any:
+    """Return an estimator with the parameters and attributes of one of several fits, or of all."""
+    given = checked(dict, "parameters", known["parameters"])
+    if not set(given) <= set(kind().get_params(deep=False)):
+        raise DataError(f"its 'parameters' are not those of {kind.__name__}")
+    given = {name: from_plain(value) for name, value in given.items()}
+    found = checked(dict, "attributes", known["attributes"])
+    own = {name: _attribute(name, x, several if together else -1) for name, x in found.items()}
+    try:  # the loss is used by predictions; levels of quantiles and class weights are not
+        problem = kind(
+            **{name: x for name, x in given.items() if name not in ("q", "class_weight")}
+        )
+        make_penalty(problem._penalty(), 1.0)
+        if own.get("loss_", problem._loss()).margin != problem._loss().margin:
+            raise ValueError("its 'loss_' is not for its estimator")
+        if "test_parameter_" in own:
+            CRITERIA[own["test_loss_"]](own["test_parameter_"])
+    except KeyError:
+        raise DataError("its 'test_loss_' is unknown") from None
+    except (TypeError, ValueError) as error:
+        raise DataError(str(error)) from None
+    if known["intervals"] is not None:
+        own["intervals_"] = intervals_from_json(known["intervals"], features, several)
+    late = np.any(own.get("best_iter_", 0) > own.get("n_iter_", math.inf))
+    if late or np.any(own.get("best_index_", 0) >= len(own.get("alphas_", range(10**9)))):
+        raise DataError("its numbers are not valid: a selected one is beyond the last one")
+    if len(own.get("feature_names_in_", range(features))) != features:
+        raise DataError("its 'feature_names_in_' do not match its 'coef'")
+    model = kind(**given)
+    vars(model).update(own)
+    return model
+
+
+def _attribute(name: str, value: Any, several: int) -> Any:
+    """Return an attribute; of several fits together, it may have one number for each."""
+    kind = _ATTRIBUTES.get(name)
+    if kind is None:
+        raise DataError(f"it has the attribute {name!r:.60}, which is unknown")
+    if kind in (Loss, Penalty):
+        if not isinstance(made := from_plain(value), kind):
+            raise DataError(f"its {name!r} is not a {kind.__name__}")
+        return made
+    if name in ("alphas_", "warnings_", "feature_names_in_"):
+        texts = listed(kind, name, value)
+        return tuple(texts) if name == "warnings_" else np.array(texts, _DTYPES[kind])
+    if isinstance(value, list) and len(value) == several:
+        return np.array([_attribute(name, each, -1) for each in value])
+    if value is None and name.endswith("stderr_"):
+        return math.inf
+    found, most = checked(kind, name, value), 1 if name.endswith("rate_") else math.inf
+    if name.endswith(("alpha_", "stderr_", "rate_")) and not 0 <= found <= most:
+        raise DataError(f"its numbers are not valid: {name!r} is {found:g}")
     return found
 
 
-def _from_json(found: Any) -> Model:
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise DataError(f"its 'format' is not {_FORMAT!r}")
-    if type(found.get("version")) is not int or found["version"] != _VERSION:
-        raise DataError(
-            f"its version is {found.get('version')!r:.20}, not {_VERSION}; it may be from a newer "
-            "steinpath"
-        )
-    encoding = Encoding.from_json({name: found.get(name) for name in ("target", "columns")})
-    coef = found.get("coef")
-    if not isinstance(coef, dict) or list(coef) != encoding.feature_names:
-        raise DataError("its 'coef' does not match the features of its columns")
-    warnings = found.get("warnings", [])
-    if not isinstance(warnings, list):
-        raise DataError("its 'warnings' are not strings")
-    intervals, choice = found.get("intervals"), _choice(found)
-    classes = _classes(found, choice)
-    of = 1 if classes is None else classes.n_models
-    return Model(
-        encoding,
-        np.array([_numbers(f"coef {name!r:.60}", value, of) for name, value in coef.items()]).T,
-        _numbers("intercept", found.get("intercept"), of),
-        choice,
-        tuple(text("warnings", warning) for warning in warnings),
-        text("steinpath_version", found.get("steinpath_version", "")),
-        None if intervals is None else from_json(intervals, len(coef)),
-        classes,
-        TextFormat.from_json(found.get("reading", {})),
-    )
-
-
-def _numbers(name: str, value: Any, count: int) -> Any:
-    """Return a number of the file, or one for each of several models."""
-    if count == 1:
-        return number(name, value)
-    found = [number(name, each) for each in items(name, value)]
-    if len(found) != count:
-        raise DataError(f"its {name!r} has {len(found)} numbers, but there are {count} classes")
-    return np.array(found)
-
-
-def _classes(found: dict[str, Any], choice: Choice) -> Classes | None:
-    """Return the classes of the file, if its loss is for classification."""
-    loss = LOSSES.get(choice.loss)
-    if loss is None or not loss.margin:
-        if "classes" in found:
-            raise DataError(f"it has 'classes', but its loss {choice.loss!r:.60} is for regression")
-        return None
-    labels = tuple(text("classes", label) for label in items("classes", found.get("classes")))
-    if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise DataError("its 'classes' are not two or more distinct labels")
-    stderr = found.get("error_rate_stderr")
-    rate = number("error_rate", found.get("error_rate"))
-    error = math.inf if stderr is None else number("error_rate_stderr", stderr)
-    if not 0 <= rate <= 1 or error < 0:
-        raise DataError("its 'error_rate' is not valid")
-    return Classes(labels, rate, error, issubclass(loss, Logistic))
-
-
-def _choice(found: dict[str, Any]) -> Choice:
-    entries: dict[str, Any] = {}
-    for entry in fields(Choice):
-        if entry.name not in found:
-            raise DataError(f"it has no {entry.name!r}")
-        value = found[entry.name]
-        if entry.name == "stderr" and value is None:
-            value = math.inf
-        elif entry.type == "float":
-            value = number(entry.name, value)
-        elif entry.type == "int":
-            value = count(entry.name, value)
-        elif entry.type == "str":
-            value = text(entry.name, value)
-        entries[entry.name] = value
-    parameters = entries["parameters"]
-    if not isinstance(parameters, dict):
-        raise DataError("its 'parameters' are not named numbers")
-    entries["parameters"] = {
-        text("parameters", name): number(name, value) for name, value in parameters.items()
+def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a file of version 0.1.0 as those of today."""
+    given = checked(dict, "parameters", old.get("parameters"))
+    for name, value in given.items():
+        checked(float, checked(str, "parameters", name), value)
+    alpha, rows = checked(float, "alpha", old.get("alpha")), checked(int, "rows", old.get("rows"))
+    checked(str, "target", old.get("target"))
+    own = {new: old.get(name) for name, new in _OLD.items()}
+    own |= {new: old[name] for name, new in _OLD_OPTIONAL.items() if name in old}
+    own |= {"alphas_": [alpha], "best_index_": 0, "warnings_": old.get("warnings", [])}
+    parts: dict[str, Any] = {}
+    for key, registry in REGISTRIES.items():
+        if (part := registry.get(checked(str, key, old.get(key)))) is None:
+            raise DataError(f"its {key} {old[key]!r:.60} is unknown")
+        names = [each.name for each in fields(part)]
+        parts[key] = {name: value for name, value in given.items() if name in names}
+        strength = {"lam": alpha * math.sqrt(rows)} if "lam" in names else {}
+        own[f"{key}_"] = {key: old[key], "parameters": parts[key] | strength}
+    parameters = {"loss": own["loss_"], "penalty": old["penalty"]}
+    if parts["penalty"]:
+        parameters["penalty_params"] = {"dict": [*map(list, parts["penalty"].items())]}
+    kind = "PathClassifier" if LOSSES[old["loss"]].margin else "PathRegressor"
+    columns = checked(list, "columns", old.get("columns"))
+    filled = any(isinstance(column, dict) and column.get("fill") is not None for column in columns)
+    reading = checked(dict, "reading", old.get("reading", {}))
+    options = {name: value for name, value in reading.items() if name in _CELLS}
+    model = {
+        **{name: old.get(name) for name in ("classes", "intercept", "coef", "intervals")},
+        "class": kind,
+        "dtype": "float64",
+        "parameters": parameters,
+        "attributes": own,
+        "estimators": None,
     }
-    choice = Choice(**entries)
-    if choice.iterate > choice.iterations or min(choice.stderr, choice.alpha) < 0:
-        raise DataError("its numbers are not valid")
-    try:
-        CRITERIA[choice.test_loss](choice.test_parameter)
-    except (KeyError, ValueError):
-        raise DataError("its 'test_loss' is unknown, or has no such parameter") from None
-    return choice
+    return {
+        **{
+            name: old.get(name, "") for name in ("format", "version", "steinpath_version", "target")
+        },
+        "reading": reading,
+        "steps": ["tableencoder", kind.lower()],
+        "encoder": {
+            "columns": columns,
+            "parameters": {"missing": "impute" if filled else "error"} | options,
+        },
+        "model": model,
+    }

@@ -33,8 +33,7 @@ from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._scores import Compressed
-from steinpath.tuning._search import Search
-from steinpath.tuning._tune import start_all
+from steinpath.tuning._search import Search, start_all
 
 # Number of iterates per step of the objective, and number of entries per step of column moments.
 _ITERATES, _PIECE = 32, 2**20
@@ -397,7 +396,7 @@ def risk_of_choice(share: Share) -> tuple[Any, ...]:
     assert share.tuning is not None
     for member in range(len(share.paths)):
         path_of(share, member)
-    chosen = share.tuning.count_choice()
+    chosen = share.tuning.adjust_for_selection()
     own = chosen.predictions, chosen.losses, chosen.models.predictions
     if share.index:
         return own

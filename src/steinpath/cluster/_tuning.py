@@ -81,7 +81,7 @@ class DistributedTuning(Tuning):
             ChoiceContext(nowhere, found.options, found.seed, found.iterate),
         )
 
-    def count_choice(self) -> ChosenRisk:
+    def adjust_for_selection(self) -> ChosenRisk:
         found = self._ask(calls.risk_of_choice)
         predictions, losses, of_models = (
             np.concatenate([each[j] for each in found]) for j in range(3)

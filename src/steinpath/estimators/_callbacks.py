@@ -52,7 +52,7 @@ class Progress:
             self._root.call_on_fit_task_begin(**self._facts)
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
-    def watch(self, data: RunData, rows: PreparedRows, known: int) -> Watch | None:
+    def watch(self, rows: PreparedRows, data: RunData, known: int) -> Watch | None:
         """Return the function to call after each iteration; None without callbacks.
 
         ``known`` is the number of iterations of a warm start. With a single penalty, callbacks are

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, confusion_matrix
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -17,15 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from steinpath._support.arrays import Array, beside, is_foreign, like, namespace, to_numpy
 from steinpath._support.printing import with_error
 from steinpath._support.reading import read_array
-from steinpath._support.validation import captured_warnings, check_array, warn
+from steinpath._support.validation import check_array
+from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._callbacks import Progress
 from steinpath.estimators._docstrings import documented
-from steinpath.estimators._estimators import (
-    GeneralEstimator,
-    NamedEstimator,
-    PathEstimator,
-    put_together,
-)
 from steinpath.estimators._regressors import PathRegressor
 from steinpath.estimators._rows import PreparedRows
 from steinpath.problem._grid import PenaltyOf
@@ -38,22 +32,25 @@ from steinpath.problem._margins import (
     log_class_probabilities,
 )
 from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
-from steinpath.problem._scoring import CRITERIA
+from steinpath.problem._scoring import CRITERIA, MarginCriterion
+from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._splits import check_groups, refuse_missing
-from steinpath.tuning._tuning import Tuning
+
+#: The misclassification rate.
+ERROR_RATE = "zero_one"
+
+
+class Score(NamedTuple):
+    """An estimated score on new data, its standard error, and that of the best constant."""
+
+    value: float
+    stderr: float
+    constant: float
 
 
 def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes, and the index of the class of each row; raise an error if y is invalid.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Labels of any kind that can be sorted.
-    name : str
-        Name of the estimator.
-    """
+    """Return the classes, and the index of the class of each row, for the estimator of a name."""
     if y is None:
         raise ValueError(
             f"This {name} estimator requires y to be passed, but the target y is None."
@@ -91,80 +88,112 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
     class_weight: Any = None
 
-    #: Class weights of the labels -1 and 1, during a fit.
-    _label_weight: ClassVar[Any] = None
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
-        """Fit a path for every ``alpha``, and select ``alpha`` and iteration by estimated risk.
-
-        More than two classes are fitted one-vs-rest, each with its own selection.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features. A `numpy.memmap` is read in blocks, and may be larger than memory. With
-            scikit-learn's array API dispatch, arrays of other libraries, such as torch tensors on a
-            GPU, are fitted on their device.
-        y : array-like of shape (n_samples,)
-            The labels: numbers, strings or booleans.
-        sample_weight : array-like of shape (n_samples,), optional
-            Sample weights; see `PathRegressor.fit`.
-        groups : array-like of shape (n_samples,), optional
-            Group labels of rows that are held out together; see `PathRegressor.fit`.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
+    def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
         classes, codes = read_labels(y, type(self).__name__)
         check_class_weight(self.class_weight, classes.tolist())
         _check_counts(classes, codes, sample_weight, type(self).__name__)
         if len(classes) == 2:
-            return super().fit(X, y, sample_weight, groups)  # type: ignore[no-any-return]
-        common = self.get_params(deep=False) | self._same_for_all()
-        # with warm starts, these are continued
-        former = dict(enumerate(getattr(self, "estimators_", ())))
-        fitted, messages = [], []
+            return None
+        parts = []
         for k, label in enumerate(classes.tolist()):
-            weight = _against_the_rest(self.class_weight, classes, codes, k)
-            one = copy(former.get(k, self)).set_params(**common | {"class_weight": weight})
-            token = captured_warnings.set([])
-            try:
-                fitted.append(one.fit(X, (codes == k).astype(int), sample_weight, groups))
-                messages += [
-                    (f"class {label!r}: {text}", kind)
-                    for text, kind in captured_warnings.get() or ()
-                ]
-            finally:
-                captured_warnings.reset(token)
-        self.__dict__ = self._without_a_fit() | _stacked(fitted)
-        self.classes_ = _labels_beside(classes, self.coef_)
-        if hasattr(self, "left_out_decision_"):
-            self._keep_error_rate(codes, sample_weight, groups)
-        for message, category in messages:
-            warn(message, category)
-        return self
+            own = {"class_weight": _against_the_rest(self.class_weight, classes, codes, k)}
+            if self.test_loss == ERROR_RATE:
+                # the error rate of one class is often smallest if that class is never predicted
+                own["test_loss"] = None
+            parts.append(Part(f"class {label!r}: ", (codes == k).astype(int), own))
+        return parts
 
-    def _fit(
+    def _together(
+        self, fitted: list[PathEstimator], X: Any, y: Any, sample_weight: Any, groups: Any
+    ) -> dict[str, Any]:
+        found = super()._together(fitted, X, y, sample_weight, groups)
+        for name in ("coef_", "intercept_"):  # these have an axis of length 1 for the class
+            found[name] = found[name][:, 0, ...]
+        classes, codes = read_labels(y, type(self).__name__)
+        found["classes_"] = _labels_beside(classes, found["coef_"])
+        if not hasattr(fitted[0], "left_out_decision_"):
+            return found
+        decisions = [one.left_out_decision_ for one in fitted]
+        found["left_out_decision_"] = namespace(*decisions).stack(decisions, axis=1)
+        new = type(self)(**self.get_params(deep=False))
+        new.__dict__ |= found
+        new._keep_scores(X, codes, sample_weight, groups)
+        return {name: value for name, value in vars(new).items() if name.endswith("_")}
+
+    def _compute(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
     ) -> Progress:
-        self.classes_, codes = read_labels(y, type(self).__name__)
-        weight = self.class_weight
-        if isinstance(weight, Mapping):
-            classes = self.classes_.tolist()
-            weight = {k: weight.get(c, 1.0) for k, c in zip((-1, 1), classes, strict=True)}
-        self._label_weight = weight  # type: ignore[misc]
-        try:
-            progress = super()._fit(X, 2.0 * codes - 1, sample_weight, groups, called)
-        finally:
-            del self._label_weight
+        classes, codes = read_labels(y, type(self).__name__)
+        self.classes_ = classes
+        if isinstance(self.class_weight, Mapping):
+            pairs = zip((-1, 1), classes.tolist(), strict=True)
+            self.class_weight = {k: self.class_weight.get(label, 1.0) for k, label in pairs}
+        progress = super()._compute(X, 2.0 * codes - 1, sample_weight, groups, called)
+        self.classes_ = _labels_beside(classes, self.coef_)
         if hasattr(self, "left_out_decision_"):
-            known = np.asarray(vars(self)["left_out_decision_"])
+            known = vars(self)["left_out_decision_"]
             missing = np.full(len(codes) - len(known), np.nan)  # rows at the end with weight zero
             self.left_out_decision_ = like(np.append(known, missing), self.intercept_)
-        self.classes_ = _labels_beside(self.classes_, self.coef_)
+            self._keep_scores(X, codes, sample_weight, groups)
         return progress
+
+    def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
+        y = to_numpy(rows.y)[chosen.rows]
+        self.left_out_decision_ = rows.left_out(chosen)
+        criterion = self.tuning_.risks[0].criterion
+        if isinstance(criterion, MarginCriterion):  # not a function of the user
+            self.constant_risk_ = criterion.of_best_constant(y)
+        wrong = (1 - np.sign(chosen.predictions) * y) / 2
+        self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
+
+    def _keep_scores(self, X: Any, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
+        """Store scores of the out-of-fold predictions.
+
+        Their losses are assumed to be as dependent as those by which models are selected.
+        """
+        fitted = getattr(self, "estimators_", [self])
+        decisions = to_numpy(self.left_out_decision_).astype(float).reshape(len(codes), -1)
+        tested = np.flatnonzero(~np.isnan(decisions).any(axis=1))
+        values, actual = decisions[tested], codes[tested]
+        weights = np.ones(len(codes))
+        if sample_weight is not None:
+            weights = np.asarray(_on_host("sample_weight", sample_weight), float)
+        counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
+        dependence = max(one.tuning_.chosen.dependence for one in fitted)
+
+        def score(losses: np.ndarray, constant: float) -> Score:
+            mean, error = mean_and_error((counts * losses)[None, :], counts, units)
+            return Score(float(mean[0]), float(error[0]) * dependence, constant)
+
+        several, labels = len(fitted) > 1, np.arange(len(self.classes_))
+        predicted = values.argmax(axis=1) if several else (values[:, 0] > 0).astype(int)
+        weighted = None if np.all(counts == 1) else counts
+        self.confusion_ = confusion_matrix(actual, predicted, labels=labels, sample_weight=weighted)
+        shares = np.bincount(actual, counts, minlength=len(labels)) / counts.sum()
+        rate = score((predicted != actual).astype(float), float(1 - shares.max()))
+        if several:
+            self.error_rate_, self.error_rate_stderr_ = rate[:2]
+        self.scores_ = {ERROR_RATE: rate._replace(stderr=self.error_rate_stderr_)}
+        for name in dict.fromkeys((fitted[0].loss_.test_loss, fitted[0].test_loss_)):
+            if name in self.scores_ or name not in CRITERIA:
+                continue
+            if not several and name == self.test_loss_:
+                found = self.best_risk_, self.best_risk_stderr_, self.constant_risk_
+                self.scores_[name] = Score(*found)
+            elif several and name == "log":
+                chances = class_probabilities(values)[np.arange(len(actual)), actual]
+                losses = -np.log(np.maximum(chances, np.finfo(float).tiny))
+                there = shares[shares > 0]
+                self.scores_[name] = score(losses, float(-there @ np.log(there)))
+            else:  # the mean over models
+                criterion: Any = CRITERIA[name]()
+                signs = [np.where(actual == k, 1.0, -1.0) for k in labels[not several :]]
+                pairs = list(zip(signs, values.T, strict=True))
+                losses = np.mean([np.asarray(criterion(y, column)) for y, column in pairs], axis=0)
+                constant = np.mean([criterion.of_best_constant(y) for y in signs])
+                self.scores_[name] = score(losses, float(constant))
+        wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
+        self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -181,49 +210,18 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
                 f"loss={loss!r} has class weights; pass class_weight to {type(self).__name__} "
                 "instead, with the labels in y"
             )
-        given = self._label_weight
-        weighted: Loss = loss if given is None else replace(loss, class_weight=given)
+        # during a fit, weights are those of the labels -1 and 1
+        weight = self.class_weight
+        weighted: Loss = loss if weight is None else replace(loss, class_weight=weight)
         return weighted
+
+    def _has_probabilities(self) -> bool:
+        """Whether decision values are log-odds."""
+        return isinstance(super()._loss(), Logistic)  # type: ignore[safe-super]
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         # the intercept has the precision of X, since labels have none
         return {"coef_": coef[None, :], "intercept_": like(intercept, coef)[None]}
-
-    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
-        chosen = tuning.chosen
-        sources = np.arange(rows.y.shape[0]) if rows.sources is None else rows.sources
-        total = np.zeros(
-            (2, int(sources.max()) + 1)
-        )  # repeated rows are held out once for each copy
-        np.add.at(total[0], sources[chosen.rows], chosen.predictions)
-        np.add.at(total[1], sources[chosen.rows], 1.0)
-        with np.errstate(invalid="ignore"):
-            self.left_out_decision_ = total[0] / total[1]
-        wrong = (1 - np.sign(chosen.predictions) * to_numpy(rows.y)[chosen.rows]) / 2
-        self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
-
-    def _keep_error_rate(self, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
-        """Store the error rate of several classes.
-
-        Its held-out losses are assumed to be as dependent as those of single classes.
-        """
-        weights = np.ones(len(codes)) if sample_weight is None else to_numpy(sample_weight)
-        decisions = to_numpy(self.left_out_decision_)
-        tested = np.flatnonzero(~np.isnan(decisions).any(axis=1))
-        counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
-
-        def rate(wrong: np.ndarray) -> tuple[float, float]:
-            mean, error = mean_and_error((counts * wrong)[None, :], counts, units)
-            return float(mean[0]), float(error[0])
-
-        self.error_rate_, stderr = rate(
-            np.not_equal(decisions[tested].argmax(axis=1), codes[tested])
-        )
-        factors = [1.0]
-        for k, one in enumerate(self.estimators_):
-            own = rate((decisions[tested, k] > 0) != (codes[tested] == k))[1]
-            factors += [one.error_rate_stderr_ / own] if own > 0 else []
-        self.error_rate_stderr_ = stderr * max(factors)
 
     def _label(self, k: int) -> str:
         return str(self.classes_[k])
@@ -285,7 +283,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[to_numpy(which)])
 
     def _check_logistic(self) -> bool:
-        if not isinstance(self._loss(), Logistic):
+        if not self._has_probabilities():
             raise AttributeError(
                 f"{type(self).__name__} predicts probabilities only with the logistic loss; use "
                 "decision_function, or sklearn.calibration.CalibratedClassifierCV"
@@ -388,19 +386,9 @@ def _against_the_rest(
     return {0: float(weights[codes[codes != k]].mean()), 1: float(weights[k])}
 
 
-def _stacked(fitted: list[Any]) -> dict[str, Any]:
-    """Return the attributes of a classifier of several classes, from those of single classes."""
-    found = put_together(fitted)
-    for name in ("coef_", "intercept_"):  # these have an axis of length 1 for the class
-        found[name] = found[name][:, 0, ...]
-    if hasattr(fitted[0], "left_out_decision_"):
-        decisions = [one.left_out_decision_ for one in fitted]
-        found["left_out_decision_"] = namespace(*decisions).stack(decisions, axis=1)
-        found["warnings_"] = tuple(dict.fromkeys(text for one in fitted for text in one.warnings_))
-    return found
-
-
-@documented(PathRegressor, without=("intervals_", "fitted_run_", "y_scale_"))
+@documented(
+    PathRegressor, without=("intervals_", "y_scale_", "left_out_prediction_", "median_error_")
+)
 @dataclass(eq=False, repr=False)
 class PathClassifier(Classifier, GeneralEstimator):
     r"""Penalised linear classification with selection of alpha and iteration by estimated risk.
@@ -455,7 +443,7 @@ class PathClassifier(Classifier, GeneralEstimator):
     best_risk_, best_risk_stderr_ : float, or ndarray of shape (n_classes,)
         Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
         iteration, and its standard error. Not available if no risk is estimated.
-    naive_risk_ : float, or ndarray of shape (n_classes,)
+    naive_risk_, naive_risk_stderr_ : float, or ndarray of shape (n_classes,)
         Estimated risk of the selected model, not adjusted for selection. Not available if no risk
         is estimated.
     n_iter_ : int, or ndarray of shape (n_classes,)
@@ -476,6 +464,17 @@ class PathClassifier(Classifier, GeneralEstimator):
         Estimated misclassification rate on new data, and its standard error, from out-of-fold
         predictions. If this takes no longer than tuning, ``alpha`` and iteration are also selected
         without the held-out rows (see `steinpath.Tuning`). Not available if no risk is estimated.
+    train_error_rate_ : float
+        Misclassification rate on the training rows. Not available if no risk is estimated.
+    scores_ : dict of str to Score
+        Scores on new data: the misclassification rate ("zero_one"), the scoring loss that matches
+        the training loss, and that of the selection. A score has a ``value``, its ``stderr``, and
+        the value ``constant`` of the best prediction without features. With more than two classes,
+        "log" is that of the normalised probabilities, and others are means over the `estimators_`.
+        Not available if no risk is estimated.
+    confusion_ : ndarray of shape (n_classes, n_classes)
+        Confusion matrix of the out-of-fold predictions; rows are actual classes. Not available if
+        no risk is estimated.
     left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Out-of-fold decision values, for confusion matrices, ROC and calibration curves. NaN for
         rows that were not held out. Not available if no risk is estimated.
@@ -536,37 +535,14 @@ _EXAMPLE = """
 
 @documented(PathClassifier, example=_EXAMPLE)
 class LogisticLasso(NamedClassifier):
-    """Logistic regression with the lasso penalty.
-
-    See Also
-    --------
-    LogisticRidge : The ridge penalty.
-    LogisticElasticNet : The elastic net penalty.
-    PathClassifier : Any margin loss and penalty.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> import steinpath as sp
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = sp.LogisticLasso(random_state=0).fit(X, y)
-    >>> bool(model.error_rate_ < 0.05)
-    True
-    """
+    """Logistic regression with the lasso penalty."""
 
     loss_class, penalty_class = Logistic, Lasso
 
 
 @documented(PathClassifier, example=_EXAMPLE)
 class LogisticRidge(NamedClassifier):
-    """Logistic regression with the ridge penalty.
-
-    See Also
-    --------
-    LogisticLasso : The lasso penalty.
-    LogisticElasticNet : The elastic net penalty.
-    PathClassifier : Any margin loss and penalty.
-    """
+    """Logistic regression with the ridge penalty."""
 
     loss_class, penalty_class = Logistic, Ridge
 
@@ -580,12 +556,6 @@ class LogisticElasticNet(NamedClassifier):
     ----------
     l1_ratio : float, default=0.5
         Weight of the lasso penalty, between 0 (ridge) and 1 (lasso).
-
-    See Also
-    --------
-    LogisticLasso : The lasso penalty.
-    LogisticRidge : The ridge penalty.
-    PathClassifier : Any margin loss and penalty.
     """
 
     l1_ratio: float = 0.5
@@ -595,27 +565,13 @@ class LogisticElasticNet(NamedClassifier):
 
 @documented(PathClassifier, example=_EXAMPLE)
 class HingeLasso(NamedClassifier):
-    """Linear support vector machine with the lasso penalty.
-
-    See Also
-    --------
-    HingeRidge : The ridge penalty.
-    LogisticLasso : Logistic regression, which has class probabilities.
-    PathClassifier : Any margin loss and penalty.
-    """
+    """Linear support vector machine with the lasso penalty."""
 
     loss_class, penalty_class = Hinge, Lasso
 
 
 @documented(PathClassifier, example=_EXAMPLE)
 class HingeRidge(NamedClassifier):
-    """Linear support vector machine, with the ridge penalty.
-
-    See Also
-    --------
-    HingeLasso : The lasso penalty.
-    LogisticRidge : Logistic regression, which has class probabilities.
-    PathClassifier : Any margin loss and penalty.
-    """
+    """Linear support vector machine, with the ridge penalty."""
 
     loss_class, penalty_class = Hinge, Ridge

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -11,66 +11,38 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support.arrays import Array, cast, is_foreign, to_numpy
-from steinpath._support.validation import check_array, warn
-from steinpath.algorithms._base import Algorithm
-from steinpath.design._remote import RemoteDesign
+from steinpath._support.arrays import Array, cast, is_foreign, like, namespace, to_numpy
+from steinpath._support.validation import check_array, shown, warn
 from steinpath.design._transformed import InterceptDesign
-from steinpath.engine._batch import Batch
-from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
+from steinpath.engine._run import run
+from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._docstrings import documented
-from steinpath.estimators._estimators import GeneralEstimator, NamedEstimator, PathEstimator
-from steinpath.estimators._reading import columns_named, readable
-from steinpath.estimators._rows import PreparedRows
+from steinpath.estimators._rows import PreparedRows, columns_named, readable
 from steinpath.inference._coefficient_intervals import (
     CoefficientIntervals,
     coefficient_intervals,
 )
+from steinpath.inference._prediction_intervals import conformalised_quantiles
 from steinpath.problem._grid import PenaltyOf
-from steinpath.problem._losses import LAD, Huber, Loss, SquareRoot
-from steinpath.problem._penalties import ElasticNet, Lasso, Penalty, Ridge
-from steinpath.tuning._tuning import Tuning
-
-
-class FittedRun(NamedTuple):
-    """The run of the selected penalty, which can be repeated: its path would take much memory."""
-
-    data: RunData
-    penalty: Penalty
-    algorithm: Algorithm
-    n_iter: int
-    scale: np.ndarray
-    groups: np.ndarray | None
-
-    def path(self) -> Path:
-        """Run again."""
-        design = self.data.design
-        features = design.features if isinstance(design, InterceptDesign) else design
-        if isinstance(features, RemoteDesign):
-            y, loss = self.data.y[:, 0], self.data.loss
-            how = self.penalty, self.algorithm, self.n_iter, self.data.fit_intercept, None, None
-            path: Path = features.run(y, loss, *how)
-            return path
-        return Batch.start(self.data, self.penalty, self.algorithm).extended(self.n_iter)[0]
+from steinpath.problem._losses import LAD, Huber, Loss, Quantile, SquareRoot
+from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
+from steinpath.problem._scoring import Criterion
+from steinpath.risk._after_choice import ChosenRisk
 
 
 class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     """Base class of regressors: predictions, their intervals and their score."""
 
-    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
+    def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
         centre = None if rows.centre is None else to_numpy(rows.centre)
-        self.intervals_ = tuning.intervals.rescaled(to_numpy(rows.scale), centre)
-
-    def _keep_run(self, path: Path, rows: PreparedRows, groups: np.ndarray | None) -> None:
-        self.fitted_run_ = FittedRun(
-            path.data, path.penalty, path.algorithm, path.n_iter, to_numpy(rows.scale), groups
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # a model that is pickled or copied does not contain the rows of its fit
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "fitted_run_"}
+        self.intervals_ = self.tuning_.intervals.rescaled(to_numpy(rows.scale), centre)
+        y = to_numpy(rows.y).astype(float)[chosen.rows]
+        self.median_error_ = float(np.median(np.abs(y - chosen.predictions)))
+        criterion = self.tuning_.risks[0].criterion
+        if isinstance(criterion, Criterion):  # not a function of the user
+            self.constant_risk_ = criterion.of_best_constant(y)
+        self.left_out_prediction_ = like(rows.left_out(chosen), rows.y)
 
     def predict(self, X: Any) -> Array:
         """Predict responses.
@@ -82,11 +54,18 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,), or (n_samples, n_quantiles) for several quantiles
             The predictions: a NumPy array, also if X is a data frame; with array API dispatch, an
-            array of the same library as X.
+            array of the same library as X. Several quantiles are sorted in each row, so that they
+            do not cross; this improves the estimates [1]_.
+
+        References
+        ----------
+        .. [1] V. Chernozhukov, I. Fernández-Val and A. Galichon (2010). Quantile and probability
+           curves without crossing. Econometrica 78, 1093-1125.
         """
-        return self._linear(X, "predict")
+        found = self._linear(X, "predict")
+        return found if found.ndim == 1 else namespace(found).sort(found, axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return prediction intervals.
@@ -98,40 +77,59 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         `level`. See `steinpath.Tuning.predict_interval`. If `groups` were passed to `fit`, the
         intervals are for rows of new groups.
 
+        With several quantiles, the smallest and the largest are conformalised [1]_: both ends of
+        the interval between them are moved by the same amount, a quantile of the signed distances
+        of held-out responses from that interval. Its width adapts to the spread of the responses.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The features.
         level : float, default=0.9
-            The nominal coverage, between 0 and 1.
+            The nominal coverage, between 0 and 1. Intervals from quantiles are shortest if these
+            match it: 0.05 and 0.95 with 0.9.
 
         Returns
         -------
         ndarray of shape (n_samples, 2)
             Lower and upper ends: a NumPy array, also if X is a data frame; with array API dispatch,
             an array of the same library as X.
+
+        References
+        ----------
+        .. [1] Y. Romano, E. Patterson and E. J. Candès (2019). Conformalized quantile regression.
+           Advances in Neural Information Processing Systems 32.
         """
         check_is_fitted(self)
-        if not hasattr(self, "intervals_"):
+        fitted = getattr(self, "estimators_", [self])
+        if not hasattr(fitted[0], "intervals_"):
             raise ValueError(
                 "prediction intervals are not available, since no risk was estimated (method=None, "
                 "or non-uniform sample weights): fit with method='auto', without such weights"
             )
-        return self._bounds(self.intervals_.interval(self._features(X, "predict_interval"), level))
-
-    def _bounds(self, found: Array) -> Array:
-        """Return bounds of intervals in the precision of predictions."""
+        X, low, high = self._features(X, "predict_interval"), fitted[0], fitted[-1]
+        if low is self:
+            found = self.intervals_.interval(X, level)
+        elif low is high:
+            raise ValueError(
+                "intervals between quantiles require at least two, such as q=(0.05, 0.95); got "
+                f"q=({low.q:g},); for intervals from one quantile, use q={low.q:g}"
+            )
+        else:
+            found = conformalised_quantiles(low.intervals_, high.intervals_, X, level)
         return cast(found, self.intercept_.dtype) if is_foreign(found) else found
 
-    def coef_intervals(self, features: Any = None, level: float = 0.95) -> CoefficientIntervals:
+    def coef_intervals(
+        self, features: Any = None, level: float = 0.95, without: Any = None, names: Any = None
+    ) -> CoefficientIntervals | list[CoefficientIntervals]:
         """Return confidence intervals for the coefficients of the linear model.
 
         The estimates are debiased for the penalty and early stopping. They are computed from an
         early iterate, where intervals are short, not from the selected one; see
         `steinpath.coefficient_intervals` for the assumptions. They are not adjusted for selection
         of ``alpha``, on which early iterates hardly depend. If `groups` were passed to `fit`,
-        standard errors are cluster-robust. The algorithm is run again on the training data, which
-        must not have been modified since; pickled models do not contain the data.
+        standard errors are cluster-robust. The training data are used again and must not have been
+        modified since; pickled models do not contain them.
 
         Parameters
         ----------
@@ -140,33 +138,54 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             column, each feature requires a regression on the others.
         level : float, default=0.95
             Confidence level of each interval.
+        without : array-like of int, optional
+            Columns to leave out, such as the reference level of each category
+            (`TableEncoder.reference_features_`): all levels of a category add up to a constant, so
+            only differences from one of them are identified. The selected ``alpha`` is run again
+            without these columns.
+        names : array-like of str, optional
+            Names of the columns of X; by default those of a data frame.
 
         Returns
         -------
-        CoefficientIntervals
-            Intervals in the original units of X. Rows have the names of the features if X was a
-            data frame, and ``to_frame()`` returns a data frame of the same library.
+        CoefficientIntervals, or list of CoefficientIntervals
+            Intervals in the original units of X; one for each quantile if there are several, which
+            assume errors that do not depend on the features. Rows have the names of the features,
+            and ``to_frame()`` returns a data frame of the same library as X.
         """
         check_is_fitted(self)
-        if not hasattr(self, "fitted_run_"):
+        if hasattr(self, "estimators_"):
+            return [one.coef_intervals(features, level, without, names) for one in self.estimators_]
+        if (path := vars(self).get("_path")) is None:
             raise ValueError(
-                "coefficient intervals need the rows of the fit, which a pickled or copied model "
-                "does not contain; fit it again"
+                "coefficient intervals need the rows of the fit, which a pickled, copied or loaded "
+                "model does not contain; fit it again"
             )
-        names = getattr(self, "feature_names_in_", None)
-        run, chosen = self.fitted_run_, columns_named(features, names)
+        if names is None:
+            names = getattr(self, "feature_names_in_", None)
+        wanted, scale = columns_named(features, names), to_numpy(self.scale_)
+        if without is not None and len(without):
+            kept = np.delete(np.arange(len(scale)), without)
+            path, scale = _path_of(path, kept), scale[kept]
+            names = None if names is None else np.asarray(names, object)[kept]
+            if wanted is not None:
+                places = {int(j): k for k, j in enumerate(kept)}
+                if unknown := [j for j in np.atleast_1d(wanted).tolist() if j not in places]:
+                    raise ValueError(f"column {unknown[0]} is in without and has no interval")
+                wanted = [places[j] for j in np.atleast_1d(wanted).tolist()]
+        tuning = vars(self).get("tuning_")
         found = coefficient_intervals(
-            run.path(),
-            features=chosen,
+            path,
+            features=wanted,
             level=level,
             rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
             row_scale="norm" if isinstance(self.row_scale, str) else self.row_scale,
-            groups=run.groups,
+            groups=None if tuning is None else tuning.context.options.groups,
             names=names,
         )
         for message in found.warnings:
             warn(message)
-        return replace(found.rescaled(run.scale), library=self._frame_library)
+        return replace(found.rescaled(scale), library=self._frame_library)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R² of the predictions.
@@ -183,17 +202,28 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         Returns
         -------
         float
-            R² of ``self.predict(X)``.
+            R² of ``self.predict(X)``; with several quantiles, of the one nearest to the median.
         """
-        return self._score(y, self.predict(X), sample_weight)
-
-    def _score(self, y: Any, predictions: Array, sample_weight: Any) -> float:
-        """Return R² of predictions, on the host."""
-        y = readable("y", y)
+        predictions, y = to_numpy(self.predict(X)), readable("y", y)
+        if predictions.ndim > 1:
+            nearest = np.argmin([abs(one.q - 0.5) for one in self.estimators_])
+            predictions = predictions[:, int(nearest)]
         if sample_weight is not None:
             sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
         y = to_numpy(y) if is_foreign(y) else y
-        return float(r2_score(y, to_numpy(predictions), sample_weight=sample_weight))
+        return float(r2_score(y, predictions, sample_weight=sample_weight))
+
+
+def _path_of(path: Path, columns: np.ndarray) -> Path:
+    """Return the path of the same penalty for some of the columns."""
+    design = path.data.design
+    part = (design.features if isinstance(design, InterceptDesign) else design).part(None, columns)
+    if part is None:
+        raise ValueError("without is not available for rows in a file or on a cluster")
+    # step sizes that are stable for all columns are stable for some of them
+    return run(
+        part, path.y, path.loss, path.penalty, path.algorithm, path.n_iter, path.fit_intercept
+    )
 
 
 @documented()
@@ -220,13 +250,20 @@ class PathRegressor(Regressor, GeneralEstimator):
     penalty : str or callable, default="lasso"
         "lasso", "ridge", "elastic_net", "mcp", "scad" or "none"; or a function of ``lam`` such as
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
+    loss_params, penalty_params : dict, optional
+        Parameters of a loss and of a penalty that are given by name: ``loss_params={"delta": 2.0}``
+        for Huber, in robust standard deviations of y; ``penalty_params={"gamma": 2.5}`` for MCP.
     alpha : "auto", float or array-like, default="auto"
         Regularisation strength, or several to select from. "auto" is a geometric grid of `n_alphas`
         values that starts at the smallest value for which all coefficients are zero (for ridge, at
         a value that shrinks every direction tenfold). The ``lam`` of the penalty classes is
         ``alpha * √n``.
-    n_alphas : int, default=20
-        Number of values of ``alpha`` on the grid of "auto".
+    n_alphas : int or "auto", default="auto"
+        Number of values of ``alpha`` on the grid of "auto". "auto" is 20, and fewer (at least five)
+        if the numbers of rows and columns add up to more than 50,000.
+    alpha_ratio : float, optional
+        Smallest ``alpha`` of the grid relative to the largest. By default 0.01 with fewer rows than
+        columns, 0.001 with more, 0.0001 for ridge.
     n_iter : int or "auto", default="auto"
         Number of iterations. "auto" runs as long as the estimated risk decreases, up to a limit
         that depends on the size of the data; if no risk is estimated, until `tol` is reached.
@@ -292,9 +329,12 @@ class PathRegressor(Regressor, GeneralEstimator):
         Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
         iteration, and its standard error; see `steinpath.Tuning`. Not available if no risk is
         estimated.
-    naive_risk_ : float
+    naive_risk_, naive_risk_stderr_ : float
         Estimated risk of the selected model, not adjusted for selection: usually
         ``risk_path_.min()``, and too small. Not available if no risk is estimated.
+    constant_risk_ : float
+        Risk of the best constant prediction, on the held-out rows. Not available if no risk is
+        estimated, or if the scoring loss is a function of the user.
     n_iter_ : int
         Number of iterations run.
     alphas_ : ndarray of shape (n_alphas,)
@@ -306,20 +346,37 @@ class PathRegressor(Regressor, GeneralEstimator):
         Standard errors of `risk_path_`. Not available if no risk is estimated.
     train_path_ : ndarray of shape (n_alphas, n_iter + 1)
         Training error with the same scoring loss. Not available if no risk is estimated.
+    left_out_prediction_ : ndarray of shape (n_samples,)
+        Out-of-fold predictions; NaN for rows that were not held out. Not available if no risk is
+        estimated.
+    median_error_ : float
+        Median absolute error of the out-of-fold predictions. Not available if no risk is estimated.
     intervals_ : PredictionIntervals
         Out-of-fold models and residuals, used by `predict_interval`. Not available if no risk is
         estimated.
     warnings_ : tuple of str
         Warnings about the estimated risk, which are also issued; an empty tuple means no warnings.
         Not available if no risk is estimated.
+    test_loss_ : str
+        Name of the scoring loss. Not available if no risk is estimated.
+    stop_ : {"risk", "limit", "n_iter", "interrupted"}
+        Why the iterations ended; see `steinpath.Tuning`. Not available if no risk is estimated.
+    tuning_ : Tuning
+        The whole search: path and risk of every ``alpha`` for the standardised columns, plots and
+        comparisons. Not part of a pickled or copied model; ``del model.tuning_`` frees its memory.
+        Not available if no risk is estimated.
     loss_ : Loss
         The loss, with its parameter in units of y.
+    penalty_ : Penalty
+        The penalty of the selected model, for the standardised columns.
+    scale_ : ndarray of shape (n_features,)
+        Divisors of the columns: ``coef_ * scale_`` are coefficients per standard deviation.
     y_scale_ : float
         Robust standard deviation of y: the unit of the parameters of losses that are given by name
         and of the ``delta`` of `HuberLasso`. If the median absolute deviation is zero, it is the
         standard deviation.
-    fitted_run_ : FittedRun
-        The data of the fit, used by `coef_intervals`. Not part of a pickled or copied model.
+    n_samples_ : int
+        Number of training rows.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -366,7 +423,7 @@ class NamedRegressor(Regressor, NamedEstimator):
 
 
 #: An example for every named regressor.
-REGRESSOR_EXAMPLE = """
+_EXAMPLE = """
     >>> import steinpath as sp
     >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
     >>> model = sp.{name}(n_alphas=5, random_state=0).fit(X, y)
@@ -375,49 +432,28 @@ REGRESSOR_EXAMPLE = """
     """
 
 
-@documented(PathRegressor)
+@documented(PathRegressor, example=_EXAMPLE)
 class LADLasso(NamedRegressor):
     r"""Least absolute deviations regression with the lasso penalty.
 
     The objective is :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \alpha \|b\|_1`.
-
-    See Also
-    --------
-    LADRidge : The ridge penalty.
-    LADElasticNet : The elastic net penalty.
-    QuantileLasso : Quantiles other than the median.
-    PathRegressor : Any loss and penalty.
-
-    Examples
-    --------
-    >>> import steinpath as sp
-    >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
-    >>> model = sp.LADLasso(random_state=0).fit(X, y)
-    >>> model.predict(X[:5]).shape
-    (5,)
     """
 
     loss_class, penalty_class = LAD, Lasso
 
 
-@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
+@documented(PathRegressor, example=_EXAMPLE)
 class LADRidge(NamedRegressor):
     r"""Least absolute deviations regression with the ridge penalty.
 
     The objective is
     :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \frac{\alpha}{2} \|b\|_2^2`.
-
-    See Also
-    --------
-    LADLasso : The lasso penalty.
-    LADElasticNet : The elastic net penalty.
-    PathRegressor : Any loss and penalty.
     """
 
     loss_class, penalty_class = LAD, Ridge
 
 
-@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
+@documented(PathRegressor, example=_EXAMPLE)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LADElasticNet(NamedRegressor):
     """Least absolute deviations regression with the elastic net penalty.
@@ -426,12 +462,6 @@ class LADElasticNet(NamedRegressor):
     ----------
     l1_ratio : float, default=0.5
         Weight of the lasso penalty, between 0 (ridge) and 1 (lasso).
-
-    See Also
-    --------
-    LADLasso : The lasso penalty.
-    LADRidge : The ridge penalty.
-    PathRegressor : Any loss and penalty.
     """
 
     l1_ratio: float = 0.5
@@ -439,38 +469,28 @@ class LADElasticNet(NamedRegressor):
     loss_class, penalty_class = LAD, ElasticNet
 
 
-@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
+@documented(PathRegressor, example=_EXAMPLE)
 class SqrtLasso(NamedRegressor):
-    r"""Square-root lasso.
+    r"""Square-root regression with the lasso penalty.
 
-    The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \alpha \|b\|_1`. Its minimiser is a lasso
-    estimate, but the optimal ``alpha`` does not depend on the noise level.
-
-    See Also
-    --------
-    SqrtRidge : The ridge penalty.
-    PathRegressor : Any loss and penalty.
+    The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \alpha \|b\|_1`. It selects the same models
+    as the lasso, but the right ``alpha`` does not depend on the noise level.
     """
 
     loss_class, penalty_class = SquareRoot, Lasso
 
 
-@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
+@documented(PathRegressor, example=_EXAMPLE)
 class SqrtRidge(NamedRegressor):
-    r"""Square-root loss with the ridge penalty.
+    r"""Square-root regression with the ridge penalty.
 
     The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \frac{\alpha}{2} \|b\|_2^2`.
-
-    See Also
-    --------
-    SqrtLasso : The lasso penalty.
-    PathRegressor : Any loss and penalty.
     """
 
     loss_class, penalty_class = SquareRoot, Ridge
 
 
-@documented(PathRegressor, example=REGRESSOR_EXAMPLE)
+@documented(PathRegressor, example=_EXAMPLE)
 @dataclass(eq=False, repr=False, kw_only=True)
 class HuberLasso(NamedRegressor):
     """Huber regression with the lasso penalty.
@@ -478,15 +498,8 @@ class HuberLasso(NamedRegressor):
     Parameters
     ----------
     delta : float, default=1.35
-        Residual at which the loss changes from quadratic to linear, in robust standard deviations
-        of y (median absolute deviation / 0.6745), so that the fit does not depend on the units of
-        y. In units of y it is ``delta * model.y_scale_``, the ``delta`` of ``model.loss_``.
-
-    See Also
-    --------
-    HuberRidge : The ridge penalty.
-    LADLasso : Absolute loss, which is the limit for small ``delta``.
-    PathRegressor : Any loss and penalty.
+        Residual from which on the loss is linear, in robust standard deviations of y (median
+        absolute deviation / 0.6745, see `y_scale_`).
     """
 
     delta: float = 1.35
@@ -495,15 +508,75 @@ class HuberLasso(NamedRegressor):
     penalty_class: ClassVar[Any] = Lasso
 
 
-@documented(HuberLasso, example=REGRESSOR_EXAMPLE)
+@documented(HuberLasso, example=_EXAMPLE)
 class HuberRidge(HuberLasso):
-    """Huber regression with the ridge penalty.
+    """Huber regression with the ridge penalty."""
 
-    See Also
+    penalty_class = Ridge
+
+
+@documented(PathRegressor)
+@dataclass(eq=False, repr=False, kw_only=True)
+class QuantileLasso(NamedRegressor):
+    """Quantile regression with the lasso penalty, for one or several quantiles.
+
+    With several quantiles, ``alpha`` and iteration are selected for each, with the same folds, and
+    predictions are sorted so that they do not cross. `coef_`, `intercept_`, `alpha_`, `best_iter_`,
+    `best_index_`, `n_iter_`, `best_risk_`, `best_risk_stderr_`, `naive_risk_`, `naive_risk_stderr_`
+    and `constant_risk_` then have one more axis, the first, with one entry per quantile; all others
+    are attributes of the `estimators_`.
+
+    Parameters
+    ----------
+    q : float or array-like of float, default=0.5
+        The quantile, between 0 and 1, or several in increasing order.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The fit of each quantile, if there are several.
+
+    Examples
     --------
-    HuberLasso : The lasso penalty.
-    LADRidge : Absolute loss, which is the limit for small ``delta``.
-    PathRegressor : Any loss and penalty.
+    Responses whose spread increases with the first feature:
+
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(size=(200, 3))
+    >>> y = X[:, 1] + (0.2 + X[:, 0]) * rng.standard_normal(200)
+    >>> model = sp.QuantileLasso(q=(0.05, 0.5, 0.95), n_alphas=5, random_state=0).fit(X, y)
+    >>> model.coef_.shape, model.predict(X).shape
+    ((3, 3), (200, 3))
+    >>> lower, upper = model.predict_interval([[0.1, 0.5, 0.5], [0.9, 0.5, 0.5]], level=0.9).T
+    >>> narrow, wide = upper - lower
+    >>> bool(wide > 1.5 * narrow)
+    True
     """
+
+    q: Any = 0.5
+
+    loss_class: ClassVar[Any] = Quantile
+    penalty_class: ClassVar[Any] = Lasso
+
+    def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
+        q = self.q
+        if not hasattr(q, "__iter__") or isinstance(q, str | bytes) or getattr(q, "ndim", 1) == 0:
+            return None
+        levels = to_numpy(check_array("q", q, ndim=1, remedy="use levels between 0 and 1"))
+        if not np.all((levels > 0) & (levels < 1)) or not np.all(np.diff(levels) > 0):
+            raise ValueError(
+                "q must be a level between 0 and 1, or several in increasing order, such as "
+                f"(0.05, 0.5, 0.95); got {shown(q)}"
+            )
+        return [Part(f"q={q:g}: ", y, {"q": q}) for q in levels.astype(float).tolist()]
+
+    def _label(self, k: int) -> str:
+        return f"q = {self.estimators_[k].q:g}"
+
+
+@documented(QuantileLasso, example=_EXAMPLE)
+class QuantileRidge(QuantileLasso):
+    """Quantile regression with the ridge penalty, for one or several quantiles."""
 
     penalty_class = Ridge

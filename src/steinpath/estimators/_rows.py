@@ -1,12 +1,13 @@
-"""Preparation of rows for the engine: counts are expanded, columns are standardised."""
+"""Rows of the user: read, checked, counts expanded, columns standardised."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+import sklearn
+from array_api_compat import device
 from scipy import sparse
-from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import _check_sample_weight
 
 from steinpath._support.arrays import (
@@ -22,15 +23,17 @@ from steinpath._support.arrays import (
     take,
     to_numpy,
     unit_of,
-    units_of,
 )
-from steinpath._support.validation import check_array, check_size, warn
+from steinpath._support.reading import read_array
+from steinpath._support.validation import check_array, warn
 from steinpath.design._base import Design, ScalableDesign
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
-from steinpath.design._sparse import SparseDesign
+from steinpath.design._scaling import column_sizes
+from steinpath.design._sparse import SparseDesign, compressed
 from steinpath.design._transformed import ScaledDesign
+from steinpath.risk._after_choice import ChosenRisk
 
 # Size of runs from which on single precision is enough, for responses within a moderate range.
 _LARGE, _MODERATE = 3e7, 1e7
@@ -41,22 +44,10 @@ _MOST_ENTRIES = 2**26
 
 
 class PreparedRows(NamedTuple):
-    """The data of a fit.
+    """The data of a fit: columns not standardised, weights None if uniform.
 
-    Attributes
-    ----------
-    X : Array or sparse matrix of shape (n, p)
-        The columns, not standardised.
-    y : Array of shape (n,)
-        The responses.
-    weights : ndarray of shape (n,), or None
-        Positive weights; None if they are uniform.
-    scale : Array of shape (p,)
-        The scale of each column.
-    centre : Array of shape (p,), or None
-        The centre of each column, subtracted before scaling; None for zero.
-    sources : ndarray of int of shape (n,), or None
-        Index of each row in the data passed by the user; None if rows are unchanged.
+    ``scale`` and ``centre`` standardise the columns. ``sources`` has the index of each row in the
+    data of the user, None if rows are unchanged.
     """
 
     X: Any
@@ -75,6 +66,15 @@ class PreparedRows(NamedTuple):
         if self.centre is not None:
             intercept -= float(self.centre @ coef)
         return coef, like(intercept, self.y) if is_foreign(self.X) else intercept
+
+    def left_out(self, chosen: ChosenRisk) -> np.ndarray:
+        """Return out-of-fold predictions of the user's rows; NaN where there are none."""
+        sources = np.arange(self.y.shape[0]) if self.sources is None else self.sources
+        places, count = sources[chosen.rows], int(sources.max()) + 1
+        # repeated rows are held out once for each copy
+        sums = np.bincount(places, chosen.predictions, minlength=count)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(sums / np.bincount(places, minlength=count))
 
     def copy(self) -> PreparedRows:
         """Return a copy that is independent of later changes of the data."""
@@ -118,77 +118,51 @@ def prepare_rows(
 ) -> tuple[PreparedRows, Design]:
     """Return the rows, and a design of their standardised columns.
 
-    An array is scaled once, which is faster. Other matrices are scaled in each product, which needs
-    no copy.
-
-    Parameters
-    ----------
-    X, y
-        Data validated by scikit-learn.
-    sample_weight : array-like of shape (n,), optional
-        Sample weights.
-    needs_risk : bool
-        Whether the risk is needed: then counts are expanded, and other weights raise an error.
-    standardize, about_mean : bool
-        Whether to scale the columns; by their standard deviations, or by their root mean squares.
-    centre : bool, default=False
-        Whether to subtract the means from the columns of a standardised array. A fit with an
-        intercept is the same without, except for rounding errors.
-    dtype : str, optional
-        Precision to which a standardised array is rounded; that of X by default.
+    Columns are divided by their standard deviations, or by their root mean squares. An array is
+    scaled once, which is faster; other matrices are scaled in each product, which needs no copy. If
+    the risk is needed, counts are expanded, and other weights raise an error. With ``centre``, the
+    means are subtracted from an array before it is rounded to ``dtype``.
     """
-    if isinstance(X, RemoteDesign):
-        return _prepare_remote(X, y, standardize, about_mean)
     X, y, weights, sources = _weighted(X, y, sample_weight, needs_risk)
-    lazy: ScalableDesign | None = None
-    if _is_sparse(X):
+    lazy: Design | None = None
+    if isinstance(X, RemoteDesign):
+        lazy = X
+    elif _is_sparse(X):
         lazy = SparseDesign(X, any_size=standardize)
     elif needs_blocks(X):
         lazy = BlockDesign(X, any_size=standardize)
     elif isinstance(X, np.ndarray) and X.dtype.kind != "f":  # rows taken from a file
         X = X.astype(float)
     example = X if lazy is None else lazy.example
-    xp, own_dtype = namespace(example), example.dtype
     scale, means = like(np.ones(X.shape[1]), example), None
     if standardize:
         known = X if lazy is None else lazy
-        scale, means = _column_sizes(known, weights, about_mean, own_dtype, xp)
+        scale, means = column_sizes(known, weights, about_mean, example.dtype)
     if not centre or lazy is not None:
         means = None
     design: Design
     if lazy is None:
         columns = X if means is None else X - means
         columns = columns / scale if standardize else columns
-        design = DenseDesign(columns if dtype is None else cast(columns, getattr(xp, dtype)))
+        rounded = dtype is not None
+        design = DenseDesign(cast(columns, getattr(namespace(X), dtype)) if rounded else columns)
+    elif not standardize:
+        design = lazy
+    elif isinstance(lazy, RemoteDesign):
+        design = lazy.scaled(scale)
     else:
-        design = ScaledDesign(lazy, scale) if standardize else lazy
+        assert isinstance(lazy, ScalableDesign)
+        design = ScaledDesign(lazy, scale)
     if weights is None and sources is not None and len(np.unique(sources)) < len(sources):
         design.source_rows = sources
     y = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     return PreparedRows(X, y, weights, scale, means, sources), design
 
 
-def _prepare_remote(
-    X: RemoteDesign, y: np.ndarray, standardize: bool, about_mean: bool
-) -> tuple[PreparedRows, Design]:
-    """Do as `prepare_rows`, for rows on a cluster."""
-    if not standardize:
-        return PreparedRows(X, y, None, np.ones(X.shape[1], X.example.dtype)), X
-    scale, _ = _column_sizes(X, None, about_mean, X.example.dtype, namespace(X.example))
-    return PreparedRows(X, y, None, scale), X.scaled(scale)
-
-
 def enough_precision(y: np.ndarray, numbers: float) -> str:
-    """Return the precision of runs of a given size: single, if they are large.
+    """Return the precision of runs of so many numbers: single, if they are large.
 
     Columns must then be standardised and centred before they are rounded.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        The responses.
-    numbers : float
-        Number of iterations times the size of each iterate.
     """
     spread = float(np.abs(y - np.median(y)).max())
     small = numbers > _LARGE and 1 / _MODERATE < spread < _MODERATE
@@ -249,66 +223,87 @@ def _is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
-def _mean(values: Array, weights: Array | None) -> Array:
-    """Return the mean of each column."""
-    xp = namespace(values)
-    if weights is None:
-        return xp.mean(values, axis=0)
-    return xp.sum(values * weights[:, None], axis=0) / xp.sum(weights)
+def readable(name: str, values: Any) -> Any:
+    """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
 
-
-def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
-    """Mean and standard deviation of each column."""
-    if isinstance(X, RemoteDesign):
-        return X.column_moments()
-    if isinstance(X, BlockDesign):
-        means, variances = X.column_moments(weights)
-    elif isinstance(X, SparseDesign):
-        means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
-        largest = np.zeros(len(means))
-        np.maximum.at(largest, X.matrix.tocoo(copy=False).col, np.abs(X.matrix.data))
-        # their squares under- or overflow: the check of sizes reports them
-        extreme = (largest > 0) & ~((largest > 1e-150) & (largest < 1e150))
-        return means, np.where(extreme, largest, np.sqrt(variances))
-    else:
-        xp, counts = namespace(X), None if weights is None else beside(weights, X)
-        means = _mean(X, counts)
-        # otherwise the rounding error of the mean would be the scale of a constant column
-        means = means + _mean(X - means, counts)
-        gaps = X - means
-        sizes = xp.max(xp.abs(gaps), axis=0)
-        gaps /= units_of(sizes)  # so that no square under- or overflows
-        return means, sizes * xp.sqrt(_mean(gaps**2, counts))
-    return means, np.sqrt(variances)
-
-
-def _column_sizes(
-    X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any, xp: Any
-) -> tuple[Array, Array]:
-    """Return the root mean square of each column, about its mean or about 0, and the means.
-
-    A constant column has scale 1.
+    scikit-learn ignores masks, converts dates and strings to numbers, and converts sparse matrices
+    before it checks their indices. Data frames stay data frames, for the names of their columns.
+    Arrays of other libraries stay on their device with scikit-learn's array API dispatch, and
+    become NumPy arrays without.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        means, deviations = _column_moments(X, weights)
-    return sizes_from_moments(means, deviations, about_mean, dtype, X.shape, xp)
+    if needs_blocks(values):  # read and checked in blocks
+        return values
+    if hasattr(type(values), "compute"):  # of Dask
+        values = values.compute()
+    if name == "X" and sparse.issparse(values):
+        return compressed(values)
+    array = read_array(name, values)
+    if hasattr(values, "columns") or array.ndim == 0:
+        return values
+    if not isinstance(array, np.ndarray):
+        xp = namespace(array)
+        if xp.isdtype(array.dtype, "real floating") and array.dtype != xp.float32:
+            array = xp.astype(array, xp.float64)  # NumPy does not have all other types
+        if not sklearn.get_config()["array_api_dispatch"]:
+            array = _on_the_host(name, array)
+        elif xp.isdtype(
+            array.dtype, "complex floating"
+        ):  # scikit-learn would discard the imaginary part
+            raise TypeError(f"{name} must be real, got {array.dtype}; pass .real if intended")
+    return array
 
 
-def sizes_from_moments(
-    means: Array,
-    deviations: Array,
-    about_mean: bool,
-    dtype: Any,
-    shape: tuple[int, int],
-    xp: Any = np,
-) -> tuple[Array, Array]:
-    """Do as `_column_sizes`, from means and standard deviations of the columns."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sizes = deviations if about_mean else xp.hypot(deviations, means)
-        # a constant column leaves rounding errors
-        constant = sizes <= 10 * float(xp.finfo(dtype).eps) * xp.abs(means)
-    sizes = xp.where(constant, xp.ones_like(sizes), sizes)
-    # argmax finds a NaN, if there is one
-    for j in (int(xp.argmin(sizes)), int(xp.argmax(sizes))):
-        check_size(f"column {j} of X", float(sizes[j]), dtype, shape, xp)
-    return cast(sizes, dtype), cast(means, dtype)
+def _on_the_host(name: str, array: Array) -> np.ndarray:
+    """Return an array of another library as a NumPy array, if it is on the CPU."""
+    try:
+        return np.asarray(array)
+    except (TypeError, RuntimeError):  # raised by libraries for arrays on other devices
+        raise TypeError(
+            f"{name} is on the device {device(array)}: to compute there, enable scikit-learn's "
+            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or move it to the CPU"
+        ) from None
+
+
+def following(values: Any, X: Any) -> Any:
+    """Return values of the rows in the library and on the device of X.
+
+    For sparse matrices, data frames and files, they are NumPy arrays.
+    """
+    if is_foreign(X):
+        return beside(values, X)
+    return to_numpy(values) if is_foreign(values) else values
+
+
+def check_same_library(X: Any, coef: Array, method: str) -> None:
+    """Raise an error if X is in another array library than in the fit, or on another device."""
+    known, given = (_place(array) for array in (coef, X))
+    if known != given:
+        raise ValueError(
+            f"Inputs passed to {method} must use the same namespace and the same device as those "
+            f"passed to fit(): fit() was passed {known}, and {method} {given}; convert X, and use "
+            "sklearn.set_config(array_api_dispatch=True) for arrays of libraries other than NumPy"
+        )
+
+
+def _place(array: Any) -> str:
+    if not is_foreign(array):
+        return "NumPy arrays"
+    library = namespace(array).__name__.removeprefix("array_api_compat.")
+    return f"arrays of {library} on {device(array)}"
+
+
+def columns_named(features: Any, names: np.ndarray | None) -> Any:
+    """Return column indices of features that are given by name."""
+    if isinstance(features, str):
+        features = [features]
+    if np.ndim(features) == 0 or not any(isinstance(each, str) for each in features):
+        return features
+    if names is None:
+        raise ValueError(
+            "features are given by name, but X had no column names in fit; use column indices"
+        )
+    places = {name: place for place, name in enumerate(names)}
+    unknown = [name for name in features if name not in places]
+    if unknown:
+        raise ValueError(f"X had no column {unknown[0]!r} in fit")
+    return [places[name] for name in features]

@@ -128,7 +128,7 @@ def _total_response(found: Debiased) -> Diagnostic:
         max(ratio / _WIDE, found.doubt / _DOUBTFUL),
         1.0,
         f"the total response C_t of the duals to the residuals at iteration {found.t} is "
-        f"{problem}; omit t to select an iteration with short intervals, or use more rows",
+        f"{problem}; use an iteration with short intervals, more rows, or another loss",
         "Is the total response C_t of the duals to the residuals large enough?",
     )
 
@@ -160,8 +160,8 @@ def _correlated_scores(scores: Scores) -> Diagnostic | None:
         allowed,
         f"{many} of {len(worst)} columns are still correlated with others after the node-wise "
         f"lasso (columns {scores.listed(worst[:5].tolist())}, up to "
-        f"{scores.correlation[worst[0]]:.2f}): their intervals may be biased; pass the covariance "
-        "if it is known, or scores='residuals' if there are more rows than columns",
+        f"{scores.correlation[worst[0]]:.2f}): their intervals may be biased; use more rows, a "
+        "known covariance, or drop columns that nearly duplicate others",
         "Are the scores uncorrelated with the other columns?",
     )
 

@@ -266,4 +266,9 @@ def _in_double(values: np.ndarray, path: Path) -> Array:
 def uses_residuals(path: Path) -> bool:
     """Whether there are enough rows for least-squares residuals."""
     n = path.n_samples - isinstance(path.design, InterceptDesign)
-    return n >= ROWS_PER_COLUMN * path.n_features
+    return enough_rows(n, path.n_features)
+
+
+def enough_rows(n: int, p: int) -> bool:
+    """Whether n rows, less one for an intercept, are enough for residuals of p columns."""
+    return n >= ROWS_PER_COLUMN * p

@@ -24,7 +24,7 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     rows : sequence of Ranked
-        Models to plot, in any order; see ``steinpath.app.fitting``.
+        Models to plot, in any order; see ``steinpath.app.fitted``.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
 

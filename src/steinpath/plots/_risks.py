@@ -199,7 +199,7 @@ class RiskPathDisplay:
         """
         from sklearn.utils.validation import check_is_fitted
 
-        from steinpath.estimators._estimators import PathEstimator
+        from steinpath.estimators._base import PathEstimator
 
         if not isinstance(estimator, PathEstimator):
             raise TypeError(

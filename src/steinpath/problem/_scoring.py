@@ -73,6 +73,24 @@ class Criterion(Registered, ABC):
     def __call__(self, y: Array, prediction: Array) -> Array:
         return self.rho(y - prediction)
 
+    def of_best_constant(self, y: np.ndarray) -> float:
+        """Return the mean loss of the constant prediction for which it is smallest."""
+        from scipy.optimize import minimize_scalar  # takes long to import
+
+        low, high = float(y.min()), float(y.max())
+
+        def risk(constant: float) -> float:
+            return float(self(y, np.full_like(y, constant)).mean())
+
+        # golden sections, which handle kinks of convex functions, over shares of the range
+        best = minimize_scalar(
+            lambda share: risk(low + share * (high - low)),
+            bounds=(0.0, 1.0),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        return float(min(best.fun, risk(float(np.median(y)))))
+
     @property
     def words(self) -> str:
         """Description of the loss, such as "absolute error"."""
@@ -221,6 +239,11 @@ class MarginCriterion(Criterion):
         weighted = "" if self.class_weight is None else " with class weights"
         return self.label + weighted
 
+    def of_best_constant(self, y: np.ndarray) -> float:
+        low, high = self.class_weight or (1.0, 1.0)
+        share = float(high * (y > 0).sum() / (high * (y > 0).sum() + low * (y < 0).sum()))
+        return _OF_CONSTANT[self.name](share, 1 - share)
+
     def about(self, y: Array, level: float) -> MarginCriterion:
         """Return the same loss for labels and predictions minus a level, with weights of mean 1.
 
@@ -240,6 +263,16 @@ class MarginCriterion(Criterion):
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         return max(self.class_weight or (1.0,)) * super().lipschitz(risks)
+
+
+# Risk of the best constant decision, given the shares of both classes.
+_OF_CONSTANT: dict[str, Callable[[float, float], float]] = {
+    "zero_one": min,
+    "log": lambda *shares: -sum(share * math.log(share) for share in shares if share > 0),
+    "hinge": lambda *shares: 2 * min(shares),
+    "squared_hinge": lambda one, other: 4 * one * other,
+    "brier": lambda one, other: one * other,
+}
 
 
 class ZeroOneError(MarginCriterion):

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betainccinv
 
 from steinpath._support.arrays import to_numpy
+from steinpath._support.messages import Message, Remedy
 from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 
@@ -36,11 +37,8 @@ _PAIRS = 20
 _APART = 10
 # Sorted values have fewer turning points than this share of those in random order.
 _FEW_TURNS = 0.6
-_LEAVE_OUT_GROUPS = "pass groups=labels (--group COLUMN) to leave out whole groups"
-_LEAVE_OUT_LATER = (
-    "pass cv=TimeSeriesSplit(5) of sklearn.model_selection (--time COLUMN) to predict later rows "
-    "from earlier ones"
-)
+_LEAVE_OUT_GROUPS = "use {groups} to leave out whole groups"
+_LEAVE_OUT_LATER = "use {cv} to predict later rows from earlier ones"
 # Number of groups from which on standard errors are considered reliable.
 _FEW_GROUPS = 10
 
@@ -81,11 +79,14 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         "near-duplicate rows",
         max(found, 0.0),
         _FEW_DUPLICATES,
-        f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
-        f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
-        f"{', and their residuals agree' if agree else ''}: if these are repeated measurements of "
-        f"the same units, the error on new units is larger than estimated{_by(effect)}; "
-        f"{_LEAVE_OUT_GROUPS}",
+        Message(
+            f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
+            f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
+            f"{', and their residuals agree' if agree else ''}: if these are repeated measurements "
+            f"of the same units, the error on new units is larger than estimated{_by(effect)}; "
+            f"{_LEAVE_OUT_GROUPS}",
+            groups=Remedy("groups"),
+        ),
     )
 
 
@@ -185,9 +186,12 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         "serial rows",
         found,
         threshold,
-        f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of any "
-        "two rows): if the rows are a time series, the error on later rows is larger than "
-        f"estimated{_by(effect)}; {_LEAVE_OUT_LATER}",
+        Message(
+            f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of "
+            "any two rows): if the rows are a time series, the error on later rows is larger than "
+            f"estimated{_by(effect)}; {_LEAVE_OUT_LATER}",
+            cv=Remedy("cv"),
+        ),
     )
 
 
@@ -222,10 +226,14 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         "serial residuals",
         found,
         _AGREE_IN_ORDER,
-        f"residuals of neighbouring rows have the same sign in {_share(agreement, count):.0%} of "
-        "all pairs: if the order of the rows is meaningful (time, batches), the rows are not "
-        "independent, and the estimate or its standard error is too small; for batches, "
-        f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
+        Message(
+            f"residuals of neighbouring rows have the same sign in {_share(agreement, count):.0%} "
+            "of all pairs: if the order of the rows is meaningful (time, batches), the rows are "
+            "not independent, and the estimate or its standard error is too small; for batches, "
+            f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
+            groups=Remedy("groups"),
+            cv=Remedy("cv"),
+        ),
     )
 
 

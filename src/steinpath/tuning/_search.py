@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,13 +10,22 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
+from steinpath._support.equality import key
 from steinpath._support.printing import with_error
 from steinpath._support.progress import Lines, begin, listener, tell
 from steinpath._support.threads import in_threads, one_thread_unless
 from steinpath._support.validation import check_choice, check_count, check_rng, is_own
+from steinpath.algorithms._base import ProximalAlgorithm
+from steinpath.design._base import Design
+from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData, prepare
 from steinpath.engine._deferred import DeferredBatch, run_all
 from steinpath.engine._loop import Watch
+from steinpath.engine._null_model import check_lams
+from steinpath.engine._start import start
+from steinpath.problem._grid import PenaltyOf, make_penalty
+from steinpath.problem._losses import Loss
 from steinpath.risk._estimate import Risk, compare_risks, estimate, estimate_together
 from steinpath.risk._fold_runs import FoldRuns
 from steinpath.risk._method_costs import folds_pay, leave_out_method
@@ -33,20 +42,63 @@ RULES = ("min", "one_se")
 _CHANCE = 0.1
 
 
-class Search:
-    """Selection of a penalty and an iteration, on runs of increasing length; see `tune`.
+def search(
+    design: Design,
+    y: Any,
+    loss: Loss,
+    penalty: PenaltyOf,
+    lams: Any,
+    algorithm: ProximalAlgorithm,
+    fit_intercept: bool,
+    options: RiskOptions,
+    rng: Any,
+    n_iter: int | None = None,
+    rule: str = "min",
+    iterate: int | None = None,
+    lam_ratio: float | None = None,
+    resume: Callable[[Batch], Batch] | None = None,
+    watch: Callable[[RunData, int], Watch | None] | None = None,
+) -> Tuning:
+    """Run all penalties and select one of them with an iteration: the search of `tune`.
 
-    Parameters
-    ----------
-    batch : Batch
-        Runs of all penalties, which are extended.
-    lams : ndarray of shape (L,)
-        The penalties.
-    options : RiskOptions
-        How risks are estimated.
-    rng, rule, iterate
-        As for `tune`.
+    Rows may be on a cluster, whose workers call this function with their blocks. ``resume`` returns
+    runs of an earlier search in place of new ones, and ``watch`` a function to call after each
+    iteration.
     """
+    if isinstance(design, RemoteDesign):
+        begin("tuning on the cluster", 0)
+        how = algorithm, fit_intercept, options, rng, rule, iterate, n_iter
+        found: Tuning = design.tune(y, loss, penalty, (lams, lam_ratio), *how)
+        return found
+    data = prepare(design, y, loss, fit_intercept)
+    lams = check_lams(data, penalty, lams, lam_ratio)
+    batch = start_all(data, penalty, lams, algorithm)
+    batch = batch if resume is None else resume(batch)
+    watched = None if watch is None else watch(data, batch.n_iter)
+    return Search(batch, lams, options, rng, rule, iterate).run(n_iter, watched)
+
+
+def start_all(
+    data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
+) -> Batch:
+    """Return runs of all penalties, at iteration 0."""
+    penalties, keys = [], []
+    for lam in lams:
+        penalties.append(make_penalty(penalty, lam))
+        keys.append(key(penalties[-1]))
+    if list(map(key, penalties)) != keys:
+        raise ValueError(
+            "penalty(lam) must return a new Penalty each time; it modified one that it had "
+            "returned for another lam"
+        )
+    first, *others = penalties
+    for each in penalties:
+        data.own(each).check_size(data.design.shape[1])
+    return start(data, first.beside(others), algorithm, len(lams))
+
+
+class Search:
+    """Selection of a penalty and an iteration, on runs of increasing length; see `tune`."""
 
     def __init__(
         self,
@@ -90,13 +142,13 @@ class Search:
         for horizon in [each for each in horizons if each >= known] or [known]:
             before = self.batch
             self._extend(horizon, watch)
-            found, told = self._rough_estimates()
+            found, interrupted = self._rough_estimates()
             if len(found) < len(risks):  # earlier estimates of all are better than these of some
                 self.batch, stop = before, "interrupted"
                 break
             risks = found
             self._tell("best estimated risk so far", risks)
-            if told or self.batch.n_iter < horizon:
+            if interrupted or self.batch.n_iter < horizon:
                 stop = "interrupted"
                 break
             if given is None and not may_still_improve(risks, self._last(risks)):
@@ -113,12 +165,12 @@ class Search:
             batch = batch.unmoved()
         done = begin(f"running {len(self._lams)} penalties", horizon - batch.n_iter)
 
-        def told(t: int, b: Array) -> bool:
+        def after(t: int, b: Array) -> bool:
             enough = watch is not None and watch(t, b)
             return done() or enough
 
         unseen = watch is None and listener.get() is None
-        self.batch = run_all(batch, horizon, None if unseen else told)
+        self.batch = run_all(batch, horizon, None if unseen else after)
 
     def _last(self, risks: Sequence[Risk]) -> int | None:
         """Return the iteration that will be selected, if that is the last."""
@@ -146,10 +198,7 @@ class Search:
         return self._options.method == "auto" and self._options.covariance is None
 
     def _rough_estimates(self) -> tuple[list[Risk], bool]:
-        """Estimate all risks roughly, in portions between which it can be interrupted.
-
-        Returns the risks, and whether it was interrupted.
-        """
+        """Estimate all risks roughly, in portions; return whether it was interrupted, too."""
         batch, options = self.batch, self._options
         changes = {
             "row_scale": None if options.scale_by_audit else options.row_scale,
@@ -174,8 +223,8 @@ class Search:
             estimate_part = partial(self._estimate_part, options)
             found = [risk for part in in_threads(estimate_part, some, threads) for risk in part]
             risks += found
-            told = [done() for _ in found]
-            if any(told):
+            stop = [done() for _ in found]
+            if any(stop):
                 return risks, True
         return risks, False
 

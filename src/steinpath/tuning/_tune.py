@@ -5,25 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from steinpath._support.equality import key
 from steinpath._support.frames import library_of
-from steinpath._support.progress import begin, printing
+from steinpath._support.progress import printing
 from steinpath._support.validation import check_count, check_instance
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._reading import as_design
-from steinpath.design._remote import RemoteDesign
-from steinpath.engine._batch import Batch
-from steinpath.engine._data import RunData, prepare
-from steinpath.engine._null_model import check_lams
-from steinpath.engine._start import start
-from steinpath.problem._grid import PenaltyOf, make_penalty
+from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
 from steinpath.risk._options import RiskOptions
-from steinpath.tuning._search import Search
+from steinpath.tuning._search import search
 from steinpath.tuning._tuning import Tuning
 
 #: The default algorithm.
@@ -157,39 +149,10 @@ def tune(
         groups=groups,
         cv=cv,
     )
-    library, design = library_of(X), as_design(X)
+    how = options, rng, length, rule, iterate, lam_ratio
     with printing(verbose, "tune"):
-        if isinstance(design, RemoteDesign):
-            begin("tuning on the cluster", 0)
-            grid = lams, lam_ratio
-            how = algorithm, fit_intercept, options, rng, rule, iterate, length
-            remote: Tuning = design.tune(y, loss, penalty, grid, *how)
-            return remote
-        data = prepare(design, y, loss, fit_intercept)
-        lams = check_lams(data, penalty, lams, lam_ratio)
-        batch = start_all(data, penalty, lams, algorithm)
-        return replace(
-            Search(batch, lams, options, rng, rule, iterate).run(length), library=library
-        )
-
-
-def start_all(
-    data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
-) -> Batch:
-    """Return runs of all penalties, at iteration 0."""
-    penalties, keys = [], []
-    for lam in lams:
-        penalties.append(make_penalty(penalty, lam))
-        keys.append(key(penalties[-1]))
-    if list(map(key, penalties)) != keys:
-        raise ValueError(
-            "penalty(lam) must return a new Penalty each time; it modified one that it had "
-            "returned for another lam"
-        )
-    first, *others = penalties
-    for each in penalties:
-        data.own(each).check_size(data.design.shape[1])
-    return start(data, first.beside(others), algorithm, len(lams))
+        tuning = search(as_design(X), y, loss, penalty, lams, algorithm, fit_intercept, *how)
+    return replace(tuning, library=library_of(X))
 
 
 def check_n_iter(n_iter: Any) -> int | None:

@@ -26,26 +26,14 @@ from steinpath.risk._estimate import Risk, compare_risks, model_facts
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._nested import SelectionRule
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._stopping import may_still_improve
+from steinpath.risk._stopping import may_still_improve, worth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class ChoiceContext(NamedTuple):
-    """Data from which the risk of the selected model is estimated.
-
-    Attributes
-    ----------
-    batch : Batch
-        The paths of all penalties.
-    options : RiskOptions
-        How risks were estimated.
-    seed : int
-        Seed of the random numbers.
-    iterate : int or None
-        The iteration, if it was given.
-    """
+    """What the risk of the selected model is estimated from; `iterate` only if it was given."""
 
     batch: Batch
     options: RiskOptions
@@ -177,18 +165,10 @@ class Tuning:
     @cached_property
     def chosen(self) -> ChosenRisk:
         """Risk of the selected model, adjusted for selection, and out-of-fold predictions."""
-        return self.count_choice()
+        return self.adjust_for_selection()
 
-    def count_choice(self) -> ChosenRisk:
-        """Estimate the risk of the selected model, adjusted for selection.
-
-        The attribute `chosen` has the result, computed once.
-
-        Returns
-        -------
-        ChosenRisk
-            The estimate.
-        """
+    def adjust_for_selection(self) -> ChosenRisk:
+        """Estimate the risk of the selected model; `chosen` has the result, computed once."""
         context = self.context
         with self._few_threads():
             return risk_after_choice(
@@ -254,22 +234,7 @@ class Tuning:
     def models_without(
         self, members: Sequence[int], train: np.ndarray, at: Sequence[int]
     ) -> LeftOutModels:
-        """Fit models to subsets of the rows.
-
-        Parameters
-        ----------
-        members : sequence of int of length K
-            Index of the ``lam`` of each model.
-        train : ndarray of bool of shape (n, K)
-            The rows that each model is fitted to.
-        at : sequence of int of length K
-            The iteration of each model.
-
-        Returns
-        -------
-        LeftOutModels
-            The models and their predictions.
-        """
+        """Fit models to subsets of the rows: columns of ``train`` (n, K), at iterations ``at``."""
         with self._few_threads():
             return models_without(self.context.batch.unmoved().part(members), train, at)
 
@@ -338,6 +303,27 @@ class Tuning:
                 )
             indices.append(check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1))
         return compare_risks(self.risks[indices[0]], first[1], self.risks[indices[1]], second[1])
+
+    def end_of_grid(self) -> str | None:
+        """Return the end of the grid that was selected, "smallest" or "largest", if it matters.
+
+        With many more rows than columns the smallest penalty is often the best, and smaller ones
+        are as good. So an end is returned only if the risk there is lower than at the next penalty
+        by more than a standard error of the difference, and if penalties beyond it promise a
+        noticeable improvement. Below the smallest, the risk is extrapolated linearly to a penalty
+        of zero.
+        """
+        k, t = self.best
+        order = np.argsort(self.lams, kind="stable")
+        place = int(np.flatnonzero(order == k)[0])
+        if len(order) < 2 or place not in (0, len(order) - 1):
+            return None
+        end, neighbour = ("smallest", order[1]) if place == 0 else ("largest", order[-2])
+        at = self.risks[neighbour].best_iter if self.context.iterate is None else t
+        fall, stderr = self.compare((int(neighbour), at), self.best)
+        lam, beside = self.lams[k], self.lams[neighbour]
+        beyond = float(lam / max(beside - lam, np.spacing(beside))) if place == 0 else 1.0
+        return end if fall > stderr and fall * beyond > worth(self.risks[k], t) else None
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the risk over ``lam`` and iterations.

@@ -12,9 +12,6 @@ from typing import Any
 import click
 
 from steinpath.app.cli.entry import handling
-from steinpath.app.encoding import Encoded
-from steinpath.app.encoding.encoded import EncodingOptions
-from steinpath.app.tables.folder import ParquetFolder
 
 # Share of the memory of this machine for all workers together.
 _SHARE_OF_MEMORY = 0.9
@@ -38,15 +35,7 @@ def wants_cluster(path: Path, options: dict[str, Any]) -> bool:
 
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
-    """Start workers or connect to a cluster; yield a `distributed.Client`.
-
-    Parameters
-    ----------
-    workers : int or None
-        Number of processes on this machine, with one thread each.
-    address : str or None
-        Address of the scheduler of a cluster, or its scheduler file.
-    """
+    """Start processes on this machine, or connect to a scheduler; yield a `distributed.Client`."""
     from steinpath.study import StudyError
     from steinpath.study._parallel import connected
 
@@ -80,8 +69,8 @@ def _quiet_interruptions() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def encode_on_cluster(folder: ParquetFolder, options: EncodingOptions, client: Any) -> Encoded:
+def encode_on_cluster(folder: Any, *arguments: Any) -> Any:
     """Call `encode_folder`; imports Dask."""
     from steinpath.app.folder_data import encode_folder
 
-    return encode_folder(folder, options, client)
+    return encode_folder(folder, *arguments)

@@ -150,11 +150,12 @@ def _expected(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, FloatingPointError | MemoryError | ImportError | OSError):
         return _reason(error), FAILED
     # with lazy commands, these modules are not imported before there is an error
-    from steinpath.app.tables import DataError
+    from steinpath._support.messages import DataError
+    from steinpath.app.cli.words import in_options
     from steinpath.cluster._conversation import OutOfStep, WorkerLost
 
     if isinstance(error, DataError):
-        return str(error), UNUSABLE
+        return in_options(error), UNUSABLE
     if isinstance(error, OutOfStep | WorkerLost):
         return str(error), FAILED
     return None

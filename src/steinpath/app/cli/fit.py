@@ -1,45 +1,59 @@
-"""``steinpath fit``, ``tune`` and ``compare``: models selected by their estimated risk."""
+"""``steinpath fit``, ``tune`` and ``compare``: a table, an encoder, and estimators."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
+from sklearn.pipeline import Pipeline
 
-from steinpath._support.printing import printable_json, with_error
+from steinpath._support.messages import DataError, worded
+from steinpath._support.printing import printable_json
+from steinpath._support.progress import begin
 from steinpath._support.validation import captured_warnings
-from steinpath.app.classes import ClassFit
-from steinpath.app.cli.class_outputs import SHOWN, print_coefficients_of_several, print_confusion
+from steinpath._support.wording import counted
 from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
-from steinpath.app.cli.display import Display, make_console, make_table, print_warnings, say, shown
+from steinpath.app.cli.console import print_fit, print_ranking, print_tuning
+from steinpath.app.cli.display import Display, make_console, say
 from steinpath.app.cli.entry import INTERRUPTED
-from steinpath.app.cli.interval_outputs import print_intervals
-from steinpath.app.cli.options import read_format
-from steinpath.app.cli.outputs import FitResult, as_json, check_writable, write_outputs
-from steinpath.app.cli.tasks import Task, check_quantile, requested_task, task_of
-from steinpath.app.coefficient_intervals import FitIntervals, fit_intervals
-from steinpath.app.encoding import encode
-from steinpath.app.encoding.encoded import EncodingOptions
-from steinpath.app.encoding.messages import counted
-from steinpath.app.fitting import Fit, FitData, Ranked, compare_models, prepare_data
-from steinpath.app.model_spec import ModelSpec, make_criterion, parameter_specs
-from steinpath.app.report.build import facts
-from steinpath.app.tables import DataError, open_folder_at, read_table
-from steinpath.problem._scoring import CRITERIA, Criterion
-from steinpath.tuning._grid_end import end_of_grid
+from steinpath.app.cli.options import is_for_classes, loss_names, read_format
+from steinpath.app.cli.outputs import Result, as_json, check_writable, write_outputs
+from steinpath.app.cli.words import option
+from steinpath.app.defaults import TASKS
+from steinpath.app.fitted import Contender, Fitted, Ranked, rank
+from steinpath.app.intervals import FitIntervals, fit_intervals
+from steinpath.app.tables import FileFormat, placed, read_table
+from steinpath.app.tables.reading import open_folder
+from steinpath.app.target import Roles, check_roles, read_roles, time_splits
+from steinpath.estimators._classifiers import PathClassifier
+from steinpath.estimators._encoder import TableEncoder
+from steinpath.estimators._regressors import PathRegressor
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._penalties import PENALTIES
+from steinpath.problem._scoring import CRITERIA
+from steinpath.problem._spread import robust_spread
+
+# The error cannot be estimated from fewer rows.
+_FEWEST_ROWS = 10
+# Training losses, and scoring losses by which they are compared, for regression and classification.
+_USUAL = {"regression": ("lad", "huber", "square_root"), "classification": ("logistic", "hinge")}
+_COMMON = {"regression": "absolute", "classification": "zero_one"}
+_ALPHAS = 20
 
 
 def run_fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
     """Run ``steinpath fit``."""
     losses = [] if loss is None else [loss]
-    check_quantile(losses, options)
-    result = _work(ctx, losses, [penalty], options, compare=False)
-    _finish(result, options, _print_fit, with_model=True)
+    if options["q"] is not None and losses and "quantile" not in (loss, options["test_loss"]):
+        raise click.UsageError(f"--quantile requires --loss quantile, got --loss {loss}")
+    _finish(_work(ctx, losses, [penalty], options, compare=False), options, print_fit)
 
 
 def run_tune(
@@ -47,7 +61,7 @@ def run_tune(
 ) -> None:
     """Run ``steinpath tune``."""
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
-    _finish(result, options, _print_tuning, with_model=True)
+    _finish(result, options, print_tuning)
 
 
 def run_compare(
@@ -55,12 +69,24 @@ def run_compare(
 ) -> None:
     """Run ``steinpath compare``."""
     result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
-    _finish(result, options, _print_ranking, with_model=False)
+    _finish(result, options, print_ranking, with_model=False)
 
 
-# ------------------------------------------------------------------------------------------------
-# Work
-# ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The features and the target of a file, and what was done to get them."""
+
+    encoder: TableEncoder
+    #: The features: an array, or a design of rows on a cluster.
+    X: Any
+    roles: Roles
+    columns: list[str]
+    format: FileFormat
+    place: Callable[[int], str]
+    notes: tuple[str, ...]
+    cv: Any = None
+    #: Returns some of the features, if they are on a cluster.
+    some: Any = None
 
 
 def _work(
@@ -69,10 +95,9 @@ def _work(
     penalties: Sequence[str],
     options: dict[str, Any],
     compare: bool,
-) -> FitResult:
+) -> Result:
     """Read the file and fit."""
-    requested = requested_task(losses, options)
-    seed, rule = options["seed"], options["rule"].replace("-", "_")
+    requested = _requested_task(losses, options)
     captured: list[tuple[str, type[Warning]]] = []
     token = captured_warnings.set(captured)
     ranking: list[Ranked] = []
@@ -80,89 +105,151 @@ def _work(
     try:
         with Display() as display:
             data = _data(ctx, display, options, requested)
-            wanted = _wants_intervals(data, options)
-            folder, task = _folder(options, ctx), task_of(data)
-            test_loss = _test_loss(data, task, options, compare)
-            weights = {"class_weight": options["class_weight"], **_parameters(options)}
-            specs = [
-                ModelSpec.from_names(loss, penalty, data.encoded.y, **weights)
-                for loss in dict.fromkeys(losses or task.usual_losses(options["q"], compare))
+            wanted, task = _wants_intervals(data, options), data.roles.task
+            folder = _folder(options, ctx)
+            usual = _USUAL[task] if compare else _USUAL[task][:1]
+            usual = ("quantile",) if options["q"] is not None else usual
+            pairs = [
+                (loss, penalty)
+                for loss in dict.fromkeys(losses or usual)
                 for penalty in dict.fromkeys(penalties)
             ]
-            best: Fit
             if compare:
-                best, ranking = compare_models(data, specs, test_loss, rule, seed, task.fit)
+                fitted, ranking = _compare(data, pairs, options)
             else:
-                best = task.fit(data, specs[0], test_loss, rule, seed)
+                fitted = _fit(data, *pairs[0], options, options["test_loss"])
             enough = display.enough
             if wanted and not enough:
-                intervals = fit_intervals(best, seed)
+                intervals = _intervals(fitted, data)
+    except DataError:
+        raise
     except ValueError as error:  # about the numbers in the file; options were checked before
         raise DataError(str(error)) from error
     finally:
         captured_warnings.reset(token)
-    notes = [*data.encoded.notes, *data.notes, *(message for message, _ in captured)]
-    notes += _remarks(best, ranking)
+    notes = [worded(note, option, data.place) for note in data.notes]
+    warned = {*map(str, fitted.warnings), *(() if intervals is None else intervals.warnings)}
+    # warnings of models that were not selected are not shown
+    notes += [worded(text, option) for text, _ in captured if text not in warned and not compare]
+    notes += _remarks(fitted, ranking)
     if enough:
-        notes.append(_cut_short(best, len(ranking), len(specs)))
+        notes.append(_cut_short(fitted, len(ranking), len(pairs)))
     if wanted and intervals is None:
         notes.append("interrupted before the confidence intervals were computed")
-    file, command = Path(options["file"]).name, str(ctx.obj)
-    return FitResult(best, ranking, notes, enough, file, folder, command, seed, intervals)
-
-
-def _data(
-    ctx: click.Context, display: Display, options: dict[str, Any], task: str | None
-) -> FitData:
-    """Read the file and prepare the data."""
-    if options["group"] is not None and options["time"] is not None:
-        raise click.UsageError("--group and --time cannot be used together")
-    if options["gap"] is not None and options["time"] is None:
-        raise click.UsageError("--gap requires --time")
-    path = Path(options["file"])
-    on_cluster, text_format = wants_cluster(path, options), read_format(options)
-    display.begin(f"reading {path}", 0)
-    if on_cluster:
-        folder = open_folder_at(path, text_format)
-        wanted = _encoding_options(options, folder.names, task)
-        # open until all files are written: the report needs residuals from the workers
-        client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
-        encoded = encode_on_cluster(folder, wanted, client)
-    else:
-        labels = [*options["category"], *filter(None, [options["group"]])]
-        table = read_table(path, labels, text_format=text_format)
-        encoded = encode(table, **vars(_encoding_options(options, table.columns, task)))
-    gap = None if options["time"] is None else options["gap"] or 0
-    return prepare_data(
-        encoded, options["n_iter"], options["n_alphas"], options["alpha_ratio"], gap
+    return Result(
+        fitted=fitted,
+        target=options["target"],
+        file=Path(options["file"]).name,
+        command=str(ctx.obj),
+        folder=folder,
+        format=data.format,
+        columns=_summaries(data),
+        n_columns=len(data.columns),
+        notes=notes,
+        ranking=ranking,
+        intervals=intervals,
+        interrupted=enough,
     )
 
 
-def _encoding_options(
-    options: dict[str, Any], columns: Iterable[str], task: str | None
-) -> EncodingOptions:
-    """Return how to use the columns."""
-    if options["target"] is None:
+def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: str | None) -> _Data:
+    """Read the file, and encode its columns."""
+    target, group, time = options["target"], options["group"], options["time"]
+    if group is not None and time is not None:
+        raise click.UsageError("--group and --time cannot be used together")
+    if options["gap"] is not None and time is None:
+        raise click.UsageError("--gap requires --time")
+    if both := set(options["drop"]) & set(options["keep_columns"]):
+        raise DataError(f"{min(both)!r} cannot be both in --drop and in --keep-column")
+    path = Path(options["file"])
+    on_cluster, how = wants_cluster(path, options), read_format(options)
+    display.begin(f"reading {path}", 0)
+    if on_cluster:
+        folder = open_folder(path, how)
+        _check_target(target, folder.names)
+        # open until all files are written: the report needs residuals from the workers
+        client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
+        encoder = _encoder(options, how, group)
+        found = encode_on_cluster(folder, encoder, client, target, group, task)
+        encoder, X, roles, place, some = found
+        notes = (*encoder.notes_, *roles.notes)
+        data = _Data(encoder, X, roles, list(folder.names), how, place, notes, some=some)
+    else:
+        labels = [*options["category"], *filter(None, [group])]
+        table = read_table(path, how, labels)
+        columns = table.frame.column_names
+        _check_target(target, columns)
+        named = (*options["drop"], *options["category"], *options["keep_columns"])
+        encoder = _encoder(options, table.format, group, time)
+        with placed(table.place):
+            check_roles(columns, target, group, time, *named)
+            roles = read_roles(table, target, group, time, task, options["impute"])
+        if roles.rows is not None:
+            table = table.take(roles.rows)
+        with placed(table.place):
+            X = encoder.fit_transform(table.frame.drop_columns(list(roles.summaries)))
+        notes = (*table.notes, *encoder.notes_, *roles.notes)
+        data = _Data(
+            encoder, X, roles, columns, table.format, table.place, notes, _cv(roles, options)
+        )
+    if len(roles.y) < _FEWEST_ROWS:
+        raise DataError(
+            f"there are {len(roles.y)} rows with a target; at least {_FEWEST_ROWS} are needed"
+        )
+    if roles.task == "classification":
+        _check_splits(data)
+    return data
+
+
+def _check_target(target: str | None, columns: Iterable[str]) -> None:
+    if target is None:
         names = ", ".join([*map(repr, columns)][-20:])
         raise click.UsageError(
             f"use --target to name the column to predict; the columns are {names}"
         )
-    return EncodingOptions(
-        target=options["target"],
-        impute=options["impute"],
-        drop=options["drop"],
-        categories=options["category"],
-        group=options["group"],
-        time=options["time"],
-        task=task,
-        keep_columns=options["keep_columns"],
+
+
+def _encoder(options: dict[str, Any], how: FileFormat, *roles: str | None) -> TableEncoder:
+    """Return the encoder of the columns, as it would be written in Python."""
+    category, drop, keep = (
+        tuple(name for name in options[which] if name not in roles)
+        for which in ("category", "drop", "keep_columns")
+    )
+    return TableEncoder(
+        categories=category,
+        drop=drop,
+        keep=keep,
+        missing="impute" if options["impute"] else "error",
+        **how.of_cells,
     )
 
 
-def _wants_intervals(data: FitData, options: dict[str, Any]) -> bool:
+def _cv(roles: Roles, options: dict[str, Any]) -> Any:
+    return None if roles.times is None else time_splits(roles.times, options["gap"] or 0)
+
+
+def _check_splits(data: _Data) -> None:
+    """Refuse groups and time splits whose training rows lack a class."""
+    y, groups = data.roles.y, data.roles.groups
+    for label in np.unique(y).tolist():
+        of_class = y == label
+        if groups is not None and len(np.unique(groups[of_class])) < 2:
+            raise DataError(
+                f"all rows of the class {str(label)!r:.60} are in one group, which is held out as "
+                "a whole; every class needs rows in at least two groups"
+            )
+        for train, _ in data.cv or ():
+            if not of_class[train].any():
+                raise DataError(
+                    f"the class {str(label)!r:.60} does not occur in the first {len(train)} rows "
+                    "in time order, from which later rows are predicted"
+                )
+
+
+def _wants_intervals(data: _Data, options: dict[str, Any]) -> bool:
     """Whether to compute intervals for coefficients; refuse this for classification."""
     wanted = bool(options.get("intervals"))
-    if wanted and data.encoded.classes:
+    if wanted and data.roles.task == "classification":
         raise click.UsageError(
             "--intervals requires a numeric target, but the task is classification; for a target "
             "of two numbers, use --task regression"
@@ -170,42 +257,144 @@ def _wants_intervals(data: FitData, options: dict[str, Any]) -> bool:
     return wanted
 
 
-def _parameters(options: dict[str, Any]) -> dict[str, float | None]:
-    """Return the parameters of losses and penalties."""
-    return {name: options[name] for name in parameter_specs()}
+def _fit(
+    data: _Data, loss: str, penalty: str, options: dict[str, Any], test_loss: str | None
+) -> Fitted:
+    """Fit the pipeline of the encoder and an estimator."""
+    y, groups = data.roles.y, data.roles.groups
+    parameters: dict[str, Any] = {
+        "loss": loss,
+        "penalty": penalty,
+        "loss_params": _parameters(LOSSES[loss], options),
+        "penalty_params": _parameters(PENALTIES[penalty], options),
+        "n_alphas": options["n_alphas"] or "auto",
+        "alpha_ratio": options["alpha_ratio"],
+        "n_iter": options["n_iter"] or "auto",
+        "test_loss": _test_loss(test_loss, loss, y, options),
+        "cv": data.cv,
+        "rule": options["rule"].replace("-", "_"),
+        "random_state": options["seed"],
+    }
+    kind: Any = PathRegressor
+    if data.roles.task == "classification":
+        kind, parameters["class_weight"] = PathClassifier, options["class_weight"]
+    estimator = kind(**parameters).fit(data.X, y, groups=groups)
+    steps = [("tableencoder", data.encoder), (kind.__name__.lower(), estimator)]
+    return Fitted(Pipeline(steps))
 
 
-def _test_loss(
-    data: FitData, task: Task, options: dict[str, Any], compare: bool
-) -> Criterion | str | None:
-    """Return the scoring loss; None for that of the training loss."""
-    name = options["test_loss"]
-    if name is None and compare:  # the same for all models
-        name = task.common_test_loss(options["q"])
-    if name is None or CRITERIA[name].margin:
-        return None if name is None else str(name)
-    return make_criterion(name, data.encoded.y, **_parameters(options))
+def _parameters(kind: Any, options: dict[str, Any]) -> dict[str, float] | None:
+    """Return the parameter of a loss or a penalty, if the command line has it."""
+    spec = kind.parameter_spec
+    given = None if spec is None else options[spec.name]
+    return None if given is None else {spec.name: given}
 
 
-def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
+def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, Any]) -> Any:
+    """Return the scoring loss, with its own parameter if the command line has one."""
+    spec = None if name is None else CRITERIA[name].parameter_spec
+    own = LOSSES[loss].parameter_spec
+    shared = spec is not None and own is not None and own.name == spec.name
+    if name is None or spec is None or shared or options[spec.name] is None:
+        return name
+    return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
+
+
+def _compare(
+    data: _Data, pairs: Sequence[tuple[str, str]], options: dict[str, Any]
+) -> tuple[Fitted, list[Ranked]]:
+    """Fit several losses and penalties, and rank them by the same scoring loss.
+
+    If a stop is requested, the remaining models are skipped, and the current one, too, unless it is
+    the first.
+    """
+    test_loss = options["test_loss"] or _COMMON[data.roles.task]
+    if options["test_loss"] is None and options["q"] is not None:
+        test_loss = "quantile"
+    best: Fitted | None = None
+    contenders: list[Contender] = []
+    done = begin(f"comparing {len(pairs)} models", len(pairs))
+    for loss, penalty in pairs:
+        fitted = _fit(data, loss, penalty, options, test_loss)
+        stop = done()
+        if stop and not fitted.is_whole and best is not None:
+            break
+        contenders.append(Contender.of(fitted))
+        if best is None or fitted.chosen.value < best.chosen.value:
+            best = fitted
+        del fitted  # keep only the best in memory while the next one runs
+        if stop:
+            break
+    assert best is not None
+    return best, rank(contenders)
+
+
+def _intervals(fitted: Fitted, data: _Data) -> FitIntervals:
+    """Return confidence intervals; on a cluster, the model is fitted again without references."""
+    if isinstance(data.X, np.ndarray) or not fitted.references:
+        return fit_intervals(fitted)
+    kept = np.delete(np.arange(data.X.shape[1]), fitted.references)
+    main = fitted.main
+    again = PathRegressor(**main.get_params(deep=False))
+    again.set_params(alpha=main.alpha_, n_iter=main.n_iter_, select="last", method=None, cv=None)
+    again.set_params(tol=np.finfo(float).max, test_loss=None)
+    return fit_intervals(fitted, again.fit(data.some(kept), data.roles.y))
+
+
+def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
+    """Return the task that the options request, explicitly or because they require it."""
+    reasons = [(f"--loss {_dashed(loss)}", is_for_classes(loss)) for loss in losses]
+    if (name := options["test_loss"]) is not None:
+        reasons.append((f"--test-loss {_dashed(name)}", CRITERIA[name].margin))
+    if options["q"] is not None:
+        reasons.append(("--quantile", False))
+    if options["class_weight"] is not None:
+        reasons.append(("--class-weight", True))
+    if options["task"] is not None:
+        reasons.insert(0, (f"--task {options['task']}", options["task"] == TASKS[1]))
+    if not reasons:
+        return None
+    first, for_classes = reasons[0]
+    for other, differs in ((name, kind != for_classes) for name, kind in reasons):
+        if differs:
+            kinds = TASKS[for_classes], TASKS[not for_classes]
+            known = [_dashed(name) for name in loss_names() if is_for_classes(name) == for_classes]
+            raise click.UsageError(
+                f"{first} and {other} cannot be used together, since {other} is for {kinds[1]}; "
+                f"losses for {kinds[0]} are {', '.join(known)}"
+            )
+    return TASKS[for_classes]
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _summaries(data: _Data) -> list[Any]:
+    """Return how each column is used, in the order of the file."""
+    known = {each.name: each for each in data.encoder.summary_} | data.roles.summaries
+    return [known[name] for name in data.columns if name in known]
+
+
+def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
     """Return notes about the selection that are no reason for doubt."""
-    tuning, found = fit.tuning, []
-    if fit.nonzeros == 0:
+    tuning, found = fitted.tuning, []
+    count, (n, p) = len(tuning.lams), fitted.shape
+    if fitted.main.n_alphas == "auto" and 1 < count < _ALPHAS and fitted.is_whole:
+        found.append(
+            f"because of the number of {'columns' if p > n else 'rows'}, the grid has {count} "
+            f"values of alpha instead of {_ALPHAS}; use --n-alphas {_ALPHAS} for all"
+        )
+    if fitted.nonzeros == 0:
         found.append("all coefficients are zero: no feature improves on a constant prediction")
-    elif (end := end_of_grid(tuning)) is not None:
-        ratio = tuning.lams.min() / tuning.lams.max() / 10
-        remedy = f"consider extending the grid with --alpha-ratio {ratio:.1g}"
-        if end == "largest":
-            remedy = "the features may be only weakly related to the target"
-        found.append(f"the {end} alpha on the grid was selected; {remedy}")
     if others := [f"{row.loss} + {row.penalty}" for row in ranking[1:] if row.still_falls]:
         found.append(
             f"the estimated risk of {', '.join(others)} was still decreasing at the last "
             "iteration; the ranking may change with a larger --n-iter"
         )
-    if fit.risk.audit is not None:
-        repair = float(fit.risk.audit.repair[tuning.best_iter])
-        if abs(repair) > fit.naive[1] / 4:
+    if fitted.risk.audit is not None:
+        repair = float(fitted.risk.audit.repair[tuning.best_iter])
+        if abs(repair) > tuning.naive_risk_stderr / 4:
             found.append(
                 f"the bias correction of the audit "
                 f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
@@ -213,21 +402,16 @@ def _remarks(fit: Fit, ranking: Sequence[Ranked]) -> list[str]:
     return found
 
 
-def _cut_short(fit: Fit, ranked: int, total: int) -> str:
+def _cut_short(fitted: Fitted, ranked: int, total: int) -> str:
     """Return a note about what was finished before Ctrl-C."""
     if ranked and ranked < total:
         return f"interrupted: {ranked} of {total} models compared"
-    if fit.is_whole:
+    if fitted.is_whole:
         return "interrupted: the estimated risk was not fully audited"
     return (
-        f"interrupted after {counted(fit.tuning.path.n_iter, 'iteration')} with "
-        f"{counted(len(fit.tuning.lams), 'value')} of alpha"
+        f"interrupted after {counted(fitted.main.n_iter_, 'iteration')} with "
+        f"{counted(len(fitted.tuning.lams), 'value')} of alpha"
     )
-
-
-# ------------------------------------------------------------------------------------------------
-# Results
-# ------------------------------------------------------------------------------------------------
 
 
 def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
@@ -239,10 +423,10 @@ def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
 
 
 def _finish(
-    result: FitResult,
+    result: Result,
     options: dict[str, Any],
-    show: Callable[[Console, FitResult], None],
-    with_model: bool,
+    show: Callable[[Console, Result], None],
+    with_model: bool = True,
 ) -> None:
     """Write all files and print the result."""
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
@@ -266,118 +450,3 @@ def _finish(
         raise failure
     if stopped:
         sys.exit(INTERRUPTED)
-
-
-def _print_fit(console: Console, result: FitResult) -> None:
-    """Print the key figures and the largest coefficients."""
-    fit, encoded = result.fit, result.fit.data.encoded
-    console.print(f"{shown(encoded.encoding.target)}: {fit.spec.words}", style="bold")
-    print_warnings(console, fit.warnings)
-    table = make_table("", "", left=1)
-    table.show_header = False
-    for what, value in facts(fit):
-        table.add_row(what, value)
-    console.print(table)
-    say(console, f"{fit.meaning_of_error}.")
-    if isinstance(fit, ClassFit):
-        print_confusion(console, fit)
-    if isinstance(fit, ClassFit) and fit.several:
-        shown_of = print_coefficients_of_several(console, fit)
-    else:
-        shown_of = _print_coefficients(console, fit)
-    if shown_of > SHOWN:
-        console.print(f"… and {shown_of - SHOWN} more, in model.json")
-    if caption := fit.reported.caption:
-        say(console, f"{caption[0].upper()}{caption[1:]}.")
-    if result.intervals is not None:
-        print_intervals(console, result.intervals)
-    _print_notes(console, result)
-
-
-def _print_coefficients(console: Console, fit: Fit) -> int:
-    """Print the largest coefficients; return the number of nonzero ones."""
-    found = fit.reported
-    effects, coef, names = found.effects, found.coef, found.names
-    largest = sorted(range(len(names)), key=lambda j: -abs(effects[j]))[:SHOWN]
-    table = make_table("feature", "coefficient", "per s.d.", left=1)
-    for j in largest:
-        if effects[j]:
-            table.add_row(shown(names[j]), f"{coef[j]:.4g}", f"{effects[j]:+.3g}")
-    if found.nonzeros:
-        console.print(table)
-    return found.nonzeros
-
-
-def _print_ranking(console: Console, result: FitResult) -> None:
-    """Print the losses and penalties, the best first."""
-    _print_ranks(console, result)
-    _print_notes(console, result)
-    console.print("To save the best model, use `steinpath tune`.")
-
-
-def _print_tuning(console: Console, result: FitResult) -> None:
-    """Print the ranking, and the alpha grid of the best model."""
-    _print_ranks(console, result)
-    tuning = result.fit.tuning
-    table = make_table("alpha", "best iteration", "nonzeros", "risk", "difference", left=0)
-    for k, (alpha, risk) in enumerate(zip(result.fit.alphas, tuning.risks, strict=True)):
-        selected = k == tuning.best[0]
-        t = tuning.best_iter if selected else risk.best_iter
-        # the risks of values that were screened out are not comparable
-        known = tuning.settled[k] and not selected
-        difference = with_error(*tuning.compare((k, t), tuning.best)) if known else ""
-        difference = "selected" if selected else difference
-        table.add_row(
-            f"{alpha:.3g}",
-            str(t),
-            str(int((risk.path.coef[t] != 0).sum())),
-            with_error(float(risk.values[t]), float(risk.stderr[t])),
-            difference,
-            style="bold" if selected else None,
-        )
-    of = ""
-    if isinstance(result.fit, ClassFit) and result.fit.several:
-        of = f" {result.fit.main_label!r:.60} vs rest, {result.fit.criterion.words},"
-    say(
-        console,
-        f"The best model, {result.fit.spec.words},{of} by alpha (not adjusted for selection):",
-    )
-    console.print(table)
-    if not tuning.settled.all():
-        console.print("Values of alpha without a difference were screened out by a rough estimate.")
-    if result.intervals is not None:
-        print_intervals(console, result.intervals)
-    _print_notes(console, result)
-
-
-def _print_ranks(console: Console, result: FitResult) -> None:
-    fit = result.fit
-    console.print(
-        f"{shown(fit.data.encoded.encoding.target)}: expected {fit.ranked_by}", style="bold"
-    )
-    print_warnings(console, fit.warnings)
-    table = make_table(
-        "loss", "penalty", "alpha", "iteration", "nonzeros", "risk", "difference", left=2
-    )
-    for k, row in enumerate(result.ranking):
-        table.add_row(
-            row.loss,
-            row.penalty,
-            f"{row.alpha:.3g}",
-            str(row.iterate),
-            str(row.nonzeros),
-            with_error(row.risk, row.stderr),
-            with_error(row.behind, row.behind_stderr) if k else "",
-            style=None if k else "bold",
-        )
-    console.print(table)
-    say(console, f"{fit.meaning_of_error}.")
-    if len(result.ranking) > 1:
-        say(console, "It is not adjusted for the selection among losses and penalties.")
-
-
-def _print_notes(console: Console, result: FitResult) -> None:
-    """Print the number of iterations and the notes."""
-    say(console, result.fit.length)
-    for note in result.notes:
-        say(console, f"Note: {note}.")

@@ -3,20 +3,71 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import click
 
+from steinpath._support.messages import DataError
 from steinpath.app.cli.renamed import n_iter_option
+from steinpath.app.cli.words import in_options
 from steinpath.app.defaults import LEVEL, MOST_FEATURES, TASKS
-from steinpath.app.model_spec import loss_names, parameter_specs, penalty_names
-from steinpath.app.tables import DEFAULT_FORMAT, DataError, TextFormat
+from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat
 from steinpath.problem._grid import MOST_LAMS
-from steinpath.problem._registry import ParameterSpec
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._penalties import PENALTIES
+from steinpath.problem._registry import ParameterSpec, Registered
 from steinpath.problem._scoring import CRITERIA
+
+
+def loss_names() -> list[str]:
+    """Return the losses that need only numbers as arguments."""
+    return [name for name, kind in LOSSES.items() if _is_made_of(kind, ())]
+
+
+def is_for_classes(loss: str) -> bool:
+    """Whether a loss is for classification."""
+    return LOSSES[loss].margin
+
+
+def penalty_names() -> list[str]:
+    """Return the penalties that need only numbers as arguments, and no groups."""
+    return [name for name, kind in PENALTIES.items() if _is_made_of(kind, ("lam",))]
+
+
+def _is_made_of(kind: type, given: Iterable[str]) -> bool:
+    """Whether all arguments except the given ones have defaults."""
+    arguments = inspect.signature(kind).parameters.values()
+    return all(each.default is not each.empty or each.name in given for each in arguments)
+
+
+def parameter_specs() -> dict[str, ParameterSpec]:
+    """Return the parameters of all losses, penalties and scoring losses by name.
+
+    If classes share a parameter, its limits are the widest of theirs; each class checks its own
+    arguments.
+    """
+    kinds: list[type[Registered]] = [LOSSES[name] for name in loss_names()]
+    kinds += [*(PENALTIES[name] for name in penalty_names()), *CRITERIA.values()]
+    found: dict[str, ParameterSpec] = {}
+    for spec in (kind.parameter_spec for kind in kinds):
+        if spec is not None:
+            found[spec.name] = _widest(found.get(spec.name, spec), spec)
+    return found
+
+
+def _widest(one: ParameterSpec, other: ParameterSpec) -> ParameterSpec:
+    low, high = min(one.low, other.low), max(one.high, other.high)
+    return replace(
+        one,
+        low=low,
+        high=high,
+        open_low=all(each.open_low for each in (one, other) if each.low == low),
+        open_high=all(each.open_high for each in (one, other) if each.high == high),
+    )
 
 
 class Name(click.Choice[str]):
@@ -41,15 +92,7 @@ class Finite(click.FloatRange):
 
 
 class ModelCommand(click.Command):
-    """A command with options for all registered losses, penalties and scoring losses.
-
-    Parameters
-    ----------
-    several : bool
-        Whether it accepts several losses and penalties.
-    **settings
-        As for `click.Command`.
-    """
+    """A command with options for all registered losses, penalties and scoring losses."""
 
     def __init__(self, *, several: bool = False, **settings: Any):
         super().__init__(**settings)
@@ -145,17 +188,9 @@ def with_reading(command: Callable[..., Any]) -> Callable[..., Any]:
     return functools.reduce(lambda f, option: option(f), reversed(_READING), command)
 
 
-def read_format(options: dict[str, Any], stored: TextFormat = DEFAULT_FORMAT) -> TextFormat:
-    """Take the options of `with_reading` out of others; return how texts are read.
-
-    Parameters
-    ----------
-    options : dict
-        Options of the command.
-    stored : TextFormat
-        The format to use where an option is not given.
-    """
-    given = {field.name: options.pop(field.name) for field in fields(TextFormat)}
+def read_format(options: dict[str, Any], stored: FileFormat = DEFAULT_FORMAT) -> FileFormat:
+    """Take the options of `with_reading` out of others; those not given are as in ``stored``."""
+    given = {field.name: options.pop(field.name) for field in fields(FileFormat)}
     if given["delimiter"] is not None:
         given["delimiter"] = given["delimiter"].replace("\\t", "\t")
     if given["decimal"] is not None and given["decimal"] == stored.thousands:
@@ -163,7 +198,7 @@ def read_format(options: dict[str, Any], stored: TextFormat = DEFAULT_FORMAT) ->
     try:
         return replace(stored, **{name: value for name, value in given.items() if value})
     except DataError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(in_options(error)) from None
 
 
 _DATA = (

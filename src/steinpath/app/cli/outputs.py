@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +16,33 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import as_csv, write_text
-from steinpath.app.classes import ClassFit
-from steinpath.app.cli.class_outputs import (
-    coefficients_of_classes,
-    drawings_of_classes,
-    json_of_classes,
-    kept_classes,
-)
-from steinpath.app.cli.interval_outputs import (
-    draw_intervals,
-    interval_rows,
-    json_of_intervals,
-)
-from steinpath.app.coefficient_intervals import FitIntervals
-from steinpath.app.fitting import Fit, Ranked, count_nonzeros
-from steinpath.app.models import Choice, Model
+from steinpath._support.messages import worded
+from steinpath.app.cli.words import option
+from steinpath.app.defaults import FDR, LEVEL
+from steinpath.app.fitted import Fitted, Ranked, count_nonzeros
+from steinpath.app.intervals import FitIntervals
+from steinpath.app.models import save_model_file
 from steinpath.app.report.build import build_content
 from steinpath.app.report.page import render
-from steinpath.app.saved_intervals import for_file
+from steinpath.app.tables import FileFormat
 
 
 @dataclass(frozen=True, eq=False)
-class FitResult:
+class Result:
     """The result of a command, and how it was called."""
 
-    fit: Fit
-    ranking: Sequence[Ranked]
-    notes: Sequence[str]
-    interrupted: bool
+    fitted: Fitted
+    target: str
     file: str
-    folder: Path
     command: str
-    seed: int
+    folder: Path
+    format: FileFormat
+    columns: Sequence[Any]
+    n_columns: int
+    notes: Sequence[str]
+    ranking: Sequence[Ranked] = ()
     intervals: FitIntervals | None = None
+    interrupted: bool = False
 
 
 def check_writable(folder: Path) -> None:
@@ -65,38 +58,32 @@ def check_writable(folder: Path) -> None:
         ) from None
 
 
-def write_outputs(
-    result: FitResult, with_model: bool, with_plots: bool
-) -> Iterator[tuple[str, Path]]:
-    """Write the files, the most important first; yield a label and the path of each.
-
-    Parameters
-    ----------
-    result : FitResult
-        The result.
-    with_model, with_plots : bool
-        Whether to write the model and the plots.
-    """
-    fit, folder = result.fit, result.folder
+def write_outputs(result: Result, with_model: bool, with_plots: bool) -> Iterator[tuple[str, Path]]:
+    """Write the files, the most important first; yield a label and the path of each."""
+    fitted, folder, intervals = result.fitted, result.folder, result.intervals
     if with_model:
-        make_model(fit).save(folder / "model.json")
-        yield "model", folder / "model.json"
+        file = folder / "model.json"
+        save_model_file(fitted.model, file, result.target, result.format.to_json())
+        yield "model", file
     if result.ranking:
         write_text(folder / "ranking.csv", as_csv(map(asdict, result.ranking), ".8g"))
         yield "ranking", folder / "ranking.csv"
-    write_text(folder / "risk.csv", as_csv(_risk_rows(fit), ".8g"))
+    write_text(folder / "risk.csv", as_csv(_risk_rows(fitted), ".8g"))
     yield "risks", folder / "risk.csv"
-    if result.intervals is not None:
-        write_text(folder / "intervals.csv", as_csv(interval_rows(result.intervals), ".8g"))
+    if intervals is not None:
+        write_text(folder / "intervals.csv", as_csv(_interval_rows(intervals), ".8g"))
         yield "intervals", folder / "intervals.csv"
     content = build_content(
-        fit,
-        file=result.file,
+        fitted,
+        target=result.target,
+        source=result.file,
         command=result.command,
-        seed=result.seed,
         notes=result.notes,
         ranking=result.ranking,
-        intervals=result.intervals,
+        intervals=intervals,
+        columns=result.columns,
+        n_columns=result.n_columns,
+        remedy=option,
     )
     write_text(folder / "report.html", render(content))
     yield "report", folder / "report.html"
@@ -104,65 +91,49 @@ def write_outputs(
         yield from _draw(result)
 
 
-def make_model(fit: Fit) -> Model:
-    """Return the selected model for a model file."""
-    of_classes = fit if isinstance(fit, ClassFit) else None
-    coef: np.ndarray = fit.coef
-    intercept: float | np.ndarray = fit.intercept
-    if of_classes is not None:
-        coef, intercept = coefficients_of_classes(of_classes)
-    return Model(
-        fit.data.encoded.encoding,
-        coef,
-        intercept,
-        make_choice(fit),
-        fit.warnings,
-        version("steinpath"),
-        None if of_classes else for_file(fit.intervals),
-        kept_classes(of_classes) if of_classes else None,
-        fit.data.encoded.text_format,
-    )
-
-
-def make_choice(fit: Fit) -> Choice:
-    """Return how the model was selected."""
-    risk, stderr = fit.estimate
-    loss, penalty = fit.spec.loss, fit.tuning.path.penalty
+def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
+    """Return the result as a JSON object."""
+    fitted, main = result.fitted, result.fitted.main
+    risk, stderr = fitted.estimate
     shapes = {
         field.name: getattr(part, field.name)
-        for part in (loss, penalty)
-        for field in fields(part)  # type: ignore[arg-type]
+        for part in (main.loss_, main.penalty_)
+        for field in fields(part)
         if field.name not in ("lam", "weights", "class_weight")
     }
-    return Choice(
-        loss=loss.name,
-        penalty=fit.spec.penalty,
-        parameters=shapes,
-        alpha=fit.alpha,
-        iterate=fit.tuning.best_iter,
-        iterations=fit.tuning.path.n_iter,
-        test_loss=fit.risk.test_loss,
-        test_parameter=fit.criterion.parameter,
-        risk=risk,
-        stderr=stderr,
-        train=fit.train,
-        rows=len(fit.data.y),
-    )
-
-
-def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
-    """Return the result as a JSON object."""
-    fit = result.fit
-    return {
-        "target": fit.data.encoded.encoding.target,
-        **asdict(make_choice(fit)),
-        "features": fit.data.encoded.X.shape[1],
-        "nonzeros": fit.nonzeros,
-        "choice_counted_by": fit.tuning.chosen.method,
-        **(json_of_classes(fit) if isinstance(fit, ClassFit) else _json_of_numbers(fit)),
-        **_json_of_coefficients(result),
-        "stop": fit.tuning.stop,
-        "warnings": list(fit.warnings),
+    found = {
+        "target": result.target,
+        "loss": main.loss_.name,
+        "penalty": main.penalty_.name,
+        "parameters": shapes,
+        "alpha": main.alpha_,
+        "iterate": main.best_iter_,
+        "iterations": main.n_iter_,
+        "test_loss": main.test_loss_,
+        "test_parameter": fitted.criterion.parameter,
+        "risk": risk,
+        "stderr": _finite(stderr),
+        "train": fitted.train,
+        "rows": fitted.shape[0],
+        "features": fitted.shape[1],
+        "nonzeros": fitted.nonzeros,
+        "choice_counted_by": fitted.tuning.chosen.method,
+        **(_json_of_classes(fitted) if fitted.classes else _json_of_numbers(fitted)),
+    }
+    if (intervals := result.intervals) is not None:
+        found["coefficient_intervals"] = {
+            "t": intervals.found.t,
+            "level": LEVEL,
+            "scores": intervals.found.scores,
+            "fdr": FDR,
+            "fdr_features": intervals.n_tests,
+            "warnings": [worded(text, option) for text in intervals.warnings],
+            "notes": list(intervals.notes),
+            "features": list(_interval_rows(intervals)),
+        }
+    return found | {
+        "stop": main.stop_,
+        "warnings": [worded(text, option) for text in fitted.warnings],
         "notes": list(result.notes),
         "ranking": [asdict(row) for row in result.ranking],
         "interrupted": result.interrupted,
@@ -170,40 +141,82 @@ def as_json(result: FitResult, files: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _json_of_numbers(fit: Fit) -> dict[str, Any]:
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _json_of_numbers(fitted: Fitted) -> dict[str, Any]:
+    main = fitted.main
     return {
-        "naive_risk": fit.naive[0],
-        "naive_stderr": fit.naive[1],
-        "median_absolute_error": fit.left_out.median_error,
-        "constant_risk": fit.constant_risk,
-        "improvement_percent": fit.improvement if math.isfinite(fit.improvement) else None,
-        "intercept": fit.intercept,
+        "naive_risk": main.naive_risk_,
+        "naive_stderr": main.naive_risk_stderr_,
+        "median_absolute_error": main.median_error_,
+        "constant_risk": main.constant_risk_,
+        "improvement_percent": _finite(fitted.improvement),
+        "intercept": float(main.intercept_),
     }
 
 
-def _json_of_coefficients(result: FitResult) -> dict[str, Any]:
-    found = result.intervals
-    return {} if found is None else {"coefficient_intervals": json_of_intervals(found)}
-
-
-def _risk_rows(fit: Fit) -> Iterator[dict[str, Any]]:
-    """Yield the risk of every iterate for every alpha, and for every class if there are several."""
-    if isinstance(fit, ClassFit) and fit.several:
-        for label, one in zip(fit.labels, fit.fits, strict=True):
-            yield from ({"class": label} | row for row in _risk_rows(one))
-        return
-    for alpha, risk in zip(fit.alphas, fit.tuning.risks, strict=True):
-        nonzeros = count_nonzeros(risk.path)
-        columns = (to_numpy(x).tolist() for x in (risk.values, risk.stderr, risk.train, nonzeros))
-        for t, (value, stderr, train, count) in enumerate(zip(*columns, strict=True)):
-            yield {
-                "alpha": float(alpha),
-                "iterate": t,
-                "risk": value,
-                "stderr": stderr,
-                "train": train,
-                "nonzeros": count,
+def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
+    estimator = fitted.estimator
+    return {
+        "classes": fitted.classes,
+        "class_weight": estimator.class_weight,
+        "scores": {
+            name: {
+                "expected": score.value,
+                "stderr": _finite(score.stderr),
+                "constant": score.constant,
             }
+            for name, score in fitted.scores.items()
+        },
+        "error_rate": estimator.error_rate_,
+        "error_rate_stderr": _finite(estimator.error_rate_stderr_),
+        "train_error_rate": estimator.train_error_rate_,
+        "confusion": estimator.confusion_.tolist(),
+        "models": [
+            {
+                "class": label,
+                "alpha": each.alpha_,
+                "iterate": each.best_iter_,
+                "nonzeros": int(np.count_nonzero(each.coef_)),
+                "intercept": float(each.intercept_[0]),
+                "risk": each.best_risk_,
+                "stderr": _finite(each.best_risk_stderr_),
+            }
+            for label, each in zip(fitted.labels, fitted.models, strict=True)
+        ],
+    }
+
+
+def _interval_rows(found: FitIntervals) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of each feature; None if its coefficient is not identified."""
+    for row in found.rows:
+        numbers = {name: getattr(row, name) for name in row._fields[1:6]}
+        known = {
+            name: value if row.identified and math.isfinite(value) else None
+            for name, value in numbers.items()
+        }
+        yield {"name": row.name, **known, "significant": row.significant}
+
+
+def _risk_rows(fitted: Fitted) -> Iterator[dict[str, Any]]:
+    """Yield the risk of every iterate for every alpha, and for every class if there are several."""
+    for label, model in zip(fitted.labels or [""], fitted.models, strict=True):
+        of_class = {"class": label} if fitted.several else {}
+        for alpha, risk in zip(to_numpy(model.alphas_), model.tuning_.risks, strict=True):
+            columns = risk.values, risk.stderr, risk.train, count_nonzeros(risk.path)
+            rows = zip(*(to_numpy(column).tolist() for column in columns), strict=True)
+            for t, (value, stderr, train, count) in enumerate(rows):
+                yield {
+                    **of_class,
+                    "alpha": float(alpha),
+                    "iterate": t,
+                    "risk": value,
+                    "stderr": stderr,
+                    "train": train,
+                    "nonzeros": count,
+                }
 
 
 @contextmanager
@@ -220,7 +233,7 @@ def drawing() -> Iterator[None]:
         raise click.ClickException(f"the plots could not be drawn: {reason}") from error
 
 
-def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
+def _draw(result: Result) -> Iterator[tuple[str, Path]]:
     with drawing():
         try:
             import matplotlib  # noqa: F401
@@ -231,32 +244,42 @@ def _draw(result: FitResult) -> Iterator[tuple[str, Path]]:
     yield "plots", result.folder / "plots"
 
 
-def _draw_all(result: FitResult) -> None:
+def _draw_all(result: Result) -> None:
     from steinpath import plots
 
-    fit, tuning = result.fit, result.fit.tuning
-    names, best = fit.data.encoded.encoding.feature_names, tuning.best_iter
+    fitted, tuning, intervals = result.fitted, result.fitted.tuning, result.intervals
+    names, best = fitted.feature_names, tuning.best_iter
     drawings: dict[str, Callable[[], Any]] = {
         "summary.png": lambda: plots.plot_summary(tuning, names),
-        "risk.pdf": lambda: plots.plot_risk(fit.risk, log_time=True, best=best),
+        "risk.pdf": lambda: plots.plot_risk(fitted.risk, log_time=True, best=best),
         "surface.pdf": lambda: plots.plot_tuning(tuning),
         "coefficients.pdf": lambda: plots.plot_coefficients(tuning.path, names, best=best),
-        "diagnostics.pdf": lambda: plots.plot_diagnostics(fit.risk),
+        "diagnostics.pdf": lambda: plots.plot_diagnostics(fitted.risk),
     }
-    if isinstance(fit, ClassFit):
-        drawings |= drawings_of_classes(fit)
+    if fitted.classes:
+        pairs = zip(fitted.labels, fitted.models, strict=True)
+        of = {label: each.tuning_ for label, each in pairs} if fitted.several else tuning
+        drawings["roc.pdf"] = lambda: plots.plot_roc(of)
+        if fitted.has_probabilities:
+            drawings["reliability.pdf"] = lambda: plots.plot_reliability(of)
     else:
         drawings |= {
-            "predicted.pdf": lambda: plots.plot_predicted(tuning, offset=fit.data.level),
+            "predicted.pdf": lambda: plots.plot_predicted(tuning),
             "left_out_residuals.pdf": lambda: plots.plot_left_out_residuals(tuning),
-            "residuals.pdf": lambda: plots.plot_residuals(fit.risk, best),
+            "residuals.pdf": lambda: plots.plot_residuals(fitted.risk, best),
         }
-    intervals = result.intervals
     if intervals is not None and any(row.identified for row in intervals.rows):
-        drawings["intervals.pdf"] = lambda: draw_intervals(intervals)
+        drawings["intervals.pdf"] = lambda: _draw_intervals(intervals)
     if result.ranking:
         drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
     for file, draw in drawings.items():
         drawn = draw()
         plots.save(drawn, result.folder / "plots" / file)
         plots.close(drawn)
+
+
+def _draw_intervals(found: FitIntervals) -> Any:
+    """Draw a forest plot, per standard deviation of the features so that they are comparable."""
+    axes = found.per_deviation.plot(fdr=FDR, n_tests=found.n_tests)
+    axes.set_xlabel(f"coefficient per s.d., {LEVEL:.0%} confidence interval")
+    return axes

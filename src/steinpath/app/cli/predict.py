@@ -10,14 +10,20 @@ from typing import Any
 
 import click
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
+from steinpath._support.cells import missing, read_column, texts
 from steinpath._support.files import as_csv, write_text
+from steinpath._support.messages import DataError, worded
 from steinpath._support.printing import printable, with_error
+from steinpath._support.validation import captured_warnings
+from steinpath._support.wording import refuse_unknown
 from steinpath.app.cli.options import read_format
-from steinpath.app.encoding.messages import refuse_unknown
-from steinpath.app.models import Classes, Model, load_model
-from steinpath.app.tables import Table, missing, read_table, texts
-from steinpath.problem._scoring import CRITERIA
+from steinpath.app.cli.words import option
+from steinpath.app.models import SavedModel, load_model_file
+from steinpath.app.tables import Table, placed, read_table
+from steinpath.app.tables.table import FileFormat
 
 
 def run_predict(
@@ -34,22 +40,28 @@ def run_predict(
         raise click.UsageError(f"--out must name a file, got {out!r}")
     bounds = [] if interval is None else ["lower", "upper"]
     keep = _check_kept(keep, ["prediction", *bounds])
-    fitted = load_model(model)
-    keep = _check_kept(keep, fitted.probability_names)
-    text_format = read_format(reading, fitted.text_format)
-    table = read_table(file, fitted.encoding.named, keep, text_format)
-    refuse_unknown(table.columns, keep)
-    if fitted.classes is None:
-        predictions, notes = fitted.predict_table(table)
-        columns = {"prediction": predictions}
-    else:
-        columns, notes = fitted.predict_table_classes(table)
-    notes = [*table.notes, *notes]
+    saved = load_model_file(model)
+    if not isinstance(saved.model, Pipeline):
+        raise DataError(
+            f"{model} has no TableEncoder, so it cannot predict from a file; use Python"
+        )
+    names = _probability_names(saved)
+    keep = _check_kept(keep, names)
+    how = read_format(reading, FileFormat.from_json(saved.format))
+    encoder = saved.model[0]
+    encoder.set_params(**how.of_cells)
+    table = read_table(file, how, [c.name for c in encoder.columns_ if c.levels])
+    refuse_unknown(table.frame.column_names, keep)
+    token = captured_warnings.set([])
+    try:
+        with placed(table.place):
+            columns = _predict(saved, table, interval, names, bounds)
+        notes = [worded(text, option, table.place) for text, _ in captured_warnings.get() or ()]
+    finally:
+        captured_warnings.reset(token)
+    notes = [*(worded(note, option, table.place) for note in table.notes), *notes]
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
-    if interval is not None:
-        ends, _ = fitted.predict_table_interval(table, interval)
-        columns |= dict(zip(bounds, ends.T, strict=True))
     if as_json:
         level = {} if interval is None else {"level": interval}
         text = _json(table, keep, level, columns, notes)
@@ -59,8 +71,60 @@ def run_predict(
         sys.stdout.write(text)
     else:
         write_text(Path(out), text)
-    for remark in _remarks(fitted, table, columns, interval):
+    for remark in _remarks(saved, table, columns, interval):
         click.echo(remark, err=True)
+
+
+def _probability_names(saved: SavedModel) -> list[str]:
+    """Return the names of the columns with probabilities."""
+    estimator = saved.estimator
+    if not is_classifier(estimator) or not hasattr(estimator, "predict_proba"):
+        return []
+    return [f"probability of {label}" for label in texts(estimator.classes_)]
+
+
+def _predict(
+    saved: SavedModel, table: Table, level: float | None, names: list[str], bounds: list[str]
+) -> dict[str, np.ndarray]:
+    """Return predictions, probabilities and bounds of intervals, by column name."""
+    encoder, estimator = saved.model
+    X = encoder.transform(table.frame)
+    try:
+        predictions = np.asarray(estimator.predict(X))
+    except ValueError:
+        _refuse_overflow(X, estimator, table)
+        raise
+    if level is not None and is_classifier(estimator):
+        raise DataError(
+            "prediction intervals require a regression, but this model is a classifier; omit "
+            "--interval (with the logistic loss, class probabilities are predicted)"
+        )
+    columns = {"prediction": texts(predictions) if is_classifier(estimator) else predictions}
+    if names:
+        columns |= dict(zip(names, np.asarray(estimator.predict_proba(X)).T, strict=True))
+    if level is not None:
+        if not hasattr(estimator, "intervals_"):
+            raise DataError(
+                "the model was saved without prediction intervals, by an earlier version or since "
+                "it has too many coefficients; fit it again with `steinpath fit`, or use "
+                "sp.tune(...).predict_interval in Python"
+            )
+        try:
+            ends = estimator.predict_interval(X, level)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        columns |= dict(zip(bounds, ends.T, strict=True))
+    return columns
+
+
+def _refuse_overflow(X: np.ndarray, estimator: Any, table: Table) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
+    rows = np.flatnonzero(~np.isfinite(values.reshape(len(X), -1)).all(axis=1))
+    if len(rows):
+        raise DataError(
+            f"the numbers in {table.place(int(rows[0]))} are too large for a prediction"
+        )
 
 
 def _check_kept(keep: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +156,7 @@ class _Verbatim:
 def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> str:
     """Return CSV with a header: columns of the file verbatim, and numbers with all digits."""
     names = *keep, *columns
-    kept = (map(_Verbatim, table.cells[name]) for name in keep)
+    kept = (map(_Verbatim, table.cells(name)) for name in keep)
     numbers = (values.tolist() for values in columns.values())
     rows = (dict(zip(names, row, strict=True)) for row in zip(*kept, *numbers, strict=True))
     return as_csv(rows, "")
@@ -108,50 +172,36 @@ def _json(
     """Return one JSON object: columns of the file by name, predictions, notes."""
     found: dict[str, Any] = {**level}
     if keep:
-        found["kept"] = {name: _json_cells(table, name) for name in keep}
+        found["kept"] = {name: table.json_cells(name) for name in keep}
     for name, values in columns.items():
         found["predictions" if name == "prediction" else name] = values.tolist()
     return json.dumps(found | {"notes": notes}) + "\n"
 
 
-def _json_cells(table: Table, name: str) -> list[Any]:
-    """Return a column of the file: numbers, unless they are codes, or else verbatim texts."""
-    cells: list[str | None] = table.cells[name].tolist()
-    if table.columns[name].dtype.kind != "f" or name in table.codes:
-        return cells
-    values = table.columns[name].tolist()
-    return [_number(cell, value) for cell, value in zip(cells, values, strict=True)]
-
-
-def _number(cell: str | None, value: float) -> int | float | None:
-    if not np.isfinite(value):
-        return None
-    text = (cell or "").strip()
-    # an integer may have more digits than a float
-    return int(text) if text.lstrip("+-").isdecimal() else value
-
-
 def _remarks(
-    model: Model, table: Table, columns: dict[str, np.ndarray], level: float | None
+    saved: SavedModel, table: Table, columns: dict[str, np.ndarray], level: float | None
 ) -> Iterator[str]:
     """Compare the error on these rows with the expected error, if the target is known."""
-    if model.classes is not None:
-        yield from _remarks_on_classes(model, model.classes, table, columns["prediction"])
+    target, estimator = saved.target, saved.estimator
+    if target is None or target not in table.frame.column_names:
         return
-    y, choice = table.columns.get(model.encoding.target), model.choice
-    if y is None or y.dtype.kind != "f":
+    column = table.frame.column(target)
+    if is_classifier(estimator):
+        yield from _remarks_on_classes(
+            estimator, read_column(target, column, table.format), columns
+        )
         return
-    known = np.isfinite(y)
-    if not known.any():
+    read, criterion = read_column(target, column, table.format), saved.criterion
+    known = ~read.gaps
+    if read.kind != "f" or not known.any() or criterion is None:
         return
-    y, columns = y[known], {name: values[known] for name, values in columns.items()}
-    criterion = CRITERIA[choice.test_loss](choice.test_parameter)
+    y, columns = read.data[known], {name: values[known] for name, values in columns.items()}
     with np.errstate(over="ignore"):  # squares of very large errors
         error = float(criterion(y, columns["prediction"]).mean())
     found = f"{error:.4g}" if np.isfinite(error) else "too large"
     yield (
         f"mean {criterion.words} on these {len(y)} rows: {found}; expected on new "
-        f"rows: {with_error(choice.risk, choice.stderr)}"
+        f"rows: {with_error(estimator.best_risk_, estimator.best_risk_stderr_)}"
     )
     if level is not None:
         inside = int(np.sum((columns["lower"] <= y) & (y <= columns["upper"])))
@@ -161,20 +211,16 @@ def _remarks(
         )
 
 
-def _remarks_on_classes(
-    model: Model, classes: Classes, table: Table, predictions: np.ndarray
-) -> Iterator[str]:
+def _remarks_on_classes(estimator: Any, read: Any, columns: dict[str, np.ndarray]) -> Iterator[str]:
     """Compare the error rate on these rows with the expected one, if the target is known."""
-    if model.encoding.target not in table.columns:
-        return
-    actual = texts(table.columns[model.encoding.target])
+    actual = texts(read.values)
     known = ~missing(actual)
     if not known.any():
         return
-    rate = float(np.mean(actual[known] != predictions[known]))
-    new = int(sum(label not in classes.labels for label in actual[known]))
+    rate = float(np.mean(actual[known] != columns["prediction"][known]))
+    new = int(np.sum(~np.isin(actual[known].astype(str), texts(estimator.classes_).astype(str))))
     of_new = f" ({new} of them of classes unknown to the model)" if new else ""
     yield (
         f"error rate on these {int(known.sum())} rows{of_new}: {rate:.4g}; expected on new rows: "
-        f"{with_error(classes.error_rate, classes.stderr)}"
+        f"{with_error(estimator.error_rate_, estimator.error_rate_stderr_)}"
     )

@@ -1,38 +1,39 @@
-"""Collect the content of the report of a fit."""
+"""Collect the content of the report of a fitted model."""
 
 from __future__ import annotations
 
 import math
+import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
+from steinpath._support.files import write_text
+from steinpath._support.messages import Remedy, worded
 from steinpath._support.printing import to_digits_of, with_error
-from steinpath.app.classes import ClassFit
-from steinpath.app.coefficient_intervals import FitIntervals
-from steinpath.app.encoding import RemoteFeatures
-from steinpath.app.fitting import Fit, Ranked, count_nonzeros
-from steinpath.app.report.classes import (
-    compared,
-    content_of_classes,
-    facts_of_classes,
-    verdict_of_classes,
-)
-from steinpath.app.report.content import Charts, Coefficient, Content
-from steinpath.app.saved_intervals import for_file
+from steinpath.app.fitted import Fitted, Ranked, count_nonzeros
+from steinpath.app.intervals import FitIntervals, fit_intervals
+from steinpath.app.report.content import Charts, ClassContent, ClassCurve, Coefficient, Content
+from steinpath.app.report.page import render
+from steinpath.design._dense import DenseDesign
+from steinpath.design._transformed import InterceptDesign
+from steinpath.plots._classes import reliability, roc_curve
 from steinpath.plots._coefficients import largest_sizes
 from steinpath.plots._left_out import QUANTILES
-from steinpath.problem._penalties import PENALTIES, NoPenalty
+from steinpath.problem._margins import class_probabilities
+from steinpath.problem._scoring import CRITERIA
 
 # What a page can show, and a browser can redraw quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
-
+# Most points of the curve of a class.
+_MOST_POINTS = 400
 # Levels of prediction intervals whose average width is reported.
 _LEVELS = 0.5, 0.8, 0.9, 0.95
 
@@ -41,7 +42,7 @@ _UNTOUCHED = "Rows were not selected, cleaned or transformed using the target."
 _INDEPENDENT = (
     "Rows are independent of each other: no repeated measurements of one subject, no correlation "
     "in time or space. Otherwise the error on new rows is larger than estimated, and the checks do "
-    "not detect every such case; use --group or --time."
+    "not detect every such case; use {groups} or {cv}."
 )
 _GROUPS = (
     "Groups are independent of each other, and new rows belong to new groups. Rows of one group "
@@ -61,183 +62,212 @@ _ADJUSTED_BY = {
 
 
 def build_content(
-    fit: Fit,
+    fitted: Fitted,
     *,
-    file: str,
-    command: str,
-    seed: int,
+    target: str = "the response",
+    source: str = "",
+    command: str = "",
     notes: Sequence[str] = (),
     ranking: Sequence[Ranked] = (),
     intervals: FitIntervals | None = None,
+    columns: Sequence[Any] = (),
+    n_columns: int = 0,
+    remedy: Callable[[Remedy], str] = str,
 ) -> Content:
-    """Return the content of the report of a fit.
-
-    Parameters
-    ----------
-    fit : Fit
-        The fit.
-    file : str
-        Name of the data file.
-    command : str
-        The command that produces the same report.
-    seed : int
-        Seed of the random numbers.
-    notes : sequence of str
-        Changes to the data, and other remarks.
-    ranking : sequence of Ranked
-        The models compared, this fit included.
-    intervals : FitIntervals, optional
-        Confidence intervals for the coefficients.
-    """
-    encoded, reported = fit.data.encoded, fit.reported
-    effects, coef, nonzeros = reported.effects, reported.coef, reported.nonzeros
+    """Return the content of a report; ``source`` names the data, ``remedy`` words remedies."""
+    coefficients, main = fitted.coefficients(), fitted.main
+    effects, nonzeros = coefficients.effects, coefficients.nonzeros
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
+    checks = [
+        replace(each, message=worded(each.message, remedy)) for each in fitted.risk.diagnostics
+    ]
+    packages = ("steinpath", "numpy", "scipy", "scikit-learn")
     return Content(
-        title=f"Predicting {encoded.encoding.target} from {file}",
-        verdict=verdict(fit),
-        model=model_sentence(fit),
-        facts=facts(fit),
-        warnings=fit.warnings,
-        assumptions=_assumptions(fit),
-        checks=fit.risk.diagnostics,
-        columns=encoded.summaries,
+        title=f"Predicting {target}" + f" from {source}" * bool(source),
+        verdict=verdict(fitted),
+        model=model_sentence(fitted),
+        facts=facts(fitted),
+        warnings=tuple(worded(text, remedy) for text in fitted.warnings),
+        assumptions=_assumptions(fitted, remedy),
+        checks=tuple(checks),
+        columns=tuple(columns),
         notes=tuple(notes),
-        intercept=reported.intercept,
+        intercept=coefficients.intercept,
         coefficients=tuple(
-            Coefficient(reported.names[j], float(coef[j]), float(effects[j])) for j in listed
+            Coefficient(coefficients.names[j], float(coefficients.coef[j]), float(effects[j]))
+            for j in listed
         ),
         ranking=tuple(ranking),
-        charts=build_charts(fit, encoded.encoding.feature_names),
+        charts=build_charts(fitted),
         command=command,
         provenance=(
-            *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),
+            *((name, version(name)) for name in packages),
             ("python", platform.python_version()),
-            ("seed", str(seed)),
-            ("risk estimation method", fit.risk.method),
-            ("adjustment for selection", _ADJUSTED_BY[fit.tuning.chosen.method]),
+            ("seed", str(main.random_state)),
+            ("risk estimation method", fitted.risk.method),
+            ("adjustment for selection", _ADJUSTED_BY[fitted.tuning.chosen.method]),
         ),
-        unlisted_columns=encoded.n_columns - len(encoded.summaries),
+        unlisted_columns=max(n_columns - len(columns), 0),
         unlisted_coefficients=nonzeros - len(listed),
         intervals=intervals,
-        widths=_interval_widths(fit),
-        caption=reported.caption[:1].upper() + reported.caption[1:],
+        widths=_interval_widths(fitted),
+        caption=fitted.caption[:1].upper() + fitted.caption[1:],
     )
 
 
-def _assumptions(fit: Fit) -> tuple[str, ...]:
-    if fit.data.cv is not None:
+def _assumptions(fitted: Fitted, remedy: Callable[[Remedy], str]) -> tuple[str, ...]:
+    if fitted.dependence == "time":
         return _TIME, _UNTOUCHED
-    return _SAME_SOURCE, _INDEPENDENT if fit.data.groups is None else _GROUPS, _UNTOUCHED
+    if fitted.dependence == "groups":
+        return _SAME_SOURCE, _GROUPS, _UNTOUCHED
+    known = {"groups": remedy(Remedy("groups")), "cv": remedy(Remedy("cv"))}
+    return _SAME_SOURCE, _INDEPENDENT.format(**known), _UNTOUCHED
 
 
-def verdict(fit: Fit) -> str:
+def verdict(fitted: Fitted) -> str:
     """State the expected error and the improvement over a constant prediction."""
-    rows = "new rows like these"
-    if fit.data.groups is not None:
-        rows = "rows of new groups like these"
-    elif fit.data.cv is not None:
-        rows = "later rows like these"
-    if isinstance(fit, ClassFit):
-        return verdict_of_classes(fit, rows)
-    risk, stderr = fit.estimate
-    constant = to_digits_of(fit.constant_risk, stderr)
+    kinds = {"groups": "rows of new groups like these", "time": "later rows like these"}
+    rows = kinds.get(fitted.dependence, "new rows like these")
+    if fitted.classes:
+        score = fitted.scores["zero_one"]
+        return (
+            f"On {rows}, the expected misclassification rate is {_percent(score.value)} ± "
+            f"{_percent(score.stderr)} ({fitted.meaning_of_error}); "
+            f"{compared(score.value, score.constant)} of always predicting the most frequent class "
+            f"({_percent(score.constant)})."
+        )
+    risk, stderr = fitted.estimate
+    constant = getattr(fitted.main, "constant_risk_", math.nan)
+    of_constant = (
+        f"; {compared(risk, constant)} of a constant prediction ({to_digits_of(constant, stderr)})"
+    )
     return (
-        f"On {rows}, the expected {fit.criterion.words} is {with_error(risk, stderr)} "
-        f"({fit.meaning_of_error}); {compared(risk, fit.constant_risk)} of a constant prediction "
-        f"({constant})."
+        f"On {rows}, the expected {fitted.scored_by} is {with_error(risk, stderr)} "
+        f"({fitted.meaning_of_error}){of_constant if math.isfinite(constant) else ''}."
     )
 
 
-def model_sentence(fit: Fit) -> str:
+def compared(risk: float, constant: float) -> str:
+    """Return a risk in words, relative to that of a constant prediction: "71% below that"."""
+    percent = 100 * (1 - risk / constant) if constant else math.nan
+    if not math.isfinite(percent):
+        return "compare it with that"
+    size = f"{abs(percent):.{int(abs(percent) < 10)}f}%"
+    return f"it is {size} {'below' if percent > 0 else 'above'} that"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def model_sentence(fitted: Fitted) -> str:
     """Describe the selected model, and why the iterations ended."""
-    name = PENALTIES[fit.spec.penalty].label
+    main, name = fitted.main, fitted.main.penalty_.label
     penalty = f"with {'an' if name[0] in 'aeiouMS' else 'a'} {name} penalty"
-    if fit.spec.penalty == NoPenalty.name:
-        penalty = "without a penalty"
-    of_classes = isinstance(fit, ClassFit)
-    model = f"{fit.spec.loss.label} {'loss' if of_classes else 'regression'} {penalty}"
-    if isinstance(fit, ClassFit) and fit.several:
+    penalty = penalty if fitted.penalised else "without a penalty"
+    model = f"{main.loss_.label} {'loss' if fitted.classes else 'regression'} {penalty}"
+    if fitted.several and fitted.classes:
         return (
             f"The model has one one-vs-rest classifier per class, each fitted by the {model}; "
             "the class with the largest decision value is predicted."
         )
     return (
-        f"The selected model is iteration {fit.tuning.best_iter} of {fit.tuning.path.n_iter} of "
-        f"{'the ' * of_classes}{model}. {fit.length}"
+        f"The selected model is iteration {main.best_iter_} of {main.n_iter_} of "
+        f"{'the ' * bool(fitted.classes)}{model}. {fitted.length}"
     )
 
 
-def _interval_widths(fit: Fit) -> tuple[tuple[float, float], ...] | None:
+def _interval_widths(fitted: Fitted) -> tuple[tuple[float, float], ...] | None:
     """Return the average width of prediction intervals; None if the model has none."""
-    kept = None if isinstance(fit, ClassFit) else for_file(fit.intervals)
-    if kept is None:
+    if fitted.classes:
         return None
-    X = fit.data.encoded.X
-    if isinstance(X, RemoteFeatures):  # its rows are not in memory
+    design = fitted.tuning.path.data.design
+    features = design.features if isinstance(design, InterceptDesign) else design
+    if not isinstance(features, DenseDesign):  # its rows are not in memory
         return ()
-    rows = slice(None) if len(X) <= _MOST_ROWS else _some_rows(len(X))
-    found = []
+    rows, found = to_numpy(features.example)[_some_rows(features.shape[0])], []
     for level in _LEVELS:
         with suppress(ValueError):  # too few residuals for the level
-            low, high = kept.interval(X[rows], level).T
+            low, high = fitted.tuning.intervals.interval(rows, level).T
             found.append((level, float(np.mean(high - low))))
     return tuple(found)
 
 
-def _at_the_choice(fit: Fit) -> str:
+def _at_the_choice(fitted: Fitted) -> str:
     """Explain why the curve differs from the risk stated first in the report."""
-    if fit.tuning.chosen.method == "fixed":
+    if fitted.tuning.chosen.method == "fixed":
         return ""
+    main = fitted.main
     why = "As the minimum of many estimates it is biased downwards; adjusted for selection"
-    adjusted = fit.main.estimate if isinstance(fit, ClassFit) else fit.estimate
-    if fit.naive[0] > adjusted[0]:
+    if main.naive_risk_ > main.best_risk_:
         why = "Adjusted for selection, with different held-out rows"
     return (
-        f"At the selected iteration, the estimate is {with_error(*fit.naive)}. {why}, it is "
-        f"{with_error(*adjusted)}."
+        "At the selected iteration, the estimate is "
+        f"{with_error(main.naive_risk_, main.naive_risk_stderr_)}. {why}, it is "
+        f"{with_error(main.best_risk_, main.best_risk_stderr_)}."
     )
 
 
-def facts(fit: Fit) -> tuple[tuple[str, str], ...]:
+def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
     """Return the key figures."""
-    if isinstance(fit, ClassFit):
-        return facts_of_classes(fit)
-    n, p = fit.data.encoded.X.shape
-    risk, stderr = fit.estimate
-    found = [
-        (f"expected {fit.criterion.words}", with_error(risk, stderr)),
-        ("median absolute error", _like(fit.left_out.median_error, fit)),
-        ("training error", to_digits_of(fit.train, stderr)),
-        ("error of a constant prediction", to_digits_of(fit.constant_risk, stderr)),
-        *_improvement(fit),
-        ("selected iteration", f"{fit.tuning.best_iter} of {fit.tuning.path.n_iter}"),
-        ("nonzero coefficients", f"{fit.nonzeros} of {p}"),
-        ("rows", f"{n:,}"),
-    ]
-    if fit.criterion.name == "squared":
+    main, (n, p) = fitted.main, fitted.shape
+    found = list[tuple[str, str]]()
+    if fitted.classes:
+        found += _facts_of_classes(fitted)
+    else:
+        found += _facts_of_numbers(fitted)
+    if not fitted.several:
+        found.append(("selected iteration", f"{main.best_iter_} of {main.n_iter_}"))
+        if fitted.penalised:
+            found.append(("selected alpha", f"{main.alpha_:.3g}"))
+    what = "features used" if fitted.several else "nonzero coefficients"
+    return (*found, (what, f"{fitted.nonzeros} of {p}"), ("rows", f"{n:,}"))
+
+
+def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
+    (risk, stderr), main = fitted.estimate, fitted.main
+    found = [(f"expected {fitted.scored_by}", with_error(risk, stderr))]
+    if main.test_loss_ == "squared":
         root = to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))
-        found.insert(1, ("root mean squared error", root))
-    if fit.spec.penalty != NoPenalty.name:
-        found.insert(-2, ("selected alpha", f"{fit.alpha:.3g}"))
-    return tuple(found)
+        found.append(("root mean squared error", root))
+    # an absolute error has the digits of the risk if that is one, or else four
+    digits = stderr if main.test_loss_ != "squared" else math.inf
+    found.append(("median absolute error", to_digits_of(main.median_error_, digits)))
+    found.append(("training error", to_digits_of(fitted.train, stderr)))
+    if hasattr(main, "constant_risk_"):
+        constant = to_digits_of(main.constant_risk_, stderr)
+        found.append(("error of a constant prediction", constant))
+    if math.isfinite(percent := fitted.improvement):
+        improvement = f"{percent:.{int(abs(percent) < 10)}f}%"
+        found.append(("improvement over a constant", improvement))
+    return found
 
 
-def _like(error: float, fit: Fit) -> str:
-    """Return an absolute error with the digits of the risk if that is one, or else four."""
-    stderr = fit.estimate[1] if fit.criterion.name != "squared" else math.inf
-    return to_digits_of(error, stderr)
+def _facts_of_classes(fitted: Fitted) -> list[tuple[str, str]]:
+    found = []
+    without = {"zero_one": "majority class", "log": "class frequencies"}
+    for name, score in fitted.scores.items():
+        words = CRITERIA[name].label
+        if not fitted.several and name == fitted.main.test_loss_ != "zero_one":
+            words = fitted.scored_by  # with class weights, if there are any
+        baseline = f"baseline {words} ({without.get(name, 'best constant')})"
+        found += [
+            (f"expected {words}", with_error(score.value, score.stderr)),
+            (baseline, to_digits_of(score.constant, score.stderr)),
+        ]
+    estimator = fitted.estimator
+    training = to_digits_of(estimator.train_error_rate_, estimator.error_rate_stderr_)
+    found.append(("training error rate", training))
+    if not fitted.several:
+        actual, values = fitted.left_out_classes
+        area = roc_curve(actual == 1, values[:, 0]).area
+        found.append(("area under the ROC curve", f"{area:.3f}"))
+    return found
 
 
-def _improvement(fit: Fit) -> list[tuple[str, str]]:
-    percent = fit.improvement
-    if not math.isfinite(percent):
-        return []
-    return [("improvement over a constant", f"{percent:.{int(abs(percent) < 10)}f}%")]
-
-
-def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
+def build_charts(fitted: Fitted) -> Charts:
     """Return the numbers of the charts."""
-    tuning = fit.tuning
+    tuning, main, names = fitted.tuning, fitted.main, fitted.feature_names
     k, best = tuning.best
     shown = _some_iterates(tuning.path.n_iter, best)
     order = np.argsort(-tuning.lams, kind="stable")
@@ -251,9 +281,9 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
     by_size = np.argsort(-sizes, kind="stable")
     largest = [int(j) for j in by_size[:_MOST_CURVES] if sizes[j]]
     charts = Charts(
-        test_loss=fit.criterion.words,
-        penalty=PENALTIES[fit.spec.penalty].label,
-        alphas=tuple(fit.alphas[order].tolist()),
+        test_loss=fitted.scored_by,
+        penalty=main.penalty_.label,
+        alphas=tuple(to_numpy(main.alphas_)[order].tolist()),
         iterates=tuple(shown),
         risk=curves[0],
         stderr=curves[1],
@@ -262,23 +292,67 @@ def build_charts(fit: Fit, names: Sequence[str]) -> Charts:
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         coefficient_names=tuple(names[j] for j in largest),
         coefficients=_nested(path[:, largest][shown]),
-        at_the_choice=_at_the_choice(fit),
-        left_out_by="fitted and selected" if fit.tuning.chosen.method == "nested" else "fitted",
+        at_the_choice=_at_the_choice(fitted),
+        left_out_by="fitted and selected" if tuning.chosen.method == "nested" else "fitted",
     )
-    if isinstance(fit, ClassFit):
-        return replace(charts, classes=content_of_classes(fit))
-    raw, corrected = _residuals(fit)
-    left_out = fit.left_out
-    some = _some_rows(len(left_out.actual))
+    if fitted.classes:
+        return replace(charts, classes=_content_of_classes(fitted))
+    raw, corrected = _residuals(fitted)
+    actual, predicted = fitted.left_out
+    some = _some_rows(len(actual))
     return replace(
         charts,
         raw=tuple(raw.tolist()),
         corrected=tuple(corrected.tolist()),
-        actual=tuple(left_out.actual[some].tolist()),
-        predicted=tuple(left_out.predicted[some].tolist()),
-        quantiles=tuple(np.quantile(left_out.residuals, QUANTILES).tolist()),
-        left_out_rows=len(left_out.actual),
+        actual=tuple(actual[some].tolist()),
+        predicted=tuple(predicted[some].tolist()),
+        quantiles=tuple(np.quantile(actual - predicted, QUANTILES).tolist()),
+        left_out_rows=len(actual),
     )
+
+
+def _content_of_classes(fitted: Fitted) -> ClassContent:
+    """Return the confusion matrix and the curves of the out-of-fold predictions."""
+    actual, values = fitted.left_out_classes
+    first, roc, bins = int(not fitted.several), list[ClassCurve](), list[ClassCurve]()
+    shares = class_probabilities(values)
+    for k, label in enumerate(fitted.labels, start=first):
+        curve = roc_curve(actual == k, values[:, k - first])
+        places = _some_points(curve.false_positive, curve.true_positive)
+        x, y = (tuple(part[places].tolist()) for part in curve[:2])
+        roc.append(ClassCurve(label, x, y, area=curve.area))
+        if fitted.has_probabilities:
+            found = reliability(actual == k, shares[:, k])
+            x, y, stderr = (tuple(part.tolist()) for part in found[:3])
+            bins.append(ClassCurve(label, x, y, stderr))
+    models = [
+        (
+            label,
+            f"{each.alpha_:.3g}",
+            f"{each.best_iter_:,} of {each.n_iter_:,}",
+            f"{int(np.count_nonzero(to_numpy(each.coef_))):,}",
+            with_error(each.best_risk_, each.best_risk_stderr_),
+        )
+        for label, each in zip(fitted.labels, fitted.models, strict=True)
+    ]
+    return ClassContent(
+        labels=tuple(fitted.classes),
+        confusion=tuple(map(tuple, fitted.estimator.confusion_.tolist())),
+        models=tuple(models) if fitted.several else (),
+        main=fitted.main_label,
+        roc=tuple(roc),
+        reliability=tuple(bins),
+    )
+
+
+def _some_points(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the indices of the corners of a step curve; a subset of very many."""
+    turns = (np.diff(x[1:]) != 0) != (np.diff(x[:-1]) != 0)
+    turns |= (np.diff(y[1:]) != 0) != (np.diff(y[:-1]) != 0)
+    places = np.concatenate([[0], 1 + np.flatnonzero(turns), [len(x) - 1]])
+    if len(places) <= _MOST_POINTS:
+        return np.asarray(places)
+    return np.asarray(places[np.linspace(0, len(places) - 1, _MOST_POINTS).astype(int)])
 
 
 def _some_iterates(last: int, best: int) -> list[int]:
@@ -289,12 +363,12 @@ def _some_iterates(last: int, best: int) -> list[int]:
     return sorted({0, best, *spread.tolist()})
 
 
-def _residuals(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+def _residuals(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
     """Return training and corrected residuals of all rows, or of a sample."""
-    t, path = fit.tuning.best_iter, fit.tuning.path
+    t, path = fitted.tuning.best_iter, fitted.tuning.path
     rows = _some_rows(path.n_samples)
     raw = path.response - path.products_at(slice(t, t + 1))[0, ...]
-    return to_numpy(raw)[rows], to_numpy(fit.risk.residuals(t))[rows]
+    return to_numpy(raw)[rows], to_numpy(fitted.risk.residuals(t))[rows]
 
 
 def _some_rows(count: int) -> np.ndarray:
@@ -307,3 +381,58 @@ def _some_rows(count: int) -> np.ndarray:
 
 def _nested(array: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(map(tuple, np.asarray(array, float).tolist()))
+
+
+def report(
+    model: Any,
+    file: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    source: str = "",
+    intervals: bool = False,
+) -> None:
+    """Write a report of a fitted model: one self-contained HTML page that needs no network.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        A fitted estimator such as `LADLasso` or `LogisticLasso`, or a pipeline of a `TableEncoder`
+        and an estimator. A model that was loaded or copied does not have what a report shows.
+    file : str or path
+        The file to write, such as "report.html".
+    target : str, optional
+        Name of the response.
+    source : str, optional
+        Name of the data, for the title.
+    intervals : bool, default=False
+        Whether to add confidence intervals for the coefficients of a regression.
+
+    See Also
+    --------
+    save_model : Write a model to a file.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
+    >>> model = sp.LADLasso(n_alphas=5, random_state=0).fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     sp.report(model, Path(folder, "report.html"), target="price")
+    """
+    fitted = Fitted(model)
+    if fitted.several and not fitted.classes:
+        raise ValueError("a report is about one quantile; use one of model.estimators_")
+    encoder = fitted.encoder
+    content = build_content(
+        fitted,
+        target=target or "the response",
+        source=source,
+        command=f"{model!r}.fit(X, y)",
+        notes=[] if encoder is None else [f"{note}." for note in encoder.notes_],
+        intervals=fit_intervals(fitted) if intervals else None,
+        columns=() if encoder is None else encoder.summary_,
+        n_columns=0 if encoder is None else encoder.n_features_in_,
+    )
+    write_text(Path(file), render(content))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath._support.printing import places_of, to_digits_of
-from steinpath.app.coefficient_intervals import FitIntervals, Interval
 from steinpath.app.defaults import FDR, LEVEL
-from steinpath.app.fitting import Ranked
+from steinpath.app.fitted import Ranked
+from steinpath.app.intervals import FitIntervals, Interval
 from steinpath.app.report.content import Charts, ClassCurve, Content
 from steinpath.plots._coefficients import shorten
 

@@ -1,34 +1,21 @@
-"""Tables from files: named columns of numbers, dates or texts, and the place of each row.
+"""Tables from files, and the place of each row.
 
 Untrusted files are never executed: arrays that would have to be unpickled are refused.
 """
 
-from steinpath.app.tables.arrays import as_table
-from steinpath.app.tables.cells import (
-    date_formats,
-    is_date,
-    is_number,
-    like_numbers,
-    parse_cells,
-    suggest_date_format,
-)
-from steinpath.app.tables.reading import open_folder_at, read_table
-from steinpath.app.tables.table import DEFAULT_FORMAT, DataError, Table, TextFormat, missing, texts
+from steinpath._support.messages import DataError
+from steinpath.app.tables.folder import ParquetFolder
+from steinpath.app.tables.reading import open_folder, read_table
+from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat, PlacedError, Table, placed
 
 __all__ = [
     "DEFAULT_FORMAT",
     "DataError",
+    "FileFormat",
+    "ParquetFolder",
+    "PlacedError",
     "Table",
-    "TextFormat",
-    "as_table",
-    "date_formats",
-    "is_date",
-    "is_number",
-    "like_numbers",
-    "missing",
-    "open_folder_at",
-    "parse_cells",
+    "open_folder",
+    "placed",
     "read_table",
-    "suggest_date_format",
-    "texts",
 ]

@@ -1,0 +1,486 @@
+"""Columns of tables: numbers, dates or labels, also where they are written as texts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.messages import DataError, Message, Remedy
+from steinpath._support.wording import Sentence, at, between, use
+
+#: Thousands separators, and the characters that each stands for.
+THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
+# Texts that stand for a missing value.
+_MISSING = [
+    "",
+    *("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
+]
+# Parts of codes that a number does not keep: leading zeros, the plus of a telephone number, more
+# digits than a float has.
+_CODE = r"^(0[0-9]+|\+[0-9]{7,}|[0-9]{17,})$"
+# Signs around amounts. Other letters may be part of a code.
+_SIGN = (
+    r"[$€£¥₹₽₩₺₪₫฿%]|US\$|Fr\.|kr|zł|Kč|AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HKD|HUF|ILS|INR|JPY"
+    r"|KRW|MXN|NOK|NZD|PLN|RUB|SEK|SGD|THB|TRY|USD|ZAR"
+)
+_SIGNED = re.compile(
+    rf"(?P<minus>[+-]?)(?P<before>{_SIGN})?\s*(?P<number>[+-]?[\d.,][^%$€£]*?)(?P<after>{_SIGN})?"
+)
+# Negative amounts of accounting: in parentheses, or with the minus at the end.
+_NEGATIVE = re.compile(r"(?P<sign>[^\w().,-]{0,3})\((?P<inner>[^()]*\d[^()]*)\)|(?P<before>.*\d)-")
+_NUMERIC_START = re.compile(r"[+-]?[.,]?\d")
+# A number in its usual writing; leading zeros mean a label.
+_USUAL = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]{1,3})?")
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# Formats of dates that are suggested: dates, and times after them.
+_DATES = [
+    *(f"%d{s}%m{s}{y}" for s, y in product("./-", ("%Y", "%y"))),
+    *(f"%m{s}%d{s}{y}" for s, y in product("/-", ("%Y", "%y"))),
+    *("%Y/%m/%d", "%Y.%m.%d", "%d %b %Y", "%d %B %Y", "%d. %B %Y", "%d-%b-%Y", "%d-%b-%y"),
+    *("%b %d, %Y", "%B %d, %Y"),
+]
+_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+# What all of these formats have: two numbers, among few characters.
+_LIKE_DATE = re.compile(r"(?=\D*\d{1,4}\D+\d)[\w./,: -]{6,40}")
+# Characters of a date format, which may be from an untrusted model file.
+_LONGEST_FORMAT = 100
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How numbers, dates and missing values are written in texts; see `TableEncoder`."""
+
+    decimal: str | None = None
+    thousands: str | None = None
+    na: tuple[str, ...] = ()
+    date_format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (None, ".", ","):
+            raise DataError(f"the decimal separator must be . or , and not {self.decimal!r:.20}")
+        if self.thousands not in (None, *THOUSANDS):
+            said = "the thousands separator must be a comma, a point, an apostrophe or a space, got"
+            raise DataError(f"{said} {self.thousands!r:.20}")
+        if self.thousands is not None and self.thousands == (self.decimal or "."):
+            said = f"{self.thousands!r} cannot be both the decimal and the thousands separator; for"
+            remedy = Remedy("decimal", ","), Remedy("thousands", ".")
+            raise DataError(
+                Message(f"{said} numbers such as 1.234,50 use {{remedy}}", remedy=remedy)
+            )
+        if self.date_format is not None and not _is_date_format(self.date_format):
+            said = "the date format must have directives of strptime, such as %d.%m.%Y, each only"
+            raise DataError(f"{said} once, got {self.date_format!r:.60}")
+
+
+def _is_date_format(text: Any) -> bool:
+    if not isinstance(text, str) or "%" not in text or len(text) > _LONGEST_FORMAT:
+        return False
+    try:
+        datetime.strptime("", text)
+    except (ValueError, re.error) as error:  # unknown or repeated directives, or no match
+        return str(error).startswith("time data")
+    return True
+
+
+DEFAULT_FORMAT = TextFormat()
+
+
+@dataclass(frozen=True, eq=False)
+class ReadColumn:
+    """A column as numbers, dates or labels, and how it was written."""
+
+    kind: str  # "f" numbers, "M" dates, "O" labels, "" nothing but missing values
+    data: np.ndarray  # float64, datetime64[us], or indices of labels, -1 for missing values
+    labels: tuple[str, ...] = ()  # distinct texts, without surrounding blanks
+    sign: str = ""  # currency or percent sign that was removed from numbers
+    code: tuple[str, int] | None = None  # the first number written like a code ("007"), its row
+    doubtful: Message | None = None  # error if the labels are used as they are: numbers, perhaps
+    negative: str = ""  # a negative number that is not written with a minus in front
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Mask of the missing values."""
+        return missing(self.data) if self.kind in ("f", "M") else self.data < 0
+
+    @property
+    def values(self) -> np.ndarray:
+        """Numbers (float64), dates (datetime64[us]) or texts (object, None for missing values)."""
+        numeric = self.kind in ("f", "M")
+        return self.data if numeric else np.asarray(objects([*self.labels, None])[self.data])
+
+    def text(self, row: int) -> str:
+        """Return the text of one value."""
+        return str(texts(self.values[row : row + 1])[0])
+
+
+def arrow() -> tuple[Any, Any]:
+    """Return pyarrow and its functions."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ImportError:
+        raise ImportError("data frames need pyarrow: pip install 'steinpath[files]'") from None
+    return pyarrow, pyarrow.compute
+
+
+def as_arrow(data: Any) -> Any:
+    """Return a data frame, an Arrow table or a mapping of columns as a `pyarrow.Table`."""
+    pa, _ = arrow()
+    # look at the type, since columns of a pandas frame are attributes of the instance
+    if hasattr(type(data), "collect") and hasattr(type(data), "collect_schema"):
+        data = data.collect()  # a polars LazyFrame
+    kind, coded = type(data), set[str]()
+    if kind.__module__.partition(".")[0] == "pandas" and hasattr(kind, "iterrows"):
+        columns = [(name, data.iloc[:, k]) for k, name in enumerate(data.columns)]
+    elif isinstance(data, Mapping):
+        columns = list(data.items())
+    else:
+        try:
+            table = pa.table(data)
+        except (TypeError, ValueError):
+            said = "data must be a data frame, a pyarrow.Table, or a mapping of names to columns"
+            raise TypeError(f"{said}, got {kind.__name__}") from None
+        # categories of numbers of pandas, which Parquet does not mark
+        written = (table.schema.pandas_metadata or {}).get("columns", ())
+        coded = {one["field_name"] for one in written if one["pandas_type"] == "categorical"}
+        pairs = zip(table.column_names, table.columns, strict=True)
+        columns = [pair for pair in pairs if not _PANDAS_INDEX.fullmatch(pair[0])]
+    names = check_names([str(name) for name, _ in columns])
+    arrays = [_as_array(name, each) for name, (_, each) in zip(names, columns, strict=True)]
+    if len({len(each) for each in arrays}) > 1:
+        raise DataError("the columns must have the same length")
+    for k, (name, _) in enumerate(columns):
+        if name in coded and not pa.types.is_dictionary(arrays[k].type):
+            arrays[k] = arrays[k].dictionary_encode()
+    return pa.table(arrays, names)
+
+
+def _as_array(name: str, values: Any) -> Any:
+    pa, _ = arrow()
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if getattr(values, "ndim", 1) != 1:
+        raise DataError(f"column {name!r:.60} has shape {values.shape}; it must be a vector")
+    try:
+        return pa.array(values, from_pandas=True)
+    except (ValueError, TypeError, NotImplementedError, OverflowError):  # of Arrow, too
+        said = "must hold only numbers, only dates, only strings or only booleans"
+        raise DataError(f"column {name!r:.60} {said}") from None
+
+
+def check_names(names: Sequence[str]) -> list[str]:
+    """Return the names of columns, with blank names replaced; refuse duplicate names."""
+    found = [name.strip() or f"column {k}" for k, name in enumerate(names, start=1)]
+    if len(set(found)) < len(found):
+        said = f"several columns are named {Counter(found).most_common(1)[0][0]!r}; column names"
+        raise DataError(f"{said} must be unique: rename or remove all but one")
+    return found
+
+
+def read_column(
+    name: str,
+    column: Any,
+    how: TextFormat = DEFAULT_FORMAT,
+    as_labels: bool | None = None,
+    start: int = 0,
+) -> ReadColumn:
+    """Read one column of a `pyarrow.Table`; texts that are all numbers or all dates become these.
+
+    as_labels: whether texts, integers and so on are labels; by default only those of categories
+    (dictionaries). start: number of rows before this block of rows, for messages.
+    """
+    pa, _ = arrow()
+    if is_dictionary(column.type):
+        text = is_text(column.type.value_type)  # Arrow takes no string views
+        kind = pa.large_string() if text else column.type.value_type
+        parts = [each.dictionary.cast(kind).take(each.indices) for each in column.chunks]
+        return read_column(name, pa.chunked_array(parts, kind), how, as_labels is not False, start)
+    kind, types = column.type, pa.types
+    if types.is_null(kind):
+        return ReadColumn("", np.full(len(column), -1))
+    if types.is_boolean(kind) or (as_labels and types.is_integer(kind)):
+        return _labels(column.cast(pa.string()))
+    if is_text(kind):
+        read = _read_texts(name, column.cast(pa.large_string()), how, bool(as_labels), start)
+    elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        read = ReadColumn("f", column.cast(pa.float64(), safe=False).to_numpy())
+    elif types.is_date(kind) or types.is_timestamp(kind):
+        finer = types.is_timestamp(kind) and kind.unit == "ns"
+        try:
+            read = ReadColumn("M", column.cast(pa.timestamp("us"), safe=not finer).to_numpy())
+        except pa.ArrowInvalid as error:
+            raise DataError(f"column {name!r}: {error}") from None
+    else:
+        said = "columns must hold numbers, dates, strings or booleans"
+        raise DataError(f"column {name!r} is of type {kind}; {said}")
+    if read.kind == "f" and np.isinf(read.data).any():
+        row = start + int(np.isinf(read.data).argmax())
+        said = f"column {name!r} has a number that is not finite, in "
+        raise DataError(Sentence(said, at(row), "; numbers must be finite or missing"))
+    numeric = as_labels and read.kind in ("f", "M")
+    return _labels(pa.array(texts(read.data), pa.string())) if numeric else read
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts."""
+    types = arrow()[0].types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_dictionary(kind: Any) -> bool:
+    """Whether an Arrow type is one of categories."""
+    return bool(arrow()[0].types.is_dictionary(kind))
+
+
+def _labels(column: Any) -> ReadColumn:
+    """Return texts as labels."""
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    encoded = whole.dictionary_encode()
+    labels = tuple(encoded.dictionary.to_pylist())
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return ReadColumn("O" if labels else "", codes, labels)
+
+
+def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start: int) -> ReadColumn:
+    pa, pc = arrow()
+    column = pc.utf8_trim_whitespace(column)
+    gaps = pc.is_in(column, value_set=pa.array([*_MISSING, *how.na], column.type))
+    column = pc.if_else(gaps, pa.scalar(None, column.type), column)
+    if as_labels or column.null_count == len(column):
+        return _labels(column)
+    numbers = None
+    if how.decimal in (None, ".") and how.thousands is how.date_format is None:
+        with suppress(pa.ArrowInvalid):  # the fast path, for most columns of numbers
+            numbers = column.cast(pa.float64()).to_numpy()
+    if numbers is None:
+        read = _labels(column)
+        dates = _dates(read.labels, how.date_format, None)
+        if dates is not None:
+            return ReadColumn("M", np.append(dates, np.datetime64("NaT"))[read.data])
+        found = _numbers(read.labels, how)
+        numbers = None if found is None else np.append(found, np.nan)[read.data]
+    if numbers is not None:
+        row = pc.index(pc.match_substring_regex(column, _CODE), True).as_py()
+        code = None if row < 0 else (column[row].as_py(), start + row)
+        return ReadColumn("f", numbers, code=code)
+    weights = np.bincount(read.data[~read.gaps], minlength=len(read.labels))
+    if 2 * weights @ [any(map(str.isdigit, label)) for label in read.labels] <= weights.sum():
+        return read
+    unsigned, sign = _without_signs(read.labels)
+    if unsigned != list(read.labels) and (found := _numbers(unsigned, how)) is not None:
+        negative = next(filter(_NEGATIVE.fullmatch, read.labels), "")
+        return ReadColumn("f", np.append(found, np.nan)[read.data], sign=sign, negative=negative)
+    if remedies := _remedies(unsigned, weights, how):
+        other = np.array([not is_number(label, how) for label in unsigned] + [False])
+        row = int(other[read.data].argmax())
+        said = f"holds numbers in another format, first {read.text(row)!r:.60} in ", at(start + row)
+        doubtful = Sentence(f"column {name!r} ", *said, "; use ", *between(" or ", remedies))
+        return ReadColumn("O", read.data, read.labels, doubtful=doubtful)
+    return read
+
+
+def uses_decimal_comma(labels: Iterable[str | None]) -> bool:
+    """Whether texts are numbers with a decimal comma, beyond doubt.
+
+    Commas before three digits might separate thousands, so another one is needed.
+    """
+    present = _without_signs([label for label in labels if label is not None])[0]
+    if not present or _numbers(present, TextFormat(decimal=",")) is None:
+        return False
+    return any("," in cell and not re.search(r",\d{3}$", cell) for cell in present)
+
+
+def is_number(text: str, how: TextFormat = DEFAULT_FORMAT) -> bool:
+    """Whether a text is a number."""
+    return _numbers([text], how) is not None
+
+
+def is_date(text: str, how: TextFormat = DEFAULT_FORMAT) -> bool:
+    """Whether a text is a date, with or without a time, in ISO 8601 or in the given format."""
+    return _dates([text], how.date_format, None) is not None
+
+
+def like_numbers(cells: Sequence[str], how: TextFormat) -> list[bool]:
+    """Return which texts are numbers, with or without a currency or percent sign."""
+    return [is_number(cell, how) for cell in _without_signs(cells)[0]]
+
+
+def _numbers(cells: Sequence[str], how: TextFormat) -> np.ndarray | None:
+    """Return all cells as numbers, or None."""
+    decimal, thousands = how.decimal or ".", how.thousands
+    if decimal == "." and thousands is None:
+        return _plain_numbers(cells)
+    pattern, separators = _pattern(decimal, thousands), THOUSANDS.get(thousands or "", "")
+    if not all(map(pattern.fullmatch, cells)):
+        return None
+    table = {ord(each): None for each in separators} | {ord(decimal): "."}
+    return _plain_numbers([cell.translate(table) for cell in cells])
+
+
+@cache
+def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
+    """Return a pattern of numbers. Thousands are in groups of three, or not separated."""
+    whole = r"\d*"
+    if thousands is not None:
+        whole = rf"(\d{{1,3}}([{re.escape(THOUSANDS[thousands])}]\d{{3}})+|\d*)"
+    return re.compile(rf"(?=.*\d)[+-]?{whole}({re.escape(decimal)}\d*)?([eE][+-]?\d+)?")
+
+
+def _plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
+    try:
+        numbers = np.array([float(cell) for cell in cells])
+    except ValueError:
+        return None
+    return None if "_" in "".join(cells) else numbers  # Python allows underscores in numbers
+
+
+def _without_signs(cells: Sequence[str]) -> tuple[list[str], str]:
+    """Return cells without currency or percent signs, and the sign that was removed.
+
+    Nothing is removed if signs differ, or if only some numbers are percentages: such numbers are
+    not comparable. Negative numbers get a minus in front.
+    """
+    cells = [_usual_minus(cell) for cell in cells]
+    found = [_SIGNED.fullmatch(cell) for cell in cells]
+    signs = {(each["before"] or "") + (each["after"] or "") for each in found if each}
+    different = signs - {""}
+    if len(different) != 1 or ("%" in different and "" in signs):
+        return cells, ""
+    unsigned = [
+        each["minus"] + each["number"].rstrip() if each else cell
+        for each, cell in zip(found, cells, strict=True)
+    ]
+    return unsigned, different.pop()
+
+
+def _usual_minus(cell: str) -> str:
+    """Return a negative number with a minus in front."""
+    cell = cell.replace("\N{MINUS SIGN}", "-")
+    if found := _NEGATIVE.fullmatch(cell):
+        return f"-{found['sign'] or ''}{found['inner'] or found['before']}"
+    return cell
+
+
+def _remedies(cells: Sequence[str], weights: np.ndarray, how: TextFormat) -> list[Message]:
+    """Return the parameters with which most cells, and more than now, would be numbers."""
+    if 2 * weights @ [bool(_NUMERIC_START.match(cell)) for cell in cells] <= weights.sum():
+        return []  # quickly, for most text columns
+    now = weights @ [is_number(cell, how) for cell in cells]
+    found = []
+    for decimal, thousands in product(",.", (None, *THOUSANDS)):
+        given = (how.decimal, decimal), (how.thousands, thousands)
+        if decimal == thousands or any(mine not in (None, other) for mine, other in given):
+            continue
+        match = _pattern(decimal, thousands).fullmatch
+        count = int(weights @ [bool(match(cell)) for cell in cells])
+        if 2 * count > weights.sum() and count > now:
+            parts = [Remedy("decimal", ",")] if decimal == "," else []
+            parts += [] if thousands is None else [Remedy("thousands", thousands)]
+            found.append(((-count, len(parts)), Message("{remedy}", remedy=tuple(parts))))
+    # several, if they explain equally many cells with equally few parameters
+    best = min((rank for rank, _ in found), default=None)
+    return [remedy for rank, remedy in found if rank == best]
+
+
+def _dates(cells: Sequence[str], *formats: str | None) -> np.ndarray | None:
+    """Return all cells as dates in the first possible format (None: ISO 8601), or None."""
+    for each in formats:
+        try:
+            return np.array([_date(cell, each) for cell in cells], "datetime64[us]")
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def _date(cell: str, date_format: str | None) -> datetime:
+    """Return a date, in UTC where it has a time zone."""
+    if date_format is None:
+        date = datetime.fromisoformat(cell if "-" in cell else "")
+    else:
+        date = datetime.strptime(cell, date_format)
+    # plain digits could be any number
+    if date_format is not None and cell.isdigit() and date.strftime(date_format) != cell:
+        raise ValueError
+    return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)
+
+
+def date_formats(cells: Iterable[str]) -> frozenset[str]:
+    """Return the common formats that all of the texts have as dates."""
+    found: list[str] | None = None
+    for cell in cells:
+        if not _LIKE_DATE.fullmatch(cell):
+            return frozenset()
+        if found is None:  # those with the same separators
+            marks = re.sub(r"\w", "", cell)
+            found = [date + time for date, time in product(_DATES, _TIMES)]
+            found = [each for each in found if re.sub(r"%\w", "", each) == marks]
+        found = [each for each in found if _dates([cell], each) is not None]
+        if not found:
+            break
+    return frozenset(found or ())
+
+
+def suggest_date_format(formats: Iterable[str]) -> Message:
+    """Return the parameter `date_format` with the formats that are possible."""
+    formats = set(formats)
+    abbreviated = {each for each in formats if each.replace("%B", "%b") not in formats}
+    names = sorted(abbreviated | {each for each in formats if "%B" not in each})
+    return Sentence(*between(" or ", (use("date_format", name) for name in names)))
+
+
+def missing(values: np.ndarray) -> np.ndarray:
+    """Return a boolean mask of the missing values of a column."""
+    if values.dtype == object:
+        return np.fromiter((value is None for value in values), bool, len(values))
+    return np.asarray(np.isnat(values) if values.dtype.kind == "M" else np.isnan(values))
+
+
+def texts(values: np.ndarray) -> np.ndarray:
+    """Return a column as texts in a canonical form.
+
+    Whole numbers have no decimal point, dates at midnight no time, booleans are lower case.
+    """
+    if values.dtype == object:
+        same = {value: value if value is None else usual(value) for value in set(values)}
+        return objects([same[value] for value in values])
+    distinct, codes = np.unique(values, return_inverse=True)
+    dates = values.dtype.kind == "M"
+    found = [
+        str(value).removesuffix("T00:00:00.000000") if dates else _number_text(value)
+        for value in distinct
+    ]
+    return objects([None if text in ("NaT", "nan") else text for text in found])[codes]
+
+
+def usual(text: str) -> str:
+    """Return a text as a level: numbers and booleans in their usual writing."""
+    if text.lower() in ("false", "true"):
+        return text.lower()
+    # leading zeros, or more digits than a float can hold, mean a label
+    if not _USUAL.fullmatch(text):
+        return text
+    digits = text.lstrip("-")
+    if digits.isdigit() and (len(digits) > 16 or int(digits) >= 2**53):
+        return text
+    return _number_text(float(text))
+
+
+def _number_text(number: float) -> str:
+    whole = number.is_integer() and abs(number) < 2**53
+    return f"{int(number)}" if whole else repr(float(number))
+
+
+def objects(values: Sequence[str | None]) -> np.ndarray:
+    """Return texts as a column."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

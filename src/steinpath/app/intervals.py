@@ -1,0 +1,142 @@
+"""Confidence intervals for the coefficients of a fitted model, as they are shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from steinpath._support.arrays import to_numpy
+from steinpath._support.progress import begin
+from steinpath.app.defaults import FDR, LEVEL, MOST_FEATURES
+from steinpath.app.fitted import Fitted
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._scores import enough_rows
+from steinpath.plots._coefficients import largest_sizes
+
+# Smallest p-value that is printed.
+_SMALL = 1e-4
+
+
+class Interval(NamedTuple):
+    """The interval of a feature per unit; infinite if its coefficient is not identified."""
+
+    name: str
+    estimate: float
+    stderr: float
+    lower: float
+    upper: float
+    pvalue: float
+    significant: bool
+    #: Standard deviation of the feature.
+    scale: float
+
+    @property
+    def identified(self) -> bool:
+        """Whether the coefficient is identified."""
+        return math.isfinite(self.stderr)
+
+    @property
+    def short_pvalue(self) -> str:
+        """The p-value with two significant digits."""
+        return f"<{_SMALL:.4f}" if self.pvalue < _SMALL else f"{self.pvalue:.2g}"
+
+    @property
+    def evidence(self) -> float:
+        """Absolute estimate in standard errors; features are sorted by it."""
+        if not self.stderr:  # a target without noise
+            return math.inf if self.estimate else 0.0
+        return abs(self.estimate) / self.stderr
+
+
+@dataclass(frozen=True, eq=False)
+class FitIntervals:
+    """Confidence intervals of a model, with what is said about them."""
+
+    found: CoefficientIntervals
+    rows: tuple[Interval, ...]
+    n_iter: int
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    assumptions: str
+    #: Number of features that the false discovery rate refers to.
+    n_tests: int
+
+    @property
+    def by_evidence(self) -> list[Interval]:
+        """The intervals, smallest p-values first."""
+        return sorted(self.rows, key=lambda row: -row.evidence)
+
+    @property
+    def per_deviation(self) -> CoefficientIntervals:
+        """The intervals per standard deviation of the features."""
+        return self.found.rescaled(1 / np.array([row.scale for row in self.rows]))
+
+
+def fit_intervals(fitted: Fitted, estimator: Any = None) -> FitIntervals:
+    """Return confidence intervals for the coefficients of a regression.
+
+    They are `coef_intervals` of the estimator without the most frequent level of each category. If
+    each interval requires a regression on all other features, only the largest coefficients have
+    one. Another estimator that was fitted without these levels may be given.
+    """
+    begin("computing confidence intervals", 0)
+    model, names = fitted.main, fitted.feature_names
+    references, scale = fitted.references, to_numpy(model.scale_)
+    kept = np.delete(np.arange(len(names)), references)
+    effects = to_numpy(model.coef_) * scale
+    wanted = _most_likely(fitted, effects, kept)
+    if estimator is None:
+        how: dict[str, Any] = {"features": wanted, "without": references, "names": names}
+        found = model.coef_intervals(level=LEVEL, **how)
+    else:
+        at = np.searchsorted(kept, wanted)
+        found = estimator.coef_intervals(at, LEVEL, names=[names[j] for j in kept])
+    columns = (found.estimate, found.stderr, found.lower, found.upper, found.pvalue)
+    rows = zip(
+        (names[j] for j in wanted),
+        *(column.tolist() for column in columns),
+        found.significant(FDR, len(kept)).tolist(),
+        scale[wanted].tolist(),
+        strict=True,
+    )
+    warnings = list(found.warnings)
+    if fitted.dependence == "time":
+        warnings.append(
+            "the standard errors assume independent rows, which is rarely true for time series; "
+            "the intervals may be too short"
+        )
+    grouped = fitted.dependence == "groups"
+    notes = [fitted.caption] if references else []
+    if len(wanted) < len(kept):
+        notes.append(
+            f"only the {len(wanted)} features with the largest coefficients, of {len(kept):,}, "
+            "have intervals, since with few rows each requires a regression on all others; the "
+            "false discovery rate is adjusted for this selection, but the individual intervals are "
+            "not"
+        )
+    if grouped:
+        notes.append("standard errors are robust to dependence within groups")
+    return FitIntervals(
+        found=found,
+        rows=tuple(Interval(*row) for row in rows),
+        n_iter=model.n_iter_,
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+        assumptions=(
+            f"The intervals assume independent {'groups of rows' if grouped else 'rows'} and a "
+            "linear model; they are not adjusted for the selection of alpha."
+        ),
+        n_tests=len(kept),
+    )
+
+
+def _most_likely(fitted: Fitted, effects: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return the features with intervals: all, or those with the largest coefficients."""
+    if len(kept) <= MOST_FEATURES or enough_rows(fitted.shape[0] - 1, len(kept)):
+        return kept
+    on_path = largest_sizes(to_numpy(fitted.tuning.path.coef))
+    order = np.lexsort((-on_path[kept], -np.abs(effects[kept])))
+    return np.sort(kept[order[:MOST_FEATURES]])

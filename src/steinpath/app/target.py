@@ -1,0 +1,251 @@
+"""Columns that are not features: the target, groups of rows, and times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.model_selection import TimeSeriesSplit
+
+from steinpath._support import cells
+from steinpath._support.cells import ReadColumn, read_column, texts
+from steinpath._support.messages import DataError, Message, Remedy
+from steinpath._support.wording import (
+    Sentence,
+    as_notes,
+    at,
+    counted,
+    refuse_gaps,
+    refuse_unknown,
+    short,
+    use,
+)
+from steinpath.app.defaults import TASKS
+from steinpath.app.tables import Table
+from steinpath.app.tables.table import import_arrow, plain
+from steinpath.estimators._columns import Facts, describe, facts_of, remarks_about
+from steinpath.estimators._encoder import ColumnSummary, first_other
+
+_NUMBERS, _CLASSES = TASKS
+# More classes than this are labels of single rows rather than classes; rows that each class needs,
+# since a held-out row is predicted from the others; distinct whole numbers that may be classes.
+_MOST_CLASSES, _FEWEST, _FEW_NUMBERS = 20, 2, 5
+# Blocks of later rows that are predicted from earlier rows; fewest blocks, and fewest earlier rows.
+_TIME_BLOCKS, _FEWEST_BLOCKS, _FEWEST_EARLIER = 5, 2, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """The target, groups and times of the rows of a fit, and which rows of the table these are.
+
+    y: numbers, or for classification numbers or texts as in the table; rows: by time if there is
+    one, None for all in order; groups: numbers from 0; times: increasing; summaries by column
+    """
+
+    y: np.ndarray
+    task: str
+    rows: np.ndarray | None
+    groups: np.ndarray | None
+    times: np.ndarray | None
+    summaries: dict[str, ColumnSummary]
+    notes: tuple[str, ...]
+
+
+def check_roles(
+    columns: Collection[str], target: str, group: str | None, time: str | None, *others: str
+) -> None:
+    """Refuse unknown columns, and a target that is a group, a time or among other named columns."""
+    roles = {name: role for name, role in ((group, "group"), (time, "time")) if name is not None}
+    refuse_unknown(columns, (target, *others, *roles))
+    what = f"{target!r} is the target"
+    if target in roles:
+        raise DataError(f"{what} and cannot be the {roles[target]} as well; name another column")
+    if target in others:
+        raise DataError(f"{what}, which cannot be dropped, kept or a category; name other columns")
+
+
+def read_roles(
+    table: Table,
+    target: str,
+    group: str | None = None,
+    time: str | None = None,
+    task: str | None = None,
+    impute: bool = False,
+) -> Roles:
+    """Return the target, the groups and the times of the rows; rows in messages are the table's.
+
+    By default, texts, and numbers with exactly two distinct values, are classes. With `impute`,
+    rows without a target are dropped; otherwise they are refused.
+    """
+    read = read_column(target, plain(table.frame.column(target)), table.format)
+    chosen = _task(table, target, read, task)
+    y, notes, signs = read.data, list[str](), {target: Facts(sign=read.sign)}
+    if chosen == _CLASSES:
+        y = _classes(table, target, read)
+        read = read_column(target, table.frame.column(target), table.format, as_labels=True)
+    elif task is None and _may_be_classes(y[~read.gaps]):
+        few = f"the target {target!r:.60} has {len(np.unique(y[~read.gaps]))} distinct values and "
+        few += "is treated as numeric; if they are classes, use {remedy}"
+        notes.append(Message(few, remedy=Remedy("task", _CLASSES)))
+    facts = facts_of(target, read, table.format, chosen == _CLASSES)
+    summaries = {target: ColumnSummary(target, "target", describe(facts), facts.gaps, 0)}
+    kept, last = np.flatnonzero(~read.gaps), facts.count - 1
+    if facts.gaps and not impute:
+        footer = "remove ", at(last), " if it is a footer, such as totals, or "
+        remedy = "use ", use("missing", "impute"), " to drop rows without a target"
+        gap = facts.first_gap or 0
+        refuse_gaps({target: (facts.gaps, gap)}, *(footer if gap == last else ()), *remedy)
+    if facts.gaps:
+        were = "was" if facts.gaps == 1 else "were"
+        notes.append(f"{counted(facts.gaps, 'row')} without a target {were} dropped")
+    groups = times = None
+    if group is not None:
+        labels = read_column(group, table.frame.column(group), table.format, as_labels=True)
+        advice = "every row needs a group; give each ungrouped row its own label"
+        groups, detail = _groups(group, _complete(group, labels, kept, advice)[kept])
+        summaries[group] = ColumnSummary(group, "group", detail, 0, 0)
+        notes.append(f"rows with the same {group!r:.60} are held out together ({detail})")
+    rows = kept if facts.gaps else None
+    if time is not None:
+        read = read_column(time, plain(table.frame.column(time)), table.format)
+        times = _times(table, time, read, kept)
+        order = np.argsort(times, kind="stable")
+        times, rows = times[order], kept[order]
+        groups = None if groups is None else groups[order]
+        detail = describe(facts_of(time, ReadColumn(read.kind, times), table.format))
+        summaries[time] = ColumnSummary(time, "time", detail, 0, 0)
+        notes.append(f"rows are sorted by {time!r:.60}; later rows are predicted from earlier rows")
+        signs[time] = Facts(sign=read.sign)
+    y = y if rows is None else y[rows]
+    removed = as_notes(remarks_about(signs))
+    return Roles(y, chosen, rows, groups, times, summaries, (*removed, *notes))
+
+
+def _task(table: Table, name: str, read: ReadColumn, task: str | None) -> str:
+    """Return the task, by default the one that the target suggests; refuse an unsuitable target."""
+    present = read.data[~read.gaps]
+    if len(present) < 2:
+        raise DataError(
+            f"the target {name!r} has {counted(len(present), 'nonmissing value')} in "
+            f"{counted(len(read.data), 'row')}; at least two are needed"
+        )
+    if (present == present[0]).all():
+        text = read.text(int(read.gaps.argmin()))
+        value = short(present[0]) if read.kind == "f" else f"{text!r:.60}"
+        raise DataError(f"the target {name!r} is {value} in every row; a target must vary")
+    if task is None:
+        classes = import_arrow().types.is_dictionary(table.frame.column(name).type)
+        if read.kind == "O" and not classes:
+            _refuse_doubtful(read, use("task", _CLASSES))
+            # numbers with a few other cells are not classes
+            others = ~np.array(cells.like_numbers(read.labels, table.format))[present]
+            classes = not 0 < 2 * others.sum() < len(present)
+        task = TASKS[classes or (read.kind == "f" and len(np.unique(present)) == 2)]
+    if task == _NUMBERS and read.kind != "f":
+        _refuse_doubtful(read, use("task", _CLASSES))
+        other = first_other(read, "number", table.format)
+        start = f"the target {name!r} must hold numbers, but has "
+        raise DataError(Sentence(start, other, "; for classes, use ", use("task", _CLASSES)))
+    return task
+
+
+def _refuse_doubtful(read: ReadColumn, *alternative: Message) -> None:
+    """Refuse numbers in a format that has to be stated; name the parameter for labels."""
+    if read.doubtful is not None:
+        labels = (" (or ", *alternative, " if these are labels)") if alternative else ()
+        raise DataError(Sentence(read.doubtful, *labels))
+
+
+def _may_be_classes(y: np.ndarray) -> bool:
+    """Whether numbers are few distinct whole ones."""
+    distinct = np.unique(y)
+    few = len(distinct) <= _FEW_NUMBERS and len(y) >= 10 * len(distinct)
+    return bool(few and not np.any(distinct % 1))
+
+
+def _classes(table: Table, name: str, read: ReadColumn) -> np.ndarray:
+    """Return the class of each row, as numbers if all are; refuse too many and rare classes."""
+    numeric, values = read.kind == "f", texts(read.values)
+    counts = Counter(values[~read.gaps].tolist())
+    if len(counts) > _MOST_CLASSES:
+        remedy = use("task", _NUMBERS) if numeric else first_other(read, "number", table.format)
+        raise DataError(
+            Sentence(
+                f"the target {name!r} has {len(counts)} distinct values, but at most "
+                f"{_MOST_CLASSES} classes are supported: merge rare classes or, for regression, ",
+                *("use " if numeric else "correct ", remedy),
+            )
+        )
+    if rare := [label for label, count in counts.items() if count < _FEWEST]:
+        more = f" ({len(rare)} classes in all)" if len(rare) > 1 else ""
+        raise DataError(
+            f"the class {min(rare)!r:.60} of the target {name!r} has a single row{more}; every "
+            f"class needs at least {_FEWEST} rows: merge rare classes, or remove these rows"
+        )
+    if not numeric:
+        return values
+    whole = not np.any(read.data[~read.gaps] % 1)
+    return np.where(read.gaps, 0, read.data).astype(int) if whole else read.data
+
+
+def _complete(name: str, read: ReadColumn, kept: np.ndarray, advice: str) -> np.ndarray:
+    """Return the values of a column; refuse missing ones in the rows that are kept."""
+    gaps = kept[read.gaps[kept]]
+    refuse_gaps({name: (len(gaps), int(gaps[0]))} if len(gaps) else {}, advice)
+    return read.values
+
+
+def _groups(name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return the number of the group of each row, and a description such as "40 groups of 3"."""
+    labels, groups, sizes = np.unique(texts(values), return_inverse=True, return_counts=True)
+    if len(labels) < 2:
+        raise DataError(
+            f"the group {name!r} is {labels[0]!r:.60} in every row; at least two groups are needed"
+        )
+    low, high = int(sizes.min()), int(sizes.max())
+    size = counted(low, "row") if low == high else f"{low} to {counted(high, 'row')}"
+    return groups, f"{len(labels)} groups of {size}"
+
+
+def _times(table: Table, name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
+    """Return the time of each row that is kept; refuse texts and missing times."""
+    _refuse_doubtful(read)
+    if read.kind == "O":
+        formats = cells.date_formats(read.labels)
+        remedy = ("; use ", cells.suggest_date_format(formats)) if formats else ()
+        raise DataError(
+            Sentence(
+                f"the time {name!r} must hold numbers or dates such as 2023-05-16, but has ",
+                *(first_other(read, "date", table.format), *remedy),
+            )
+        )
+    advice = "every row needs a time: fill it in, or remove these rows"
+    times: np.ndarray = _complete(name, read, kept, advice)[kept]
+    return times
+
+
+def time_splits(times: np.ndarray, gap: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return blocks of later rows, each after the earlier rows that predict it.
+
+    Rows with the same time are in the same block; `gap` rows before each block are skipped.
+    """
+    n = len(times)
+    starts = [test[0] for _, test in TimeSeriesSplit(_TIME_BLOCKS).split(times)]
+    # a block starts with the first row of its first time
+    starts = sorted(set(np.searchsorted(times, times[starts]).tolist()) - {0})
+    if len(starts) < _FEWEST_BLOCKS:
+        few = f"there are too few distinct times for {_FEWEST_BLOCKS} blocks of later rows; use "
+        raise DataError(Message(few + "{remedy} for dependent rows", remedy=Remedy("groups")))
+    most = starts[0] - _FEWEST_EARLIER
+    if gap > most:
+        raise DataError(
+            Sentence(
+                f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
+                f"before the first of {len(starts)} blocks; use at most ",
+                use("gap", most),
+            )
+        )
+    spans = zip(starts, [*starts[1:], n], strict=True)
+    return [(np.arange(start - gap), np.arange(start, end)) for start, end in spans]

@@ -1,0 +1,836 @@
+"""Base class of the estimators: validate, standardise, tune, keep."""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
+from steinpath._support.equality import same, snapshot
+from steinpath._support.frames import library_of
+from steinpath._support.messages import Message, Remedy
+from steinpath._support.printing import with_error
+from steinpath._support.progress import printing, tell
+from steinpath._support.summary import Summary
+from steinpath._support.validation import (
+    captured_warnings,
+    check_choice,
+    check_count,
+    check_flag,
+    check_instance,
+    check_number,
+    warn,
+)
+from steinpath.algorithms._base import ProximalAlgorithm
+from steinpath.design._base import Design
+from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.design._reading import as_design, check_response
+from steinpath.design._remote import RemoteDesign
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import prepare
+from steinpath.engine._deferred import DeferredBatch
+from steinpath.engine._path import Path, RemotePath
+from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
+from steinpath.estimators._rows import (
+    USUAL_ITERATIONS,
+    PreparedRows,
+    check_same_library,
+    enough_precision,
+    following,
+    prepare_rows,
+    readable,
+)
+from steinpath.problem._grid import (
+    LARGEST_LAM,
+    MOST_LAMS,
+    PenaltyOf,
+    check_lam_values,
+    make_penalty,
+)
+from steinpath.problem._losses import LOSSES, Loss
+from steinpath.problem._penalties import PENALTIES, NoPenalty
+from steinpath.problem._spread import robust_spread, scaled_test_loss
+from steinpath.risk._after_choice import ChosenRisk
+from steinpath.risk._options import RiskOptions
+from steinpath.risk._stopping import growing_horizons
+from steinpath.tuning._search import RULES, search, start_all
+from steinpath.tuning._tune import DEFAULT_ALGORITHM, check_n_iter
+from steinpath.tuning._tuning import Tuning
+
+# Values of alpha on the grid of "auto", limit of (rows + columns) × values, and fewest values.
+_ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
+# Initial and largest number of iterations on a cluster without a risk estimate.
+_FIRST, _MOST = 100, 1600
+# Attributes of fits that hold the training data: pickled and copied models do not have them.
+_WITH_ROWS = ("tuning_", "_path", "_warm")
+# Private attributes of fits.
+_PRIVATE = ("_frame_library", *_WITH_ROWS)
+
+
+class Part(NamedTuple):
+    """One of several fits: the start of its messages, its responses, its own parameters."""
+
+    prefix: str
+    y: Any
+    parameters: dict[str, Any]
+
+
+class _Warm(NamedTuple):
+    """The state from which a warm start continues; users may have changed the problem since."""
+
+    rows: PreparedRows
+    problem: tuple[Any, ...]
+    batch: Batch
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """Base class of all estimators; see `PathRegressor` for the parameters."""
+
+    alpha: Any = "auto"
+    n_alphas: int | str = "auto"
+    alpha_ratio: float | None = None
+    n_iter: int | str = "auto"
+    select: Any = "risk"
+    fit_intercept: bool = True
+    standardize: bool = True
+    algorithm: ProximalAlgorithm | None = None
+    test_loss: Any = None
+    method: str | None = "auto"
+    row_scale: Any = "norm"
+    audit: int | str = "folds"
+    cv: Any = None
+    rule: str = "min"
+    tol: float = 1e-3
+    warm_start: bool = False
+    verbose: bool | int = False
+    random_state: Any = None
+
+    # Set by fits: the library of a data frame X.
+    _frame_library: ClassVar[str | None] = None
+
+    @abstractmethod
+    def _loss(self, spread: float = 1.0) -> Loss:
+        """Return the loss; ``spread`` is the unit of its width parameter."""
+
+    @abstractmethod
+    def _penalty(self) -> PenaltyOf:
+        """Return the penalty as a function of ``lam``."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
+        """Fit a path for every ``alpha``, and select ``alpha`` and iteration by estimated risk.
+
+        Several quantiles, and more than two classes (one-vs-rest), are fitted one by one, each with
+        its own selection.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features. A `numpy.memmap` is read in blocks, and may be larger than memory. With
+            scikit-learn's array API dispatch, arrays of other libraries, such as torch tensors on a
+            GPU, are fitted on their device. Rows on a cluster, as from
+            `steinpath.distributed.from_files`, stay there; so do Dask arrays and data frames, if
+            there is a Dask client.
+        y : array-like of shape (n_samples,)
+            The responses, or labels of classes: numbers, strings or booleans. They and other arrays
+            with one entry per row are moved to the device of X.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights. Integer weights are frequency weights: the results are those of repeated
+            rows. For other non-uniform weights the risk cannot be estimated; they require a fixed
+            ``alpha`` and ``select="last"`` or a given iteration.
+        groups : array-like of shape (n_samples,), optional
+            Group labels of the rows, such as subjects with repeated measurements. Whole groups are
+            held out, and the estimated risk is that on new groups.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        parts = self._parts(y, sample_weight)
+        if parts is None:
+            return self._fit_one(X, y, sample_weight, groups)  # type: ignore[no-any-return]
+        fitted = self._fit_several(X, parts, sample_weight, groups)
+        self.__dict__ = self._without_a_fit() | self._together(fitted, X, y, sample_weight, groups)
+        return self
+
+    def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
+        """Return what is fitted one by one; None for a single fit."""
+        return None
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _fit_one(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> PathEstimator:
+        # a fit replaces an earlier one as a whole, or not at all if an error is raised
+        new = type(self)(**self.get_params(deep=False))
+        if self.warm_start and "_warm" in vars(self):
+            new._warm = self._warm
+        with printing(self.verbose, type(self).__name__):
+            progress = new._compute(X, y, sample_weight, groups, self)
+        self.__dict__ = self._without_a_fit() | _fitted(new)
+        progress.end()
+        return self
+
+    def _fit_several(
+        self, X: Any, parts: Sequence[Part], sample_weight: Any, groups: Any
+    ) -> list[PathEstimator]:
+        """Fit an estimator for each of several parts, with the same folds."""
+        seed, cv = self.random_state, self.cv
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        common = self.get_params(deep=False) | {"random_state": seed}
+        common["cv"] = list(cv) if isinstance(cv, Iterator) else cv
+        before = getattr(self, "estimators_", ())  # with warm starts, these are continued
+        fitted, messages = list[PathEstimator](), list[tuple[str, type[Warning]]]()
+        for k, part in enumerate(parts):
+            one = before[k] if len(before) == len(parts) else self
+            one = copy(one).set_params(**common | part.parameters)
+            if len(before) == len(parts):
+                vars(one).update(_fitted(before[k]))
+            token = captured_warnings.set([])
+            try:
+                fitted.append(one.fit(X, part.y, sample_weight, groups))
+                found = captured_warnings.get() or ()
+            finally:
+                captured_warnings.reset(token)
+            messages += [(prefixed(text, part.prefix), category) for text, category in found]
+        for message, category in messages:
+            warn(message, category)
+        return fitted
+
+    def _together(
+        self, fitted: list[PathEstimator], X: Any, y: Any, sample_weight: Any, groups: Any
+    ) -> dict[str, Any]:
+        """Return the attributes of several fits: arrays with one more axis, the first."""
+        first, found = fitted[0], dict[str, Any](estimators_=fitted)
+        for name in (name for name in _STACKED if hasattr(first, name)):
+            values = [getattr(one, name) for one in fitted]
+            if is_foreign(values[0]):
+                found[name] = namespace(values[0]).stack(values)
+            else:
+                found[name] = beside(np.stack(values), first.coef_)
+        for name in ("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_"):
+            if hasattr(first, name):
+                found[name] = getattr(first, name)
+        parts = self._parts(y, sample_weight) or ()
+        if hasattr(first, "warnings_"):
+            found["warnings_"] = tuple(
+                prefixed(message, part.prefix)
+                for one, part in zip(fitted, parts, strict=True)
+                for message in one.warnings_
+            )
+        return found
+
+    def _compute(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
+    ) -> Progress:
+        """Fit this new estimator, for the estimator ``called``, which has the callbacks."""
+        self._check_parameters()
+        self.__dict__["_frame_library"] = library_of(X)
+        X, y, sample_weight = self._validated(X, y, sample_weight)
+        options = self._risk_options(y, groups)
+        known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
+        progress = Progress(called, X, y, sample_weight, known)
+        rows, design = prepare_rows(
+            X,
+            y,
+            sample_weight,
+            self._needs_risk(),
+            self.standardize,
+            about_mean=self.fit_intercept,
+            **self._rounding(X, y),
+        )
+        self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
+        self.y_scale_ = robust_spread(rows.y, rows.weights)
+        self.loss_ = self._loss(self.y_scale_)
+        if options is None or rows.weights is not None:
+            path, t = self._run_alone(design, rows, progress)
+            self.best_index_, self.alphas_ = 0, self._alphas(design)
+        else:
+            tuning = self._tune(design, rows, options, progress)
+            self._keep_tuning(tuning, rows)
+            path, (self.best_index_, t) = tuning.path, tuning.best
+        self.best_iter_, self.n_iter_, self._path = t, path.n_iter, path
+        self.alpha_, self.penalty_ = float(self.alphas_[self.best_index_]), path.penalty
+        self.__dict__ |= self._model(*rows.own_units(path.coef[t, :], float(path.intercept[t])))
+        # array attributes are on the device of X: this is scikit-learn's convention
+        self.alphas_ = beside(self.alphas_, rows.y)
+        if self.select == "last" and (problem := _not_converged(path, self.tol)):
+            warn(
+                f"{problem} (tol={self.tol:g}); increase n_iter, or use select='risk', which does "
+                "not require convergence",
+                ConvergenceWarning,
+            )
+        return progress
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return the data, checked by scikit-learn; rows on a cluster stay there."""
+        if (remote := _remote_rows(X)) is not None:
+            return remote, self._check_remote(X, remote, y, sample_weight), None
+        X = readable("X", X)
+        y, sample_weight = (
+            None if values is None else readable(name, values)
+            for name, values in (("y", y), ("sample_weight", sample_weight))
+        )
+        y = None if y is None else following(y, X)
+        with np.errstate(invalid="ignore"):  # infinities of both signs, which then raise an error
+            X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
+        return X, y, sample_weight
+
+    def _check_remote(self, given: Any, design: RemoteDesign, y: Any, sample_weight: Any) -> Array:
+        """Return the responses of rows on a cluster; store the names of the columns."""
+        for name, value in (("sample_weight", sample_weight), ("warm_start", self.warm_start)):
+            if value is not None and value is not False:
+                raise ValueError(f"{name} is not available for rows on a cluster; omit it")
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None")
+        y = check_response(y.compute() if hasattr(type(y), "compute") else y, design)
+        if len(y) < 2:
+            raise ValueError(f"X has n_samples = {len(y)}; at least 2 are required")
+        self.n_features_in_ = design.shape[1]
+        names = getattr(given, "columns", None)
+        names = getattr(design, "column_names", None) if names is None else names
+        if names is not None and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return y
+
+    def _tune(
+        self, design: Design, rows: PreparedRows, options: RiskOptions, progress: Progress
+    ) -> Tuning:
+        """Search for alpha and the iteration, or continue the search of the last fit."""
+        if rows.sources is not None:
+            options = options.some_rows(rows.sources)
+        test_loss = scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
+        given, problem = self._alphas(design), list[Any]()
+
+        def resume(batch: Batch) -> Batch:
+            problem[:] = self.loss_, batch.penalty, self._algorithm()
+            return self._known(batch, problem, rows)
+
+        tuning = search(
+            design,
+            rows.y,
+            self.loss_,
+            self._penalty(),
+            given if isinstance(given, int) else given * math.sqrt(design.shape[0]),
+            self._algorithm(),
+            self.fit_intercept,
+            options.but(test_loss=test_loss),
+            check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+            check_n_iter(self.n_iter),
+            self.rule,
+            self._iterate(),
+            self.alpha_ratio,
+            resume if self.warm_start else None,
+            partial(progress.watch, rows),
+        )
+        self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
+        if not isinstance(given, int):  # as the user wrote them
+            self.alphas_ = given[: len(self.alphas_)]
+        batch = tuning.context.batch
+        if self.warm_start and not isinstance(batch, DeferredBatch):
+            self._warm = _Warm(rows.copy(), tuple(map(snapshot, problem)), batch)
+        return tuning
+
+    def _run_alone(
+        self, design: Design, rows: PreparedRows, progress: Progress
+    ) -> tuple[Path, int]:
+        """Run one penalty without estimating its risk; until convergence by default."""
+        n_iter, iterate, algorithm = check_n_iter(self.n_iter), self._iterate(), self._algorithm()
+        assert iterate is not None  # checked before
+        lams = np.asarray(self._alphas(design)) * math.sqrt(design.shape[0])
+        own = make_penalty(self._penalty(), lams[0])
+        lengths = [_FIRST * 2**k for k in range(int(math.log2(_MOST // _FIRST)) + 1)]
+        batch = None
+        if not isinstance(design, RemoteDesign):
+            data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
+            batch = start_all(data, self._penalty(), lams, algorithm)
+            problem = self.loss_, batch.penalty, algorithm
+            batch = self._known(batch, problem, rows) if self.warm_start else batch
+            lengths, watch = growing_horizons(batch), progress.watch(rows, data, batch.n_iter)
+        if n_iter is not None or iterate >= 0:
+            lengths = [max(iterate, 1) if n_iter is None else n_iter]
+        for length in lengths:
+            if batch is None:
+                how = algorithm, length, self.fit_intercept, None, None
+                path: Path = design.run(rows.y, self.loss_, own, *how)  # type: ignore[attr-defined]
+            else:
+                batch = batch.extended(length, watch) if length > batch.n_iter else batch
+                path = batch[0]
+            if path.n_iter < length or not _not_converged(path, self.tol):
+                break
+        if self.warm_start and batch is not None:
+            self._warm = _Warm(rows.copy(), tuple(map(snapshot, problem)), batch)
+        return path, path.n_iter if iterate < 0 else min(iterate, path.n_iter)
+
+    def _known(self, new: Batch, problem: Sequence[Any], rows: PreparedRows) -> Batch:
+        """Return the runs of the last fit if this one can continue them, and else new ones."""
+        warm = vars(self).get("_warm")
+        if warm is None:
+            return new
+        old = warm.batch
+        goes_on = (
+            old.n_iter <= (growing_horizons(new)[0] if self.n_iter == "auto" else self.n_iter)
+            and all(map(same, warm.problem, problem))
+            and old.data.fit_intercept == new.data.fit_intercept
+            and len(old) == len(new)
+            and warm.rows.equal(rows)
+        )
+        # the data of that fit may have been modified in place since
+        return old.on(new.data) if goes_on else new
+
+    def _alphas(self, design: Design) -> Any:
+        """Return the values of alpha, or their number."""
+        if isinstance(make_penalty(self._penalty(), 1.0), NoPenalty):
+            return np.zeros(1)
+        if isinstance(self.alpha, Real):
+            return np.array([check_number("alpha", self.alpha, low=0, high=LARGEST_LAM)])
+        if not (isinstance(self.alpha, str) or self.alpha is None):
+            return check_lam_values("alpha", self.alpha)
+        if self.alpha != "auto":
+            raise ValueError(
+                f"alpha must be 'auto', a number or an array of numbers, got {self.alpha!r}"
+            )
+        return self._count(sum(design.shape))
+
+    def _count(self, size: int) -> int:
+        """Return the number of values of alpha on a grid, given the size of an iterate."""
+        if self.n_alphas == "auto":
+            return max(min(_ALPHAS, _ROOM // size), _FEWEST_ALPHAS)
+        return check_count("n_alphas", self.n_alphas, high=MOST_LAMS)
+
+    def _keep_tuning(self, tuning: Tuning, rows: PreparedRows) -> None:
+        """Store the results of the search, and issue its warnings."""
+        adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
+        tell(f"estimated risk adjusted for selection: {adjusted}")
+        self.tuning_, self.stop_ = tuning, tuning.stop
+        self.test_loss_ = tuning.risks[0].test_loss
+        self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
+        self.train_path_, self.warnings_ = tuning.train, tuning.warnings
+        self.best_risk_, self.best_risk_stderr_ = tuning.best_risk, tuning.best_risk_stderr
+        self.naive_risk_, self.naive_risk_stderr_ = tuning.naive_risk, tuning.naive_risk_stderr
+        self._keep_left_out(tuning.chosen, rows)
+        if self.select == "risk" and (message := still_decreasing(tuning)) is not None:
+            warn(message, ConvergenceWarning)
+        if (end := tuning.end_of_grid()) is not None:
+            warn(self._about_end(end))
+        for text in self.warnings_:
+            warn(text)
+
+    def _about_end(self, end: str) -> Message:
+        """Return a message about an alpha at the end of the grid."""
+        selected = f"the {end} alpha on the grid was selected, and its estimated risk is lower than"
+        selected += " that of the next one by more than a standard error"
+        if self.alpha != "auto":
+            reached = f"{self.alphas_[self.tuning_.best[0]]:.3g}"
+            beyond = f"{reached}, {reached} / 1000"
+            if end == "largest":
+                beyond = f"100 * {reached}, {reached}"
+            return Message(
+                f"{selected}; consider extending the grid: alpha=np.geomspace({beyond}, 20)"
+            )
+        if end == "largest":
+            return Message(f"{selected}; the features may be only weakly related to the response")
+        ratio = self.tuning_.lams.min() / self.tuning_.lams.max() / 10
+        remedy = Remedy("alpha_ratio", float(f"{ratio:.1g}"))
+        return Message(f"{selected}; consider extending the grid: {{remedy}}", remedy=remedy)
+
+    def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
+        """Store results of held-out rows."""
+
+    def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
+        """Return the attributes of a fitted model."""
+        return {"coef_": coef, "intercept_": intercept}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a model that is pickled or copied does not contain the rows of its fit
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in _WITH_ROWS}
+
+    def _without_a_fit(self) -> dict[str, Any]:
+        """Return the parameters and other attributes that do not come from a fit."""
+        return {name: value for name, value in vars(self).items() if not _is_fitted(name)}
+
+    # ----- Predictions -----
+
+    def _linear(self, X: Any, method: str) -> Array:
+        """Return linear predictions: one column for each row of `coef_`, if that has rows."""
+        check_is_fitted(self)
+        X = self._features(X, method)
+        coef = self.coef_ if self.coef_.ndim == 1 else self.coef_.T
+        xp = namespace(coef)
+        with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+            if isinstance(X, RemoteDesign):
+                products = X.matmat(coef)
+            elif needs_blocks(X):
+                products = BlockDesign(X).matmat(coef)
+            elif is_foreign(X):
+                dtype = xp.result_type(X, coef)
+                products = cast(X, dtype) @ cast(coef, dtype)
+            else:
+                products = safe_sparse_dot(X, coef)
+        # predictions far from 0 could all be equal in single precision
+        dtype = xp.result_type(products.dtype, getattr(self.intercept_, "dtype", xp.float64))
+        predictions = cast(products, dtype) + xp.asarray(self.intercept_, dtype=dtype)
+        if not xp.all(xp.isfinite(predictions)):
+            raise ValueError("X has entries too large: predictions are not finite")
+        return predictions
+
+    def _features(self, X: Any, method: str) -> Any:
+        """Return validated features of new rows; ``method`` is the name of the calling method."""
+        if isinstance(X, RemoteDesign):
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+            return X
+        X = readable("X", X)
+        check_same_library(X, self.coef_, f"{type(self).__name__}.{method}()")
+        with np.errstate(invalid="ignore"):
+            return validate_data(self, X, reset=False, **_accepted(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.array_api_support = True
+        return tags
+
+    # ----- Parameters -----
+
+    def _check_parameters(self) -> None:
+        """Check parameters that no other code checks."""
+        self._count(1)
+        n_iter = check_n_iter(self.n_iter)
+        for name in ("fit_intercept", "standardize", "warm_start"):
+            check_flag(name, getattr(self, name))
+        check_number("tol", self.tol, low=0)
+        if self.alpha_ratio is not None:
+            ratio, ends = self.alpha_ratio, {"open_low": True, "open_high": True}
+            check_number("alpha_ratio", ratio, low=0, high=1, **ends)
+        if isinstance(self.select, Integral):
+            check_count("select", self.select, low=0, high=n_iter or 10**9)
+        elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
+            raise ValueError(f"select must be 'risk', 'last' or an iteration, got {self.select!r}")
+        check_choice("rule", self.rule, RULES)
+        check_instance("algorithm", self._algorithm(), ProximalAlgorithm, "sp.ChambollePock()")
+        self._loss()
+        if self.method is not None:
+            self._options()
+        elif self.cv is not None:
+            raise ValueError("cv has no effect with method=None, which estimates no risk")
+        self._needs_risk()
+
+    def _rounding(self, X: Any, y: Array) -> dict[str, Any]:
+        """Return the precision of the run: single precision is enough for large tables."""
+        whole = (is_foreign(X) or isinstance(X, np.ndarray)) and not needs_blocks(X)
+        whole = whole and X.dtype == namespace(X).float64
+        if not whole or not self.standardize or not self.fit_intercept or self.warm_start:
+            return {}
+        runs = self._count(sum(X.shape))
+        if not isinstance(self.alpha, str):
+            given = self.alpha
+            runs = math.prod(given.shape) if hasattr(given, "shape") else np.size(given)
+        dtype = enough_precision(to_numpy(y), sum(X.shape) * runs * USUAL_ITERATIONS)
+        return {"centre": True, "dtype": dtype} if dtype == "float32" else {}
+
+    def _needs_risk(self) -> bool:
+        """Whether the risk is needed for selection; raise an error if it is not estimated."""
+        fixed = isinstance(self.alpha, Real) or isinstance(
+            make_penalty(self._penalty(), 1.0), NoPenalty
+        )
+        needed = self.select == "risk" or not fixed
+        if needed and self.method is None:
+            raise ValueError(
+                "method=None estimates no risk, which selection needs: use a number for alpha, and "
+                "select='last' or an iteration"
+            )
+        return needed
+
+    def _iterate(self) -> int | None:
+        """Return the iteration to use, -1 for the last one; None to select it."""
+        if self.select == "risk":
+            return None
+        return -1 if self.select == "last" else int(self.select)
+
+    def _algorithm(self) -> ProximalAlgorithm:
+        return DEFAULT_ALGORITHM if self.algorithm is None else self.algorithm
+
+    def _risk_options(self, y: Array, groups: Any) -> RiskOptions | None:
+        """Return how the risk of these rows is estimated; None if it is not."""
+        if self.method is not None:
+            return self._options().but(groups=groups, cv=self.cv).for_rows(to_numpy(y))
+        if groups is not None:
+            raise ValueError("groups has no effect with method=None, which estimates no risk")
+        return None
+
+    def _options(self) -> RiskOptions:
+        assert self.method is not None
+        how = {"method": self.method, "row_scale": self.row_scale, "audit": self.audit}
+        return RiskOptions(test_loss=self.test_loss, **how)
+
+    # ----- Summaries -----
+
+    def summary(self) -> Summary:
+        """Summarise the fitted model as a table, in the style of statsmodels.
+
+        Returns
+        -------
+        Summary
+            ``print`` it for plain text; notebooks show it as HTML. It has the model, the size of
+            the data, the selected ``alpha`` and iteration, the estimated risk adjusted for
+            selection, the training error, the error of a constant prediction, the number of nonzero
+            coefficients, and the warnings as numbered notes. Fits of several quantiles or classes
+            have one row for each.
+        """
+        check_is_fitted(self)
+        facts, title = list(self._description()), f"{type(self).__name__} Results"
+        if not hasattr(self, "estimators_"):
+            return Summary(title, (*facts, *self._figures()), notes=self._notes())
+        head = ("alpha", "iteration", "risk", "std err", "nonzero")
+        rows = [(self._label(k), *each._row()) for k, each in enumerate(self.estimators_)]
+        return Summary(title, tuple(facts), head, tuple(rows), self._notes())
+
+    def _description(self) -> list[tuple[str, str]]:
+        """Return the model and the size of the data."""
+        one = self.estimators_[0] if hasattr(self, "estimators_") else self
+        penalty = make_penalty(one._penalty(), 1.0)
+        facts = [
+            ("Loss", repr(one.loss_) if one is self else type(one.loss_).__name__),
+            ("Penalty", str(getattr(penalty, "label", type(penalty).__name__))),
+            ("Algorithm", type(self._algorithm()).__name__),
+            ("No. Observations", str(one.n_samples_)),
+            ("No. Features", str(self.n_features_in_)),
+        ]
+        if hasattr(one, "test_loss_"):
+            facts.append(("Scoring Loss", one.test_loss_))
+        return facts
+
+    def _figures(self) -> list[tuple[str, str]]:
+        """Return the selected model and its errors."""
+        k, t = self.best_index_, self.best_iter_
+        count = len(self.alphas_)
+        facts = [
+            ("Selected alpha", f"{self.alpha_:.4g}" + f" ({k + 1} of {count})" * (count > 1)),
+            ("Selected Iteration", f"{t} of {self.n_iter_}"),
+        ]
+        if hasattr(self, "best_risk_"):
+            facts += [
+                ("Estimated Risk", with_error(self.best_risk_, self.best_risk_stderr_)),
+                ("Training Error", f"{float(self.train_path_[k, t]):.4g}"),
+            ]
+        if hasattr(self, "constant_risk_"):
+            facts.append(("Constant-Prediction Error", f"{self.constant_risk_:.4g}"))
+        return [*facts, ("Nonzero Coefficients", f"{self._nonzero()} of {self.n_features_in_}")]
+
+    def _row(self) -> tuple[str, ...]:
+        """Return the row of one of several fits in a summary."""
+        risk = getattr(self, "best_risk_", None)
+        known = ("", "") if risk is None else (f"{risk:.4g}", f"{self.best_risk_stderr_:.2g}")
+        return f"{self.alpha_:.4g}", str(self.best_iter_), *known, str(self._nonzero())
+
+    def _label(self, k: int) -> str:
+        """Return the name of one of several fits in a summary."""
+        return str(k)
+
+    def _notes(self) -> tuple[str, ...]:
+        if not hasattr(self, "best_risk_"):
+            return ("No risk was estimated (method=None, or non-uniform sample weights).",)
+        note = "Estimated risk adjusted for selection of alpha and iteration; ± one standard error."
+        return (note, *getattr(self, "warnings_", ()))
+
+    def _nonzero(self) -> int:
+        return int(np.count_nonzero(to_numpy(self.coef_)))
+
+
+# Attributes that are numbers, or arrays of the same shape for all fits to the same data.
+_STACKED = (
+    *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
+    *("best_risk_", "best_risk_stderr_", "naive_risk_", "naive_risk_stderr_", "constant_risk_"),
+)
+
+
+def _is_fitted(name: str) -> bool:
+    """Whether an attribute comes from a fit, by scikit-learn's naming convention."""
+    return (name.endswith("_") and not name.startswith("_")) or name in _PRIVATE
+
+
+def _fitted(estimator: PathEstimator) -> dict[str, Any]:
+    return {name: value for name, value in vars(estimator).items() if _is_fitted(name)}
+
+
+def still_decreasing(tuning: Tuning) -> Message | None:
+    """Return a message if more iterations may be better."""
+    if not tuning.still_falls:
+        return None
+    n_iter = tuning.path.n_iter
+    limit = ", the limit for data of this size" if tuning.stop == "limit" else ""
+    return Message(
+        "the estimated risk was still decreasing after {n_iter} iterations{limit}; use a larger "
+        "number, such as {remedy}",
+        remedy=Remedy("n_iter", 2 * n_iter),
+        n_iter=n_iter,
+        limit=limit,
+    )
+
+
+def prefixed(text: str, prefix: str) -> str:
+    return text.after(prefix) if isinstance(text, Message) else prefix + text
+
+
+def _remote_rows(X: Any) -> RemoteDesign | None:
+    """Return the design of rows on a cluster; None if X is to be in this process.
+
+    A Dask array or data frame stays on the workers if there is a client.
+    """
+    if isinstance(X, RemoteDesign):
+        return X
+    distributed = sys.modules.get("distributed")
+    if distributed is None or not hasattr(type(X), "compute"):
+        return None
+    try:
+        distributed.get_client()
+    except ValueError:
+        return None
+    design = as_design(X)
+    return design if isinstance(design, RemoteDesign) else None
+
+
+def _accepted(X: Any) -> dict[str, Any]:
+    """Return the checks of X by scikit-learn; a file is not read for them."""
+    if needs_blocks(X):
+        return {"dtype": None, "ensure_all_finite": False}
+    xp = namespace(X) if is_foreign(X) else np
+    return {"accept_sparse": ("csr", "csc"), "dtype": (xp.float64, xp.float32)}
+
+
+def _not_converged(path: Path, tol: float) -> str | None:
+    """Return a message if the objective of the last iterate may be too far from its minimum."""
+    gap = math.inf if isinstance(path, RemotePath) else float(path.gap[-1])
+    if math.isinf(gap):  # not known
+        moved = _movement(path)
+        if moved <= tol:
+            return None
+        return (
+            f"the fitted values changed by {moved:.2g} standard deviations of y in the last tenth "
+            f"of {path.n_iter} iterations"
+        )
+    last, first = float(path.objective[-1]), float(path.objective[0])
+    # the objective of a nearly perfect fit does not measure the scale
+    scale = max(last, tol * first)
+    response = path.response
+    # a gap is a difference of rounded sums over all rows
+    rounding = 16 * float(namespace(response).finfo(response.dtype).eps) * first
+    if gap <= max(tol * scale, rounding):
+        return None
+    return (
+        f"the algorithm did not converge in {path.n_iter} iterations: the duality gap of the last "
+        f"iterate is {gap / scale:.2g} of its objective"
+    )
+
+
+def _movement(path: Path) -> float:
+    """Return the change of the fitted values in the last tenth of the iterations, relative to y."""
+    last, before = (
+        path.products_at(slice(t, t + 1))[0, :] for t in (path.n_iter, 9 * path.n_iter // 10)
+    )
+    moved = last - before
+    xp = namespace(moved)
+    spread = float(xp.std(path.response))
+    return math.sqrt(float(xp.mean(moved**2))) / spread if spread else 0.0
+
+
+@dataclass(eq=False, repr=False)
+class GeneralEstimator(PathEstimator):
+    """Base class of estimators with any loss and penalty, which may be given by name."""
+
+    loss: str | Loss = ""
+    penalty: str | PenaltyOf = "lasso"
+    loss_params: dict[str, Any] | None = None
+    penalty_params: dict[str, Any] | None = None
+
+    #: Whether losses are margin losses; and an example.
+    margin: ClassVar[bool] = False
+    _example: ClassVar[str] = "sp.LAD()"
+
+    def _loss(self, spread: float = 1.0) -> Loss:
+        if not isinstance(self.loss, str):
+            check_instance("loss", self.loss, Loss, self._example)
+            if self.loss.margin != self.margin:
+                other = "PathRegressor" if self.margin else "PathClassifier"
+                raise ValueError(
+                    f"loss={self.loss!r} is not available for {type(self).__name__}; use sp.{other}"
+                )
+            if self.loss_params:
+                raise ValueError(f"loss_params requires a name for loss, got {self.loss!r}")
+            return self.loss
+        names = [name for name, kind in LOSSES.items() if kind.margin == self.margin]
+        kind: Any = LOSSES[check_choice("loss", self.loss, names)]
+        spec = kind.parameter_spec
+        given = dict(self.loss_params or {})
+        own = {}
+        if spec is not None:
+            own[spec.name] = spec.in_units(spec.check(given.pop(spec.name, spec.default)), spread)
+        _refuse_others("loss_params", given, self.loss, spec)
+        return kind(**own)  # type: ignore[no-any-return]
+
+    def _penalty(self) -> PenaltyOf:
+        given = dict(self.penalty_params or {})
+        if not isinstance(self.penalty, str):
+            if given:
+                raise ValueError(f"penalty_params requires a name for penalty, got {self.penalty}")
+            return self.penalty
+        check_choice("penalty", self.penalty, PENALTIES)
+        if self.penalty == NoPenalty.name:
+            _refuse_others("penalty_params", given, self.penalty, None)
+            return lambda lam: NoPenalty()
+        if self.penalty == "group_lasso" and "groups" not in given:
+            raise ValueError("penalty='group_lasso' needs penalty_params={'groups': labels}")
+        kind: Any = PENALTIES[self.penalty]
+        known = {field.name for field in fields(kind)} - {"lam"}
+        others = {name: value for name, value in given.items() if name not in known}
+        _refuse_others("penalty_params", others, self.penalty, kind.parameter_spec)
+        return partial(kind, **given) if given else kind
+
+
+def _refuse_others(name: str, others: dict[str, Any], kind: str, spec: Any) -> None:
+    if others:
+        known = "no parameters" if spec is None else f"the parameter {spec.name!r}"
+        raise ValueError(f"{name} has {next(iter(others))!r}, but {kind!r} has {known}")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NamedEstimator(PathEstimator):
+    """Base class of estimators with one loss and one penalty, whose parameters they have."""
+
+    loss_class: ClassVar[Any]
+    penalty_class: ClassVar[Any]
+
+    def _loss(self, spread: float = 1.0) -> Loss:
+        parameters, spec = self._own(self.loss_class), self.loss_class.parameter_spec
+        if spec is not None:
+            value = spec.check(parameters[spec.name])
+            parameters[spec.name] = spec.in_units(value, spread)
+        loss: Loss = self.loss_class(**parameters)
+        return loss
+
+    def _penalty(self) -> PenaltyOf:
+        return partial(self.penalty_class, **self._own(self.penalty_class))
+
+    def _own(self, kind: Any) -> dict[str, Any]:
+        given = ("lam", "weights", "class_weight")  # not parameters of the estimator
+        names = (f.name for f in fields(kind) if f.name not in given)
+        return {name: getattr(self, name) for name in names}

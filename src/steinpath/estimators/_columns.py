@@ -1,0 +1,427 @@
+"""One column of a table: facts that add up over blocks of rows, and the features it becomes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from steinpath._support import cells
+from steinpath._support.cells import ReadColumn, TextFormat, usual
+from steinpath._support.messages import DataError
+from steinpath._support.wording import (
+    MOST_LISTED,
+    MOST_NAMES,
+    Remark,
+    Sentence,
+    at,
+    between,
+    counted,
+    short,
+    use,
+)
+
+#: The level that stands for all rare levels.
+OTHER = "(other)"
+#: Kind of facts about blocks of several types, whose texts have to be kept as they are.
+MIXED = "?"
+# Levels of a category with a feature of their own, at most; and the rows that each needs, since the
+# coefficient of a level with one or two rows is mostly noise.
+_MOST_LEVELS, _LEAST_COUNT = 50, 3
+# Distinct levels that are counted over several blocks, and numbers whose uniqueness is checked.
+_MOST_COUNTED = _MOST_CHECKED = 1_000_000
+# A number with a unit, or with quotation marks around it.
+_AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
+# Names of identifiers; and of a first column without a name, here and in pandas.
+_IDENTIFIER = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
+_UNNAMED = ("column 1", "Unnamed: 0")
+_EPOCH, _DAY = np.datetime64("1970-01-01", "us"), np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Facts about a column. The facts of consecutive blocks of rows add up."""
+
+    kind: str = ""  # as in `ReadColumn`, or MIXED
+    count: int = 0
+    gaps: int = 0
+    first_gap: int | None = None  # row of the first missing value
+    low: Any = None
+    high: Any = None
+    total: float = 0.0
+    middle: tuple[float, float] | None = None  # the two middle values, which do not add up
+    sign: str = ""
+    negative: str = ""
+    code: tuple[str, int] | None = None
+    levels: Counter[str] = field(default_factory=Counter)
+    others: int = 0  # texts that are no numbers; below, the first one and a few distinct ones
+    first_other: tuple[str, int] | None = None
+    other_texts: frozenset[str] = frozenset()
+    formats: frozenset[str] = frozenset()  # common formats of dates that all texts have
+    # of whole numbers: the first and the last; whether each is the one before plus one; and the
+    # first million if the column has the name of an identifier
+    ends: tuple[float, float] | None = None
+    counter: bool = False
+    numbers: np.ndarray | None = None
+
+    @property
+    def present(self) -> int:
+        """Number of values that are not missing."""
+        return self.count - self.gaps
+
+    @property
+    def nearly_numbers(self) -> bool:
+        """Whether most texts are numbers, and a few are not."""
+        return not self.formats and 0 < 2 * self.others < self.present
+
+    def __add__(self, later: Facts) -> Facts:
+        if not (self.count and later.count):
+            return self if self.count else later
+        found = dict[str, Any]()
+        for name in ("count", "gaps", "total", "levels", "others"):
+            found[name] = getattr(self, name) + getattr(later, name)
+        for name in ("kind", "first_gap", "sign", "negative", "code", "first_other"):
+            value = getattr(self, name)
+            found[name] = getattr(later, name) if value in (None, "") else value
+        if not (self.present and later.present):
+            some = {name: found[name] for name in ("count", "gaps", "first_gap")}
+            return replace(self if self.present else later, **some, counter=False)
+        if self.kind != later.kind or not comparable(self.sign, later.sign):
+            return Facts(MIXED, found["count"])
+        if self.low is not None:
+            found["low"], found["high"] = min(self.low, later.low), max(self.high, later.high)
+        if self.ends and later.ends:
+            found["ends"] = self.ends[0], later.ends[1]
+            follows = later.ends[0] == self.ends[1] + 1
+            found["counter"] = self.counter and later.counter and follows
+        if self.numbers is not None and later.numbers is not None:
+            found["numbers"] = np.concatenate([self.numbers, later.numbers])[:_MOST_CHECKED]
+        found["other_texts"] = _few(self.other_texts | later.other_texts)
+        return Facts(**found, formats=self.formats & later.formats)
+
+
+def _few(found: Collection[str]) -> frozenset[str]:
+    """Return the first texts in alphabetical order, one more than a message lists."""
+    return frozenset(nsmallest(MOST_NAMES + 1, found))
+
+
+def facts_of(
+    name: str, read: ReadColumn, how: TextFormat, category: bool = False, start: int = 0
+) -> Facts:
+    """Return the facts about a column; refuse numbers in a format that has to be stated."""
+    if read.doubtful and not category:
+        labels = " (or ", use("categories", name), " if these are labels)"
+        raise DataError(Sentence(read.doubtful, *labels))
+    gaps, missing = read.gaps, int(read.gaps.sum())
+    first_gap = start + int(gaps.argmax()) if missing else None
+    facts = partial(Facts, read.kind, len(gaps), missing, first_gap)
+    if missing == len(gaps):
+        return Facts("", len(gaps), missing, first_gap)
+    present = read.data[~gaps] if missing else read.data
+    if read.kind == "O":
+        counts, levels = np.bincount(present, minlength=len(read.labels)), Counter[str]()
+        for label, count in zip(read.labels, counts.tolist(), strict=True):
+            levels[usual(label)] += count
+        if category:
+            return facts(levels=levels)
+        other = ~np.array(cells.like_numbers(read.labels, how))
+        row = int(np.append(other, False)[read.data].argmax())
+        return facts(
+            levels=levels,
+            others=int(counts @ other),
+            first_other=(read.labels[read.data[row]], start + row) if other.any() else None,
+            other_texts=_few({read.labels[k] for k in np.flatnonzero(other)}),
+            formats=cells.date_formats(read.labels),
+        )
+    low, high, middle = present.min(), present.max(), middle_of(present)
+    if read.kind == "M":
+        return facts(low=low, high=high, middle=middle)
+    whole = not np.any(present % 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # sums and differences of large numbers
+        total, steps = float(present.sum()), whole and bool(np.all(np.diff(present) == 1))
+    named = whole and _named_identifier(name)
+    return facts(
+        *(low, high, total, middle, read.sign, read.negative, read.code),
+        ends=(float(present[0]), float(present[-1])) if whole else None,
+        counter=steps and not missing,
+        numbers=present[:_MOST_CHECKED] if named else None,
+    )
+
+
+def add_facts(found: dict[str, Facts], later: Mapping[str, Facts]) -> None:
+    """Add the facts about later rows to those of each column; refuse too many levels."""
+    for name, facts in later.items():
+        found[name] = found[name] + facts if name in found else facts
+        if len(found[name].levels) > _MOST_COUNTED:
+            said = f"column {name!r} has more than {_MOST_COUNTED:,} distinct strings, too many to "
+            raise DataError(Sentence(said, "count; use ", use("drop", name), " to drop it"))
+
+
+def comparable(sign: str, other: str) -> bool:
+    """Whether numbers with these signs are comparable, as in one column."""
+    return sign == other if sign and other else "%" not in (sign, other)
+
+
+def as_numbers(values: np.ndarray) -> np.ndarray:
+    """Return numbers unchanged, and dates as days since 1970."""
+    return np.asarray((values - _EPOCH) / _DAY) if values.dtype.kind == "M" else values
+
+
+def middle_ranks(count: int) -> tuple[int, int]:
+    """Return the ranks, from 0, of the two middle values."""
+    return (count - 1) // 2, count // 2
+
+
+def middle_of(present: np.ndarray) -> tuple[float, float]:
+    """Return the two middle values of numbers or dates without missing values."""
+    ranks = middle_ranks(len(present))
+    low, high = np.partition(as_numbers(present), ranks)[list(ranks)]
+    return float(low), float(high)
+
+
+def _median(facts: Facts) -> float:
+    assert facts.middle is not None  # facts of several blocks are completed by the caller
+    # halves, since the sum of the largest floats would be infinite
+    return facts.middle[0] / 2 + facts.middle[1] / 2
+
+
+def _sorted_levels(facts: Facts) -> dict[str, int]:
+    """Return the counts of levels, most frequent first, ties in alphabetical order."""
+    return dict(sorted(facts.levels.items(), key=lambda one: (-one[1], one[0])))
+
+
+def describe(facts: Facts) -> str:
+    """Summarise a column that has values."""
+    if facts.kind == "O":
+        found = _sorted_levels(facts)
+        listed = [f"{level:.30} ({count})" for level, count in list(found.items())[:MOST_LISTED]]
+        return ", ".join(listed + [f"… {len(found)} levels"] * (len(found) > len(listed)))
+    if facts.kind == "M":
+        first, last = np.datetime_as_string(np.array([facts.low, facts.high]), "D")
+        return f"from {first} to {last}"
+    low, high, mean = map(short, (facts.low, facts.high, facts.total / facts.present))
+    middle = "" if facts.middle is None else f", median {short(_median(facts))}"
+    return f"from {low} to {high}, mean {mean}{middle}"
+
+
+class Column(NamedTuple):
+    """How a column becomes features.
+
+    kind: "number" or "date" (days since 1970): one feature; "binary": one feature, 1 for the second
+    of two levels; "category": one feature for each level, the most frequent first, and "(other)"
+    last if rare levels are merged. fill replaces missing values; sign is the currency or percent
+    sign of the numbers in the fit, None if unknown; indicator: one more feature is 1 where a value
+    is missing.
+    """
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    fill: float | str | None = None
+    sign: str | None = ""
+    indicator: bool = False
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether it is a number or a date."""
+        return self.kind in ("number", "date")
+
+    @property
+    def features(self) -> list[str]:
+        """Names of its features."""
+        if self.holds_numbers:
+            found = [self.name if self.kind == "number" else f"{self.name} (days)"]
+        else:
+            levels = self.levels[1:] if self.kind == "binary" else self.levels
+            found = [f"{self.name}={level}" for level in levels]
+        return found + [f"{self.name} (missing)"] * self.indicator
+
+    def encode(self, read: ReadColumn, out: np.ndarray) -> np.ndarray:
+        """Write the features of all rows to `out`; return which labels have no level of their own.
+
+        Missing values without a fill are NaN. An unknown level is encoded as "(other)" if that is a
+        level, and as zeros otherwise.
+        """
+        gaps = read.gaps
+        if self.indicator:
+            out[:, -1] = gaps
+            out = out[:, :-1]
+        if self.holds_numbers:
+            numbers = as_numbers(read.data) if read.kind else np.full(len(gaps), np.nan)
+            out[:, 0] = np.where(gaps, np.nan if self.fill is None else self.fill, numbers)
+            return np.zeros(0, bool)
+        code: dict[Any, int] = {level: k for k, level in enumerate(self.levels)}
+        levels = [*map(usual, read.labels)]
+        codes = np.array([code.get(level, code.get(OTHER, -1)) for level in levels] + [-1])
+        codes[-1] = code.get(self.fill, -1)
+        first = int(self.kind == "binary")
+        np.equal(codes[read.data][:, None], np.arange(first, len(self.levels)), out=out)
+        if self.fill is None:
+            out[gaps] = np.nan
+        return np.array([level not in code for level in levels], bool)
+
+
+def column_from_json(found: Any) -> Column:
+    """Return a column from the data of a model file; refuse what is not valid."""
+    old = {"name", "kind", "levels", "fill"}  # of version 0.1.0
+    require(
+        isinstance(found, dict) and set(found) in (old, {*Column._fields}),
+        *("a column", f"have {str(Column._fields)[1:-1]} and nothing else", found),
+    )
+    given = {"sign": None, "indicator": False} | found
+    name, kind, levels, fill, sign, indicator = (given[each] for each in Column._fields)
+    require_text("the name of a column", name)
+    where, kind = f"column {name!r}", "binary" if kind == "yes or no" else kind
+    kinds = "number", "date", "binary", "category"
+    require(kind in kinds, where, f"be one of {str(kinds)[1:-1]}", kind)
+    require(isinstance(levels, list), f"the levels of {where}", "be a list", levels)
+    for level in levels:
+        require_text(f"a level of {where}", level)
+    distinct = len(set(levels)) == len(levels)
+    if kind in ("number", "date"):
+        wanted, right = "no levels", not levels
+        number = isinstance(fill, float | int) and not isinstance(fill, bool)
+        fill = float(fill) if number and abs(fill) < 2**1023 else fill
+        fills, fits = "a finite number", isinstance(fill, float) and np.isfinite(fill)
+    else:
+        wanted = f"2 to {_MOST_LEVELS + 1} distinct levels, with {OTHER!r} last"
+        right = distinct and 2 <= len(levels) <= _MOST_LEVELS + 1 and OTHER not in levels[:-1]
+        fills, fits = "one of its levels", fill in levels
+    if kind == "binary":
+        wanted = "two levels in alphabetical order"
+        right = len(levels) == 2 and levels[0] < levels[1]
+    require(right, f"{where} is of kind {kind!r} and", f"have {wanted}", tuple(levels))
+    require(fill is None or fits, f"the fill of {where}", f"be {fills}", fill)
+    require(isinstance(sign, str | None), f"the sign of {where}", "be a string", sign)
+    indicated = isinstance(indicator, bool) and (fill is not None or not indicator)
+    require(indicated, f"the indicator of {where}", "be false, or true with a fill", indicator)
+    return Column(name, kind, tuple(levels), fill, sign, indicator)
+
+
+def require(right: Any, what: str, wanted: str, found: Any) -> None:
+    """Refuse a value that is not right."""
+    if not right:
+        raise DataError(f"{what} must {wanted}, got {found!r:.60}")
+
+
+def require_text(what: str, text: Any) -> None:
+    """Refuse a value that is not a text, or that cannot be written to a file."""
+    require(isinstance(text, str) and text.strip(), what, "be a nonblank string", text)
+    require(text.encode(errors="ignore").decode() == text, what, "be Unicode", text)
+
+
+class Dropped(NamedTuple):
+    """Why a column is dropped: in a word, and what is said of one and of several columns."""
+
+    detail: str
+    one: str = ""
+    many: str = ""
+
+
+AS_REQUESTED = Dropped("as requested")
+_EMPTY = Dropped("no values", "has no values and was dropped", "have no values and were dropped")
+_CONSTANT = Dropped("constant", "is constant and was dropped", "are constant and were dropped")
+
+
+def _named_identifier(name: str) -> bool:
+    return name in _UNNAMED or _IDENTIFIER.fullmatch(name) is not None
+
+
+def identifier(name: str, position: int, facts: Facts) -> Dropped | None:
+    """Return why a column is dropped if it is an identifier, and None otherwise."""
+    values, found = facts.numbers, False
+    if facts.kind == "O":
+        found = _named_identifier(name) and max(facts.levels.values()) == 1
+    elif facts.ends is not None:
+        unique = values is not None and len(np.unique(values)) == len(values)
+        found = position == 0 if name in _UNNAMED else unique
+        found = found or (facts.counter and facts.ends[0] in (0, 1))
+    keep = use("keep", name)
+    one = Sentence("looks like an identifier and was excluded (", keep, " keeps it)")
+    many = Sentence("look like identifiers and were excluded (", keep, ", … keeps them)")
+    return Dropped("identifier", one, many) if found else None
+
+
+def fit_column(name: str, facts: Facts, impute: bool) -> Column | Dropped:
+    """Return how a column becomes features, or why it is dropped."""
+    if not facts.present:
+        return _EMPTY
+    indicator = impute and facts.gaps > 0
+    if facts.kind != "O":
+        if facts.low == facts.high:
+            return _CONSTANT
+        kind = "date" if facts.kind == "M" else "number"
+        fill = _median(facts) if impute else None
+        return Column(name, kind, fill=fill, sign=facts.sign, indicator=indicator)
+    found = _sorted_levels(facts)
+    levels = list(found)
+    if len(levels) == 1:
+        return _CONSTANT
+    most = levels[0] if impute else None
+    if len(levels) == 2:
+        return Column(name, "binary", tuple(sorted(levels)), most, indicator=indicator)
+    often = [level for level in levels if found[level] >= _LEAST_COUNT and level != OTHER]
+    often = often[:_MOST_LEVELS]
+    if often:
+        rest = [OTHER] * (len(often) < len(levels))
+        return Column(name, "category", (*often, *rest), most, indicator=indicator)
+    example = hint = ""
+    with_units = not facts.formats and 0 < facts.present <= 2 * facts.others
+    if with_units and all(map(_AROUND_NUMBER.fullmatch, levels)):
+        example = f", such as {levels[0]!r}"
+        hint = "; if they are numbers, remove units and other characters"
+    return Dropped(
+        "nearly all values are distinct",
+        f"was dropped: nearly all of its {facts.present} values are distinct{example}{hint}",
+        f"were dropped: nearly all of their values are distinct{hint}",
+    )
+
+
+def remarks_about(facts: Mapping[str, Facts]) -> Iterator[Remark]:
+    """Yield remarks about signs that were removed, and columns whose type may be misjudged."""
+    for name, known in facts.items():
+        if sign := known.sign:
+            sign = f"{'percent' if sign == '%' else 'currency'} signs ({sign})"
+            one, many = f"was read without its {sign}", f"were read without their {sign}"
+            yield Remark(name, many, one, many)
+    for name, known in facts.items():
+        if known.code is not None:
+            code, row = known.code
+            remedy = use("categories", name)
+            said = f"is treated as numeric but is written like a code, first {code!r:.60} in "
+            one = Sentence(said, at(row), "; if it is a code, use ", remedy)
+            said = "are treated as numeric but are written like codes (if they are codes, use "
+            yield Remark(name, said, one, Sentence(said, remedy, ", …)"))
+    spoilt = [known.other_texts for known in facts.values() if known.nearly_numbers]
+    markers = frozenset[str]().union(*spoilt)
+    for name, known in facts.items():
+        if known.first_other is not None and known.formats:
+            remedy = cells.suggest_date_format(known.formats)
+            said = f"is treated as text; if {known.first_other[0]!r:.60} is a date, use "
+            many = Sentence("are treated as text; if they hold dates, use ", remedy)
+            yield Remark(name, many, Sentence(said, remedy), many)
+        elif known.first_other is not None and known.nearly_numbers:
+            value, row = known.first_other
+            means = "it means" if len(known.other_texts) == 1 else "they mean"
+            one = Sentence(
+                f"is treated as text because of {counted(known.others, 'value')}, first "
+                f"{value!r:.60} in ",
+                *(at(row), f"; all others are numbers (if {means} missing, use "),
+                *(*_na(known.other_texts), ")"),
+            )
+            said = "are treated as text although most of their values are numbers (if the others "
+            yield Remark(name, said, one, Sentence(said, "mean missing, use ", *_na(markers), ")"))
+
+
+def _na(found: frozenset[str]) -> Iterator[str]:
+    """Return the parameters that make these texts missing values; the first if there are many."""
+    few = sorted(found)[:MOST_NAMES]
+    yield from between(" ", (use("na", text) for text in few))
+    if len(few) < len(found):
+        yield " …"

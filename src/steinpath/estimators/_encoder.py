@@ -1,0 +1,424 @@
+"""A table of numbers, dates and categories as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from steinpath._support import cells
+from steinpath._support.cells import ReadColumn, TextFormat
+from steinpath._support.messages import DataError, Message
+from steinpath._support.validation import check_choice, warn
+from steinpath._support.wording import (
+    Remark,
+    Sentence,
+    as_notes,
+    at,
+    between,
+    counted,
+    refuse_gaps,
+    refuse_unknown,
+    use,
+    with_closest,
+)
+from steinpath.estimators import _columns as columns
+from steinpath.estimators._columns import OTHER, Column, Dropped, Facts, require, require_text
+
+# Columns that are summarised.
+_MOST_SUMMARIES = 1000
+
+
+class ColumnSummary(NamedTuple):
+    """A column and how it is used.
+
+    kind: "number", "date", "binary", "category" or "dropped"; detail: summary of its values, or why
+    it is dropped; missing, features: number of its missing values and of its features.
+    """
+
+    name: str
+    kind: str
+    detail: str
+    missing: int
+    features: int
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode a data frame with numbers, dates, categories and missing values as a matrix.
+
+    Numbers are features as they are, also where they are written as text; dates are days since
+    1970. A column of two levels is one feature; one of more levels has a feature for each level,
+    and rare levels are merged as "(other)". Constant columns, identifiers such as row numbers, and
+    texts that are nearly all distinct are dropped, with a note.
+
+    Parameters
+    ----------
+    categories : sequence of str, default=()
+        Columns to treat as categorical, such as numeric codes.
+    drop : sequence of str, default=()
+        Columns to drop.
+    keep : sequence of str, default=()
+        Columns to use although they look like identifiers.
+    missing : {"impute", "error"}, default="impute"
+        "impute": medians and most frequent levels replace missing values, also in new rows, and
+        columns with missing values in `fit` get an indicator feature "NAME (missing)". "error":
+        missing values are an error.
+    decimal : {".", ","}, optional
+        Decimal separator of numbers that are written as text; a point by default.
+    thousands : {",", ".", "'", " "}, optional
+        Thousands separator of numbers that are written as text; none by default.
+    na : sequence of str, default=()
+        Texts that mean a missing value, in addition to "", "NA", "NaN" and similar ones.
+    date_format : str, optional
+        Format of dates that are written as text, as for `datetime.datetime.strptime`, in addition
+        to ISO 8601.
+
+    Attributes
+    ----------
+    columns_ : tuple of Column
+        The columns that become features, with `name`, `kind` ("number", "date", "binary" or
+        "category"), `levels`, `fill`, `sign` and `indicator`.
+    notes_ : tuple of str
+        What was done to the data: columns dropped, signs removed, values imputed.
+    summary_ : tuple of ColumnSummary
+        Name, kind, detail, number of missing values and of features of the first 1,000 columns.
+    reference_features_ : list of int
+        Index of the feature of the most frequent level of each category.
+    feature_names_in_ : ndarray of str
+        All columns seen in `fit`.
+    n_features_in_ : int
+        Number of these columns.
+
+    Notes
+    -----
+    Data frames are read by pyarrow (``pip install 'steinpath[files]'``). Currency and percent signs
+    are removed: "5%" is 5. New rows must be written alike: a column that had percent signs in `fit`
+    must have them in `transform`. Unknown levels are encoded as "(other)", or as zeros.
+
+    Examples
+    --------
+    >>> from steinpath.estimators._encoder import TableEncoder
+    >>> flats = {"area": ["50", "72", None, "64"], "town": ["Ulm", "Bonn", "Ulm", "Ulm"]}
+    >>> encoder = TableEncoder()
+    >>> encoder.fit_transform(flats)
+    array([[50.,  0.,  1.],
+           [72.,  0.,  0.],
+           [64.,  1.,  1.],
+           [64.,  0.,  1.]])
+    >>> encoder.get_feature_names_out()
+    array(['area', 'area (missing)', 'town=Ulm'], dtype=object)
+    >>> print(*encoder.notes_)
+    1 missing value in 1 column was replaced with medians and most frequent levels
+    """
+
+    def __init__(
+        self,
+        *,
+        categories: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
+        missing: str = "impute",
+        decimal: str | None = None,
+        thousands: str | None = None,
+        na: Sequence[str] = (),
+        date_format: str | None = None,
+    ):
+        self.categories = categories
+        self.drop = drop
+        self.keep = keep
+        self.missing = missing
+        self.decimal = decimal
+        self.thousands = thousands
+        self.na = na
+        self.date_format = date_format
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Learn how columns become features.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or mapping of columns by name
+            Of pandas, polars or another library with the Arrow interface. Columns hold numbers,
+            dates, strings, categories or booleans.
+        y : ignored
+            For compatibility with pipelines.
+
+        Returns
+        -------
+        self : TableEncoder
+            The fitted encoder.
+        """
+        names, facts, _ = self._read_all(X)
+        return self.fit_facts(names, facts)
+
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
+        """Fit, and return the features of the same rows; see `fit`."""
+        names, facts, reads = self._read_all(X)
+        self.fit_facts(names, facts)
+        return self._encode((column, reads[column.name]) for column in self.columns_)[0]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the features of rows.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or mapping of columns by name
+            With all columns that became features, in any order; it may have others.
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+            The features. Levels that were not seen in `fit` cause a warning.
+        """
+        check_is_fitted(self)
+        table = _filled_table(X)
+        known = set(table.column_names)
+        if lacking := [each.name for each in self.columns_ if each.name not in known]:
+            said = f"{counted(len(lacking), 'column')} of the model "
+            said += "is missing" if len(lacking) == 1 else "are missing"
+            raise DataError(f"{said}: {with_closest(lacking, known)}")
+        how = self._format
+        used = ((each, _read_new(each, table.column(each.name), how)) for each in self.columns_)
+        features, remarks = self._encode(used)
+        for note in as_notes(remarks):
+            warn(note)
+        return features
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features, made unique.
+
+        Parameters
+        ----------
+        input_features : ignored
+            For compatibility with scikit-learn.
+        """
+        check_is_fitted(self)
+        names: dict[str, None] = {}
+        for feature in (feature for column in self.columns_ for feature in column.features):
+            name, k = feature, 1
+            while name in names:
+                k += 1
+                name = f"{feature} ({k})"
+            names[name] = None
+        return np.array(list(names), object)
+
+    @property
+    def reference_features_(self) -> list[int]:
+        """Index of the feature of the most frequent level of each category."""
+        starts = zip(self.columns_, self._ends, strict=False)
+        return [start for column, start in starts if column.kind == "category"]
+
+    @property
+    def _ends(self) -> list[int]:
+        counts = (len(column.features) for column in self.columns_)
+        return list(accumulate(counts, initial=0))
+
+    def facts(self, X: Any, start: int = 0, as_text: Collection[str] = ()) -> dict[str, Facts]:
+        """Return facts about the columns of a block of rows, which add up over blocks.
+
+        `start` is the number of rows before, `as_text` the columns of which other blocks are of
+        another type (facts of kind "?"), to be kept as texts.
+        """
+        return {name: facts for name, facts, _ in self._facts(cells.as_arrow(X), start, as_text)}
+
+    def fit_facts(self, names: Sequence[str], facts: Mapping[str, Facts]) -> TableEncoder:
+        """Fit from the facts about all rows. The `middle` of several blocks must be filled in."""
+        impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
+        categories, drop, keep = (self._texts(each) for each in ("categories", "drop", "keep"))
+        refuse_unknown(facts, (*drop, *categories, *keep))
+        if both := sorted({*drop} & {*keep}):
+            raise DataError(f"{both[0]!r} cannot be both dropped and kept")
+        unjudged, certain = {*drop, *categories}, {*drop, *categories, *keep}
+        seen = {name: facts[name] for name in names if name not in unjudged}
+        notes: list[Message] = [
+            Sentence(f"in column {name!r}, {known.negative!r:.60} is a negative number")
+            for name, known in seen.items()
+            if known.negative
+        ]
+        notes += as_notes(columns.remarks_about(seen))
+        used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
+        for position, name in enumerate(names):
+            known = facts[name]
+            found: Column | Dropped | None = columns.AS_REQUESTED if name in drop else None
+            if name not in certain:
+                found = columns.identifier(name, position, known)
+            found = found or columns.fit_column(name, known, impute)
+            if isinstance(found, Column):
+                used.append(found)
+                about = found.kind, columns.describe(known), known.gaps, len(found.features)
+            else:
+                about = "dropped", found.detail, known.gaps, 0
+                if found.one:
+                    # remedies name the column
+                    alike = found.detail if isinstance(found.many, Message) else found.many
+                    dropped.append(Remark(name, alike, found.one, found.many))
+            summary += [ColumnSummary(name, *about)] * (position < _MOST_SUMMARIES)
+        notes += as_notes(dropped)
+        if not used:
+            notes.insert(0, Sentence("there is no column to predict from"))
+            raise DataError(Sentence(*between("; ", notes)))
+        gappy = (each.name for each in used if facts[each.name].gaps)
+        gaps = {name: (facts[name].gaps, facts[name].first_gap or 0) for name in gappy}
+        replaced = "replaced with medians and most frequent levels"
+        if impute and gaps:
+            total = sum(count for count, _ in gaps.values())
+            where = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
+            notes.append(Sentence(f"{where} {'was' if total == 1 else 'were'} {replaced}"))
+        elif gaps:
+            last = max(known.count for known in facts.values()) - 1
+            footer = "remove ", at(last), " if it is a footer, such as totals, or "
+            remedy = "use ", use("missing", "impute"), " to replace them with medians and most "
+            whole_row = len(gaps) > 1 and set(gaps.values()) == {(1, last)}
+            refuse_gaps(gaps, *footer * whole_row, *remedy, "frequent levels")
+        return self._fitted(used, names, notes, summary)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fitted state as plain data, for `from_json`; without notes and summary."""
+        check_is_fitted(self)
+        lists = {name: self._texts(name) for name in ("categories", "drop", "keep", "na")}
+        found = [{**each._asdict(), "levels": list(each.levels)} for each in self.columns_]
+        names = self.feature_names_in_.tolist()
+        return {"columns": found, "names": names, "parameters": self.get_params() | lists}
+
+    @classmethod
+    def from_json(cls, found: Any) -> TableEncoder:
+        """Return a fitted encoder from plain data; raise `DataError` if it is not valid.
+
+        Columns may be those of a model file of version 0.1.0; other entries may be left out.
+        """
+        known = isinstance(found, dict) and {"columns"} <= set(found)
+        known = known and set(found) <= {"columns", "names", "parameters"}
+        require(known, "an encoder", "have columns, names and parameters only", found)
+        given, listed = found.get("parameters", {}), found["columns"]
+        filled = isinstance(listed, list) and listed
+        require(filled, "the columns of an encoder", "be a list", listed)
+        known = isinstance(given, dict) and set(given) <= set(cls().get_params())
+        require(known, "the parameters of an encoder", "be those of TableEncoder", given)
+        used = [*map(columns.column_from_json, listed)]
+        names = found.get("names", [column.name for column in used])
+        require(isinstance(names, list), "the names of an encoder", "be a list", names)
+        for name in names:
+            require_text("the name of a column", name)
+        cells.check_names([column.name for column in used])
+        refuse_unknown(cells.check_names(names), (column.name for column in used))
+        encoder = cls(**given)
+        require(encoder.missing in ("impute", "error"), "missing", "be impute or error", given)
+        for name in ("categories", "drop", "keep"):
+            encoder._texts(name)
+        assert encoder._format  # checked
+        return encoder._fitted(used, names, (), ())
+
+    def _fitted(self, used: Any, names: Any, notes: Any, summary: Any) -> TableEncoder:
+        self.columns_, self.notes_, self.summary_ = tuple(used), tuple(notes), tuple(summary)
+        self.feature_names_in_, self.n_features_in_ = np.array([*names], object), len(names)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    @property
+    def _format(self) -> TextFormat:
+        return TextFormat(self.decimal, self.thousands, tuple(self._texts("na")), self.date_format)
+
+    def _texts(self, parameter: str) -> list[str]:
+        """Return a parameter that is a sequence of names or texts."""
+        given = getattr(self, parameter)
+        right = isinstance(given, Collection) and not isinstance(given, str)
+        right = right and (parameter != "na" or all(isinstance(each, str) for each in given))
+        require(right, parameter, "be a list of strings", given)
+        return [str(each) for each in given]
+
+    def _read_all(self, X: Any) -> tuple[list[str], dict[str, Facts], dict[str, ReadColumn]]:
+        facts, reads = dict[str, Facts](), dict[str, ReadColumn]()
+        for name, known, read in self._facts(_filled_table(X)):
+            facts[name], reads[name] = known, read
+        return list(facts), facts, reads
+
+    def _facts(
+        self, table: Any, start: int = 0, as_text: Collection[str] = ()
+    ) -> Iterator[tuple[str, Facts, ReadColumn]]:
+        """Read all columns, one by one."""
+        how, categories, drop = self._format, self._texts("categories"), self._texts("drop")
+        refuse_unknown(table.column_names, (*drop, *categories))
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if name in drop:  # only its missing values are counted
+                read = ReadColumn("f", np.where(column.is_null(nan_is_null=True), np.nan, 0.0))
+                if cells.is_text(column.type):
+                    read = cells.read_column(name, column, how, as_labels=True)
+                yield name, Facts("", len(column), int(read.gaps.sum())), read
+                continue
+            category = name in categories or cells.is_dictionary(column.type)
+            read = cells.read_column(name, column, how, category or name in as_text or None, start)
+            yield name, columns.facts_of(name, read, how, category, start), read
+
+    def _encode(self, used: Iterable[tuple[Column, ReadColumn]]) -> tuple[np.ndarray, list[Remark]]:
+        """Return the features of rows, and remarks about unknown levels."""
+        ends = self._ends
+        X, gaps, remarks = np.empty((0, ends[-1])), dict[str, tuple[int, int]](), list[Remark]()
+        for (column, read), start, stop in zip(used, ends, ends[1:], strict=False):
+            if not start:
+                X = np.empty((len(read.data), ends[-1]))
+            unknown = column.encode(read, X[:, start:stop])
+            if column.fill is None and read.gaps.any():
+                gaps[column.name] = int(read.gaps.sum()), int(read.gaps.argmax())
+            if unknown.any():
+                remarks.append(_remark_unknown(column, read, unknown))
+        refuse_gaps(gaps, "fill them in, or fit the model with ", use("missing", "impute"))
+        return X, remarks
+
+
+def _filled_table(X: Any) -> Any:
+    table = cells.as_arrow(X)
+    for what, count in (("columns", table.num_columns), ("rows", table.num_rows)):
+        if not count:
+            raise DataError(f"the table has no {what}")
+    return table
+
+
+def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
+    """Return the values of a column of new rows, of the type that it had in the fit."""
+    name, numeric = column.name, column.holds_numbers
+    read = cells.read_column(name, values, how, as_labels=not numeric)
+    if not numeric or not read.kind:
+        return read
+    if read.kind != ("M" if column.kind == "date" else "f"):
+        said = f"column {name!r} must hold {column.kind}s, as in the fit, but has "
+        raise DataError(read.doubtful or Sentence(said, first_other(read, column.kind, how)))
+    gaps, sign = read.gaps, column.sign
+    if sign is not None and not gaps.all() and not columns.comparable(sign, read.sign):
+        row = int(gaps.argmin())
+        fit, new = (f"with {each!r}" if each else "without a sign" for each in (sign, read.sign))
+        said = f"column {name!r} holds numbers {fit} in the fit, but has "
+        value = f"{str(values[row].as_py())!r:.60} in "
+        raise DataError(Sentence(said, value, at(row), f", {new}; write them as in the fit"))
+    return read
+
+
+def first_other(read: ReadColumn, kind: str, how: TextFormat) -> Message:
+    """Return the first value that is not of the given kind ("number" or "date"), and its place."""
+    rows = ~read.gaps
+    if read.kind == "O":
+        dates = [cells.is_date(each, how) for each in read.labels]
+        fits = dates if kind == "date" else cells.like_numbers(read.labels, how)
+        others = ~np.array([*fits, True])[read.data]
+        rows = others if others.any() else rows
+    row = int(rows.argmax())
+    return Sentence(f"{read.text(row)!r:.60} in ", at(row))
+
+
+def _remark_unknown(column: Column, read: ReadColumn, unknown: np.ndarray) -> Remark:
+    """Return a remark about values without a level, and how they are treated."""
+    rows = np.flatnonzero(np.append(unknown, False)[read.data])
+    treated = repr(column.levels[0]) if column.kind == "binary" else "none of its levels"
+    treated = repr(OTHER) if OTHER in column.levels else treated
+    row, many = int(rows[0]), "have values that the model does not know"
+    said = f"has {counted(len(rows), 'value')} that the model does not know, first "
+    one = Sentence(said, f"{read.text(row)!r:.60} in ", at(row), f"; treated as {treated}")
+    return Remark(column.name, many, one, many)
