@@ -42,7 +42,9 @@ templates_path = ["_templates"]
 nitpicky = True
 suppress_warnings = ["config.cache"]  # functions below cannot be pickled
 # names in other packages: resolving them would need their inventories from the network
-nitpick_ignore_regex = [("py:.*", r"(numpy|scipy|matplotlib|sklearn|torch|dask)\..*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(datetime|numpy|scipy|matplotlib|sklearn|torch|dask|pyarrow)\..*")
+]
 linkcheck_anchors = False
 linkcheck_timeout = 20
 linkcheck_allowed_redirects = {r"https://doi\.org/.*": r"https://.*"}

@@ -1,24 +1,37 @@
 """The guides' own code runs, and prints what they say."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Run in a folder that has the data of the examples."""
+    shutil.copytree(ROOT / "examples" / "data", tmp_path / "examples" / "data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
     ("page", "count", "printing"),
     [
         *[("groups", 5, 2), ("intervals", 2, 2), ("coefficients", 1, 1), ("classification", 6, 5)],
-        ("results", 3, 3),
+        *[("results", 3, 3), ("dataframe", 8, 8)],
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of rows that are left out in the wrong way
-def test_code_of_guides_prints_what_they_say(page, count, printing, capsys):
+def test_code_of_guides_prints_what_they_say(page, count, printing, capsys, folder):
     text, names = (DOCS / f"{page}.md").read_text("utf-8"), {}
     blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
     assert (len(blocks), sum(bool(said) for _, said in blocks)) == (count, printing)
@@ -36,3 +49,24 @@ def test_least_coverage_that_is_stated_is_that_of_the_theorem():
     least = 1 - 2 * alpha - np.minimum(2 * (1 - 1 / K) / (n / K + 1), (1 - K / n) / (K + 1))
     assert np.all(least >= 1 - 2 * alpha - np.sqrt(2 / n))
     assert shares == " | ".join(f"{share:.1%}" for share in least)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        *("README.md", "docs/tutorial.md", "docs/dataframe.md"),
+        pytest.param("docs/command.md", marks=pytest.mark.slow),
+    ],
+)
+def test_commands_print_what_the_pages_say(page, folder):
+    """Lines that a page leaves out are shown as "…"."""
+    text = (ROOT / page).read_text("utf-8")
+    shown = re.findall(r"```console\n\$ (?:\S*/)?steinpath (.*)\n((?s:.*?))```", text)
+    assert len(shown) == text.count("```console")
+    for arguments, said in shown:
+        command = [sys.executable, "-m", "steinpath", *arguments.split()]
+        width = os.environ | {"COLUMNS": "120", "PYTHONUTF8": "1"}
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        run = subprocess.run(command, **both, env=width, encoding="utf-8", check=True)
+        printed = re.sub(" +$", "", run.stdout, flags=re.MULTILINE)
+        assert re.fullmatch("(?s:.*)".join(map(re.escape, said.split("…\n"))), printed), printed

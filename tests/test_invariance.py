@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 
 import steinpath as sp
 from problems import draw
-from steinpath.estimators._estimators import PathEstimator
+from steinpath.estimators._base import PathEstimator
 
 N, P = 60, 8
 #: Estimators of one loss whose penalty has no units of its own: a change of the units of y changes

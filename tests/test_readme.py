@@ -3,16 +3,20 @@
 import contextlib
 import io
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize(("code", "said"), EXAMPLES, ids=range(len(EXAMPLES)))
-def test_example(code, said):
+def test_example(code, said, monkeypatch, tmp_path):
+    shutil.copytree(ROOT / "examples" / "data", tmp_path / "examples" / "data")
+    monkeypatch.chdir(tmp_path)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
@@ -20,4 +24,4 @@ def test_example(code, said):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 4

@@ -6,6 +6,7 @@ ORDER = (
     "early_stopping",
     "tuning",
     "diabetes",
+    "from_a_data_frame",
     "engel",
     "intervals",
     "svm_error",

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
+from steinpath._support.cells import as_arrow
 from steinpath.app.tables import DataError, FileFormat, Table, read_table
 from steinpath.app.target import check_roles, read_roles, time_splits
-from steinpath._support.cells import as_arrow
+from steinpath.estimators._encoder import TableEncoder
 
 
 def columns(n=60, seed=0):
@@ -263,3 +264,38 @@ def test_formats_apply_to_the_target(tmp_path):
     how = FileFormat(decimal=",", thousands=".", na=("-",))
     found = read_roles(read_table(tmp_path / "d.csv", how), "y", task="regression", impute=True)
     assert found.y.tolist() == [1234.5, 7.0] * 5
+
+
+def test_places_are_lines_of_the_file(tmp_path):
+    file = tmp_path / "d.csv"
+    file.write_text('y,x,note\n1,2,"a\nb"\n\n3,,c\nfour,5,a\n')
+    table = read_table(file)
+    with pytest.raises(DataError) as caught:
+        read_roles(table, "y")
+    said = "the target 'y' must hold numbers, but has 'four' in line 6; "
+    assert caught.value.message.worded(str, table.place).startswith(said)
+
+
+def test_levels_of_rows_without_a_target_do_not_count():
+    table = Table(as_arrow({"kind": list("aaabbbc"), "y": [1, 2, 3, 4, 5, 6, None]}))
+    rows = read_roles(table, "y", impute=True).rows
+    encoder = TableEncoder()
+    X = encoder.fit_transform(table.take(rows).frame.drop_columns("y"))
+    assert encoder.columns_[0].levels == ("a", "b")
+    assert X.ravel().tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_places_of_rows_after_rows_without_a_target(tmp_path):
+    (tmp_path / "d.csv").write_text("x,y\n" + "1,1\n2,\n3,3\n4,4\n,5\n")
+    table = read_table(tmp_path / "d.csv")
+    kept = table.take(read_roles(table, "y", impute=True).rows)
+    with pytest.raises(DataError) as caught:
+        TableEncoder(missing="error").fit(kept.frame.drop_columns("y"))
+    assert "'x' (1, first in line 6)" in caught.value.message.worded(str, kept.place)
+
+
+def test_the_target_is_summarised():
+    found = roles({"y": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, None]}, impute=True)
+    detail = "from 1 to 32, mean 10.5, median 6"
+    assert found.summaries == {"y": ("y", "target", detail, 1, 0)}
+    assert found.notes == ("1 row without a target was dropped",)

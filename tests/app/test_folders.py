@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from steinpath.app.tables import DEFAULT_FORMAT, DataError, open_folder, read_table
 from steinpath._support.cells import as_arrow, read_column
+from steinpath.app.tables import DEFAULT_FORMAT, DataError, open_folder, read_table
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

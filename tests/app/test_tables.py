@@ -17,8 +17,8 @@ import pyarrow.parquet
 import pytest
 
 from refused_files import message_about
-from steinpath.app.tables import DataError, FileFormat, read_table
 from steinpath._support.cells import read_column
+from steinpath.app.tables import DataError, FileFormat, read_table
 
 
 @pytest.fixture

@@ -728,7 +728,7 @@ def test_dask_arrays_in_an_estimator(client):
     expected = model.fit(X_ALL, Y_ALL).coef_
     assert_same(model.fit(X, y).coef_, expected)
     assert_same(model.predict(X), model.predict(X_ALL))
-    assert isinstance(model.fitted_run_.data.design.features, sp.distributed.DistributedDesign)
+    assert isinstance(model.tuning_.path.data.design.features, sp.distributed.DistributedDesign)
     del model
 
 

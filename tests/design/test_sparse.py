@@ -403,9 +403,9 @@ def test_estimators_copy_nothing(kind, monkeypatch):
     X, y = problem()
     X = kind(X)
     seen = []
-    prepare = sp.estimators._estimators.prepare
+    prepare = sp.estimators._base.prepare
     monkeypatch.setattr(
-        sp.estimators._estimators,
+        sp.estimators._base,
         "prepare",
         lambda *args: (seen.append(args[0]), prepare(*args))[1],
     )

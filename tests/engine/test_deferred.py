@@ -20,8 +20,7 @@ from steinpath.engine._deferred import (
 )
 from steinpath.risk._methods import portions
 from steinpath.risk._options import RiskOptions
-from steinpath.tuning._search import Search
-from steinpath.tuning._search import start_all
+from steinpath.tuning._tune import Search, start_all
 
 LAMS = np.array([1.0, 0.5, 0.25, 0.12])
 

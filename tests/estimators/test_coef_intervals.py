@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import steinpath as sp
 from backends import skip_frames_without_names
-from steinpath.estimators._reading import columns_named
+from steinpath.estimators._rows import columns_named
 
 N, P = 300, 10
 FAST = {"n_alphas": 4, "n_iter": 40, "random_state": 0}

@@ -425,9 +425,7 @@ def test_intervals_need_a_risk(data):
     settings = {"alpha": 0.02, "select": "last", "method": None, "tol": 9}
     model = sp.QuantileLasso(q=(0.1, 0.9), **settings).fit(X, y)
     assert not hasattr(model, "best_risk_")
-    with pytest.raises(
-        ValueError, match="intervals are not available, since no risk was estimated"
-    ):
+    with pytest.raises(ValueError, match="intervals are not available: no risk was estimated"):
         model.predict_interval(X)
 
 

@@ -151,7 +151,7 @@ def test_a_figure_on_a_full_disk(tmp_path, ending):
 def test_a_model_on_a_full_disk(undisturbed, tmp_path):
     model = sp.load_model(undisturbed / "out" / "model.json")
     with files_below(500), pytest.raises(OSError, match="File too large"):
-        model.save(tmp_path / "model.json")
+        sp.save_model(model, tmp_path / "model.json")
     assert not list(tmp_path.iterdir())
 
 

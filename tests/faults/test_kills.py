@@ -89,7 +89,7 @@ def test_a_fit_that_is_told_to_end_makes_do_with_what_is_finished(tmp_path, sign
     result = call("fit", write(tmp_path), *options, code=130)
     assert "Stopping; finished results are kept" in result.stderr
     assert "interrupted after" in result.stdout
-    assert sp.load_model(tmp_path / "model.json").choice.iterations in (12, 13)
+    assert sp.load_model(tmp_path / "model.json")[-1].n_iter_ in (12, 13)
     assert (tmp_path / "report.html").exists()
     assert not list(tmp_path.glob("*-partial"))
 

@@ -12,7 +12,7 @@ from steinpath.study import StudyError, run_study
 from steinpath.study import _runner as runner
 from studies import SIZES, TINY, part_files
 
-tasks = importlib.import_module("steinpath.app.cli.tasks")
+work = importlib.import_module("steinpath.app.cli.fit")
 QUICK = ["--target=price", "--iters=20", "--n-alphas=3"]
 
 
@@ -43,7 +43,7 @@ def no_work(*arguments):
 
 
 def test_a_report_is_refused_before_any_work_is_done(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "fit_model", no_work)
+    monkeypatch.setattr(work, "_fit", no_work)
     file = write(tmp_path)
     [line] = call("fit", file, *QUICK, "--out", place / "out", code=1).stderr.splitlines()
     assert line.startswith(f"Error: cannot write to {place / 'out'}: ")
@@ -69,19 +69,19 @@ def test_what_was_found_is_shown_where_it_cannot_be_kept(tmp_path, monkeypatch, 
     assert "expected absolute error" in result.stdout
     assert ("  out/model.json" in result.stdout) == (name != "model.json")
     if name != "model.json":
-        assert sp.load_model("out/model.json").choice.iterations == 20
+        assert sp.load_model("out/model.json")[-1].n_iter_ == 20
     assert not list(Path("out").rglob("*-partial"))
 
 
 def test_a_disk_that_becomes_read_only_underway(disk, tmp_path, monkeypatch):
-    really = tasks.fit_model
+    really = work._fit
 
     def then_read_only(*arguments):
         found = really(*arguments)
         disk.mount("ro")
         return found
 
-    monkeypatch.setattr(tasks, "fit_model", then_read_only)
+    monkeypatch.setattr(work, "_fit", then_read_only)
     result = call("fit", write(tmp_path), *QUICK, "--out", disk.place / "out", code=1)
     assert "model.json: Read-only file system; free disk space, or write" in result.stderr
     assert "expected absolute error" in result.stdout

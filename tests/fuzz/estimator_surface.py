@@ -13,7 +13,7 @@ import steinpath as sp
 from inputs import chance, count, mostly, number, one_of
 from judge import Refusal, check, check_finite, judged
 from steinpath._support.arrays import to_numpy
-from steinpath.estimators._estimators import PathEstimator
+from steinpath.estimators._base import PathEstimator
 
 ESTIMATORS = tuple(
     value
@@ -29,7 +29,8 @@ PARAMETERS = {
         rng,
         (0.1, 1.0, "auto", 0.0, [0.5, 0.1], (1.0,), np.float32([0.3, 0.0]), [], [1.0, -1.0], 1e-30),
     ),
-    "n_alphas": lambda rng, p: one_of(rng, (1, 2, 3, np.int64(2))),
+    "n_alphas": lambda rng, p: one_of(rng, (1, 2, 3, np.int64(2), "auto")),
+    "alpha_ratio": lambda rng, p: one_of(rng, (None, 1e-3, 0.1, 0.5, 1e-300, 1.0, "x")),
     "n_iter": lambda rng, p: one_of(rng, ITERATIONS),
     "select": lambda rng, p: one_of(rng, ("risk", "last", 0, 1, 5, np.int64(1), 10**6)),
     "fit_intercept": lambda rng, p: chance(rng, 0.5),
@@ -69,6 +70,16 @@ PARAMETERS = {
             functools.partial(sp.GroupLasso, groups=np.arange(p) % 2),
             functools.partial(sp.Lasso, weights=rng.random(p)),
             functools.partial(sp.ElasticNet, l1_ratio=number(rng, 0.0, 1.0)),
+        ),
+    ),
+    "loss_params": lambda rng, p: one_of(
+        rng, (None, None, {}, {"delta": 2}, {"q": 0.9}, {"epsilon": 0.1}, {"delta": -1}, {"x": 1})
+    ),
+    "penalty_params": lambda rng, p: one_of(
+        rng,
+        (
+            *(None, None, {}, {"gamma": 2.5}, {"a": 3}, {"l1_ratio": 0.3}),
+            *({"weights": np.ones(p)}, {"lam": 1}, "x"),
         ),
     ),
     "class_weight": lambda rng, p: inputs.class_weight(rng),

@@ -4,7 +4,6 @@ import contextlib
 import copy
 import csv
 import json
-import math
 import re
 import sys
 import traceback
@@ -15,17 +14,21 @@ from unittest import mock
 
 import numpy as np
 from click.testing import CliRunner
+from sklearn.base import is_classifier
+from sklearn.pipeline import make_pipeline
 
+import steinpath as sp
 import steinpath.app.cli
 from datafiles import ODD_NAMES, DataFile, damaged, data_file, rewritten
 from inputs import chance, one_of
 from judge import Finding, Refusal, check, check_finite, judged, refusal
-from steinpath.app.encoding import encode
-from steinpath.app.fitting import fit_model, prepare_data
-from steinpath.app.model_spec import ModelSpec, loss_names, penalty_names
-from steinpath.app.models import Choice, Model, load_model
-from steinpath.app.tables import Table, missing, read_table, texts
-from steinpath.estimators import _rows
+from steinpath._support.cells import missing, read_column, texts
+from steinpath.app.cli.options import loss_names, penalty_names
+from steinpath.app.models import load_model_file, save_model_file
+from steinpath.app.tables import FileFormat, read_table
+from steinpath.app.tables.table import plain
+from steinpath.app.target import check_roles, read_roles
+from steinpath.engine import _precision
 from steinpath.problem._scoring import CRITERIA
 
 # ------------------------------------------------------------------------------------------------
@@ -45,36 +48,68 @@ def files(case):
         drop=[one_of(rng, file.names)] if chance(rng, 0.1) else [],
         categories=[one_of(rng, others)] if others and chance(rng, 0.2) else [],
     )
-    table = _usable(lambda: read_table(file.path, options["categories"]), file.path)
+    table = _usable(lambda: read_table(file.path, labels=options["categories"]), file.path)
     if isinstance(table, Refusal):
         check(not file.columns, f"a sound file is refused: {table.message}")
         damage_told = "damaged" in table.message
         check(not (damage_told and file.whole), f"a whole file is damaged: {table.message}")
         return table
-    _check_table(table)
+    columns = _usable(lambda: _columns(table))
+    if isinstance(columns, Refusal):
+        check(not file.columns, f"the columns of a sound file are refused: {columns.message}")
+        return columns
+    _check_columns(table, columns)
     if file.columns and not options["categories"]:
-        _check_values(file, table)
-    encoded = _usable(lambda: encode(table, target, **options))
+        _check_values(file, columns)
+    encoded = _usable(lambda: _encoded(table, target, **options))
     if isinstance(encoded, Refusal):
         return encoded
-    check_finite("X", encoded.X)
-    check_finite("y", encoded.y)
-    names = encoded.encoding.feature_names
-    check(len(set(names)) == len(names) == encoded.X.shape[1], f"features are {names}")
-    data = _usable(lambda: prepare_data(encoded, 3, 2))
-    if isinstance(data, Refusal):
-        return data
-    coef, intercept = rng.standard_normal(len(names)), float(rng.standard_normal())
-    if chance(rng, 0.1):
-        fit = _usable(
-            lambda: fit_model(data, ModelSpec.from_names("lad", "lasso", encoded.y), seed=1)
-        )
-        if isinstance(fit, Refusal):
-            return fit
-        coef, intercept = fit.coef, fit.intercept
-        check_finite("coef", coef)
-    model = Model(encoded.encoding, coef, intercept, _some_choice(rng, len(encoded.y)))
-    return _round_trip(case, model, file, table)
+    encoder, X, y, task = encoded
+    check_finite("X", X)
+    names = encoder.get_feature_names_out().tolist()
+    check(len(set(names)) == len(names) == X.shape[1], f"features are {names}")
+    model = _some_model(rng, task)
+    # of numbers: X and y may have too few rows, or entries that are too large
+    fitted = judged(lambda: model.fit(X, y))
+    if isinstance(fitted, Refusal):
+        check(fitted.kind == "ValueError", f"{fitted.kind}: {fitted.message}")
+        return fitted
+    check_finite("coef", model.coef_)
+    if task == "regression" and chance(rng, 0.5):
+        model.coef_, model.intercept_ = rng.standard_normal(len(names)), rng.standard_normal()
+    return _round_trip(case, make_pipeline(encoder, model), target, file, table)
+
+
+def _columns(table, labels=()):
+    """All columns as numbers, dates or texts."""
+    frame = table.frame
+    return {
+        name: read_column(name, plain(frame.column(name)), table.format, name in labels).values
+        for name in frame.column_names
+    }
+
+
+def _encoded(table, target, impute, drop, categories):
+    """Do as the command: the fitted encoder, the features, the target and the task."""
+    check_roles(table.frame.column_names, target, None, None, *drop, *categories)
+    roles = read_roles(table, target, impute=impute)
+    if roles.rows is not None:
+        table = table.take(roles.rows)
+    missing = "impute" if impute else "error"
+    encoder = sp.TableEncoder(
+        categories=categories, drop=drop, missing=missing, **table.format.of_cells
+    )
+    return encoder, encoder.fit_transform(table.frame.drop_columns(target)), roles.y, roles.task
+
+
+def _some_model(rng, task):
+    """An estimator that is fitted in no time, mostly without an estimate of its risk."""
+    quick = {"alpha": 0.1, "n_iter": 3, "random_state": 0}
+    if not chance(rng, 0.1):
+        quick |= {"method": None, "select": "last"}
+    if task == "classification":
+        return sp.PathClassifier(loss=one_of(rng, ("logistic", "hinge")), **quick)
+    return sp.PathRegressor(loss=one_of(rng, ("lad", "huber", "square_root")), **quick)
 
 
 def _usable(call, file=None):
@@ -92,22 +127,22 @@ def _usable(call, file=None):
     return result
 
 
-def _check_table(table):
-    check(table.n_rows > 0, "there are no rows")
-    for name, values in table.columns.items():
+def _check_columns(table, columns):
+    check(table.frame.num_rows > 0, "there are no rows")
+    for name, values in columns.items():
         check(bool(name.strip()), "a name is blank")
-        check(len(values) == table.n_rows, f"column {name!r} has {len(values)} rows")
+        check(len(values) == table.frame.num_rows, f"column {name!r} has {len(values)} rows")
         check(values.dtype.kind in "fMO", f"column {name!r} is of {values.dtype}")
         check(not (values.dtype.kind == "f" and np.isinf(values).any()), f"{name!r} is infinite")
         if values.dtype == object:
             check(all(v is None or (isinstance(v, str) and v) for v in values), f"{name!r}: texts")
 
 
-def _check_values(file, table):
+def _check_values(file, columns):
     """The values that were written are those that were read."""
     names = [column.name.strip() for column in file.columns]
-    check(list(table.columns) == names, f"columns are {list(table.columns)}")
-    for column, values in zip(file.columns, table.columns.values(), strict=True):
+    check(list(columns) == names, f"columns are {list(columns)}")
+    for column, values in zip(file.columns, columns.values(), strict=True):
         gaps = np.array([value is None for value in column.values])
         check(np.array_equal(missing(values), gaps), f"others are missing in {column.name!r}")
         if gaps.all():
@@ -125,86 +160,85 @@ def _check_values(file, table):
         check(all(same), f"{column.name!r} has {found[first]!r} for {expected[first]!r}")
 
 
-def _some_choice(rng, rows):
-    return Choice(
-        loss="lad",
-        penalty="lasso",
-        parameters={},
-        alpha=0.1,
-        iterate=2,
-        iterations=3,
-        test_loss=one_of(rng, ("absolute", "squared")),
-        test_parameter=0.0,
-        risk=1.5,
-        stderr=one_of(rng, (0.1, math.inf)),
-        train=1.0,
-        rows=rows,
-    )
-
-
-def _round_trip(case, model, file, table):
+def _round_trip(case, model, target, file, table):
     """A model that was kept in a file predicts the same, and what it says it does."""
     rng = case.rng
-    predicted = _usable(lambda: model.predict_table(table))
-    if isinstance(predicted, Refusal):
-        return predicted
-    predictions, _ = predicted
+    predictions = _usable(lambda: _decided(model, table))
+    if isinstance(predictions, Refusal):
+        return predictions
     check_finite("predictions", predictions)
     kept = case.folder / "model.json"
-    model.save(kept)
-    loaded = _usable(lambda: load_model(kept))
-    check(not isinstance(loaded, Refusal), f"a model that was saved is refused: {loaded}")
-    again = _usable(lambda: read_table(file.path, loaded.encoding.named))
+    save_model_file(model, kept, target, table.format.to_json())
+    saved = _usable(lambda: load_model_file(kept))
+    check(not isinstance(saved, Refusal), f"a model that was saved is refused: {saved}")
+    loaded = saved.model
+    again = _usable(lambda: _read_for(saved, file.path))
     check(not isinstance(again, Refusal), f"read once, but not twice: {again}")
-    found, _ = loaded.predict_table(again)
+    found = judged(lambda: _decided(loaded, again))
     check(np.array_equal(found, predictions), "a model that was saved predicts otherwise")
     expected, sizes = recomputed(json.loads(kept.read_text(encoding="utf-8")), again)
     off = np.abs(expected - found) / np.maximum(sizes, 1e-300)
     check(off.max() < 1e-12, f"predictions are off by {off.max():.2g}")
-    order = rng.permutation(again.n_rows)
-    other = Table({name: values[order] for name, values in again.columns.items()})
-    moved, _ = loaded.predict_table(other)
+    order = rng.permutation(again.frame.num_rows)
+    moved = judged(lambda: _decided(loaded, again.take(order)))
     off = np.abs(moved - found[order]) / np.maximum(sizes[order], 1e-300)
     check(off.max() < 1e-12, "predictions depend on the order of rows")
     if file.columns and not case.tried["categories"]:
         # codes are names, which may be written in several ways; all else is the same in any file
         elsewhere = rewritten(rng, file, order)
         case.note(elsewhere=elsewhere.name, rewritten=elsewhere.read_bytes())
-        same = _usable(lambda: read_table(elsewhere, loaded.encoding.named))
+        same = _usable(lambda: _read_for(saved, elsewhere))
         check(not isinstance(same, Refusal), f"written otherwise, it is refused: {same}")
-        moved, _ = loaded.predict_table(same)
+        moved = judged(lambda: _decided(loaded, same))
         off = np.abs(moved - found[order]) / np.maximum(sizes[order], 1e-300)
         check(off.max() < 1e-12, "predictions depend on how the file was written")
     if chance(rng, 0.3):
         return _damaged_model(case, kept, again)
-    return loaded
+    return saved
+
+
+def _read_for(saved, path):
+    """A file, read as the model says."""
+    labels = [column.name for column in saved.model[0].columns_ if column.levels]
+    return read_table(path, FileFormat.from_json(saved.format), labels)
+
+
+def _decided(model, table):
+    """Predictions; of classes, the numbers that decide between them."""
+    decide = model.decision_function if is_classifier(model[-1]) else model.predict
+    return np.asarray(decide(table.frame), float)
 
 
 def recomputed(entries, table):
     """What a model says it predicts, from its file, and the sizes of the terms of that."""
-    coef = list(entries["coef"].values())
-    total = np.full(table.n_rows, entries["intercept"])
+    coef = [np.array(each) for each in entries["model"]["coef"].values()]
+    used = entries["encoder"]["columns"]
+    values = _columns(table, [column["name"] for column in used if column["levels"]])
+    intercept = np.array(entries["model"]["intercept"])
+    total = np.zeros((table.frame.num_rows, *intercept.shape)) + intercept
     sizes = np.abs(total)
-    for column in entries["columns"]:
-        values, fill = table.columns[column["name"]], column["fill"]
-        if column["kind"] in ("number", "date"):
-            if values.dtype.kind == "M":
-                numbers = values.astype("int64") / 86_400e6
-            else:
-                numbers = values.astype(float)
-            numbers = np.where(missing(values), np.nan if fill is None else fill, numbers)
-            features = [numbers]
-        else:
-            known = column["levels"]
-            named = [fill if text is None else text for text in texts(values)]
-            if known[-1] == "(other)":
-                named = [text if text in known else "(other)" for text in named]
-            levels = known[1:] if column["kind"] == "yes or no" else known
-            features = [np.array([text == level for text in named], float) for level in levels]
-        for values in features:
-            term = coef.pop(0) * values
+    for column in used:
+        for feature in _features(column, values[column["name"]]):
+            term = np.multiply.outer(feature, coef.pop(0))
             total, sizes = total + term, sizes + np.abs(term)
     return total, sizes
+
+
+def _features(column, values):
+    """What a file says that a column becomes."""
+    fill, gaps = column["fill"], missing(values)
+    if column["kind"] in ("number", "date"):
+        dates = values.dtype.kind == "M"
+        numbers = values.astype("int64") / 86_400e6 if dates else values.astype(float)
+        features = [np.where(gaps, np.nan if fill is None else fill, numbers)]
+    else:
+        known = column["levels"]
+        named = [fill if text is None else text for text in texts(values)]
+        if known[-1] == "(other)":
+            named = [text if text in known else "(other)" for text in named]
+        levels = known[1:] if column["kind"] == "binary" else known
+        features = [np.array([text == level for text in named], float) for level in levels]
+    return features + [gaps.astype(float)] * column["indicator"]
 
 
 ODD_VALUES = (
@@ -242,15 +276,15 @@ def _damaged_model(case, kept, table):
             content = content.replace(b"1.5", other)  # the risk
     kept.write_bytes(content)
     case.note(model=content)
-    loaded = _usable(lambda: load_model(kept), kept)
-    if isinstance(loaded, Refusal):
-        return loaded
-    judged(lambda: repr(loaded))
-    again = judged(lambda: loaded.save(case.folder / "again.json"))
+    saved = _usable(lambda: load_model_file(kept), kept)
+    if isinstance(saved, Refusal):
+        return saved
+    judged(lambda: repr(saved))
+    again = judged(lambda: sp.save_model(saved.model, case.folder / "again.json"))
     check(not isinstance(again, Refusal), f"what was loaded cannot be saved: {again}")
-    predicted = _usable(lambda: loaded.predict_table(table))
+    predicted = judged(lambda: _decided(saved.model, table))
     if not isinstance(predicted, Refusal):
-        check_finite("predictions", predicted[0])
+        check_finite("predictions", predicted)
     return predicted
 
 
@@ -316,7 +350,7 @@ def commands(case):
     command = one_of(rng, ("fit", "fit", "fit", "tune", "compare", "predict"))
     large = case.note(large=one_of(rng, (3 * 10**7, 3 * 10**7, 300)))["large"]
     # single precision is for many rows, for which there is no time here
-    with contextlib.chdir(case.folder), mock.patch.object(_rows, "_LARGE", large):
+    with contextlib.chdir(case.folder), mock.patch.object(_precision, "_LARGE", large):
         if command == "predict":
             return _predict(case, file)
         words = _fit_words(rng, command, file)
@@ -449,26 +483,26 @@ def _predict(case, file):
         head, *found = text.splitlines()
         check(head == "prediction", f"predictions begin with {head!r:.60}")
     check_finite("predictions", [float(value) for value in found])
-    table = read_table(words[2] if Path(words[2]).exists() else new.path)
-    check(len(found) == table.n_rows, f"{len(found)} predictions for {table.n_rows} rows")
+    rows = read_table(words[2] if Path(words[2]).exists() else new.path).frame.num_rows
+    check(len(found) == rows, f"{len(found)} predictions for {rows} rows")
     return result
 
 
 def _changed(rng, folder, file):
     """Another file for the same model: with other rows, columns missing, or something else."""
-    table = read_table(file.path)
-    columns = {name: list(texts(values)) for name, values in table.columns.items()}
+    columns = {name: list(texts(x)) for name, x in _columns(read_table(file.path)).items()}
+    rows = len(next(iter(columns.values())))
     for _ in range(rng.integers(1, 3)):
         name = one_of(rng, list(columns))
         match rng.integers(6):
             case 0:
                 del columns[name]
             case 1:
-                columns[name] = [None] * table.n_rows
+                columns[name] = [None] * rows
             case 2:
                 columns[name][0] = one_of(rng, ("1e300", "-1e308", "new", "2020-01-01", "inf"))
             case 3:
-                columns[name] = ["1e300"] * table.n_rows
+                columns[name] = ["1e300"] * rows
             case 4:
                 columns = {name: columns[name] for name in rng.permutation(list(columns))}
             case 5:
@@ -570,11 +604,11 @@ def _check_fit(case, command, words, result, file):
     page = _Page(named["report.html"].read_text(encoding="utf-8"))
     _check_numbers("report", "\n".join(page.texts), file)
     if command != "compare":
-        model = load_model(named["model.json"])
-        table = read_table(words[1], model.encoding.named)
-        predicted = judged(lambda: model.predict_table(table))
+        saved = load_model_file(named["model.json"])
+        table = _read_for(saved, words[1])
+        predicted = judged(lambda: _decided(saved.model, table))
         check(not isinstance(predicted, Refusal), f"the rows of the fit are refused: {predicted}")
-        check_finite("predictions", predicted[0])
+        check_finite("predictions", predicted)
 
 
 def _check_numbers(where, text, file):

@@ -34,7 +34,8 @@ def test_all_estimators_are_fuzzed_with_all_of_their_parameters():
     expected = {
         kind for kind in public if isinstance(kind, type) and issubclass(kind, BaseEstimator)
     }
-    assert {*ESTIMATORS} == expected
+    # the encoder is fuzzed with files
+    assert {*ESTIMATORS} == expected - {sp.TableEncoder}
     drawn = {name for kind in ESTIMATORS for name in inspect.signature(kind).parameters}
     assert {*PARAMETERS} == drawn
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import steinpath as sp
 from problems import draw
 from steinpath import plots
-from steinpath.app.fitting import Ranked
+from steinpath.app.fitted import Ranked
 from steinpath.plots._coefficients import shorten, spread
 from steinpath.risk._diagnostics import Diagnostic
 

@@ -769,7 +769,7 @@ def test_without_a_risk_there_are_no_intervals():
     X, y = drawn(N, P, level=3.0)
     model = estimator(alpha=0.1, method=None, select=5).fit(X, y)
     assert not hasattr(model, "best_risk_")
-    with pytest.raises(ValueError, match="not available, since no risk was estimated"):
+    with pytest.raises(ValueError, match="not available: no risk was estimated"):
         model.predict_interval(X)
     with pytest.raises(ValueError, match="cv has no effect with method=None"):
         estimator(alpha=0.1, method=None, select=5, cv=3).fit(X, y)

@@ -1020,7 +1020,7 @@ def test_messages():
             assert math.isfinite(each.threshold)
             assert not math.isnan(each.value)
             assert type(each.value) is type(each.threshold) is float
-            assert type(each.message) is str
+            assert isinstance(each.message, str)
         for message in risk.warnings:
             assert any(letter.isdigit() for letter in message)
             for placeholder in ("nan", "inf", "{", "}", "None"):

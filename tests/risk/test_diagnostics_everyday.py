@@ -247,7 +247,7 @@ def test_the_splits_that_are_advised():
     labels = np.repeat(np.arange(20), 4)
     found = {each.name: each for each in sp.estimate_risk(path, rng=0).diagnostics}
     assert "use groups=labels" in found["near-duplicate rows"].message
-    assert "pass cv=TimeSeriesSplit(5)" in found["serial rows"].message
+    assert "use cv=TimeSeriesSplit(5)" in found["serial rows"].message
     assert found["near-duplicate rows"].warns
     for advised in ({"groups": labels}, {"cv": TimeSeriesSplit(5)}):
         names = {each.name for each in sp.estimate_risk(path, **advised).diagnostics if each.warns}

@@ -17,7 +17,7 @@ from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import random_folds
 from steinpath.risk._stopping import growing_horizons, may_still_improve
-from steinpath.tuning._search import start_all
+from steinpath.tuning._tune import start_all
 
 
 def unmoved(n, p, lams=(1.0, 0.5)):

@@ -19,8 +19,8 @@ import pytest
 
 import steinpath as sp
 from refused_files import message_about
-from steinpath.app.tables import DataError, read_table, text
 from steinpath._support.cells import read_column
+from steinpath.app.tables import DataError, read_table, text
 from steinpath.estimators._encoder import TableEncoder
 
 # Reads a file in a memory of 3 GiB, and says in a line what came of it.

@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from steinpath._support.messages import DataError, Remedy
 from steinpath._support.cells import (
     TextFormat,
     as_arrow,
@@ -17,6 +16,7 @@ from steinpath._support.cells import (
     texts,
     uses_decimal_comma,
 )
+from steinpath._support.messages import DataError, Remedy
 
 
 def read(cells, *, as_labels=False, start=0, **options):

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import product
@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.messages import DataError, Message, Remedy
-from steinpath._support.wording import Sentence, at, between, use
+from steinpath._support.files import import_pyarrow
+from steinpath._support.messages import DataError, Message, Remedy, joined
 
 #: Thousands separators, and the characters that each stands for.
 THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
@@ -72,10 +72,9 @@ class TextFormat:
             raise DataError(f"{said} {self.thousands!r:.20}")
         if self.thousands is not None and self.thousands == (self.decimal or "."):
             said = f"{self.thousands!r} cannot be both the decimal and the thousands separator; for"
+            said += " numbers such as 1.234,50 use {remedy}"
             remedy = Remedy("decimal", ","), Remedy("thousands", ".")
-            raise DataError(
-                Message(f"{said} numbers such as 1.234,50 use {{remedy}}", remedy=remedy)
-            )
+            raise DataError(Message(said, remedy=remedy))
         if self.date_format is not None and not _is_date_format(self.date_format):
             said = "the date format must have directives of strptime, such as %d.%m.%Y, each only"
             raise DataError(f"{said} once, got {self.date_format!r:.60}")
@@ -121,20 +120,23 @@ class ReadColumn:
         """Return the text of one value."""
         return str(texts(self.values[row : row + 1])[0])
 
+    def refuse_doubtful(self, labels: Remedy | None = None) -> None:
+        """Refuse numbers in a format that has to be stated; `labels` if these are labels."""
+        if self.doubtful is not None:
+            said = (
+                "{doubtful}" if labels is None else "{doubtful} (or {labels} if these are labels)"
+            )
+            raise DataError(Message(said, doubtful=self.doubtful, labels=labels))
 
-def arrow() -> tuple[Any, Any]:
-    """Return pyarrow and its functions."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError:
-        raise ImportError("data frames need pyarrow: pip install 'steinpath[files]'") from None
-    return pyarrow, pyarrow.compute
+
+def arrow() -> Any:
+    """Return pyarrow."""
+    return import_pyarrow("data frames", "files")
 
 
 def as_arrow(data: Any) -> Any:
     """Return a data frame, an Arrow table or a mapping of columns as a `pyarrow.Table`."""
-    pa, _ = arrow()
+    pa = arrow()
     # look at the type, since columns of a pandas frame are attributes of the instance
     if hasattr(type(data), "collect") and hasattr(type(data), "collect_schema"):
         data = data.collect()  # a polars LazyFrame
@@ -145,7 +147,8 @@ def as_arrow(data: Any) -> Any:
         columns = list(data.items())
     else:
         try:
-            table = pa.table(data)
+            # names of tables that are passed on end at a null character
+            table = data if isinstance(data, pa.Table) else pa.table(data)
         except (TypeError, ValueError):
             said = "data must be a data frame, a pyarrow.Table, or a mapping of names to columns"
             raise TypeError(f"{said}, got {kind.__name__}") from None
@@ -165,7 +168,7 @@ def as_arrow(data: Any) -> Any:
 
 
 def _as_array(name: str, values: Any) -> Any:
-    pa, _ = arrow()
+    pa = arrow()
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if getattr(values, "ndim", 1) != 1:
@@ -198,7 +201,7 @@ def read_column(
     as_labels: whether texts, integers and so on are labels; by default only those of categories
     (dictionaries). start: number of rows before this block of rows, for messages.
     """
-    pa, _ = arrow()
+    pa = arrow()
     if is_dictionary(column.type):
         text = is_text(column.type.value_type)  # Arrow takes no string views
         kind = pa.large_string() if text else column.type.value_type
@@ -224,21 +227,21 @@ def read_column(
         raise DataError(f"column {name!r} is of type {kind}; {said}")
     if read.kind == "f" and np.isinf(read.data).any():
         row = start + int(np.isinf(read.data).argmax())
-        said = f"column {name!r} has a number that is not finite, in "
-        raise DataError(Sentence(said, at(row), "; numbers must be finite or missing"))
+        said = "column {name!r} has a number that is not finite, in {place}; numbers must be finite"
+        raise DataError(Message(said + " or missing", name=name, row=row))
     numeric = as_labels and read.kind in ("f", "M")
     return _labels(pa.array(texts(read.data), pa.string())) if numeric else read
 
 
 def is_text(kind: Any) -> bool:
     """Whether an Arrow type is one of texts."""
-    types = arrow()[0].types
+    types = arrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_dictionary(kind: Any) -> bool:
     """Whether an Arrow type is one of categories."""
-    return bool(arrow()[0].types.is_dictionary(kind))
+    return bool(arrow().types.is_dictionary(kind))
 
 
 def _labels(column: Any) -> ReadColumn:
@@ -251,7 +254,8 @@ def _labels(column: Any) -> ReadColumn:
 
 
 def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start: int) -> ReadColumn:
-    pa, pc = arrow()
+    pa = arrow()
+    pc = pa.compute
     column = pc.utf8_trim_whitespace(column)
     gaps = pc.is_in(column, value_set=pa.array([*_MISSING, *how.na], column.type))
     column = pc.if_else(gaps, pa.scalar(None, column.type), column)
@@ -282,9 +286,12 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
     if remedies := _remedies(unsigned, weights, how):
         other = np.array([not is_number(label, how) for label in unsigned] + [False])
         row = int(other[read.data].argmax())
-        said = f"holds numbers in another format, first {read.text(row)!r:.60} in ", at(start + row)
-        doubtful = Sentence(f"column {name!r} ", *said, "; use ", *between(" or ", remedies))
-        return ReadColumn("O", read.data, read.labels, doubtful=doubtful)
+        said = (
+            "column {name!r} holds numbers in another format, first {first!r:.60} in {place}; use"
+        )
+        about: dict[str, Any] = {"name": name, "first": read.text(row), "row": start + row}
+        doubtful = Message(said + " {remedies}", remedies=joined(" or ", remedies), **about)
+        return replace(read, doubtful=doubtful)
     return read
 
 
@@ -362,6 +369,12 @@ def _without_signs(cells: Sequence[str]) -> tuple[list[str], str]:
     return unsigned, different.pop()
 
 
+def is_sign(text: Any) -> bool:
+    """Whether this is a sign that is removed from numbers, "" for none, or None if unknown."""
+    signs = rf"({_SIGN}){{0,2}}"  # one in front, one after the number
+    return text is None or (isinstance(text, str) and re.fullmatch(signs, text) is not None)
+
+
 def _usual_minus(cell: str) -> str:
     """Return a negative number with a minus in front."""
     cell = cell.replace("\N{MINUS SIGN}", "-")
@@ -434,7 +447,7 @@ def suggest_date_format(formats: Iterable[str]) -> Message:
     formats = set(formats)
     abbreviated = {each for each in formats if each.replace("%B", "%b") not in formats}
     names = sorted(abbreviated | {each for each in formats if "%B" not in each})
-    return Sentence(*between(" or ", (use("date_format", name) for name in names)))
+    return joined(" or ", [Remedy("date_format", name) for name in names])
 
 
 def missing(values: np.ndarray) -> np.ndarray:
@@ -449,8 +462,10 @@ def texts(values: np.ndarray) -> np.ndarray:
 
     Whole numbers have no decimal point, dates at midnight no time, booleans are lower case.
     """
+    if values.dtype.kind in "bU":
+        values = objects([str(value) for value in values])
     if values.dtype == object:
-        same = {value: value if value is None else usual(value) for value in set(values)}
+        same = {value: value if value is None else usual(str(value)) for value in set(values)}
         return objects([same[value] for value in values])
     distinct, codes = np.unique(values, return_inverse=True)
     dates = values.dtype.kind == "M"

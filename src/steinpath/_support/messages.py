@@ -6,7 +6,7 @@ A message names the parameter to change, and perhaps a row of the data. Python s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 # Parameters whose value only the user knows, in Python's words.
@@ -37,17 +37,8 @@ def _row(row: int) -> str:
 class Message(str):
     """A sentence in Python's words; `worded` returns it in those of another front end.
 
-    Parameters
-    ----------
-    template : str
-        The sentence, with ``{place}`` for the row, ``{remedy}`` for the remedies, and the names of
-        other fields.
-    row : int, optional
-        Row of the data, from 0.
-    remedy : Remedy or sequence of Remedy
-        Parameters to change together.
-    **fields
-        Other parts: texts, numbers, or more remedies.
+    The template has ``{place}`` for a row of the data, counted from 0, ``{remedy}`` for parameters
+    to change together, and the names of other fields: texts, numbers, remedies or messages.
     """
 
     template: str
@@ -72,7 +63,11 @@ class Message(str):
 
     def worded(self, remedy: Callable[[Remedy], str], place: Callable[[int], str] = _row) -> str:
         """Return the sentence with remedies and places in the words of another front end."""
-        return _filled(self.template, self.parts, remedy, place, " ")
+        parts = {
+            name: part.worded(remedy, place) if isinstance(part, Message) else part
+            for name, part in self.parts.items()
+        }
+        return _filled(self.template, parts, remedy, place, " ")
 
     def after(self, prefix: str) -> Message:
         """Return the sentence after a prefix."""
@@ -98,6 +93,12 @@ def _filled(
     }
     known |= {name: remedy(part) for name, part in parts.items() if isinstance(part, Remedy)}
     return template.format(**parts | known)
+
+
+def joined(separator: str, parts: Iterable[str | Remedy]) -> Message:
+    """Return texts, messages and remedies one after another."""
+    fields: dict[str, Any] = {f"part{k}": part for k, part in enumerate(parts)}
+    return Message(separator.join(f"{{{name}}}" for name in fields), **fields)
 
 
 def worded(text: str, remedy: Callable[[Remedy], str], place: Callable[[int], str] = _row) -> str:

@@ -244,8 +244,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         kept.append((message, category))
         return
     frame, level = sys._getframe(1), 2
-    # scikit-learn wraps `fit` if it supports callbacks
-    inside = "steinpath.", "sklearn.callback."
+    # scikit-learn wraps `fit` and `transform`, and its pipelines call them
+    inside = "steinpath.", "sklearn."
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(inside):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

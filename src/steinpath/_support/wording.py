@@ -1,13 +1,13 @@
-"""Sentences about columns, with rows and remedies as data; lists of names and counts."""
+"""Messages about columns, and lists of names and counts."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from steinpath._support.messages import DataError, Message, Remedy, worded
+from steinpath._support.messages import DataError, Message, joined
 
 #: Names that a message lists, and columns or levels with their counts.
 MOST_NAMES, MOST_LISTED = 10, 3
@@ -15,44 +15,8 @@ MOST_NAMES, MOST_LISTED = 10, 3
 _NO_NAME = re.compile(r"column \d+|Unnamed: \d+")
 
 
-class Sentence(Message):
-    """Texts and messages one after another, each with rows and remedies of its own."""
-
-    def __new__(cls, *texts: str) -> Sentence:
-        found = str.__new__(cls, "".join(texts))
-        found.template, found.parts = str(found), {"texts": texts}
-        return found
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Sentence, self.parts["texts"]
-
-    def worded(
-        self, remedy: Callable[[Remedy], str], place: Callable[[int], str] = lambda row: at(row)
-    ) -> str:
-        return "".join(worded(text, remedy, place) for text in self.parts["texts"])
-
-    def after(self, prefix: str) -> Message:
-        return Sentence(prefix, self)
-
-
-def at(row: int) -> Message:
-    """Return the place of a row."""
-    return Message("{place}", row=row)
-
-
-def use(parameter: str, value: Any) -> Message:
-    """Return a parameter with the value to give it."""
-    return Message("{remedy}", remedy=Remedy(parameter, value))
-
-
-def between(separator: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield texts with a separator between them."""
-    for k, text in enumerate(texts):
-        yield from (separator, text) if k else (text,)
-
-
 class Remark(NamedTuple):
-    """What is said of one column after its name, and of several; alike if the keys are the same."""
+    """What is said of one column after its name, and of several with the same key."""
 
     column: str
     key: str
@@ -65,27 +29,39 @@ def as_notes(remarks: Iterable[Remark]) -> list[Message]:
     alike: dict[str, list[Remark]] = {}
     for remark in remarks:
         alike.setdefault(remark.key, []).append(remark)
-    return [
-        Sentence(f"column {first.column!r} ", first.one)
-        if not others
-        else Sentence(
-            f"{1 + len(others)} columns ", first.many, ": ", listed_names([first, *others])
-        )
-        for first, *others in alike.values()
-    ]
+    notes = []
+    for first, *others in alike.values():
+        note = Message("column {name!r} {said}", name=first.column, said=first.one)
+        if others:
+            names = listed_names([first.column, *(other.column for other in others)])
+            several = f"{1 + len(others)} columns {{said}}: {{names}}"
+            note = Message(several, said=first.many, names=names)
+        notes.append(note)
+    return notes
 
 
-def refuse_gaps(gaps: Mapping[str, tuple[int, int]], *remedy: str) -> None:
-    """Refuse missing values, given their number and the first row in each column with any."""
-    total, columns = sum(count for count, _ in gaps.values()), counted(len(gaps), "column")
-    listed = (
-        Sentence(f"{name!r} ({count}, first in ", at(row), ")")
+def refuse_gaps(
+    gaps: Mapping[str, tuple[int, int]], advice: str, footer: int | None = None
+) -> None:
+    """Refuse missing values, given their number and the first row in each column with any.
+
+    footer: the only row with missing values, if it may be a footer
+    """
+    if not gaps:
+        return
+    if footer is not None:
+        totals = "remove {place} if it is a footer, such as totals, or {advice}"
+        advice = Message(totals, row=footer, advice=advice)
+    total = sum(count for count, _ in gaps.values())
+    are = f"{counted(total, 'value')} {'is' if total == 1 else 'are'} missing"
+    template = "{name!r} ({count}, first in {place})"
+    listed = [
+        Message(template, row=row, name=name, count=count)
         for name, (count, row) in list(gaps.items())[:MOST_LISTED]
-    )
-    if gaps:
-        said = f"{counted(total, 'value')} {'is' if total == 1 else 'are'} missing, in {columns}: "
-        more = ", …; " if len(gaps) > MOST_LISTED else "; "
-        raise DataError(Sentence(said, *between(", ", listed), more, *remedy))
+    ]
+    more = ", …" * (len(gaps) > MOST_LISTED)
+    said = f"{are}, in {counted(len(gaps), 'column')}: {{listed}}{more}; {{advice}}"
+    raise DataError(Message(said, listed=joined(", ", listed), advice=advice))
 
 
 def refuse_unknown(columns: Collection[str], names: Iterable[str]) -> None:
@@ -111,10 +87,9 @@ def with_closest(names: Sequence[str], columns: Collection[str]) -> str:
     return ", ".join(listed)
 
 
-def listed_names(names: Sequence[str | Remark]) -> str:
+def listed_names(names: Sequence[str]) -> str:
     """List the first names, in quotation marks."""
-    few = (name.column if isinstance(name, Remark) else name for name in names[:MOST_NAMES])
-    return ", ".join(map(repr, few)) + ", …" * (len(names) > MOST_NAMES)
+    return ", ".join(map(repr, names[:MOST_NAMES])) + ", …" * (len(names) > MOST_NAMES)
 
 
 def counted(count: int, what: str) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from steinpath._support.arrays import to_numpy
 from steinpath._support.cells import texts
 from steinpath.engine._path import Path
-from steinpath.estimators._base import PathEstimator, prefixed, still_decreasing
+from steinpath.estimators._base import PathEstimator
 from steinpath.estimators._classifiers import Classifier, Score
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.problem._penalties import NoPenalty
@@ -25,6 +25,7 @@ from steinpath.problem._scoring import CRITERIA, Criterion
 from steinpath.risk._after_choice import ChosenRisk, compare_chosen
 from steinpath.risk._estimate import Risk
 from steinpath.risk._leave_out import LeftOutModels
+from steinpath.risk._splits import Splits
 from steinpath.tuning._tuning import Tuning
 
 # Reference levels that are listed.
@@ -32,8 +33,8 @@ _LISTED = 3
 # Why the iterations ended; see `Tuning.stop`.
 _WHY = {
     "risk": "more are not expected to lower the estimated risk",
-    "limit": "the limit for data of this size (use --n-iter for more)",
-    "n_iter": "as set by --n-iter",
+    "limit": "the limit for data of this size (use {n_iter} for more)",
+    "n_iter": "as set by {n_iter}",
     "interrupted": "interrupted",
 }
 
@@ -41,10 +42,8 @@ _WHY = {
 class Coefficients(NamedTuple):
     """Coefficients as they are reported: levels of a category relative to its most frequent one.
 
-    A model has a coefficient for each level, and the levels add up to one in every row, so only
-    differences between levels can be interpreted. Subtracting the coefficient of the reference
-    level from those of all levels, and adding it to the intercept, leaves all predictions
-    unchanged.
+    The levels of a category add up to one in every row, so only differences between them can be
+    interpreted. The coefficient of the reference level is part of the intercept instead.
     """
 
     names: list[str]
@@ -52,11 +51,6 @@ class Coefficients(NamedTuple):
     #: The same per standard deviation of the features.
     effects: np.ndarray
     intercept: float
-
-    @property
-    def nonzeros(self) -> int:
-        """Number of nonzero coefficients."""
-        return int(np.count_nonzero(self.coef))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +131,7 @@ class Fitted:
     @property
     def tuning(self) -> Tuning:
         """The search of `main`."""
-        found: Tuning = self.main.tuning_
-        return found
+        return cast(Tuning, self.main.tuning_)
 
     @property
     def risk(self) -> Risk:
@@ -163,10 +156,8 @@ class Fitted:
     @property
     def scored_by(self) -> str:
         """The scoring loss in words."""
-        found = self.criterion
-        return (
-            found.words if isinstance(found, Criterion) else f"scoring loss {self.risk.test_loss}"
-        )
+        known, name = self.criterion, self.risk.test_loss
+        return known.words if isinstance(known, Criterion) else f"scoring loss {name}"
 
     @property
     def estimate(self) -> tuple[float, float]:
@@ -178,8 +169,7 @@ class Fitted:
     @property
     def scores(self) -> dict[str, Score]:
         """Scores of classes, by the names of scoring losses."""
-        found: dict[str, Score] = getattr(self.estimator, "scores_", {})
-        return found
+        return dict(getattr(self.estimator, "scores_", {}))
 
     @property
     def ranked_by(self) -> str:
@@ -192,7 +182,7 @@ class Fitted:
         found = self.tuning.chosen
         if not self.several:
             return found
-        rows, actual, values = self._left_out()
+        rows, actual, values = self.left_out_classes
         wrong = values.argmax(axis=1) != actual
         return replace(
             found,
@@ -213,10 +203,10 @@ class Fitted:
         of = "alpha and iteration" if self.penalised else "the iteration"
         return f"{meaning}, adjusted for the selection of {of}"
 
-    @property
-    def length(self) -> str:
-        """Number of iterations run, and why they ended."""
-        return f"Iterations ended at {self.main.n_iter_:,}: {_WHY[self.main.stop_]}."
+    def ended(self, n_iter: str) -> str:
+        """Return the number of iterations run, and why they ended; ``n_iter`` is the option."""
+        why = _WHY[self.main.stop_].format(n_iter=n_iter)
+        return f"Iterations ended at {self.main.n_iter_:,}: {why}."
 
     @property
     def is_whole(self) -> bool:
@@ -226,18 +216,12 @@ class Fitted:
     @property
     def warnings(self) -> list[str]:
         """Warnings: options to change, and reasons to doubt the estimates."""
-        found = []
-        for k, each in enumerate(self.models):
-            about = [*filter(None, [still_decreasing(each.tuning_)])] if self.is_whole else []
-            for message in (*about, *each.warnings_):
-                prefix = f"{self.labels[k]!r:.60} vs rest: " if self.several else ""
-                found.append(prefixed(message, prefix))
-        return found
+        return list(self.estimator.warnings_)
 
     @property
     def train(self) -> float:
         """Training error of the selected model."""
-        return float(self.main.train_path_[self.main.best_index_, self.main.best_iter_])
+        return float(self.main.train_risk_)
 
     @property
     def improvement(self) -> float:
@@ -251,13 +235,9 @@ class Fitted:
         chosen, y = self.tuning.chosen, to_numpy(self.tuning.path.y).astype(float)
         return y[chosen.rows], np.asarray(chosen.predictions, float)
 
-    @property
-    def left_out_classes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the classes of held-out rows, and decision values, a column for each model."""
-        return self._left_out()[1:]
-
-    def _left_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows that all models of classes held out, too."""
+    @cached_property
+    def left_out_classes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows that all models held out, their classes, and decision values, one for each model."""
         all_chosen = [one.tuning_.chosen for one in self.models]
         rows = reduce(np.intersect1d, [chosen.rows for chosen in all_chosen])
         values = [np.asarray(c.predictions)[np.searchsorted(c.rows, rows)] for c in all_chosen]
@@ -267,8 +247,11 @@ class Fitted:
 
     @property
     def references(self) -> list[int]:
-        """Features of the reference levels of categories."""
-        return [] if self.encoder is None else self.encoder.reference_features_
+        """Features of the reference levels of categories, the first level of each."""
+        # after further steps, features are not those of the encoder
+        if self.encoder is None or len(self.model) > 2:
+            return []
+        return self.encoder.reference_features_
 
     @property
     def caption(self) -> str:
@@ -285,9 +268,9 @@ class Fitted:
         estimator = self.main if estimator is None else estimator
         coef, scale = to_numpy(estimator.coef_).ravel().astype(float), to_numpy(estimator.scale_)
         relative, intercept = coef.copy(), float(to_numpy(estimator.intercept_).ravel()[0])
-        categories = [] if self.encoder is None else self.encoder.columns_
-        counts = [len(each.levels) for each in categories if each.kind == "category"]
-        for start, count in zip(self.references, counts, strict=True):
+        columns = () if self.encoder is None else self.encoder.columns_
+        counts = [len(each.levels) for each in columns if each.kind == "category"]
+        for start, count in zip(self.references, counts, strict=False):
             relative[start : start + count] -= coef[start]
             intercept += coef[start]
         kept = np.delete(np.arange(len(coef)), self.references)
@@ -309,7 +292,15 @@ class Fitted:
     def dependence(self) -> str:
         """How rows depend on each other: "groups", "time" or ""."""
         options = self.tuning.context.options
-        return "time" if options.cv is not None else "groups" if options.groups is not None else ""
+        if isinstance(options.cv, Splits) and _is_in_time_order(options.cv):
+            return "time"
+        return "groups" if options.groups is not None else ""
+
+
+def _is_in_time_order(splits: Splits) -> bool:
+    """Whether rows are predicted from earlier rows only."""
+    last = len(splits.train) - 1 - splits.train[::-1].argmax(axis=0)
+    return bool(np.all(last < (splits.test > 0).argmax(axis=0)))
 
 
 def count_nonzeros(path: Path) -> np.ndarray:
@@ -329,20 +320,15 @@ class Ranked:
     risk: float
     stderr: float
     #: Difference from the smallest risk, and its standard error, adjusted for both selections.
-    behind: float
-    behind_stderr: float
+    behind: float = 0.0
+    behind_stderr: float = 0.0
     still_falls: bool = False
 
 
 class Contender(NamedTuple):
     """What a comparison keeps of a model: not its paths, which take much memory."""
 
-    loss: str
-    penalty: str
-    alpha: float
-    iterate: int
-    nonzeros: int
-    still_falls: bool
+    row: Ranked
     chosen: ChosenRisk
 
     @classmethod
@@ -351,46 +337,31 @@ class Contender(NamedTuple):
         main, nothing = fitted.main, np.zeros((0, 0))
         # compared by their losses, without the coefficients of out-of-fold models
         chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
-        labels = main.loss_.label, main.penalty_.label
-        still = fitted.tuning.still_falls
-        return cls(*labels, main.alpha_, main.best_iter_, fitted.nonzeros, still, chosen)
+        found = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
+        size = fitted.nonzeros, chosen.value, chosen.stderr
+        return cls(Ranked(*found, *size, still_falls=fitted.tuning.still_falls), chosen)
 
 
 def rank(contenders: Sequence[Contender]) -> list[Ranked]:
     """Return the models with the smallest risk first, each compared with the first."""
-    order = sorted(contenders, key=lambda each: each.chosen.value)
-    ranking = list[Ranked]()
-    for each in order:
-        behind, stderr = compare_chosen(*_on_the_same_rows(each.chosen, order[0].chosen))
-        ranking.append(
-            Ranked(
-                *each[:5],
-                risk=each.chosen.value,
-                stderr=each.chosen.stderr,
-                behind=behind,
-                behind_stderr=stderr if ranking else 0.0,
-                still_falls=each.still_falls,
-            )
-        )
+    first, *others = sorted(contenders, key=lambda each: each.chosen.value)
+    ranking = [first.row]
+    for row, chosen in others:
+        behind, stderr = compare_chosen(*_on_the_same_rows(chosen, first.chosen))
+        ranking.append(replace(row, behind=behind, behind_stderr=stderr))
     return ranking
 
 
-def _on_the_same_rows(first: ChosenRisk, second: ChosenRisk) -> tuple[ChosenRisk, ChosenRisk]:
-    """Return both with the losses of the rows that both held out.
+def _on_the_same_rows(*both: ChosenRisk) -> list[ChosenRisk]:
+    """Return two risks with the losses of the rows that both held out.
 
     For time series, nested splits hold out fewer rows than others.
     """
-    if np.array_equal(first.rows, second.rows):
-        return first, second
-    rows, *places = np.intersect1d(first.rows, second.rows, return_indices=True)
-    one, other = (
-        replace(
-            each,
-            rows=rows,
-            losses=each.losses[at],
-            predictions=each.predictions[at],
-            interactions=None,
-        )
-        for each, at in zip((first, second), places, strict=True)
-    )
-    return one, other
+    if np.array_equal(both[0].rows, both[1].rows):
+        return list(both)
+    rows, *places = np.intersect1d(both[0].rows, both[1].rows, return_indices=True)
+    found = []
+    for each, at in zip(both, places, strict=True):
+        kept: dict[str, Any] = {"losses": each.losses[at], "predictions": each.predictions[at]}
+        found.append(replace(each, rows=rows, interactions=None, **kept))
+    return found

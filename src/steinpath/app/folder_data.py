@@ -23,7 +23,7 @@ from steinpath.app.target import Roles, check_roles, read_roles
 from steinpath.cluster._conversation import WorkerLost, worker_lost
 from steinpath.cluster._design import DistributedDesign, design_of_loaders, fits
 from steinpath.estimators._columns import MIXED, Facts, add_facts, as_numbers, middle_ranks
-from steinpath.estimators._encoder import _MOST_SUMMARIES, TableEncoder, _read_new
+from steinpath.estimators._encoder import MOST_SUMMARIES, TableEncoder
 
 # Columns whose medians are computed together; a worker holds all their numbers of a file in memory.
 _COLUMNS_AT_ONCE = 16
@@ -39,8 +39,6 @@ class FolderData(NamedTuple):
     design: DistributedDesign
     roles: Roles
     place: Callable[[int], str]
-    #: Returns the design of some features.
-    columns: Callable[[np.ndarray], DistributedDesign]
 
 
 def encode_folder(
@@ -66,8 +64,7 @@ def encode_folder(
     names = [name for name in folder.names if name not in used]
     with placed(table.place):
         encoder.fit_facts(names, files.facts(names, encoder))
-        columns = partial(files.design, encoder)
-        return FolderData(encoder, columns(), roles, table.place, columns)
+        return FolderData(encoder, files.design(encoder), roles, table.place)
 
 
 class _Files:
@@ -109,7 +106,7 @@ class _Files:
             plain = clone(encoder).set_params(categories=(), drop=())
             found |= self._facts(mixed, plain, mixed)
         # other columns are neither imputed nor summarised
-        few = names if encoder.missing == "impute" else names[:_MOST_SUMMARIES]
+        few = names if encoder.missing == "impute" else names[:MOST_SUMMARIES]
         numbers = [name for name in few if found[name].low is not None]
         numbers = [name for name in numbers if found[name].middle is None]
         for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
@@ -148,6 +145,7 @@ class _Files:
             names.append(f"block {len(names)} ({' to '.join(ends)})")
         design = design_of_loaders(loaders, names, client, in_memory)
         design.column_names = features
+        design.load_columns = partial(self.design, encoder)
         return design
 
 
@@ -171,20 +169,21 @@ class _File(NamedTuple):
     start: int
     kept: np.ndarray | None
 
-    def batches(self, names: Collection[str]) -> Iterator[tuple[int, Any]]:
-        """Yield batches of some columns, each after the number of rows before it."""
-        start, first = self.start, 0
-        for _, batch in self.folder.batches(self.k, names):
-            rows, first = slice(first, first + batch.num_rows), first + batch.num_rows
+    def batches(self, names: Collection[str]) -> Iterator[tuple[int, np.ndarray, Any]]:
+        """Yield batches of some columns, after the number of rows before and their numbers."""
+        start, before = self.start, self.folder.starts[self.k]
+        for first, batch in self.folder.batches(self.k, names):
+            rows = np.arange(first, first + batch.num_rows)
             if self.kept is not None:
-                batch = batch.filter(import_arrow().array(self.kept[rows]))
-            if batch.num_rows:
-                yield start, batch
-            start += batch.num_rows
+                rows = rows[self.kept[rows - before]]
+                batch = batch.take(rows - first)
+            if len(rows):
+                yield start, rows, batch
+            start += len(rows)
 
 
 def _columns_of_file(file: _File, names: Sequence[str]) -> Any:
-    parts = [batch.select(names) for _, batch in file.batches(names)]
+    parts = [batch.select(names) for *_, batch in file.batches(names)]
     return import_arrow().concat_tables(parts)
 
 
@@ -192,15 +191,15 @@ def _facts_of_file(
     file: _File, names: Sequence[str], encoder: TableEncoder, as_text: Collection[str]
 ) -> dict[str, Facts]:
     found: dict[str, Facts] = {}
-    for start, batch in file.batches(names):
-        add_facts(found, encoder.facts(batch, start, as_text))
+    for start, rows, batch in file.batches(names):
+        add_facts(found, encoder.facts(batch, start, as_text, rows))
     return found
 
 
 def _numbers_of_file(file: _File, names: Collection[str]) -> dict[str, np.ndarray]:
     """Return all numbers of some columns, dates as days, sorted and without missing values."""
     parts: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in names}
-    for _, batch in file.batches(names):
+    for *_, batch in file.batches(names):
         for name in names:
             read = read_column(name, batch.column(name), file.folder.format)
             if read.kind:
@@ -220,11 +219,10 @@ def _pieces(
     files: Sequence[_File], encoder: TableEncoder, which: np.ndarray
 ) -> Iterator[np.ndarray]:
     """Yield the features of a block in batches of rows, without remarks about rare levels."""
-    names, how = [column.name for column in encoder.columns_], encoder._format
+    names = [column.name for column in encoder.columns_]
     for file in files:
-        for _, batch in file.batches(names):
-            columns = ((each, _read_new(each, batch[each.name], how)) for each in encoder.columns_)
-            yield encoder._encode(columns)[0][:, which]
+        for *_, batch in file.batches(names):
+            yield encoder.encode(batch)[0][:, which]
 
 
 def _block(files: Sequence[_File], encoder: TableEncoder, which: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,12 +75,12 @@ class FitIntervals:
         return self.found.rescaled(1 / np.array([row.scale for row in self.rows]))
 
 
-def fit_intervals(fitted: Fitted, estimator: Any = None) -> FitIntervals:
+def fit_intervals(fitted: Fitted) -> FitIntervals:
     """Return confidence intervals for the coefficients of a regression.
 
     They are `coef_intervals` of the estimator without the most frequent level of each category. If
     each interval requires a regression on all other features, only the largest coefficients have
-    one. Another estimator that was fitted without these levels may be given.
+    one.
     """
     begin("computing confidence intervals", 0)
     model, names = fitted.main, fitted.feature_names
@@ -88,12 +88,7 @@ def fit_intervals(fitted: Fitted, estimator: Any = None) -> FitIntervals:
     kept = np.delete(np.arange(len(names)), references)
     effects = to_numpy(model.coef_) * scale
     wanted = _most_likely(fitted, effects, kept)
-    if estimator is None:
-        how: dict[str, Any] = {"features": wanted, "without": references, "names": names}
-        found = model.coef_intervals(level=LEVEL, **how)
-    else:
-        at = np.searchsorted(kept, wanted)
-        found = estimator.coef_intervals(at, LEVEL, names=[names[j] for j in kept])
+    found = model.coef_intervals(wanted, LEVEL, without=references, names=names)
     columns = (found.estimate, found.stderr, found.lower, found.upper, found.pvalue)
     rows = zip(
         (names[j] for j in wanted),

@@ -77,12 +77,12 @@ def listed(kind: type, name: str, value: Any, count: int | None = None) -> list[
     return found
 
 
-def entries(what: str, found: Any, keys: Sequence[str]) -> list[Any]:
-    """Return the values of a mapping, which must have these keys and no others."""
+def entries(what: str, found: Any, keys: Sequence[str]) -> dict[str, Any]:
+    """Return a mapping of the file, which must have these keys and no others."""
     if not isinstance(found, dict) or set(found) != set(keys):
         names = ", ".join(map(repr, keys))
         raise DataError(f"{what} must have {names} and nothing else, got {found!r:.60}")
-    return [found[key] for key in keys]
+    return found
 
 
 # ------------------------------------------------------------------------------------------------
@@ -200,17 +200,16 @@ def _sparse(coef: np.ndarray, intercept: float) -> dict[str, Any]:
 
 def intervals_from_json(found: Any, features: int, fits: int) -> PredictionIntervals:
     """Return the intervals of one of several fits."""
-    scores, centre, folds = entries("intervals", found, ("scores", "model", "folds"))
+    found = entries("intervals", found, ("scores", "model", "folds"))
+    scores, centre, folds = found["scores"], found["model"], found["folds"]
     if scores not in ("absolute", "signed"):
         raise DataError("its 'scores' are not one of absolute, signed")
     # zero coefficients take no space in a file, but they do in memory
     if not 0 < len(checked(list, "folds", folds)) * features * fits <= _MOST_COEFFICIENTS:
         raise DataError("its 'intervals' have no folds, or too many")
-    models, residuals = [], []
-    for fold in folds:
-        *model, errors = entries("a fold", fold, (*_MODEL, "residuals"))
-        models.append(_dense(model, features))
-        residuals.append(listed(float, "residuals", errors))
+    folds = [entries("a fold", fold, (*_MODEL, "residuals")) for fold in folds]
+    models = [_dense(fold, features) for fold in folds]
+    residuals = [listed(float, "residuals", fold["residuals"]) for fold in folds]
     if not any(residuals):
         raise DataError("its 'intervals' have no 'residuals'")
     return PredictionIntervals(
@@ -223,14 +222,13 @@ def intervals_from_json(found: Any, features: int, fits: int) -> PredictionInter
     )
 
 
-def _dense(model: list[Any], features: int) -> tuple[np.ndarray, float]:
+def _dense(model: dict[str, Any], features: int) -> tuple[np.ndarray, float]:
     """Return all coefficients and the intercept, from the nonzero ones and their indices."""
-    intercept = checked(float, "intercept", model[0])
-    places, numbers = listed(int, "index", model[1]), listed(float, "coef", model[2])
+    places, numbers = listed(int, "index", model["index"]), listed(float, "coef", model["coef"])
     if len(places) != len(numbers):
         raise DataError("its 'index' and 'coef' are not of the same length")
     if places != sorted(set(places)) or (places and places[-1] >= features):
         raise DataError(f"its 'index' must increase, from 0 to {features - 1} at most")
     coef = np.zeros(features)
     coef[places] = numbers
-    return coef, intercept
+    return coef, checked(float, "intercept", model["intercept"])

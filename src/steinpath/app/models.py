@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import suppress
 from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +16,6 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath import _public as public
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import write_text
 from steinpath._support.messages import DataError
@@ -30,6 +31,8 @@ from steinpath.app.model_json import (
     plain_items,
     read_json,
 )
+from steinpath.app.tables import FileFormat
+from steinpath.estimators import _classifiers, _regressors
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.problem._grid import make_penalty
 from steinpath.problem._losses import LOSSES, Loss
@@ -45,7 +48,8 @@ _MODEL = ("class", "classes", "dtype", "intercept", "coef", *_FIT, "estimators")
 _NAMES = """PathRegressor LADLasso LADRidge LADElasticNet SqrtLasso SqrtRidge HuberLasso HuberRidge
 QuantileLasso QuantileRidge PathClassifier LogisticLasso LogisticRidge LogisticElasticNet
 HingeLasso HingeRidge"""
-_ESTIMATORS: dict[str, Any] = {name: getattr(public, name) for name in _NAMES.split()}
+_KINDS = vars(_regressors) | vars(_classifiers)
+_ESTIMATORS: dict[str, Any] = {name: _KINDS[name] for name in _NAMES.split()}
 _ATTRIBUTES: dict[str, type] = {
     **dict.fromkeys(("best_index_", "best_iter_", "n_iter_", "n_samples_"), int),
     **dict.fromkeys(("alpha_", "alphas_", "best_risk_", "best_risk_stderr_", "naive_risk_"), float),
@@ -62,7 +66,7 @@ _CELLS = ("decimal", "thousands", "na", "date_format")
 _OLD = {"alpha": "alpha_", "iterate": "best_iter_", "iterations": "n_iter_", "rows": "n_samples_"}
 _OLD |= {"risk": "best_risk_", "stderr": "best_risk_stderr_", "train": "train_risk_"}
 _OLD |= {"test_loss": "test_loss_", "test_parameter": "test_parameter_"}
-_OLD_OPTIONAL = {"error_rate": "error_rate_", "error_rate_stderr": "error_rate_stderr_"}
+_OLD_OPTIONAL = {name: f"{name}_" for name in ("error_rate", "error_rate_stderr", "warnings")}
 
 
 class SavedModel(NamedTuple):
@@ -161,9 +165,9 @@ def save_model_file(
     model: Any, file: str | os.PathLike[str], target: str | None, reading: dict[str, Any]
 ) -> None:
     """Do as `save_model`, with the options by which the table was read."""
-    several = isinstance(model, Pipeline)
-    steps = model.steps if several else [("", model)]
+    steps = model.steps if isinstance(model, Pipeline) else [(None, model)]
     kinds, estimator = [type(step) for _, step in steps], steps[-1][1]
+    several = isinstance(model, Pipeline)
     if kinds != [TableEncoder] * several + [_ESTIMATORS.get(kinds[-1].__name__)]:
         raise TypeError(
             "model must be an estimator of steinpath, such as sp.LADLasso, or a pipeline of "
@@ -176,7 +180,7 @@ def save_model_file(
     found = {
         "format": _FORMAT,
         "version": _VERSION,
-        "steinpath_version": public.__version__,
+        "steinpath_version": _installed(),
         "target": target,
         "reading": reading,
         "steps": [name for name, _ in steps] if several else None,
@@ -187,6 +191,12 @@ def save_model_file(
     if len(content) > MOST_BYTES / 2:  # characters may have several bytes
         raise DataError(f"the model is too large for a file: {len(content)} characters")
     write_text(Path(file), content)
+
+
+def _installed() -> str:
+    with suppress(PackageNotFoundError):
+        return version("steinpath")
+    return "0+unknown"
 
 
 def _model_to_json(model: Any, names: list[str] | None) -> dict[str, Any]:
@@ -225,8 +235,6 @@ def _fit_to_json(model: Any, intervals: dict[str, Any] | None) -> dict[str, Any]
         if not isinstance(given[name], str | int | None):
             del given[name]
     own: dict[str, Any] = {"warnings_": ()} | vars(model)
-    if "train_path_" in own:
-        own["train_risk_"] = model.train_path_[model.best_index_, model.best_iter_]
     if "test_parameter_" not in own and "loss_" in own and "test_loss_" in own:
         scaled = scaled_test_loss(model.test_loss, model.loss_, own.get("y_scale_", 1.0))
         criterion: Any = resolve_test_loss(scaled, model.loss_)
@@ -236,8 +244,8 @@ def _fit_to_json(model: Any, intervals: dict[str, Any] | None) -> dict[str, Any]
     for name in (name for name in attributes if name.endswith("stderr_")):
         errors = to_numpy(own[name]).astype(object)  # infinite ones are null
         attributes[name] = np.where(errors == math.inf, np.array(None), errors)
-    values = plain_items(given), plain_items(attributes), intervals
-    return dict(zip(_FIT, values, strict=True))
+    plain = plain_items(given), plain_items(attributes)
+    return dict(zip(_FIT, (*plain, intervals), strict=True))
 
 
 def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
@@ -246,65 +254,60 @@ def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
         return _from_json(read_json(file))
     except OSError as error:
         hint = "; give its model.json" if isinstance(error, IsADirectoryError) else ""
-        raise DataError(f"cannot read {file}: {error.strerror or error}{hint}") from None
+        said = f"cannot read {file}: {error.strerror or error}{hint}"
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise DataError(f"{file} is not a model: it is not JSON, or is truncated") from None
+        said = f"{file} is not a model: it is not JSON, or is truncated"
     except MemoryError:
-        raise DataError(f"{file} is not a model: there is not enough memory to read it") from None
+        said = f"{file} is not a model: there is not enough memory to read it"
     except DataError as error:
-        raise DataError(f"{file} is not a model that this version can read: {error}") from None
+        said = f"{file} is not a model that this version can read: {error}"
     except ValueError as error:  # an impossible file name
-        raise DataError(f"cannot read {str(file)!r}: {error}") from None
+        said = f"cannot read {str(file)!r}: {error}"
+    raise DataError(said)
 
 
 def _from_json(found: Any) -> SavedModel:
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise DataError(f"its 'format' is not {_FORMAT!r}")
-    version = found.get("version")
-    if type(version) is not int or version not in (1, _VERSION):
+    number = found.get("version")
+    if type(number) is not int or number not in (1, _VERSION):
         raise DataError(
-            f"its version is {version!r:.20}, not {_VERSION}; it may be from a newer steinpath"
+            f"its version is {number!r:.20}, not {_VERSION}; it may be from a newer steinpath"
         )
-    found = _from_version_1(found) if version == 1 else found
-    _, _, version, target, reading, steps, encoder, model = entries("it", found, _FILE)
-    checked(str, "steinpath_version", version)
+    found = entries("it", _from_version_1(found) if number == 1 else found, _FILE)
+    target, reading, encoder = found["target"], found["reading"], found["encoder"]
+    checked(str, "steinpath_version", found["steinpath_version"])
     if target is not None and not checked(str, "target", target).strip():
         raise DataError("its 'target' is blank")
-    if not set(checked(dict, "reading", reading)) <= {"delimiter", "encoding", *_CELLS}:
-        raise DataError(f"its 'reading' has unknown options: {reading!r:.60}")
-    for name, value in reading.items():
-        listed(str, name, value) if name == "na" else checked(str, name, value)
-    if encoder is None and steps is None:
-        return SavedModel(_model_from_json(model, []), target, reading)
-    try:
-        table = TableEncoder.from_json(encoder)
-    except (TypeError, ValueError) as error:
-        raise DataError(str(error)) from None
-    estimator = _model_from_json(model, [*table.get_feature_names_out()])
-    names = listed(str, "steps", steps, 2)
+    FileFormat.from_json(reading)
+    if encoder is None and found["steps"] is None:
+        return SavedModel(_model_from_json(found["model"], []), target, reading)
+    table = TableEncoder.from_json(encoder)
+    estimator = _model_from_json(found["model"], [*table.get_feature_names_out()])
+    names = listed(str, "steps", found["steps"], 2)
     return SavedModel(Pipeline([*zip(names, (table, estimator), strict=True)]), target, reading)
 
 
 def _model_from_json(found: Any, names: list[str]) -> Any:
     """Return a fitted estimator; ``names`` are those of the features, if there is an encoder."""
-    known = dict(zip(_MODEL, entries("an estimator", found, _MODEL), strict=True))
-    kind = _ESTIMATORS.get(checked(str, "class", known["class"]))
+    found = entries("an estimator", found, _MODEL)
+    kind = _ESTIMATORS.get(checked(str, "class", found["class"]))
     if kind is None:
-        raise DataError(f"its 'class' {known['class']!r:.60} is not an estimator of steinpath")
-    coef, dtype, parts = checked(dict, "coef", known["coef"]), known["dtype"], known["estimators"]
+        raise DataError(f"its 'class' {found['class']!r:.60} is not an estimator of steinpath")
+    coef, dtype, parts = checked(dict, "coef", found["coef"]), found["dtype"], found["estimators"]
     classifier = is_classifier(kind())
-    classes = _classes(known["classes"], classifier)
+    classes = _classes(found["classes"], classifier)
     several = len(classes) if len(classes) > 2 else 1
     if parts is not None:
         several = len(listed(dict, "estimators", parts, several if classifier else None))
     if not several or dtype not in ("float32", "float64"):
         raise DataError("it has no 'estimators', or its 'dtype' is not float32 or float64")
-    model = _fit_from_json(kind, known, len(coef), several, parts is not None)
+    model = _fit_from_json(kind, found, len(coef), several, parts is not None)
     own = {name: x for name, x in vars(model).items() if name == "feature_names_in_"}
     own["n_features_in_"] = len(coef)
     if not coef or list(coef) != _keys(names or [*own.get("feature_names_in_", ())], len(coef)):
         raise DataError("its 'coef' does not match the features of its columns")
-    cells = zip((*map(repr, coef), "intercept"), (*coef.values(), known["intercept"]), strict=True)
+    cells = zip((*map(repr, coef), "intercept"), (*coef.values(), found["intercept"]), strict=True)
     rows = [listed(float, name, x if several > 1 else [x], several) for name, x in cells]
     matrix = np.array(rows).T.astype(dtype if classifier else float)
     weights, constants = matrix[:, :-1].astype(dtype), matrix[:, -1]
@@ -317,9 +320,8 @@ def _model_from_json(found: Any, names: list[str]) -> Any:
     if parts:
         model.estimators_ = []
     for k, part in enumerate(parts or ()):
-        entries("a fit", part, _FIT)
-        one, row = _fit_from_json(kind, part, len(coef), several), slice(k, k + 1)
-        at: Any = row if classifier else k
+        one = _fit_from_json(kind, entries("a fit", part, _FIT), len(coef), several)
+        at: Any = slice(k, k + 1) if classifier else k
         vars(one).update(own, coef_=weights[at], intercept_=constants[at])
         model.estimators_.append(one)
     return model
@@ -337,19 +339,19 @@ def _classes(found: Any, classifier: bool) -> list[Any]:
     # an array of strings does not keep zero bytes at their ends
     if len(found) < 2 or len(set(np.array(found).tolist())) < len(found):
         raise DataError("its 'classes' are not two or more distinct labels")
-    return found  # type: ignore[no-any-return]
+    return list(found)
 
 
 def _fit_from_json(
-    kind: Any, known: dict[str, Any], features: int, several: int, together: bool = False
+    kind: Any, found: dict[str, Any], features: int, several: int, together: bool = False
 ) -> Any:
     """Return an estimator with the parameters and attributes of one of several fits, or of all."""
-    given = checked(dict, "parameters", known["parameters"])
+    given = checked(dict, "parameters", found["parameters"])
     if not set(given) <= set(kind().get_params(deep=False)):
         raise DataError(f"its 'parameters' are not those of {kind.__name__}")
     given = {name: from_plain(value) for name, value in given.items()}
-    found = checked(dict, "attributes", known["attributes"])
-    own = {name: _attribute(name, x, several if together else -1) for name, x in found.items()}
+    stored = checked(dict, "attributes", found["attributes"])
+    own = {name: _attribute(name, x, several if together else -1) for name, x in stored.items()}
     try:  # the loss is used by predictions; levels of quantiles and class weights are not
         problem = kind(
             **{name: x for name, x in given.items() if name not in ("q", "class_weight")}
@@ -363,8 +365,8 @@ def _fit_from_json(
         raise DataError("its 'test_loss_' is unknown") from None
     except (TypeError, ValueError) as error:
         raise DataError(str(error)) from None
-    if known["intervals"] is not None:
-        own["intervals_"] = intervals_from_json(known["intervals"], features, several)
+    if found["intervals"] is not None:
+        own["intervals_"] = intervals_from_json(found["intervals"], features, several)
     late = np.any(own.get("best_iter_", 0) > own.get("n_iter_", math.inf))
     if late or np.any(own.get("best_index_", 0) >= len(own.get("alphas_", range(10**9)))):
         raise DataError("its numbers are not valid: a selected one is beyond the last one")
@@ -377,16 +379,15 @@ def _fit_from_json(
 
 def _attribute(name: str, value: Any, several: int) -> Any:
     """Return an attribute; of several fits together, it may have one number for each."""
-    kind = _ATTRIBUTES.get(name)
-    if kind is None:
+    if (kind := _ATTRIBUTES.get(name)) is None:
         raise DataError(f"it has the attribute {name!r:.60}, which is unknown")
     if kind in (Loss, Penalty):
         if not isinstance(made := from_plain(value), kind):
             raise DataError(f"its {name!r} is not a {kind.__name__}")
         return made
     if name in ("alphas_", "warnings_", "feature_names_in_"):
-        texts = listed(kind, name, value)
-        return tuple(texts) if name == "warnings_" else np.array(texts, _DTYPES[kind])
+        items = listed(kind, name, value)
+        return tuple(items) if name == "warnings_" else np.array(items, _DTYPES[kind])
     if isinstance(value, list) and len(value) == several:
         return np.array([_attribute(name, each, -1) for each in value])
     if value is None and name.endswith("stderr_"):
@@ -406,40 +407,27 @@ def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     checked(str, "target", old.get("target"))
     own = {new: old.get(name) for name, new in _OLD.items()}
     own |= {new: old[name] for name, new in _OLD_OPTIONAL.items() if name in old}
-    own |= {"alphas_": [alpha], "best_index_": 0, "warnings_": old.get("warnings", [])}
-    parts: dict[str, Any] = {}
+    own |= {"alphas_": [alpha], "best_index_": 0}
+    parameters: dict[str, Any] = {}
     for key, registry in REGISTRIES.items():
         if (part := registry.get(checked(str, key, old.get(key)))) is None:
             raise DataError(f"its {key} {old[key]!r:.60} is unknown")
         names = [each.name for each in fields(part)]
-        parts[key] = {name: value for name, value in given.items() if name in names}
+        shape = {name: value for name, value in given.items() if name in names}
         strength = {"lam": alpha * math.sqrt(rows)} if "lam" in names else {}
-        own[f"{key}_"] = {key: old[key], "parameters": parts[key] | strength}
-    parameters = {"loss": own["loss_"], "penalty": old["penalty"]}
-    if parts["penalty"]:
-        parameters["penalty_params"] = {"dict": [*map(list, parts["penalty"].items())]}
+        own[f"{key}_"] = {key: old[key], "parameters": shape | strength}
+        parameters[key] = {key: old[key], "parameters": shape} if shape else old[key]
     kind = "PathClassifier" if LOSSES[old["loss"]].margin else "PathRegressor"
     columns = checked(list, "columns", old.get("columns"))
     filled = any(isinstance(column, dict) and column.get("fill") is not None for column in columns)
     reading = checked(dict, "reading", old.get("reading", {}))
-    options = {name: value for name, value in reading.items() if name in _CELLS}
-    model = {
-        **{name: old.get(name) for name in ("classes", "intercept", "coef", "intervals")},
-        "class": kind,
-        "dtype": "float64",
-        "parameters": parameters,
-        "attributes": own,
-        "estimators": None,
-    }
-    return {
-        **{
-            name: old.get(name, "") for name in ("format", "version", "steinpath_version", "target")
-        },
+    cells = {name: value for name, value in reading.items() if name in _CELLS}
+    today = {"missing": "impute" if filled else "error"} | cells
+    fit = {"parameters": parameters, "attributes": own, "estimators": None}
+    kept = {name: old.get(name) for name in ("classes", "intercept", "coef", "intervals")}
+    return {name: old.get(name, "") for name in _FILE[:4]} | {
         "reading": reading,
         "steps": ["tableencoder", kind.lower()],
-        "encoder": {
-            "columns": columns,
-            "parameters": {"missing": "impute" if filled else "error"} | options,
-        },
-        "model": model,
+        "encoder": {"columns": columns, "parameters": today},
+        "model": {"class": kind, "dtype": "float64", **fit, **kept},
     }

@@ -12,16 +12,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, read_column, texts
 from steinpath._support.messages import DataError, Message, Remedy
-from steinpath._support.wording import (
-    Sentence,
-    as_notes,
-    at,
-    counted,
-    refuse_gaps,
-    refuse_unknown,
-    short,
-    use,
-)
+from steinpath._support.wording import as_notes, counted, refuse_gaps, refuse_unknown, short
 from steinpath.app.defaults import TASKS
 from steinpath.app.tables import Table
 from steinpath.app.tables.table import import_arrow, plain
@@ -85,18 +76,15 @@ def read_roles(
     if chosen == _CLASSES:
         y = _classes(table, target, read)
         read = read_column(target, table.frame.column(target), table.format, as_labels=True)
-    elif task is None and _may_be_classes(y[~read.gaps]):
-        few = f"the target {target!r:.60} has {len(np.unique(y[~read.gaps]))} distinct values and "
-        few += "is treated as numeric; if they are classes, use {remedy}"
-        notes.append(Message(few, remedy=Remedy("task", _CLASSES)))
+    elif task is None:
+        notes += _note_classes(target, y[~read.gaps])
     facts = facts_of(target, read, table.format, chosen == _CLASSES)
     summaries = {target: ColumnSummary(target, "target", describe(facts), facts.gaps, 0)}
     kept, last = np.flatnonzero(~read.gaps), facts.count - 1
     if facts.gaps and not impute:
-        footer = "remove ", at(last), " if it is a footer, such as totals, or "
-        remedy = "use ", use("missing", "impute"), " to drop rows without a target"
-        gap = facts.first_gap or 0
-        refuse_gaps({target: (facts.gaps, gap)}, *(footer if gap == last else ()), *remedy)
+        gap, remedy = facts.first_gap or 0, Remedy("missing", "impute")
+        use = Message("use {remedy} to drop rows without a target", remedy=remedy)
+        refuse_gaps({target: (facts.gaps, gap)}, use, last if gap == last else None)
     if facts.gaps:
         were = "was" if facts.gaps == 1 else "were"
         notes.append(f"{counted(facts.gaps, 'row')} without a target {were} dropped")
@@ -138,31 +126,27 @@ def _task(table: Table, name: str, read: ReadColumn, task: str | None) -> str:
     if task is None:
         classes = import_arrow().types.is_dictionary(table.frame.column(name).type)
         if read.kind == "O" and not classes:
-            _refuse_doubtful(read, use("task", _CLASSES))
+            read.refuse_doubtful(Remedy("task", _CLASSES))
             # numbers with a few other cells are not classes
             others = ~np.array(cells.like_numbers(read.labels, table.format))[present]
             classes = not 0 < 2 * others.sum() < len(present)
         task = TASKS[classes or (read.kind == "f" and len(np.unique(present)) == 2)]
     if task == _NUMBERS and read.kind != "f":
-        _refuse_doubtful(read, use("task", _CLASSES))
-        other = first_other(read, "number", table.format)
-        start = f"the target {name!r} must hold numbers, but has "
-        raise DataError(Sentence(start, other, "; for classes, use ", use("task", _CLASSES)))
+        read.refuse_doubtful(Remedy("task", _CLASSES))
+        said = "the target {name!r} must hold numbers, but has {other}; for classes, use {remedy}"
+        other, remedy = first_other(read, "number", table.format), Remedy("task", _CLASSES)
+        raise DataError(Message(said, name=name, other=other, remedy=remedy))
     return task
 
 
-def _refuse_doubtful(read: ReadColumn, *alternative: Message) -> None:
-    """Refuse numbers in a format that has to be stated; name the parameter for labels."""
-    if read.doubtful is not None:
-        labels = (" (or ", *alternative, " if these are labels)") if alternative else ()
-        raise DataError(Sentence(read.doubtful, *labels))
-
-
-def _may_be_classes(y: np.ndarray) -> bool:
-    """Whether numbers are few distinct whole ones."""
+def _note_classes(name: str, y: np.ndarray) -> list[Message]:
+    """Return a note if numbers are few distinct whole ones."""
     distinct = np.unique(y)
-    few = len(distinct) <= _FEW_NUMBERS and len(y) >= 10 * len(distinct)
-    return bool(few and not np.any(distinct % 1))
+    if len(distinct) > _FEW_NUMBERS or len(y) < 10 * len(distinct) or np.any(distinct % 1):
+        return []
+    said = "the target {name!r:.60} has {count} distinct values and is treated as numeric; if they "
+    said += "are classes, use {remedy}"
+    return [Message(said, name=name, count=len(distinct), remedy=Remedy("task", _CLASSES))]
 
 
 def _classes(table: Table, name: str, read: ReadColumn) -> np.ndarray:
@@ -170,14 +154,11 @@ def _classes(table: Table, name: str, read: ReadColumn) -> np.ndarray:
     numeric, values = read.kind == "f", texts(read.values)
     counts = Counter(values[~read.gaps].tolist())
     if len(counts) > _MOST_CLASSES:
-        remedy = use("task", _NUMBERS) if numeric else first_other(read, "number", table.format)
-        raise DataError(
-            Sentence(
-                f"the target {name!r} has {len(counts)} distinct values, but at most "
-                f"{_MOST_CLASSES} classes are supported: merge rare classes or, for regression, ",
-                *("use " if numeric else "correct ", remedy),
-            )
-        )
+        said = f"has {len(counts)} distinct values, but at most {_MOST_CLASSES} classes are "
+        said = f"the target {{name!r}} {said}supported: merge rare classes or, for regression, "
+        said += "use {remedy}" if numeric else "correct {other}"
+        other, remedy = first_other(read, "number", table.format), Remedy("task", _NUMBERS)
+        raise DataError(Message(said, name=name, other=other, remedy=remedy))
     if rare := [label for label, count in counts.items() if count < _FEWEST]:
         more = f" ({len(rare)} classes in all)" if len(rare) > 1 else ""
         raise DataError(
@@ -211,16 +192,15 @@ def _groups(name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
 
 def _times(table: Table, name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
     """Return the time of each row that is kept; refuse texts and missing times."""
-    _refuse_doubtful(read)
+    read.refuse_doubtful()
     if read.kind == "O":
-        formats = cells.date_formats(read.labels)
-        remedy = ("; use ", cells.suggest_date_format(formats)) if formats else ()
-        raise DataError(
-            Sentence(
-                f"the time {name!r} must hold numbers or dates such as 2023-05-16, but has ",
-                *(first_other(read, "date", table.format), *remedy),
-            )
+        formats, said = cells.date_formats(read.labels), "the time {name!r} must hold numbers or "
+        said += "dates such as 2023-05-16, but has {other}" + "; use {formats}" * bool(formats)
+        other, suggested = (
+            first_other(read, "date", table.format),
+            cells.suggest_date_format(formats),
         )
+        raise DataError(Message(said, name=name, other=other, formats=suggested))
     advice = "every row needs a time: fill it in, or remove these rows"
     times: np.ndarray = _complete(name, read, kept, advice)[kept]
     return times
@@ -240,12 +220,8 @@ def time_splits(times: np.ndarray, gap: int = 0) -> list[tuple[np.ndarray, np.nd
         raise DataError(Message(few + "{remedy} for dependent rows", remedy=Remedy("groups")))
     most = starts[0] - _FEWEST_EARLIER
     if gap > most:
-        raise DataError(
-            Sentence(
-                f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
-                f"before the first of {len(starts)} blocks; use at most ",
-                use("gap", most),
-            )
-        )
+        said = f"a gap of {counted(gap, 'row')} leaves fewer than {_FEWEST_EARLIER} of {n} rows "
+        said += f"before the first of {len(starts)} blocks; use at most {{remedy}}"
+        raise DataError(Message(said, remedy=Remedy("gap", most)))
     spans = zip(starts, [*starts[1:], n], strict=True)
     return [(np.arange(start - gap), np.arange(start, end)) for start, end in spans]

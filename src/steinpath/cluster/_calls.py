@@ -33,7 +33,7 @@ from steinpath.risk._estimate import Risk, estimate
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._scores import Compressed
-from steinpath.tuning._search import Search, start_all
+from steinpath.tuning._tune import Search, start_all
 
 # Number of iterates per step of the objective, and number of entries per step of column moments.
 _ITERATES, _PIECE = 32, 2**20

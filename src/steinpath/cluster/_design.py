@@ -73,6 +73,8 @@ class DistributedDesign(RemoteDesign):
 
     scale: np.ndarray | None = None
     column_names: list[str] | None = None
+    #: Loads the design of some columns, unscaled, if whoever made this one can.
+    load_columns: Callable[[np.ndarray], DistributedDesign] | None = None
     out_of_core = True
 
     def __init__(self, client: Any, blocks: Sequence[Any], names: Sequence[str]):
@@ -119,6 +121,12 @@ class DistributedDesign(RemoteDesign):
         scaled.__dict__.pop("norms", None)  # computed for the other scale
         scaled.scale, scaled._norm = np.asarray(scale, self.example.dtype), None
         return scaled
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DistributedDesign | None:
+        if rows is not None or columns is None or self.load_columns is None:
+            return None
+        loaded = self.load_columns(columns)
+        return loaded if self.scale is None else loaded.scaled(self.scale[columns])
 
     @cached_property
     def norms(self) -> dict[bool, NormBounds]:

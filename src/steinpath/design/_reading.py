@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from array_api_compat import device
 from scipy.sparse import issparse
 
-from steinpath._support.arrays import Array, copied, in_own_precision
+from steinpath._support.arrays import (
+    Array,
+    beside,
+    copied,
+    in_own_precision,
+    is_foreign,
+    namespace,
+    to_numpy,
+)
+from steinpath._support.reading import read_array
 from steinpath._support.validation import check_array
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._sparse import SparseDesign
+from steinpath.design._remote import RemoteDesign
+from steinpath.design._sparse import SparseDesign, compressed
 
 #: Converts a recognised type of X to a design; returns None for other types.
 Reader = Callable[[Any], Design | None]
@@ -47,3 +60,92 @@ def check_response(y: Any, design: Design) -> Array:
     if checked.shape[0] != design.n_rows:
         raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
     return copied(checked)
+
+
+def remote_rows(X: Any) -> RemoteDesign | None:
+    """Return the design of rows on a cluster; None if X is to be in this process.
+
+    A Dask array or data frame stays on the workers if there is a client.
+    """
+    if isinstance(X, RemoteDesign):
+        return X
+    distributed = sys.modules.get("distributed")
+    if distributed is None or not hasattr(type(X), "compute"):
+        return None
+    try:
+        distributed.get_client()
+    except ValueError:
+        return None
+    design = as_design(X)
+    return design if isinstance(design, RemoteDesign) else None
+
+
+def readable(name: str, values: Any) -> Any:
+    """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
+
+    scikit-learn ignores masks, converts dates and strings to numbers, and converts sparse matrices
+    before it checks their indices. Data frames stay data frames, for the names of their columns.
+    Arrays of other libraries stay on their device with scikit-learn's array API dispatch, and
+    become NumPy arrays without.
+    """
+    if needs_blocks(values):  # read and checked in blocks
+        return values
+    if hasattr(type(values), "compute"):  # of Dask
+        values = values.compute()
+    if name == "X" and issparse(values):
+        return compressed(values)
+    array = read_array(name, values)
+    if hasattr(values, "columns") or array.ndim == 0:
+        return values
+    if not isinstance(array, np.ndarray):
+        xp = namespace(array)
+        if xp.isdtype(array.dtype, "real floating") and array.dtype != xp.float32:
+            array = xp.astype(array, xp.float64)  # NumPy does not have all other types
+        import sklearn  # which not everything that imports this module needs
+
+        if not sklearn.get_config()["array_api_dispatch"]:
+            array = _on_the_host(name, array)
+        elif xp.isdtype(
+            array.dtype, "complex floating"
+        ):  # scikit-learn would discard the imaginary part
+            raise TypeError(f"{name} must be real, got {array.dtype}; pass .real if intended")
+    return array
+
+
+def _on_the_host(name: str, array: Array) -> np.ndarray:
+    """Return an array of another library as a NumPy array, if it is on the CPU."""
+    try:
+        return np.asarray(array)
+    except (TypeError, RuntimeError):  # raised by libraries for arrays on other devices
+        raise TypeError(
+            f"{name} is on the device {device(array)}: to compute there, enable scikit-learn's "
+            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or move it to the CPU"
+        ) from None
+
+
+def following(values: Any, X: Any) -> Any:
+    """Return values of the rows in the library and on the device of X.
+
+    For sparse matrices, data frames and files, they are NumPy arrays.
+    """
+    if is_foreign(X):
+        return beside(values, X)
+    return to_numpy(values) if is_foreign(values) else values
+
+
+def check_same_library(X: Any, coef: Array, method: str) -> None:
+    """Raise an error if X is in another array library than in the fit, or on another device."""
+    known, given = (_place(array) for array in (coef, X))
+    if known != given:
+        raise ValueError(
+            f"Inputs passed to {method} must use the same namespace and the same device as those "
+            f"passed to fit(): fit() was passed {known}, and {method} {given}; convert X, and use "
+            "sklearn.set_config(array_api_dispatch=True) for arrays of libraries other than NumPy"
+        )
+
+
+def _place(array: Any) -> str:
+    if not is_foreign(array):
+        return "NumPy arrays"
+    library = namespace(array).__name__.removeprefix("array_api_compat.")
+    return f"arrays of {library} on {device(array)}"

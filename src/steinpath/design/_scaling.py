@@ -5,13 +5,53 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.sparsefuncs import mean_variance_axis
+from scipy.sparse import issparse
 
-from steinpath._support.arrays import Array, beside, cast, namespace, units_of
+from steinpath._support.arrays import Array, beside, cast, like, namespace, units_of
 from steinpath._support.validation import check_size
-from steinpath.design._memmap import BlockDesign
+from steinpath.design._base import Design
+from steinpath.design._dense import DenseDesign
+from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
 from steinpath.design._sparse import SparseDesign
+from steinpath.design._transformed import ScaledDesign
+
+
+def standardised(
+    X: Any,
+    weights: np.ndarray | None = None,
+    standardize: bool = True,
+    about_mean: bool = True,
+    centre: bool = False,
+    dtype: Any = None,
+) -> tuple[Design, Array, Array | None]:
+    """Return a design of standardised columns, their scales, and the means if these are subtracted.
+
+    Columns are divided by their standard deviations, or by their root mean squares. An array is
+    scaled once, which is faster, and may be centred before it is rounded to ``dtype``; other
+    matrices are scaled in each product, which needs no copy.
+    """
+    lazy: Design | None = None
+    if isinstance(X, RemoteDesign):
+        lazy = X
+    elif issparse(X):
+        lazy = SparseDesign(X, any_size=standardize)
+    elif needs_blocks(X):
+        lazy = BlockDesign(X, any_size=standardize)
+    example = X if lazy is None else lazy.example
+    scale, means = like(np.ones(X.shape[1]), example), None
+    if standardize:
+        known = X if lazy is None else lazy
+        scale, means = column_sizes(known, weights, about_mean, example.dtype)
+    if lazy is None:
+        means = means if centre else None
+        columns = X if means is None else X - means
+        columns = columns / scale if standardize else columns
+        rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
+        return DenseDesign(rounded), scale, means
+    if standardize and isinstance(lazy, RemoteDesign):
+        return lazy.scaled(scale), scale, None
+    return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
 
 
 def column_sizes(
@@ -42,6 +82,8 @@ def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
         means, variances = X.column_moments(weights)
         return means, np.sqrt(variances)
     if isinstance(X, SparseDesign):
+        from sklearn.utils.sparsefuncs import mean_variance_axis
+
         means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
         largest = np.zeros(len(means))
         np.maximum.at(largest, X.matrix.tocoo(copy=False).col, np.abs(X.matrix.data))

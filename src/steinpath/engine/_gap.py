@@ -293,3 +293,42 @@ class _Span:
         change = self.weighted.T @ w - self.inverse @ take(wanted, self.columns)
         w, z = w - self.basis @ change, z - self.images @ change
         return w, xp.where(xp.abs(z - wanted) <= rounding, wanted, z)
+
+
+def not_converged(path: Path, tol: float) -> str | None:
+    """Return a message if the objective of the last iterate may be too far from its minimum."""
+    try:
+        gap = float(path.gap[-1])
+    except ValueError:  # rows on a cluster
+        gap = math.inf
+    if math.isinf(gap):  # not known
+        moved = _movement(path)
+        if moved <= tol:
+            return None
+        return (
+            f"the fitted values changed by {moved:.2g} standard deviations of y in the last tenth "
+            f"of {path.n_iter} iterations"
+        )
+    last, first = float(path.objective[-1]), float(path.objective[0])
+    # the objective of a nearly perfect fit does not measure the scale
+    scale = max(last, tol * first)
+    response = path.response
+    # a gap is a difference of rounded sums over all rows
+    rounding = 16 * float(namespace(response).finfo(response.dtype).eps) * first
+    if gap <= max(tol * scale, rounding):
+        return None
+    return (
+        f"the algorithm did not converge in {path.n_iter} iterations: the duality gap of the last "
+        f"iterate is {gap / scale:.2g} of its objective"
+    )
+
+
+def _movement(path: Path) -> float:
+    """Return the change of the fitted values in the last tenth of the iterations, relative to y."""
+    last, before = (
+        path.products_at(slice(t, t + 1))[0, :] for t in (path.n_iter, 9 * path.n_iter // 10)
+    )
+    moved = last - before
+    xp = namespace(moved)
+    spread = float(xp.std(path.response))
+    return math.sqrt(float(xp.mean(moved**2))) / spread if spread else 0.0

@@ -11,6 +11,10 @@ from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 
+# Size of runs from which on single precision is enough, for responses within a moderate range, and
+# the number of iterations that is assumed.
+_LARGE, _MODERATE, _USUAL_ITERATIONS = 3e7, 1e7, 100
+
 
 def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> Design:
     """Return the batch's design in another precision, or unchanged if that is not accurate enough.
@@ -40,3 +44,13 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
     moderate = all(np.all((each == 0) | ((each > 1e-10) & (each < 1e10))) for each in sizes)
     faithful = np.all(size(copied - product, 1) <= 1e-3 * sizes[0])
     return design if moderate and faithful else whole
+
+
+def enough_precision(y: np.ndarray, size: float) -> str:
+    """Return the precision of runs whose iterates have this size in all: single, if it is large.
+
+    Columns must then be standardised and centred before they are rounded.
+    """
+    spread = float(np.abs(y - np.median(y)).max())
+    small = size * _USUAL_ITERATIONS > _LARGE and 1 / _MODERATE < spread < _MODERATE
+    return "float32" if small else "float64"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -28,6 +27,7 @@ from steinpath._support.progress import printing, tell
 from steinpath._support.summary import Summary
 from steinpath._support.validation import (
     captured_warnings,
+    check_array,
     check_choice,
     check_count,
     check_flag,
@@ -38,28 +38,30 @@ from steinpath._support.validation import (
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._reading import as_design, check_response
+from steinpath.design._reading import (
+    check_response,
+    check_same_library,
+    following,
+    readable,
+    remote_rows,
+)
 from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import prepare
 from steinpath.engine._deferred import DeferredBatch
-from steinpath.engine._path import Path, RemotePath
+from steinpath.engine._gap import not_converged
+from steinpath.engine._path import Path
+from steinpath.engine._precision import enough_precision
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
-from steinpath.estimators._rows import (
-    USUAL_ITERATIONS,
-    PreparedRows,
-    check_same_library,
-    enough_precision,
-    following,
-    prepare_rows,
-    readable,
-)
+from steinpath.estimators._rows import PreparedRows, prepare_rows
 from steinpath.problem._grid import (
     LARGEST_LAM,
     MOST_LAMS,
     PenaltyOf,
     check_lam_values,
     make_penalty,
+    named_loss,
+    named_penalty,
 )
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
@@ -67,8 +69,7 @@ from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
-from steinpath.tuning._search import RULES, search, start_all
-from steinpath.tuning._tune import DEFAULT_ALGORITHM, check_n_iter
+from steinpath.tuning._tune import DEFAULT_ALGORITHM, RULES, check_n_iter, search, start_all
 from steinpath.tuning._tuning import Tuning
 
 # Values of alpha on the grid of "auto", limit of (rows + columns) × values, and fewest values.
@@ -130,6 +131,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _penalty(self) -> PenaltyOf:
         """Return the penalty as a function of ``lam``."""
+
+    @abstractmethod
+    def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
+        """Return the score of predictions."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> PathEstimator:
         """Fit a path for every ``alpha``, and select ``alpha`` and iteration by estimated risk.
@@ -206,7 +211,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 found = captured_warnings.get() or ()
             finally:
                 captured_warnings.reset(token)
-            messages += [(prefixed(text, part.prefix), category) for text, category in found]
+            messages += [(_prefixed(text, part.prefix), category) for text, category in found]
         for message, category in messages:
             warn(message, category)
         return fitted
@@ -228,7 +233,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         parts = self._parts(y, sample_weight) or ()
         if hasattr(first, "warnings_"):
             found["warnings_"] = tuple(
-                prefixed(message, part.prefix)
+                _prefixed(message, part.prefix)
                 for one, part in zip(fitted, parts, strict=True)
                 for message in one.warnings_
             )
@@ -241,7 +246,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         self.__dict__["_frame_library"] = library_of(X)
         X, y, sample_weight = self._validated(X, y, sample_weight)
-        options = self._risk_options(y, groups)
+        options = self._options(y, groups)
         known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
         progress = Progress(called, X, y, sample_weight, known)
         rows, design = prepare_rows(
@@ -249,7 +254,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             y,
             sample_weight,
             self._needs_risk(),
-            self.standardize,
+            standardize=self.standardize,
             about_mean=self.fit_intercept,
             **self._rounding(X, y),
         )
@@ -268,7 +273,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__ |= self._model(*rows.own_units(path.coef[t, :], float(path.intercept[t])))
         # array attributes are on the device of X: this is scikit-learn's convention
         self.alphas_ = beside(self.alphas_, rows.y)
-        if self.select == "last" and (problem := _not_converged(path, self.tol)):
+        if self.select == "last" and (problem := not_converged(path, self.tol)):
             warn(
                 f"{problem} (tol={self.tol:g}); increase n_iter, or use select='risk', which does "
                 "not require convergence",
@@ -278,7 +283,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return the data, checked by scikit-learn; rows on a cluster stay there."""
-        if (remote := _remote_rows(X)) is not None:
+        if (remote := remote_rows(X)) is not None:
             return remote, self._check_remote(X, remote, y, sample_weight), None
         X = readable("X", X)
         y, sample_weight = (
@@ -370,7 +375,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 batch = batch.extended(length, watch) if length > batch.n_iter else batch
                 path = batch[0]
-            if path.n_iter < length or not _not_converged(path, self.tol):
+            if path.n_iter < length or not not_converged(path, self.tol):
                 break
         if self.warm_start and batch is not None:
             self._warm = _Warm(rows.copy(), tuple(map(snapshot, problem)), batch)
@@ -420,21 +425,22 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.test_loss_ = tuning.risks[0].test_loss
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
+        if self.select == "risk" and (message := _still_decreasing(tuning)) is not None:
+            self.warnings_ = (message, *self.warnings_)
         self.best_risk_, self.best_risk_stderr_ = tuning.best_risk, tuning.best_risk_stderr
         self.naive_risk_, self.naive_risk_stderr_ = tuning.naive_risk, tuning.naive_risk_stderr
+        self.train_risk_ = float(tuning.train[tuning.best])
         self._keep_left_out(tuning.chosen, rows)
-        if self.select == "risk" and (message := still_decreasing(tuning)) is not None:
-            warn(message, ConvergenceWarning)
         if (end := tuning.end_of_grid()) is not None:
             warn(self._about_end(end))
         for text in self.warnings_:
-            warn(text)
+            warn(text, UserWarning if text in tuning.warnings else ConvergenceWarning)
 
     def _about_end(self, end: str) -> Message:
         """Return a message about an alpha at the end of the grid."""
         selected = f"the {end} alpha on the grid was selected, and its estimated risk is lower than"
         selected += " that of the next one by more than a standard error"
-        if self.alpha != "auto":
+        if not isinstance(self.alpha, str):
             reached = f"{self.alphas_[self.tuning_.best[0]]:.3g}"
             beyond = f"{reached}, {reached} / 1000"
             if end == "largest":
@@ -503,6 +509,28 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         with np.errstate(invalid="ignore"):
             return validate_data(self, X, reset=False, **_accepted(X))
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R², or for classifiers the accuracy.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The features.
+        y : array-like of shape (n_samples,)
+            The responses or labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Score of ``self.predict(X)``; with several quantiles, of the one nearest to the median.
+        """
+        found = to_numpy(self.predict(X))
+        if sample_weight is not None:
+            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
+        return self._score(y, found, sample_weight)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -528,10 +556,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         check_choice("rule", self.rule, RULES)
         check_instance("algorithm", self._algorithm(), ProximalAlgorithm, "sp.ChambollePock()")
         self._loss()
-        if self.method is not None:
-            self._options()
-        elif self.cv is not None:
-            raise ValueError("cv has no effect with method=None, which estimates no risk")
+        self._options()
         self._needs_risk()
 
     def _rounding(self, X: Any, y: Array) -> dict[str, Any]:
@@ -544,7 +569,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.alpha, str):
             given = self.alpha
             runs = math.prod(given.shape) if hasattr(given, "shape") else np.size(given)
-        dtype = enough_precision(to_numpy(y), sum(X.shape) * runs * USUAL_ITERATIONS)
+        dtype = enough_precision(to_numpy(y), sum(X.shape) * runs)
         return {"centre": True, "dtype": dtype} if dtype == "float32" else {}
 
     def _needs_risk(self) -> bool:
@@ -569,18 +594,20 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _algorithm(self) -> ProximalAlgorithm:
         return DEFAULT_ALGORITHM if self.algorithm is None else self.algorithm
 
-    def _risk_options(self, y: Array, groups: Any) -> RiskOptions | None:
-        """Return how the risk of these rows is estimated; None if it is not."""
-        if self.method is not None:
-            return self._options().but(groups=groups, cv=self.cv).for_rows(to_numpy(y))
-        if groups is not None:
-            raise ValueError("groups has no effect with method=None, which estimates no risk")
-        return None
-
-    def _options(self) -> RiskOptions:
-        assert self.method is not None
-        how = {"method": self.method, "row_scale": self.row_scale, "audit": self.audit}
-        return RiskOptions(test_loss=self.test_loss, **how)
+    def _options(self, y: Array | None = None, groups: Any = None) -> RiskOptions | None:
+        """Return how the risk is estimated, on these rows if they are given; None if it is not."""
+        if self.method is None:
+            for name, given in (("cv", self.cv), ("groups", groups)):
+                if given is not None:
+                    raise ValueError(
+                        f"{name} has no effect with method=None, which estimates no risk"
+                    )
+            return None
+        how: dict[str, Any] = {"method": self.method, "row_scale": self.row_scale}
+        options = RiskOptions(test_loss=self.test_loss, audit=self.audit, **how)
+        if y is None:
+            return options
+        return options.but(groups=groups, cv=self.cv).for_rows(to_numpy(y))
 
     # ----- Summaries -----
 
@@ -621,8 +648,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _figures(self) -> list[tuple[str, str]]:
         """Return the selected model and its errors."""
-        k, t = self.best_index_, self.best_iter_
-        count = len(self.alphas_)
+        k, t = getattr(self, "best_index_", 0), self.best_iter_
+        count = len(getattr(self, "alphas_", ()))  # which model files do not have
         facts = [
             ("Selected alpha", f"{self.alpha_:.4g}" + f" ({k + 1} of {count})" * (count > 1)),
             ("Selected Iteration", f"{t} of {self.n_iter_}"),
@@ -630,7 +657,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "best_risk_"):
             facts += [
                 ("Estimated Risk", with_error(self.best_risk_, self.best_risk_stderr_)),
-                ("Training Error", f"{float(self.train_path_[k, t]):.4g}"),
+                ("Training Error", f"{self.train_risk_:.4g}"),
             ]
         if hasattr(self, "constant_risk_"):
             facts.append(("Constant-Prediction Error", f"{self.constant_risk_:.4g}"))
@@ -659,7 +686,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 # Attributes that are numbers, or arrays of the same shape for all fits to the same data.
 _STACKED = (
     *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
-    *("best_risk_", "best_risk_stderr_", "naive_risk_", "naive_risk_stderr_", "constant_risk_"),
+    *("best_risk_", "best_risk_stderr_", "naive_risk_", "naive_risk_stderr_"),
+    *("train_risk_", "constant_risk_"),
 )
 
 
@@ -672,9 +700,9 @@ def _fitted(estimator: PathEstimator) -> dict[str, Any]:
     return {name: value for name, value in vars(estimator).items() if _is_fitted(name)}
 
 
-def still_decreasing(tuning: Tuning) -> Message | None:
+def _still_decreasing(tuning: Tuning) -> Message | None:
     """Return a message if more iterations may be better."""
-    if not tuning.still_falls:
+    if tuning.stop == "interrupted" or not tuning.still_falls:
         return None
     n_iter = tuning.path.n_iter
     limit = ", the limit for data of this size" if tuning.stop == "limit" else ""
@@ -687,26 +715,8 @@ def still_decreasing(tuning: Tuning) -> Message | None:
     )
 
 
-def prefixed(text: str, prefix: str) -> str:
+def _prefixed(text: str, prefix: str) -> str:
     return text.after(prefix) if isinstance(text, Message) else prefix + text
-
-
-def _remote_rows(X: Any) -> RemoteDesign | None:
-    """Return the design of rows on a cluster; None if X is to be in this process.
-
-    A Dask array or data frame stays on the workers if there is a client.
-    """
-    if isinstance(X, RemoteDesign):
-        return X
-    distributed = sys.modules.get("distributed")
-    if distributed is None or not hasattr(type(X), "compute"):
-        return None
-    try:
-        distributed.get_client()
-    except ValueError:
-        return None
-    design = as_design(X)
-    return design if isinstance(design, RemoteDesign) else None
 
 
 def _accepted(X: Any) -> dict[str, Any]:
@@ -715,42 +725,6 @@ def _accepted(X: Any) -> dict[str, Any]:
         return {"dtype": None, "ensure_all_finite": False}
     xp = namespace(X) if is_foreign(X) else np
     return {"accept_sparse": ("csr", "csc"), "dtype": (xp.float64, xp.float32)}
-
-
-def _not_converged(path: Path, tol: float) -> str | None:
-    """Return a message if the objective of the last iterate may be too far from its minimum."""
-    gap = math.inf if isinstance(path, RemotePath) else float(path.gap[-1])
-    if math.isinf(gap):  # not known
-        moved = _movement(path)
-        if moved <= tol:
-            return None
-        return (
-            f"the fitted values changed by {moved:.2g} standard deviations of y in the last tenth "
-            f"of {path.n_iter} iterations"
-        )
-    last, first = float(path.objective[-1]), float(path.objective[0])
-    # the objective of a nearly perfect fit does not measure the scale
-    scale = max(last, tol * first)
-    response = path.response
-    # a gap is a difference of rounded sums over all rows
-    rounding = 16 * float(namespace(response).finfo(response.dtype).eps) * first
-    if gap <= max(tol * scale, rounding):
-        return None
-    return (
-        f"the algorithm did not converge in {path.n_iter} iterations: the duality gap of the last "
-        f"iterate is {gap / scale:.2g} of its objective"
-    )
-
-
-def _movement(path: Path) -> float:
-    """Return the change of the fitted values in the last tenth of the iterations, relative to y."""
-    last, before = (
-        path.products_at(slice(t, t + 1))[0, :] for t in (path.n_iter, 9 * path.n_iter // 10)
-    )
-    moved = last - before
-    xp = namespace(moved)
-    spread = float(xp.std(path.response))
-    return math.sqrt(float(xp.mean(moved**2))) / spread if spread else 0.0
 
 
 @dataclass(eq=False, repr=False)
@@ -778,38 +752,18 @@ class GeneralEstimator(PathEstimator):
                 raise ValueError(f"loss_params requires a name for loss, got {self.loss!r}")
             return self.loss
         names = [name for name, kind in LOSSES.items() if kind.margin == self.margin]
-        kind: Any = LOSSES[check_choice("loss", self.loss, names)]
-        spec = kind.parameter_spec
-        given = dict(self.loss_params or {})
-        own = {}
-        if spec is not None:
-            own[spec.name] = spec.in_units(spec.check(given.pop(spec.name, spec.default)), spread)
-        _refuse_others("loss_params", given, self.loss, spec)
-        return kind(**own)  # type: ignore[no-any-return]
+        check_choice("loss", self.loss, names)
+        return named_loss(LOSSES[self.loss], self.loss_params or {}, spread)
 
     def _penalty(self) -> PenaltyOf:
-        given = dict(self.penalty_params or {})
-        if not isinstance(self.penalty, str):
-            if given:
-                raise ValueError(f"penalty_params requires a name for penalty, got {self.penalty}")
-            return self.penalty
-        check_choice("penalty", self.penalty, PENALTIES)
-        if self.penalty == NoPenalty.name:
-            _refuse_others("penalty_params", given, self.penalty, None)
-            return lambda lam: NoPenalty()
-        if self.penalty == "group_lasso" and "groups" not in given:
-            raise ValueError("penalty='group_lasso' needs penalty_params={'groups': labels}")
-        kind: Any = PENALTIES[self.penalty]
-        known = {field.name for field in fields(kind)} - {"lam"}
-        others = {name: value for name, value in given.items() if name not in known}
-        _refuse_others("penalty_params", others, self.penalty, kind.parameter_spec)
-        return partial(kind, **given) if given else kind
-
-
-def _refuse_others(name: str, others: dict[str, Any], kind: str, spec: Any) -> None:
-    if others:
-        known = "no parameters" if spec is None else f"the parameter {spec.name!r}"
-        raise ValueError(f"{name} has {next(iter(others))!r}, but {kind!r} has {known}")
+        if isinstance(self.penalty, str):
+            check_choice("penalty", self.penalty, PENALTIES)
+            return named_penalty(PENALTIES[self.penalty], self.penalty_params or {})
+        if self.penalty_params:
+            raise ValueError(
+                f"penalty_params requires a name for penalty, got {self.penalty!r:.60}"
+            )
+        return self.penalty
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -820,17 +774,11 @@ class NamedEstimator(PathEstimator):
     penalty_class: ClassVar[Any]
 
     def _loss(self, spread: float = 1.0) -> Loss:
-        parameters, spec = self._own(self.loss_class), self.loss_class.parameter_spec
-        if spec is not None:
-            value = spec.check(parameters[spec.name])
-            parameters[spec.name] = spec.in_units(value, spread)
-        loss: Loss = self.loss_class(**parameters)
-        return loss
+        return named_loss(self.loss_class, self._own(self.loss_class), spread)
 
     def _penalty(self) -> PenaltyOf:
-        return partial(self.penalty_class, **self._own(self.penalty_class))
+        return named_penalty(self.penalty_class, self._own(self.penalty_class))
 
     def _own(self, kind: Any) -> dict[str, Any]:
-        given = ("lam", "weights", "class_weight")  # not parameters of the estimator
-        names = (f.name for f in fields(kind) if f.name not in given)
-        return {name: getattr(self, name) for name in names}
+        spec = kind.parameter_spec
+        return {} if spec is None else {spec.name: getattr(self, spec.name)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from steinpath._support.arrays import Array, beside, is_foreign, like, namespace, to_numpy
 from steinpath._support.printing import with_error
 from steinpath._support.reading import read_array
-from steinpath._support.validation import check_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._callbacks import Progress
 from steinpath.estimators._docstrings import documented
@@ -66,7 +66,9 @@ def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
         labels = plain if plain.ndim == 1 and plain.dtype.kind in "iub" else labels
     if labels.dtype.kind not in "iub":
         refuse_missing("y", labels.tolist())
-    with np.errstate(invalid="ignore"):  # numbers may be too large for integers
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        # numbers may be too large for integers; rare classes have an error of their own
+        warnings.simplefilter("ignore", UserWarning)
         check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
@@ -87,6 +89,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     """Base class of classifiers; see `PathClassifier` for the parameters."""
 
     class_weight: Any = None
+
+    score = PathEstimator.score  # the mixin's does not read arrays of other libraries
 
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
         classes, codes = read_labels(y, type(self).__name__)
@@ -156,23 +160,28 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         tested = np.flatnonzero(~np.isnan(decisions).any(axis=1))
         values, actual = decisions[tested], codes[tested]
         weights = np.ones(len(codes))
-        if sample_weight is not None:
-            weights = np.asarray(_on_host("sample_weight", sample_weight), float)
+        if sample_weight is not None:  # one for all, or one for each row
+            weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
         counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
-        dependence = max(one.tuning_.chosen.dependence for one in fitted)
+        dependence = [one.tuning_.chosen.dependence for one in fitted]
 
         def score(losses: np.ndarray, constant: float) -> Score:
             mean, error = mean_and_error((counts * losses)[None, :], counts, units)
-            return Score(float(mean[0]), float(error[0]) * dependence, constant)
+            return Score(float(mean[0]), float(error[0]) * max(dependence), constant)
 
-        several, labels = len(fitted) > 1, np.arange(len(self.classes_))
+        several, labels = len(fitted) > 1, np.arange(self.classes_.shape[0])
         predicted = values.argmax(axis=1) if several else (values[:, 0] > 0).astype(int)
-        weighted = None if np.all(counts == 1) else counts
-        self.confusion_ = confusion_matrix(actual, predicted, labels=labels, sample_weight=weighted)
+        weighted = None if np.all(counts == counts[0]) else counts
+        counted = confusion_matrix(actual, predicted, labels=labels, sample_weight=weighted)
+        self.confusion_ = beside(counted, self.coef_)
         shares = np.bincount(actual, counts, minlength=len(labels)) / counts.sum()
         rate = score((predicted != actual).astype(float), float(1 - shares.max()))
         if several:
-            self.error_rate_, self.error_rate_stderr_ = rate[:2]
+            # classes whose models make no error do not contribute
+            wrong = ((values > 0) != (actual[:, None] == labels)).any(axis=0)
+            own = max([1.0, *(each for each, errs in zip(dependence, wrong, strict=True) if errs)])
+            self.error_rate_, stderr = rate[:2]
+            self.error_rate_stderr_ = stderr * own / max(dependence)
         self.scores_ = {ERROR_RATE: rate._replace(stderr=self.error_rate_stderr_)}
         for name in dict.fromkeys((fitted[0].loss_.test_loss, fitted[0].test_loss_)):
             if name in self.scores_ or name not in CRITERIA:
@@ -326,27 +335,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         """
         return log_class_probabilities(self._decision(X, "predict_log_proba"))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy: the share of rows whose class is predicted correctly.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        y : array-like of shape (n_samples,)
-            The labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            Accuracy of ``self.predict(X)``.
-        """
-        if sample_weight is not None:
-            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
-        found = to_numpy(self.predict(X))
-        return float(accuracy_score(_on_host("y", y), found, sample_weight=sample_weight))
+    def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
+        return float(accuracy_score(_on_host("y", y), predictions, sample_weight=sample_weight))
 
 
 def _labels_beside(classes: np.ndarray, coef: Array) -> Array:
@@ -386,9 +376,7 @@ def _against_the_rest(
     return {0: float(weights[codes[codes != k]].mean()), 1: float(weights[k])}
 
 
-@documented(
-    PathRegressor, without=("intervals_", "y_scale_", "left_out_prediction_", "median_error_")
-)
+@documented(PathRegressor, without=("intervals_", "left_out_prediction_", "median_error_"))
 @dataclass(eq=False, repr=False)
 class PathClassifier(Classifier, GeneralEstimator):
     r"""Penalised linear classification with selection of alpha and iteration by estimated risk.
@@ -434,54 +422,27 @@ class PathClassifier(Classifier, GeneralEstimator):
         Coefficients of the selected model; with more than two classes, one row for each.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercept of the selected model.
-    alpha_ : float, or ndarray of shape (n_classes,)
-        The selected regularisation strength.
-    best_iter_ : int, or ndarray of shape (n_classes,)
-        The selected iteration.
-    best_index_ : int, or ndarray of shape (n_classes,)
-        Index of `alpha_` in `alphas_`.
-    best_risk_, best_risk_stderr_ : float, or ndarray of shape (n_classes,)
-        Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
-        iteration, and its standard error. Not available if no risk is estimated.
-    naive_risk_, naive_risk_stderr_ : float, or ndarray of shape (n_classes,)
-        Estimated risk of the selected model, not adjusted for selection. Not available if no risk
-        is estimated.
-    n_iter_ : int, or ndarray of shape (n_classes,)
-        Number of iterations run.
-    alphas_ : ndarray of shape (n_alphas,)
-        The grid of regularisation strengths. With more than two classes it is an attribute of each
-        of the `estimators_`.
-    risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Estimated risk of every iterate for every ``alpha``. With more than two classes it is an
-        attribute of each of the `estimators_`. Not available if no risk is estimated.
-    risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
-        Standard errors of `risk_path_`.
-    train_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Training error with the same scoring loss; available where `risk_path_` is.
-    loss_ : Loss
-        The loss. With more than two classes it is an attribute of each of the `estimators_`.
+    estimators_ : list
+        With more than two classes, the one-vs-rest classifier of each class. `alpha_`,
+        `best_iter_`, `best_index_`, `n_iter_` and the risks then have one entry per class, and
+        attributes that are not on this list are those of the `estimators_`.
     error_rate_, error_rate_stderr_ : float
         Estimated misclassification rate on new data, and its standard error, from out-of-fold
         predictions. If this takes no longer than tuning, ``alpha`` and iteration are also selected
-        without the held-out rows (see `steinpath.Tuning`). Not available if no risk is estimated.
+        without the held-out rows (see `steinpath.Tuning`). This and the following are not available
+        if no risk is estimated.
     train_error_rate_ : float
-        Misclassification rate on the training rows. Not available if no risk is estimated.
+        Misclassification rate on the training rows.
     scores_ : dict of str to Score
         Scores on new data: the misclassification rate ("zero_one"), the scoring loss that matches
         the training loss, and that of the selection. A score has a ``value``, its ``stderr``, and
         the value ``constant`` of the best prediction without features. With more than two classes,
         "log" is that of the normalised probabilities, and others are means over the `estimators_`.
-        Not available if no risk is estimated.
     confusion_ : ndarray of shape (n_classes, n_classes)
-        Confusion matrix of the out-of-fold predictions; rows are actual classes. Not available if
-        no risk is estimated.
+        Confusion matrix of the out-of-fold predictions; rows are actual classes.
     left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Out-of-fold decision values, for confusion matrices, ROC and calibration curves. NaN for
-        rows that were not held out. Not available if no risk is estimated.
-    y_scale_ : float
-        Robust standard deviation of the labels, coded as -1 and 1; not used.
-    estimators_ : list of PathClassifier
-        With more than two classes, the one-vs-rest classifier of each class.
+        Out-of-fold decision values, for ROC and calibration curves. NaN for rows that were not held
+        out.
 
     See Also
     --------

@@ -14,18 +14,8 @@ import numpy as np
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat, usual
-from steinpath._support.messages import DataError
-from steinpath._support.wording import (
-    MOST_LISTED,
-    MOST_NAMES,
-    Remark,
-    Sentence,
-    at,
-    between,
-    counted,
-    short,
-    use,
-)
+from steinpath._support.messages import DataError, Message, Remedy, joined
+from steinpath._support.wording import MOST_LISTED, MOST_NAMES, Remark, counted, short
 
 #: The level that stands for all rare levels.
 OTHER = "(other)"
@@ -41,6 +31,47 @@ _AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
 # Names of identifiers; and of a first column without a name, here and in pandas.
 _IDENTIFIER = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
 _UNNAMED = ("column 1", "Unnamed: 0")
+_KINDS = ("number", "date", "binary", "category")
+# What is said of one column, after its name, and of several. Keys say in short why one is dropped.
+_SENTENCES = {
+    "no values": ("has no values and was dropped", "have no values and were dropped"),
+    "constant": ("is constant and was dropped", "are constant and were dropped"),
+    "identifier": (
+        "looks like an identifier and was excluded ({remedy} keeps it)",
+        "look like identifiers and were excluded ({remedy}, … keeps them)",
+    ),
+    "nearly all values are distinct": (
+        "was dropped: nearly all of its {count} values are distinct",
+        "were dropped: nearly all of their values are distinct",
+    ),
+    "nearly all values are distinct, perhaps with units": (
+        "was dropped: nearly all of its {count} values are distinct, such as {example!r}; if they "
+        "are numbers, remove units and other characters",
+        "were dropped: nearly all of their values are distinct; if they are numbers, remove units "
+        "and other characters",
+    ),
+    "signs": ("was read without its {signs}", "were read without their {signs}"),
+    "code": (
+        "is treated as numeric but is written like a code, first {code!r:.60} in {place}; if it is "
+        "a code, use {remedy}",
+        "are treated as numeric but are written like codes (if they are codes, use {remedy}, …)",
+    ),
+    "dates": (
+        "is treated as text; if {value!r:.60} is a date, use {formats}",
+        "are treated as text; if they hold dates, use {formats}",
+    ),
+    "spoilt numbers": (
+        "is treated as text because of {count}, first {value!r:.60} in {place}; all others are "
+        "numbers (if {means} missing, use {na})",
+        "are treated as text although most of their values are numbers (if the others mean "
+        "missing, use {all_na})",
+    ),
+    "unknown levels": (
+        "has {count} that the model does not know, first {value!r:.60} in {place}; treated as "
+        "{level}",
+        "have values that the model does not know",
+    ),
+}
 _EPOCH, _DAY = np.datetime64("1970-01-01", "us"), np.timedelta64(1, "D")
 
 
@@ -64,10 +95,10 @@ class Facts:
     first_other: tuple[str, int] | None = None
     other_texts: frozenset[str] = frozenset()
     formats: frozenset[str] = frozenset()  # common formats of dates that all texts have
-    # of whole numbers: the first and the last; whether each is the one before plus one; and the
-    # first million if the column has the name of an identifier
-    ends: tuple[float, float] | None = None
-    counter: bool = False
+    # whether all numbers are whole; if so, their difference from the number of the row, if it is
+    # always the same, and the first million if the column has the name of an identifier
+    whole: bool = False
+    offset: float | None = None
     numbers: np.ndarray | None = None
 
     @property
@@ -91,15 +122,13 @@ class Facts:
             found[name] = getattr(later, name) if value in (None, "") else value
         if not (self.present and later.present):
             some = {name: found[name] for name in ("count", "gaps", "first_gap")}
-            return replace(self if self.present else later, **some, counter=False)
+            return replace(self if self.present else later, **some, offset=None)
         if self.kind != later.kind or not comparable(self.sign, later.sign):
             return Facts(MIXED, found["count"])
         if self.low is not None:
             found["low"], found["high"] = min(self.low, later.low), max(self.high, later.high)
-        if self.ends and later.ends:
-            found["ends"] = self.ends[0], later.ends[1]
-            follows = later.ends[0] == self.ends[1] + 1
-            found["counter"] = self.counter and later.counter and follows
+        found["whole"] = self.whole and later.whole
+        found["offset"] = self.offset if self.offset == later.offset else None
         if self.numbers is not None and later.numbers is not None:
             found["numbers"] = np.concatenate([self.numbers, later.numbers])[:_MOST_CHECKED]
         found["other_texts"] = _few(self.other_texts | later.other_texts)
@@ -112,12 +141,19 @@ def _few(found: Collection[str]) -> frozenset[str]:
 
 
 def facts_of(
-    name: str, read: ReadColumn, how: TextFormat, category: bool = False, start: int = 0
+    name: str,
+    read: ReadColumn,
+    how: TextFormat,
+    category: bool = False,
+    start: int = 0,
+    rows: np.ndarray | None = None,
 ) -> Facts:
-    """Return the facts about a column; refuse numbers in a format that has to be stated."""
-    if read.doubtful and not category:
-        labels = " (or ", use("categories", name), " if these are labels)"
-        raise DataError(Sentence(read.doubtful, *labels))
+    """Return the facts about a column; refuse numbers in a format that has to be stated.
+
+    rows: numbers of the rows, if some are left out or they are in another order
+    """
+    if not category:
+        read.refuse_doubtful(Remedy("categories", name))
     gaps, missing = read.gaps, int(read.gaps.sum())
     first_gap = start + int(gaps.argmax()) if missing else None
     facts = partial(Facts, read.kind, len(gaps), missing, first_gap)
@@ -143,13 +179,15 @@ def facts_of(
     if read.kind == "M":
         return facts(low=low, high=high, middle=middle)
     whole = not np.any(present % 1)
-    with np.errstate(over="ignore", invalid="ignore"):  # sums and differences of large numbers
-        total, steps = float(present.sum()), whole and bool(np.all(np.diff(present) == 1))
+    rows = start + np.arange(len(gaps)) if rows is None else rows
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of large numbers
+        total = float(present.sum())
+    is_constant = whole and not missing and np.all(present - rows == present[0] - rows[0])
     named = whole and _named_identifier(name)
     return facts(
         *(low, high, total, middle, read.sign, read.negative, read.code),
-        ends=(float(present[0]), float(present[-1])) if whole else None,
-        counter=steps and not missing,
+        whole=whole,
+        offset=float(present[0] - rows[0]) if is_constant else None,
         numbers=present[:_MOST_CHECKED] if named else None,
     )
 
@@ -159,8 +197,11 @@ def add_facts(found: dict[str, Facts], later: Mapping[str, Facts]) -> None:
     for name, facts in later.items():
         found[name] = found[name] + facts if name in found else facts
         if len(found[name].levels) > _MOST_COUNTED:
-            said = f"column {name!r} has more than {_MOST_COUNTED:,} distinct strings, too many to "
-            raise DataError(Sentence(said, "count; use ", use("drop", name), " to drop it"))
+            said = (
+                "column {name!r} has more than {most:,} distinct strings; use {remedy} to drop it"
+            )
+            remedy = Remedy("drop", name)
+            raise DataError(Message(said, name=name, most=_MOST_COUNTED, remedy=remedy))
 
 
 def comparable(sign: str, other: str) -> bool:
@@ -270,37 +311,35 @@ class Column(NamedTuple):
 def column_from_json(found: Any) -> Column:
     """Return a column from the data of a model file; refuse what is not valid."""
     old = {"name", "kind", "levels", "fill"}  # of version 0.1.0
-    require(
-        isinstance(found, dict) and set(found) in (old, {*Column._fields}),
-        *("a column", f"have {str(Column._fields)[1:-1]} and nothing else", found),
-    )
+    known = isinstance(found, dict) and set(found) in (old, {*Column._fields})
+    require(known, "a column", f"have {str(Column._fields)[1:-1]} and nothing else", found)
     given = {"sign": None, "indicator": False} | found
     name, kind, levels, fill, sign, indicator = (given[each] for each in Column._fields)
     require_text("the name of a column", name)
     where, kind = f"column {name!r}", "binary" if kind == "yes or no" else kind
-    kinds = "number", "date", "binary", "category"
-    require(kind in kinds, where, f"be one of {str(kinds)[1:-1]}", kind)
+    require(kind in _KINDS, where, f"be one of {str(_KINDS)[1:-1]}", kind)
     require(isinstance(levels, list), f"the levels of {where}", "be a list", levels)
     for level in levels:
         require_text(f"a level of {where}", level)
-    distinct = len(set(levels)) == len(levels)
-    if kind in ("number", "date"):
-        wanted, right = "no levels", not levels
-        number = isinstance(fill, float | int) and not isinstance(fill, bool)
-        fill = float(fill) if number and abs(fill) < 2**1023 else fill
-        fills, fits = "a finite number", isinstance(fill, float) and np.isfinite(fill)
-    else:
-        wanted = f"2 to {_MOST_LEVELS + 1} distinct levels, with {OTHER!r} last"
-        right = distinct and 2 <= len(levels) <= _MOST_LEVELS + 1 and OTHER not in levels[:-1]
-        fills, fits = "one of its levels", fill in levels
+    wanted, right = "no levels", not levels
     if kind == "binary":
         wanted = "two levels in alphabetical order"
         right = len(levels) == 2 and levels[0] < levels[1]
+    elif kind == "category":
+        wanted = f"2 to {_MOST_LEVELS + 1} distinct levels, with {OTHER!r} last"
+        right = (
+            2 <= len(levels) == len(set(levels)) <= _MOST_LEVELS + 1 and OTHER not in levels[:-1]
+        )
     require(right, f"{where} is of kind {kind!r} and", f"have {wanted}", tuple(levels))
-    require(fill is None or fits, f"the fill of {where}", f"be {fills}", fill)
-    require(isinstance(sign, str | None), f"the sign of {where}", "be a string", sign)
-    indicated = isinstance(indicator, bool) and (fill is not None or not indicator)
-    require(indicated, f"the indicator of {where}", "be false, or true with a fill", indicator)
+    wanted, right = "one of its levels", fill in levels
+    if not levels:
+        wanted = "a finite number"
+        right = type(fill) in (int, float) and abs(fill) <= 1e300
+        fill = float(fill) if right else fill
+    require(fill is None or right, f"the fill of {where}", f"be {wanted}", fill)
+    require(cells.is_sign(sign), f"the sign of {where}", "be a string such as '%' or '€'", sign)
+    right = isinstance(indicator, bool) and (fill is not None or not indicator)
+    require(right, f"the indicator of {where}", "be false, or true with a fill", indicator)
     return Column(name, kind, tuple(levels), fill, sign, indicator)
 
 
@@ -316,112 +355,80 @@ def require_text(what: str, text: Any) -> None:
     require(text.encode(errors="ignore").decode() == text, what, "be Unicode", text)
 
 
-class Dropped(NamedTuple):
-    """Why a column is dropped: in a word, and what is said of one and of several columns."""
-
-    detail: str
-    one: str = ""
-    many: str = ""
-
-
-AS_REQUESTED = Dropped("as requested")
-_EMPTY = Dropped("no values", "has no values and was dropped", "have no values and were dropped")
-_CONSTANT = Dropped("constant", "is constant and was dropped", "are constant and were dropped")
-
-
 def _named_identifier(name: str) -> bool:
     return name in _UNNAMED or _IDENTIFIER.fullmatch(name) is not None
 
 
-def identifier(name: str, position: int, facts: Facts) -> Dropped | None:
+def identifier(name: str, position: int, facts: Facts) -> Remark | None:
     """Return why a column is dropped if it is an identifier, and None otherwise."""
     values, found = facts.numbers, False
     if facts.kind == "O":
         found = _named_identifier(name) and max(facts.levels.values()) == 1
-    elif facts.ends is not None:
+    elif facts.whole:
         unique = values is not None and len(np.unique(values)) == len(values)
         found = position == 0 if name in _UNNAMED else unique
-        found = found or (facts.counter and facts.ends[0] in (0, 1))
-    keep = use("keep", name)
-    one = Sentence("looks like an identifier and was excluded (", keep, " keeps it)")
-    many = Sentence("look like identifiers and were excluded (", keep, ", … keeps them)")
-    return Dropped("identifier", one, many) if found else None
+        found = found or facts.offset in (0, 1)
+    return remark(name, "identifier", remedy=Remedy("keep", name)) if found else None
 
 
-def fit_column(name: str, facts: Facts, impute: bool) -> Column | Dropped:
+def fit_column(name: str, facts: Facts, impute: bool) -> Column | Remark:
     """Return how a column becomes features, or why it is dropped."""
     if not facts.present:
-        return _EMPTY
+        return remark(name, "no values")
+    if len(facts.levels) == 1 if facts.kind == "O" else facts.low == facts.high:
+        return remark(name, "constant")
     indicator = impute and facts.gaps > 0
     if facts.kind != "O":
-        if facts.low == facts.high:
-            return _CONSTANT
         kind = "date" if facts.kind == "M" else "number"
         fill = _median(facts) if impute else None
         return Column(name, kind, fill=fill, sign=facts.sign, indicator=indicator)
-    found = _sorted_levels(facts)
-    levels = list(found)
-    if len(levels) == 1:
-        return _CONSTANT
+    counts = _sorted_levels(facts)
+    levels = list(counts)
     most = levels[0] if impute else None
     if len(levels) == 2:
         return Column(name, "binary", tuple(sorted(levels)), most, indicator=indicator)
-    often = [level for level in levels if found[level] >= _LEAST_COUNT and level != OTHER]
+    often = [level for level in levels if counts[level] >= _LEAST_COUNT and level != OTHER]
     often = often[:_MOST_LEVELS]
     if often:
         rest = [OTHER] * (len(often) < len(levels))
         return Column(name, "category", (*often, *rest), most, indicator=indicator)
-    example = hint = ""
-    with_units = not facts.formats and 0 < facts.present <= 2 * facts.others
-    if with_units and all(map(_AROUND_NUMBER.fullmatch, levels)):
-        example = f", such as {levels[0]!r}"
-        hint = "; if they are numbers, remove units and other characters"
-    return Dropped(
-        "nearly all values are distinct",
-        f"was dropped: nearly all of its {facts.present} values are distinct{example}{hint}",
-        f"were dropped: nearly all of their values are distinct{hint}",
-    )
+    with_units = not facts.formats and facts.present <= 2 * facts.others
+    with_units = with_units and all(map(_AROUND_NUMBER.fullmatch, levels))
+    key = "nearly all values are distinct" + ", perhaps with units" * with_units
+    return remark(name, key, count=facts.present, example=levels[0])
+
+
+def remark(name: str, key: str, **fields: Any) -> Remark:
+    """Return what `_SENTENCES` say of a column."""
+    one, many = (Message(template, **fields) for template in _SENTENCES[key])
+    return Remark(name, key, one, many)
 
 
 def remarks_about(facts: Mapping[str, Facts]) -> Iterator[Remark]:
     """Yield remarks about signs that were removed, and columns whose type may be misjudged."""
     for name, known in facts.items():
         if sign := known.sign:
-            sign = f"{'percent' if sign == '%' else 'currency'} signs ({sign})"
-            one, many = f"was read without its {sign}", f"were read without their {sign}"
-            yield Remark(name, many, one, many)
+            signs = f"{'percent' if sign == '%' else 'currency'} signs ({sign})"
+            yield remark(name, "signs", signs=signs)._replace(key=signs)
     for name, known in facts.items():
         if known.code is not None:
             code, row = known.code
-            remedy = use("categories", name)
-            said = f"is treated as numeric but is written like a code, first {code!r:.60} in "
-            one = Sentence(said, at(row), "; if it is a code, use ", remedy)
-            said = "are treated as numeric but are written like codes (if they are codes, use "
-            yield Remark(name, said, one, Sentence(said, remedy, ", …)"))
+            yield remark(name, "code", code=code, row=row, remedy=Remedy("categories", name))
     spoilt = [known.other_texts for known in facts.values() if known.nearly_numbers]
-    markers = frozenset[str]().union(*spoilt)
+    all_na = _na(frozenset[str]().union(*spoilt))
     for name, known in facts.items():
-        if known.first_other is not None and known.formats:
-            remedy = cells.suggest_date_format(known.formats)
-            said = f"is treated as text; if {known.first_other[0]!r:.60} is a date, use "
-            many = Sentence("are treated as text; if they hold dates, use ", remedy)
-            yield Remark(name, many, Sentence(said, remedy), many)
-        elif known.first_other is not None and known.nearly_numbers:
-            value, row = known.first_other
+        value, row = known.first_other or ("", 0)
+        if known.formats:
+            formats = cells.suggest_date_format(known.formats)
+            yield remark(name, "dates", value=value, formats=formats)._replace(key=formats)
+        elif known.nearly_numbers:
+            about = {"value": value, "row": row, "count": counted(known.others, "value")}
             means = "it means" if len(known.other_texts) == 1 else "they mean"
-            one = Sentence(
-                f"is treated as text because of {counted(known.others, 'value')}, first "
-                f"{value!r:.60} in ",
-                *(at(row), f"; all others are numbers (if {means} missing, use "),
-                *(*_na(known.other_texts), ")"),
-            )
-            said = "are treated as text although most of their values are numbers (if the others "
-            yield Remark(name, said, one, Sentence(said, "mean missing, use ", *_na(markers), ")"))
+            na = {"na": _na(known.other_texts), "all_na": all_na}
+            yield remark(name, "spoilt numbers", **about, **na, means=means)
 
 
-def _na(found: frozenset[str]) -> Iterator[str]:
+def _na(found: frozenset[str]) -> Message:
     """Return the parameters that make these texts missing values; the first if there are many."""
-    few = sorted(found)[:MOST_NAMES]
-    yield from between(" ", (use("na", text) for text in few))
-    if len(few) < len(found):
-        yield " …"
+    few = [Remedy("na", text) for text in sorted(found)[:MOST_NAMES]]
+    return joined(" ", [*few, *["…"] * (len(few) < len(found))])

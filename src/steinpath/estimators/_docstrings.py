@@ -19,17 +19,8 @@ def documented(
 ) -> Callable[[type], type]:
     """Return a class decorator that completes the docstring of an estimator.
 
-    The docstring gets a description of every parameter, in the order of the signature, and of every
-    attribute: its own, or else that of another estimator.
-
-    Parameters
-    ----------
-    like : type, optional
-        The other estimator.
-    without : tuple of str
-        Attributes of the other estimator that this one does not have.
-    example : str
-        An example for an estimator without one of its own, in which ``{name}`` is its name.
+    It gets a description of every parameter and attribute, its own or else that of ``like``, except
+    attributes in ``without``; and an example, in which ``{name}`` is its name.
     """
 
     def complete(cls: type) -> type:
@@ -43,6 +34,9 @@ def documented(
         own["Attributes"] = "\n".join(
             _attributes(other.get("Attributes", ""), own.get("Attributes", ""), without)
         )
+        if like is not None and "See Also" not in own:
+            general = "PathClassifier" if "class_weight" in names else "PathRegressor"
+            own["See Also"] = f"{general} : Any loss and penalty."
         if example and "Examples" not in own:
             own["Examples"] = inspect.cleandoc(example).replace("{name}", cls.__name__)
         parts = [f"{name}\n{'-' * len(name)}\n{own[name]}" for name in _SECTIONS if own.get(name)]

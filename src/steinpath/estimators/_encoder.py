@@ -12,25 +12,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat
-from steinpath._support.messages import DataError, Message
+from steinpath._support.messages import DataError, Message, Remedy, joined
 from steinpath._support.validation import check_choice, warn
 from steinpath._support.wording import (
     Remark,
-    Sentence,
     as_notes,
-    at,
-    between,
     counted,
     refuse_gaps,
     refuse_unknown,
-    use,
     with_closest,
 )
 from steinpath.estimators import _columns as columns
-from steinpath.estimators._columns import OTHER, Column, Dropped, Facts, require, require_text
+from steinpath.estimators._columns import OTHER, Column, Facts, require, require_text
 
-# Columns that are summarised.
-_MOST_SUMMARIES = 1000
+#: Columns that are summarised.
+MOST_SUMMARIES = 1000
+# Entries in JSON, and parameters that are lists.
+_ENTRIES = {"columns", "names", "parameters"}
+_LISTS = ("categories", "drop", "keep", "na")
 
 
 class ColumnSummary(NamedTuple):
@@ -152,14 +151,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self : TableEncoder
             The fitted encoder.
         """
-        names, facts, _ = self._read_all(X)
-        return self.fit_facts(names, facts)
+        facts = self.facts(_filled_table(X))
+        return self.fit_facts(list(facts), facts)
 
-    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> np.ndarray:
-        """Fit, and return the features of the same rows; see `fit`."""
-        names, facts, reads = self._read_all(X)
-        self.fit_facts(names, facts)
-        return self._encode((column, reads[column.name]) for column in self.columns_)[0]
+    def fit_transform(self, X: Any, y: Any = None, rows: Any = None, **params: Any) -> np.ndarray:
+        """Fit, and return the features of the same rows; see `fit`.
+
+        `rows` are their numbers in a file, from 0, if some of its rows are left out or reordered.
+        """
+        read = self._facts(_filled_table(X), rows=rows)
+        found = {name: (facts, values) for name, facts, values in read}
+        self.fit_facts(list(found), {name: facts for name, (facts, _) in found.items()})
+        return self._encode((column, found[column.name][1]) for column in self.columns_)[0]
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of rows.
@@ -181,12 +184,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             said = f"{counted(len(lacking), 'column')} of the model "
             said += "is missing" if len(lacking) == 1 else "are missing"
             raise DataError(f"{said}: {with_closest(lacking, known)}")
-        how = self._format
-        used = ((each, _read_new(each, table.column(each.name), how)) for each in self.columns_)
-        features, remarks = self._encode(used)
-        for note in as_notes(remarks):
+        features, notes = self.encode(table)
+        for note in notes:
             warn(note)
         return features
+
+    def encode(self, table: Any) -> tuple[np.ndarray, list[Message]]:
+        """Return the features of rows of a `pyarrow.Table`, and notes instead of warnings."""
+        how = self._format
+        return self._encode(
+            (column, _read_new(column, table.column(column.name), how)) for column in self.columns_
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features, made unique.
@@ -217,13 +225,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         counts = (len(column.features) for column in self.columns_)
         return list(accumulate(counts, initial=0))
 
-    def facts(self, X: Any, start: int = 0, as_text: Collection[str] = ()) -> dict[str, Facts]:
+    def facts(
+        self, X: Any, start: int = 0, as_text: Collection[str] = (), rows: Any = None
+    ) -> dict[str, Facts]:
         """Return facts about the columns of a block of rows, which add up over blocks.
 
         `start` is the number of rows before, `as_text` the columns of which other blocks are of
-        another type (facts of kind "?"), to be kept as texts.
+        another type (facts of kind "?"), to be kept as texts; `rows` as for `fit_transform`.
         """
-        return {name: facts for name, facts, _ in self._facts(cells.as_arrow(X), start, as_text)}
+        read = self._facts(cells.as_arrow(X), start, as_text, rows)
+        return {name: facts for name, facts, _ in read}
 
     def fit_facts(self, names: Sequence[str], facts: Mapping[str, Facts]) -> TableEncoder:
         """Fit from the facts about all rows. The `middle` of several blocks must be filled in."""
@@ -232,54 +243,55 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         refuse_unknown(facts, (*drop, *categories, *keep))
         if both := sorted({*drop} & {*keep}):
             raise DataError(f"{both[0]!r} cannot be both dropped and kept")
-        unjudged, certain = {*drop, *categories}, {*drop, *categories, *keep}
-        seen = {name: facts[name] for name in names if name not in unjudged}
-        notes: list[Message] = [
-            Sentence(f"in column {name!r}, {known.negative!r:.60} is a negative number")
+        seen = {name: facts[name] for name in names if name not in (*drop, *categories)}
+        negative = "in column {name!r}, {value!r:.60} is a negative number"
+        notes = [
+            Message(negative, name=name, value=known.negative)
             for name, known in seen.items()
             if known.negative
         ]
         notes += as_notes(columns.remarks_about(seen))
         used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
-        for position, name in enumerate(names):
-            known = facts[name]
-            found: Column | Dropped | None = columns.AS_REQUESTED if name in drop else None
-            if name not in certain:
+        for position, (name, known) in enumerate((name, facts[name]) for name in names):
+            found: Column | Remark | None = None
+            if name in drop:
+                found = Remark(name, "as requested", "", "")
+            elif name not in (*categories, *keep):
                 found = columns.identifier(name, position, known)
             found = found or columns.fit_column(name, known, impute)
             if isinstance(found, Column):
                 used.append(found)
                 about = found.kind, columns.describe(known), known.gaps, len(found.features)
             else:
-                about = "dropped", found.detail, known.gaps, 0
-                if found.one:
-                    # remedies name the column
-                    alike = found.detail if isinstance(found.many, Message) else found.many
-                    dropped.append(Remark(name, alike, found.one, found.many))
-            summary += [ColumnSummary(name, *about)] * (position < _MOST_SUMMARIES)
+                dropped += [found] * bool(found.one)
+                about = "dropped", found.key, known.gaps, 0
+            summary += [ColumnSummary(name, *about)] * (position < MOST_SUMMARIES)
         notes += as_notes(dropped)
         if not used:
-            notes.insert(0, Sentence("there is no column to predict from"))
-            raise DataError(Sentence(*between("; ", notes)))
-        gappy = (each.name for each in used if facts[each.name].gaps)
-        gaps = {name: (facts[name].gaps, facts[name].first_gap or 0) for name in gappy}
-        replaced = "replaced with medians and most frequent levels"
-        if impute and gaps:
-            total = sum(count for count, _ in gaps.values())
-            where = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
-            notes.append(Sentence(f"{where} {'was' if total == 1 else 'were'} {replaced}"))
-        elif gaps:
-            last = max(known.count for known in facts.values()) - 1
-            footer = "remove ", at(last), " if it is a footer, such as totals, or "
-            remedy = "use ", use("missing", "impute"), " to replace them with medians and most "
-            whole_row = len(gaps) > 1 and set(gaps.values()) == {(1, last)}
-            refuse_gaps(gaps, *footer * whole_row, *remedy, "frequent levels")
+            raise DataError(joined("; ", ["there is no column to predict from", *notes]))
+        if gaps := {each.name: facts[each.name] for each in used if facts[each.name].gaps}:
+            notes += self._missing(gaps, impute)
         return self._fitted(used, names, notes, summary)
+
+    def _missing(self, gaps: dict[str, Facts], impute: bool) -> list[Message]:
+        """Return a note about missing values in the fit, or refuse them."""
+        replaced = "medians and most frequent levels"
+        if impute:
+            total = sum(known.gaps for known in gaps.values())
+            values = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
+            return [Message(f"{values} {'was' if total == 1 else 'were'} replaced with {replaced}")]
+        found = {name: (known.gaps, known.first_gap or 0) for name, known in gaps.items()}
+        last = max(known.count for known in gaps.values()) - 1
+        whole_row = len(found) > 1 and set(found.values()) == {(1, last)}
+        advice = f"use {{remedy}} to replace them with {replaced}"
+        remedy = Remedy("missing", "impute")
+        refuse_gaps(found, Message(advice, remedy=remedy), last if whole_row else None)
+        return []
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted state as plain data, for `from_json`; without notes and summary."""
         check_is_fitted(self)
-        lists = {name: self._texts(name) for name in ("categories", "drop", "keep", "na")}
+        lists = {name: self._texts(name) for name in _LISTS}
         found = [{**each._asdict(), "levels": list(each.levels)} for each in self.columns_]
         names = self.feature_names_in_.tolist()
         return {"columns": found, "names": names, "parameters": self.get_params() | lists}
@@ -290,12 +302,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Columns may be those of a model file of version 0.1.0; other entries may be left out.
         """
-        known = isinstance(found, dict) and {"columns"} <= set(found)
-        known = known and set(found) <= {"columns", "names", "parameters"}
+        known = isinstance(found, dict) and {"columns"} <= set(found) <= _ENTRIES
         require(known, "an encoder", "have columns, names and parameters only", found)
-        given, listed = found.get("parameters", {}), found["columns"]
-        filled = isinstance(listed, list) and listed
-        require(filled, "the columns of an encoder", "be a list", listed)
+        listed, given = found["columns"], found.get("parameters", {})
+        known = isinstance(listed, list) and len(listed) > 0
+        require(known, "the columns of an encoder", "be a list", listed)
         known = isinstance(given, dict) and set(given) <= set(cls().get_params())
         require(known, "the parameters of an encoder", "be those of TableEncoder", given)
         used = [*map(columns.column_from_json, listed)]
@@ -306,9 +317,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         cells.check_names([column.name for column in used])
         refuse_unknown(cells.check_names(names), (column.name for column in used))
         encoder = cls(**given)
-        require(encoder.missing in ("impute", "error"), "missing", "be impute or error", given)
-        for name in ("categories", "drop", "keep"):
-            encoder._texts(name)
+        known = encoder.missing in ("impute", "error")
+        require(known, "missing", "be impute or error", encoder.missing)
+        for name in _LISTS:
+            encoder._texts(name, list if name in given else Collection)
         assert encoder._format  # checked
         return encoder._fitted(used, names, (), ())
 
@@ -327,22 +339,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _format(self) -> TextFormat:
         return TextFormat(self.decimal, self.thousands, tuple(self._texts("na")), self.date_format)
 
-    def _texts(self, parameter: str) -> list[str]:
+    def _texts(self, parameter: str, kind: type = Collection) -> list[str]:
         """Return a parameter that is a sequence of names or texts."""
         given = getattr(self, parameter)
-        right = isinstance(given, Collection) and not isinstance(given, str)
+        right = isinstance(given, kind) and not isinstance(given, str)
         right = right and (parameter != "na" or all(isinstance(each, str) for each in given))
         require(right, parameter, "be a list of strings", given)
         return [str(each) for each in given]
 
-    def _read_all(self, X: Any) -> tuple[list[str], dict[str, Facts], dict[str, ReadColumn]]:
-        facts, reads = dict[str, Facts](), dict[str, ReadColumn]()
-        for name, known, read in self._facts(_filled_table(X)):
-            facts[name], reads[name] = known, read
-        return list(facts), facts, reads
-
     def _facts(
-        self, table: Any, start: int = 0, as_text: Collection[str] = ()
+        self, table: Any, start: int = 0, as_text: Collection[str] = (), rows: Any = None
     ) -> Iterator[tuple[str, Facts, ReadColumn]]:
         """Read all columns, one by one."""
         how, categories, drop = self._format, self._texts("categories"), self._texts("drop")
@@ -356,10 +362,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 continue
             category = name in categories or cells.is_dictionary(column.type)
             read = cells.read_column(name, column, how, category or name in as_text or None, start)
-            yield name, columns.facts_of(name, read, how, category, start), read
+            yield name, columns.facts_of(name, read, how, category, start, rows), read
 
-    def _encode(self, used: Iterable[tuple[Column, ReadColumn]]) -> tuple[np.ndarray, list[Remark]]:
-        """Return the features of rows, and remarks about unknown levels."""
+    def _encode(
+        self, used: Iterable[tuple[Column, ReadColumn]]
+    ) -> tuple[np.ndarray, list[Message]]:
+        """Return the features of rows, and notes about unknown levels."""
         ends = self._ends
         X, gaps, remarks = np.empty((0, ends[-1])), dict[str, tuple[int, int]](), list[Remark]()
         for (column, read), start, stop in zip(used, ends, ends[1:], strict=False):
@@ -370,8 +378,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 gaps[column.name] = int(read.gaps.sum()), int(read.gaps.argmax())
             if unknown.any():
                 remarks.append(_remark_unknown(column, read, unknown))
-        refuse_gaps(gaps, "fill them in, or fit the model with ", use("missing", "impute"))
-        return X, remarks
+        advice = "fill them in, or fit the model with {remedy}"
+        refuse_gaps(gaps, Message(advice, remedy=Remedy("missing", "impute")))
+        return X, as_notes(remarks)
 
 
 def _filled_table(X: Any) -> Any:
@@ -384,20 +393,21 @@ def _filled_table(X: Any) -> Any:
 
 def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
     """Return the values of a column of new rows, of the type that it had in the fit."""
-    name, numeric = column.name, column.holds_numbers
-    read = cells.read_column(name, values, how, as_labels=not numeric)
-    if not numeric or not read.kind:
+    name, sign = column.name, column.sign
+    read = cells.read_column(name, values, how, as_labels=not column.holds_numbers)
+    if not column.holds_numbers or not read.kind:
         return read
     if read.kind != ("M" if column.kind == "date" else "f"):
-        said = f"column {name!r} must hold {column.kind}s, as in the fit, but has "
-        raise DataError(read.doubtful or Sentence(said, first_other(read, column.kind, how)))
-    gaps, sign = read.gaps, column.sign
-    if sign is not None and not gaps.all() and not columns.comparable(sign, read.sign):
-        row = int(gaps.argmin())
+        read.refuse_doubtful()
+        said = f"column {{name!r}} must hold {column.kind}s, as in the fit, but has {{other}}"
+        raise DataError(Message(said, name=name, other=first_other(read, column.kind, how)))
+    if sign is not None and not read.gaps.all() and not columns.comparable(sign, read.sign):
+        row = int(read.gaps.argmin())
+        said = "column {name!r} holds numbers {fit} in the fit, but has {value!r:.60} in {place}, "
         fit, new = (f"with {each!r}" if each else "without a sign" for each in (sign, read.sign))
-        said = f"column {name!r} holds numbers {fit} in the fit, but has "
-        value = f"{str(values[row].as_py())!r:.60} in "
-        raise DataError(Sentence(said, value, at(row), f", {new}; write them as in the fit"))
+        about: dict[str, Any] = {"name": name, "fit": fit, "new": new}
+        about["value"] = str(values[row].as_py())
+        raise DataError(Message(said + "{new}; write them as in the fit", row=row, **about))
     return read
 
 
@@ -410,15 +420,14 @@ def first_other(read: ReadColumn, kind: str, how: TextFormat) -> Message:
         others = ~np.array([*fits, True])[read.data]
         rows = others if others.any() else rows
     row = int(rows.argmax())
-    return Sentence(f"{read.text(row)!r:.60} in ", at(row))
+    return Message("{value!r:.60} in {place}", value=read.text(row), row=row)
 
 
 def _remark_unknown(column: Column, read: ReadColumn, unknown: np.ndarray) -> Remark:
     """Return a remark about values without a level, and how they are treated."""
     rows = np.flatnonzero(np.append(unknown, False)[read.data])
-    treated = repr(column.levels[0]) if column.kind == "binary" else "none of its levels"
-    treated = repr(OTHER) if OTHER in column.levels else treated
-    row, many = int(rows[0]), "have values that the model does not know"
-    said = f"has {counted(len(rows), 'value')} that the model does not know, first "
-    one = Sentence(said, f"{read.text(row)!r:.60} in ", at(row), f"; treated as {treated}")
-    return Remark(column.name, many, one, many)
+    level = repr(column.levels[0]) if column.kind == "binary" else "none of its levels"
+    level = repr(OTHER) if OTHER in column.levels else level
+    about = {"value": read.text(int(rows[0])), "row": int(rows[0]), "level": level}
+    count = counted(len(rows), "value")
+    return columns.remark(column.name, "unknown levels", count=count, **about)

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import Array, cast, is_foreign, like, namespace, to_numpy
 from steinpath._support.validation import check_array, shown, warn
+from steinpath.design._reading import readable
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._docstrings import documented
-from steinpath.estimators._rows import PreparedRows, columns_named, readable
+from steinpath.estimators._rows import PreparedRows, columns_named
 from steinpath.inference._coefficient_intervals import (
     CoefficientIntervals,
     coefficient_intervals,
@@ -33,6 +34,8 @@ from steinpath.risk._after_choice import ChosenRisk
 
 class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     """Base class of regressors: predictions, their intervals and their score."""
+
+    score = PathEstimator.score  # the mixin's does not read arrays of other libraries
 
     def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
         centre = None if rows.centre is None else to_numpy(rows.centre)
@@ -104,8 +107,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         fitted = getattr(self, "estimators_", [self])
         if not hasattr(fitted[0], "intervals_"):
             raise ValueError(
-                "prediction intervals are not available, since no risk was estimated (method=None, "
-                "or non-uniform sample weights): fit with method='auto', without such weights"
+                "prediction intervals are not available: no risk was estimated (method=None, or "
+                "non-uniform sample weights), or the model was saved without prediction intervals; "
+                "fit with method='auto', without such weights"
             )
         X, low, high = self._features(X, "predict_interval"), fitted[0], fitted[-1]
         if low is self:
@@ -187,29 +191,11 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             warn(message)
         return replace(found.rescaled(scale), library=self._frame_library)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R² of the predictions.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
-        y : array-like of shape (n_samples,)
-            The responses.
-        sample_weight : array-like of shape (n_samples,), optional
-            Sample weights.
-
-        Returns
-        -------
-        float
-            R² of ``self.predict(X)``; with several quantiles, of the one nearest to the median.
-        """
-        predictions, y = to_numpy(self.predict(X)), readable("y", y)
+    def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
         if predictions.ndim > 1:
             nearest = np.argmin([abs(one.q - 0.5) for one in self.estimators_])
             predictions = predictions[:, int(nearest)]
-        if sample_weight is not None:
-            sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
+        y = readable("y", y)
         y = to_numpy(y) if is_foreign(y) else y
         return float(r2_score(y, predictions, sample_weight=sample_weight))
 
@@ -219,7 +205,7 @@ def _path_of(path: Path, columns: np.ndarray) -> Path:
     design = path.data.design
     part = (design.features if isinstance(design, InterceptDesign) else design).part(None, columns)
     if part is None:
-        raise ValueError("without is not available for rows in a file or on a cluster")
+        raise ValueError("without is not available for this type of X; fit without these columns")
     # step sizes that are stable for all columns are stable for some of them
     return run(
         part, path.y, path.loss, path.penalty, path.algorithm, path.n_iter, path.fit_intercept
@@ -244,15 +230,17 @@ class PathRegressor(Regressor, GeneralEstimator):
     ----------
     loss : str or Loss, default="lad"
         "lad", "square_root", "quantile", "huber", "epsilon_insensitive" or "squared"; or a loss
-        object such as ``sp.Quantile(0.9)``. By name, the ``delta`` of Huber is 1.35 and the ``eps``
-        of the ε-insensitive loss is 0.1 robust standard deviations of y (median absolute deviation
-        / 0.6745, see `y_scale_`). In an object such as ``sp.Huber(20.0)`` they are in units of y.
+        object such as ``sp.Quantile(0.9)``. By name, widths are in robust standard deviations of y
+        (median absolute deviation / 0.6745, see `y_scale_`): 1.35 for the ``delta`` of Huber, 0.1
+        for ``eps``. In an object such as ``sp.Huber(20.0)`` they are in units of y.
     penalty : str or callable, default="lasso"
         "lasso", "ridge", "elastic_net", "mcp", "scad" or "none"; or a function of ``lam`` such as
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
-    loss_params, penalty_params : dict, optional
-        Parameters of a loss and of a penalty that are given by name: ``loss_params={"delta": 2.0}``
-        for Huber, in robust standard deviations of y; ``penalty_params={"gamma": 2.5}`` for MCP.
+    loss_params : dict, default=None
+        Parameters of a loss that is given by name: ``{"delta": 2.0}`` for Huber, in robust standard
+        deviations of y.
+    penalty_params : dict, default=None
+        Parameters of a penalty that is given by name, such as ``{"gamma": 2.5}`` for MCP.
     alpha : "auto", float or array-like, default="auto"
         Regularisation strength, or several to select from. "auto" is a geometric grid of `n_alphas`
         values that starts at the smallest value for which all coefficients are zero (for ridge, at
@@ -261,7 +249,7 @@ class PathRegressor(Regressor, GeneralEstimator):
     n_alphas : int or "auto", default="auto"
         Number of values of ``alpha`` on the grid of "auto". "auto" is 20, and fewer (at least five)
         if the numbers of rows and columns add up to more than 50,000.
-    alpha_ratio : float, optional
+    alpha_ratio : float, default=None
         Smallest ``alpha`` of the grid relative to the largest. By default 0.01 with fewer rows than
         columns, 0.001 with more, 0.0001 for ridge.
     n_iter : int or "auto", default="auto"
@@ -280,9 +268,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         ``sp.HalpernPDHG(ratio="auto", warmup=10)``.
     test_loss : None, str, Loss or callable, default=None
         The scoring loss, whose expectation is the risk. None uses the one that matches the training
-        loss; see `steinpath.estimate_risk`. "huber", "pseudo_huber" and "epsilon_insensitive" use
-        the parameter of the training loss if it has the same one, and otherwise the default, in
-        robust standard deviations of y.
+        loss; see `steinpath.estimate_risk`. Widths of losses given by name are those of the
+        training loss if it has one, and else the default in robust standard deviations of y.
     method : str or None, default="auto"
         How the risk is estimated, as for `steinpath.tune`. None estimates no risk, which requires a
         fixed ``alpha`` and iteration.
@@ -299,11 +286,10 @@ class PathRegressor(Regressor, GeneralEstimator):
         "one_se" selects the largest ``alpha`` whose risk is within one standard error of the
         minimum; see `steinpath.tune`.
     tol : float, default=1e-3
-        With ``select="last"``, tolerance for the duality gap of the last iterate (see
-        `steinpath.Path`) relative to its objective, or to ``tol`` times the objective of zero
-        coefficients if that is larger. A `ConvergenceWarning` is issued if it is exceeded. For a
-        user-defined loss or penalty without a conjugate, the tolerance is for the change of the
-        fitted values in the last tenth of the iterations, relative to the standard deviation of y.
+        With ``select="last"``, a `ConvergenceWarning` is issued if the duality gap of the last
+        iterate (see `steinpath.Path`) exceeds this share of its objective. If the gap is not known,
+        as for user-defined losses, the share is that of the standard deviation of y by which fitted
+        values changed in the last tenth of the iterations.
     warm_start : bool, default=False
         Whether to keep the paths, so that a refit to the same data with a larger ``n_iter``
         continues them, with the same result as a new fit. Any other refit starts from zero; so does
@@ -320,51 +306,42 @@ class PathRegressor(Regressor, GeneralEstimator):
     intercept_ : float
         Intercept of the selected model.
     alpha_ : float
-        The selected regularisation strength.
-    best_iter_ : int
-        The selected iteration.
-    best_index_ : int
-        Index of `alpha_` in `alphas_`.
-    best_risk_, best_risk_stderr_ : float
-        Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
-        iteration, and its standard error; see `steinpath.Tuning`. Not available if no risk is
-        estimated.
-    naive_risk_, naive_risk_stderr_ : float
-        Estimated risk of the selected model, not adjusted for selection: usually
-        ``risk_path_.min()``, and too small. Not available if no risk is estimated.
-    constant_risk_ : float
-        Risk of the best constant prediction, on the held-out rows. Not available if no risk is
-        estimated, or if the scoring loss is a function of the user.
-    n_iter_ : int
-        Number of iterations run.
+        The selected regularisation strength, ``alphas_[best_index_]``.
     alphas_ : ndarray of shape (n_alphas,)
         The grid of regularisation strengths.
-    risk_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Estimated risk of every iterate for every ``alpha``. The method may differ between values of
-        ``alpha``, see `steinpath.tune`. Not available if no risk is estimated.
-    risk_stderr_ : ndarray of shape (n_alphas, n_iter + 1)
-        Standard errors of `risk_path_`. Not available if no risk is estimated.
-    train_path_ : ndarray of shape (n_alphas, n_iter + 1)
-        Training error with the same scoring loss. Not available if no risk is estimated.
+    best_iter_, best_index_ : int
+        The selected iteration, and the index of `alpha_` in `alphas_`.
+    n_iter_, n_samples_ : int
+        Number of iterations run, and of training rows.
+    best_risk_, best_risk_stderr_ : float
+        Estimated risk of the selected model on new data, adjusted for selection of ``alpha`` and
+        iteration, and its standard error; see `steinpath.Tuning`. This and the following attributes
+        up to `tuning_` are not available if no risk is estimated.
+    naive_risk_, naive_risk_stderr_ : float
+        The same, not adjusted for selection: usually ``risk_path_.min()``, and too small.
+    train_risk_ : float
+        Training error of the selected model.
+    constant_risk_ : float
+        Risk of the best constant prediction, on the held-out rows. Not available if the scoring
+        loss is a function of the user.
+    risk_path_, risk_stderr_, train_path_ : ndarray of shape (n_alphas, n_iter + 1)
+        Estimated risk of every iterate for every ``alpha``, its standard error, and the training
+        error. The method may differ between values of ``alpha``, see `steinpath.tune`.
     left_out_prediction_ : ndarray of shape (n_samples,)
-        Out-of-fold predictions; NaN for rows that were not held out. Not available if no risk is
-        estimated.
+        Out-of-fold predictions; NaN for rows that were not held out.
     median_error_ : float
-        Median absolute error of the out-of-fold predictions. Not available if no risk is estimated.
+        Median absolute error of the out-of-fold predictions.
     intervals_ : PredictionIntervals
-        Out-of-fold models and residuals, used by `predict_interval`. Not available if no risk is
-        estimated.
+        Out-of-fold models and residuals, used by `predict_interval`.
     warnings_ : tuple of str
         Warnings about the estimated risk, which are also issued; an empty tuple means no warnings.
-        Not available if no risk is estimated.
     test_loss_ : str
-        Name of the scoring loss. Not available if no risk is estimated.
+        Name of the scoring loss.
     stop_ : {"risk", "limit", "n_iter", "interrupted"}
-        Why the iterations ended; see `steinpath.Tuning`. Not available if no risk is estimated.
+        Why the iterations ended; see `steinpath.Tuning`.
     tuning_ : Tuning
         The whole search: path and risk of every ``alpha`` for the standardised columns, plots and
         comparisons. Not part of a pickled or copied model; ``del model.tuning_`` frees its memory.
-        Not available if no risk is estimated.
     loss_ : Loss
         The loss, with its parameter in units of y.
     penalty_ : Penalty
@@ -372,11 +349,8 @@ class PathRegressor(Regressor, GeneralEstimator):
     scale_ : ndarray of shape (n_features,)
         Divisors of the columns: ``coef_ * scale_`` are coefficients per standard deviation.
     y_scale_ : float
-        Robust standard deviation of y: the unit of the parameters of losses that are given by name
-        and of the ``delta`` of `HuberLasso`. If the median absolute deviation is zero, it is the
-        standard deviation.
-    n_samples_ : int
-        Number of training rows.
+        Robust standard deviation of y, or its standard deviation if that is zero: the unit of the
+        parameters of losses that are given by name.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -392,13 +366,9 @@ class PathRegressor(Regressor, GeneralEstimator):
     -----
     With scikit-learn's array API dispatch (``sklearn.set_config(array_api_dispatch=True)``), X may
     be an array of a library other than NumPy, such as a torch tensor on a GPU. Everything is then
-    computed on its device. Array attributes, `intercept_`, predictions and prediction intervals are
-    arrays of the same library on the same device; other numbers and the result of `coef_intervals`
-    are Python numbers and NumPy arrays. float32 stays float32, except for `intercept_`, predictions
-    and intervals if y is float64.
-
-    For data frames, `coef_`, predictions and prediction intervals are NumPy arrays, as in
-    scikit-learn. ``coef_intervals().to_frame()`` returns a data frame of the same library.
+    computed on its device, and array attributes, `intercept_`, predictions and prediction intervals
+    are arrays of that library. float32 stays float32, except on the scale of y if y is float64. For
+    data frames they are NumPy arrays, as in scikit-learn.
 
     Examples
     --------

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import sklearn
-from array_api_compat import device
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from steinpath._support.arrays import (
     Array,
-    beside,
-    cast,
     copied,
     in_own_precision,
     is_foreign,
@@ -24,21 +20,12 @@ from steinpath._support.arrays import (
     to_numpy,
     unit_of,
 )
-from steinpath._support.reading import read_array
 from steinpath._support.validation import check_array, warn
-from steinpath.design._base import Design, ScalableDesign
-from steinpath.design._dense import DenseDesign
-from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._remote import RemoteDesign
-from steinpath.design._scaling import column_sizes
-from steinpath.design._sparse import SparseDesign, compressed
-from steinpath.design._transformed import ScaledDesign
+from steinpath.design._base import Design
+from steinpath.design._memmap import needs_blocks
+from steinpath.design._scaling import standardised
 from steinpath.risk._after_choice import ChosenRisk
 
-# Size of runs from which on single precision is enough, for responses within a moderate range.
-_LARGE, _MODERATE = 3e7, 1e7
-#: Iterations that are assumed when the precision is selected.
-USUAL_ITERATIONS = 100
 # Counts are expanded to rows up to this many entries of X, or four times the entries of X.
 _MOST_ENTRIES = 2**26
 
@@ -107,66 +94,20 @@ def _equal(first: Array, second: Array) -> bool:
 
 
 def prepare_rows(
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    needs_risk: bool,
-    standardize: bool,
-    about_mean: bool,
-    centre: bool = False,
-    dtype: Any = None,
+    X: Any, y: Any, sample_weight: Any, needs_risk: bool, **how: Any
 ) -> tuple[PreparedRows, Design]:
-    """Return the rows, and a design of their standardised columns.
+    """Return the rows, and a design of their columns, `standardised` in the way given.
 
-    Columns are divided by their standard deviations, or by their root mean squares. An array is
-    scaled once, which is faster; other matrices are scaled in each product, which needs no copy. If
-    the risk is needed, counts are expanded, and other weights raise an error. With ``centre``, the
-    means are subtracted from an array before it is rounded to ``dtype``.
+    If the risk is needed, counts are expanded, and other weights raise an error.
     """
     X, y, weights, sources = _weighted(X, y, sample_weight, needs_risk)
-    lazy: Design | None = None
-    if isinstance(X, RemoteDesign):
-        lazy = X
-    elif _is_sparse(X):
-        lazy = SparseDesign(X, any_size=standardize)
-    elif needs_blocks(X):
-        lazy = BlockDesign(X, any_size=standardize)
-    elif isinstance(X, np.ndarray) and X.dtype.kind != "f":  # rows taken from a file
-        X = X.astype(float)
-    example = X if lazy is None else lazy.example
-    scale, means = like(np.ones(X.shape[1]), example), None
-    if standardize:
-        known = X if lazy is None else lazy
-        scale, means = column_sizes(known, weights, about_mean, example.dtype)
-    if not centre or lazy is not None:
-        means = None
-    design: Design
-    if lazy is None:
-        columns = X if means is None else X - means
-        columns = columns / scale if standardize else columns
-        rounded = dtype is not None
-        design = DenseDesign(cast(columns, getattr(namespace(X), dtype)) if rounded else columns)
-    elif not standardize:
-        design = lazy
-    elif isinstance(lazy, RemoteDesign):
-        design = lazy.scaled(scale)
-    else:
-        assert isinstance(lazy, ScalableDesign)
-        design = ScaledDesign(lazy, scale)
+    if isinstance(X, np.ndarray) and X.dtype.kind != "f" and not needs_blocks(X):
+        X = X.astype(float)  # rows taken from a file
+    design, scale, means = standardised(X, weights, **how)
     if weights is None and sources is not None and len(np.unique(sources)) < len(sources):
         design.source_rows = sources
     y = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     return PreparedRows(X, y, weights, scale, means, sources), design
-
-
-def enough_precision(y: np.ndarray, numbers: float) -> str:
-    """Return the precision of runs of so many numbers: single, if they are large.
-
-    Columns must then be standardised and centred before they are rounded.
-    """
-    spread = float(np.abs(y - np.median(y)).max())
-    small = numbers > _LARGE and 1 / _MODERATE < spread < _MODERATE
-    return "float32" if small else "float64"
 
 
 def _weighted(
@@ -221,75 +162,6 @@ def _rows(X: Any, where: np.ndarray) -> Any:
 
 def _is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
-
-
-def readable(name: str, values: Any) -> Any:
-    """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
-
-    scikit-learn ignores masks, converts dates and strings to numbers, and converts sparse matrices
-    before it checks their indices. Data frames stay data frames, for the names of their columns.
-    Arrays of other libraries stay on their device with scikit-learn's array API dispatch, and
-    become NumPy arrays without.
-    """
-    if needs_blocks(values):  # read and checked in blocks
-        return values
-    if hasattr(type(values), "compute"):  # of Dask
-        values = values.compute()
-    if name == "X" and sparse.issparse(values):
-        return compressed(values)
-    array = read_array(name, values)
-    if hasattr(values, "columns") or array.ndim == 0:
-        return values
-    if not isinstance(array, np.ndarray):
-        xp = namespace(array)
-        if xp.isdtype(array.dtype, "real floating") and array.dtype != xp.float32:
-            array = xp.astype(array, xp.float64)  # NumPy does not have all other types
-        if not sklearn.get_config()["array_api_dispatch"]:
-            array = _on_the_host(name, array)
-        elif xp.isdtype(
-            array.dtype, "complex floating"
-        ):  # scikit-learn would discard the imaginary part
-            raise TypeError(f"{name} must be real, got {array.dtype}; pass .real if intended")
-    return array
-
-
-def _on_the_host(name: str, array: Array) -> np.ndarray:
-    """Return an array of another library as a NumPy array, if it is on the CPU."""
-    try:
-        return np.asarray(array)
-    except (TypeError, RuntimeError):  # raised by libraries for arrays on other devices
-        raise TypeError(
-            f"{name} is on the device {device(array)}: to compute there, enable scikit-learn's "
-            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or move it to the CPU"
-        ) from None
-
-
-def following(values: Any, X: Any) -> Any:
-    """Return values of the rows in the library and on the device of X.
-
-    For sparse matrices, data frames and files, they are NumPy arrays.
-    """
-    if is_foreign(X):
-        return beside(values, X)
-    return to_numpy(values) if is_foreign(values) else values
-
-
-def check_same_library(X: Any, coef: Array, method: str) -> None:
-    """Raise an error if X is in another array library than in the fit, or on another device."""
-    known, given = (_place(array) for array in (coef, X))
-    if known != given:
-        raise ValueError(
-            f"Inputs passed to {method} must use the same namespace and the same device as those "
-            f"passed to fit(): fit() was passed {known}, and {method} {given}; convert X, and use "
-            "sklearn.set_config(array_api_dispatch=True) for arrays of libraries other than NumPy"
-        )
-
-
-def _place(array: Any) -> str:
-    if not is_foreign(array):
-        return "NumPy arrays"
-    library = namespace(array).__name__.removeprefix("array_api_compat.")
-    return f"arrays of {library} on {device(array)}"
 
 
 def columns_named(features: Any, names: np.ndarray | None) -> Any:

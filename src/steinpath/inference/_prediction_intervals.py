@@ -7,6 +7,7 @@ like models of other samples.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +29,8 @@ from steinpath._support.validation import check_array, check_count, check_number
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._sparse import SparseDesign
+from steinpath.risk._after_choice import ChosenRisk
+from steinpath.risk._leave_out import LeftOutModels
 
 # Numbers that are held in memory at a time: 32 MiB.
 _MOST_ENTRIES = 2**22
@@ -499,3 +502,32 @@ def _per_column(name: str, values: Any, p: int) -> np.ndarray:
     if array.shape not in ((), (p,)) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be {p} finite numbers, one for each column")
     return np.broadcast_to(array, p)
+
+
+def intervals_after_choice(
+    chosen: ChosenRisk,
+    y: np.ndarray,
+    model: tuple[np.ndarray, float],
+    symmetric: bool,
+    models_without: Callable[..., LeftOutModels] | None,
+) -> PredictionIntervals:
+    """Return intervals from the models that adjusted a risk for selection, and their residuals.
+
+    ``models_without`` fits models without single rows, for the jackknife+. Splits that do not hold
+    out each row once have intervals about ``model``.
+    """
+    models, fold, centre = chosen.models, chosen.splits.fold, None
+    residuals = y[chosen.rows] - chosen.predictions
+    if not chosen.splits.complete or fold is None:
+        # models of some of the rows, such as the past, are worse than the model of all
+        centre = model
+        tested, fold = np.nonzero(chosen.splits.test)
+        residuals = y[tested] - models.predictions[tested, fold]
+    elif models_without is not None:
+        # rows one at a time, each with the selection that was made without its fold
+        members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
+        models = models_without(members, ~np.eye(len(y), dtype=bool), at)
+        fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
+    return PredictionIntervals(
+        models.coef, models.intercept, fold, residuals, symmetric=symmetric, model=centre
+    )

@@ -1,15 +1,18 @@
-"""Grids of penalties: several values of ``lam`` and the corresponding penalties."""
+"""Losses and penalties by name, and grids of penalties: several values of ``lam``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_array, check_number
-from steinpath.problem._penalties import Penalty
+from steinpath.problem._losses import Loss
+from steinpath.problem._penalties import NoPenalty, Penalty
 
 #: Function from ``lam`` to a penalty.
 PenaltyOf = Callable[[float], Penalty]
@@ -44,3 +47,38 @@ def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
             f"penalty(lam) must return a Penalty such as sp.Lasso(lam), got {made!r:.60}"
         )
     return made
+
+
+def named_loss(kind: Any, parameters: Mapping[str, Any], spread: float) -> Loss:
+    """Return a loss with these parameters or its defaults; widths are in units of ``spread``."""
+    _check("loss_params", parameters)
+    given, spec, own = dict(parameters), kind.parameter_spec, {}
+    if spec is not None:
+        own[spec.name] = spec.in_units(spec.check(given.pop(spec.name, spec.default)), spread)
+    _refuse("loss_params", given, kind)
+    loss: Loss = kind(**own)
+    return loss
+
+
+def named_penalty(kind: Any, parameters: Mapping[str, Any]) -> PenaltyOf:
+    """Return a penalty with these parameters as a function of ``lam``."""
+    _check("penalty_params", parameters)
+    known = {field.name for field in fields(kind)} - {"lam"}
+    _refuse("penalty_params", [name for name in parameters if name not in known], kind)
+    if kind is NoPenalty:
+        return lambda lam: NoPenalty()
+    if "groups" in known and "groups" not in parameters:
+        raise ValueError(f"penalty={kind.name!r} needs penalty_params={{'groups': labels}}")
+    return partial(kind, **parameters)
+
+
+def _check(argument: str, parameters: Any) -> None:
+    if not isinstance(parameters, Mapping):
+        raise TypeError(f"{argument} must be None or a dict, got {parameters!r:.60}")
+
+
+def _refuse(argument: str, others: Any, kind: Any) -> None:
+    if others:
+        spec = kind.parameter_spec
+        known = "no parameters" if spec is None else f"the parameter {spec.name!r}"
+        raise ValueError(f"{argument} has {next(iter(others))!r}, but {kind.name!r} has {known}")

@@ -22,7 +22,7 @@ from steinpath.engine._deferred import DeferredBatch
 from steinpath.engine._precision import design_in
 from steinpath.problem._scoring import observation_losses
 from steinpath.risk._bootstrap import bootstrap_selection
-from steinpath.risk._estimate import Risk
+from steinpath.risk._estimate import Risk, compare_risks
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import LeftOutModels, models_without
@@ -48,6 +48,9 @@ _CHEAP = 2e9
 _MANY_ROWS = 5000
 # Minimum size of a training set, relative to the largest, for a split to be tested.
 _FEWEST_TRAINED = 0.5
+# Differences up to this share of the sampling error, times the number of accurate estimates so far,
+# do not call for another one: neighbouring penalties have similar errors and risks.
+_CHANCE = 0.1
 # Maximum numbers of splits, and of sets of rows that they treat alike.
 _MOST_SPLITS, _MOST_CELLS = 32, 64
 
@@ -365,3 +368,32 @@ def _is_simple(splits: Splits) -> bool:
 
 def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:
     return risk.best_iter if selection_rule.iterate is None else selection_rule.iterate
+
+
+def lowest_and_selected(
+    risks: Sequence[Risk],
+    iterates: Sequence[int],
+    rule: str,
+    lams: np.ndarray,
+    known: Sequence[int],
+) -> tuple[int, int]:
+    """Return the penalty with the smallest risk, and the one that the rule selects.
+
+    The best accurate estimate is the smallest unless a rough one is lower by more than chance.
+    """
+    places = list(zip(risks, iterates, strict=True))
+    sizes = np.array([float(risk.values[t]) for risk, t in places])
+    lowest = int(np.argmin(sizes))
+    if len(known) and lowest not in known:
+        best = known[int(np.argmin(sizes[known]))]
+        found = risks[best].found
+        assert found is not None
+        chance = _CHANCE * len(known) * float(found.score.stderr[iterates[best]])
+        lowest = best if sizes[best] <= sizes[lowest] + chance else lowest
+    if rule == "one_se":
+        for k in np.argsort(-lams, kind="stable"):
+            risk, t = places[k]
+            difference, stderr = compare_risks(risk, t, *places[lowest])
+            if difference <= stderr:
+                return lowest, int(k)
+    return lowest, lowest

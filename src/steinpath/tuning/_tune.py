@@ -1,23 +1,56 @@
-"""Tuning: paths for a grid of ``lam`` are run together and searched for the smallest risk."""
+"""Tuning: paths for a grid of ``lam`` are run together and searched for the smallest risk.
+
+All risks are estimated roughly, the best accurately.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from steinpath._support.arrays import Array, namespace, to_numpy
+from steinpath._support.equality import key
 from steinpath._support.frames import library_of
-from steinpath._support.progress import printing
-from steinpath._support.validation import check_count, check_instance
+from steinpath._support.printing import with_error
+from steinpath._support.progress import Lines, begin, listener, printing, tell
+from steinpath._support.threads import in_threads, one_thread_unless
+from steinpath._support.validation import (
+    check_choice,
+    check_count,
+    check_instance,
+    check_rng,
+    is_own,
+)
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
+from steinpath.design._base import Design
 from steinpath.design._reading import as_design
-from steinpath.problem._grid import PenaltyOf
+from steinpath.design._remote import RemoteDesign
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData, prepare
+from steinpath.engine._deferred import DeferredBatch, run_all
+from steinpath.engine._loop import Watch
+from steinpath.engine._null_model import check_lams
+from steinpath.engine._start import start
+from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
+from steinpath.risk._after_choice import lowest_and_selected
+from steinpath.risk._estimate import Risk, estimate, estimate_together
+from steinpath.risk._fold_runs import FoldRuns
+from steinpath.risk._method_costs import folds_pay, leave_out_method
+from steinpath.risk._methods import fold_runs, n_folds, noise_allowed, noise_near, portions
 from steinpath.risk._options import RiskOptions
-from steinpath.tuning._search import search
-from steinpath.tuning._tuning import Tuning
+from steinpath.risk._problem import make_problems
+from steinpath.risk._stopping import growing_horizons, may_still_improve
+from steinpath.tuning._tuning import ChoiceContext, Tuning
 
+#: How a penalty is selected; see `tune`.
+RULES = ("min", "one_se")
 #: The default algorithm.
 DEFAULT_ALGORITHM = HalpernPDHG(ratio="auto", warmup=10)
 
@@ -48,14 +81,13 @@ def tune(
     """Select ``lam`` and the iteration with the smallest estimated risk.
 
     The paths of all values of ``lam`` are run together, as long as the estimated risk decreases.
-    The search has two stages. First, the risk of every iterate of every path is estimated roughly,
-    usually by cross-validation with a few folds. Then the risk of the best ``lam`` is estimated
-    accurately: with an audit and as many probes as needed; by ten folds if there are ten times as
-    many rows as columns; or by leave-one-out if there are fewer rows than columns and it takes a
-    second or two. If another ``lam`` then has a clearly smaller risk, it is estimated accurately
-    next. Finally, all rough estimates are raised by the same amount if some are still lower by
-    chance. Rows of `Tuning.risk` may therefore come from different methods; see
-    ``risks[k].method``.
+    First, the risk of every iterate of every path is estimated roughly, usually by cross-validation
+    with a few folds. Then the risk of the best ``lam`` is estimated accurately: with an audit and
+    as many probes as needed; by ten folds if there are ten times as many rows as columns; or by
+    leave-one-out if there are fewer rows than columns and it takes a second or two. If another
+    ``lam`` then has a clearly smaller risk, it is estimated accurately next. Finally, all rough
+    estimates are raised by the same amount if some are still lower by chance. Rows of `Tuning.risk`
+    may therefore come from different methods; see ``risks[k].method``.
 
     The smallest of many estimates is biased downwards. Report `Tuning.best_risk`, which is adjusted
     for selection: the selection is repeated without the rows that it is evaluated on.
@@ -162,3 +194,267 @@ def check_n_iter(n_iter: Any) -> int | None:
             raise ValueError(f"n_iter must be 'auto' or a number of iterations; got {n_iter!r:.60}")
         return None
     return check_count("n_iter", n_iter)
+
+
+def search(
+    design: Design,
+    y: Any,
+    loss: Loss,
+    penalty: PenaltyOf,
+    lams: Any,
+    algorithm: ProximalAlgorithm,
+    fit_intercept: bool,
+    options: RiskOptions,
+    rng: Any,
+    n_iter: int | None = None,
+    rule: str = "min",
+    iterate: int | None = None,
+    lam_ratio: float | None = None,
+    resume: Callable[[Batch], Batch] | None = None,
+    watch: Callable[[RunData, int], Watch | None] | None = None,
+) -> Tuning:
+    """Run all penalties and select one of them with an iteration: the search of `tune`.
+
+    ``resume`` returns runs of an earlier search in place of new ones, and ``watch`` a function to
+    call after each iteration.
+    """
+    if isinstance(design, RemoteDesign):
+        begin("tuning on the cluster", 0)
+        how = algorithm, fit_intercept, options, rng, rule, iterate, n_iter
+        found: Tuning = design.tune(y, loss, penalty, (lams, lam_ratio), *how)
+        return found
+    data = prepare(design, y, loss, fit_intercept)
+    lams = check_lams(data, penalty, lams, lam_ratio)
+    batch = start_all(data, penalty, lams, algorithm)
+    batch = batch if resume is None else resume(batch)
+    watched = None if watch is None else watch(data, batch.n_iter)
+    return Search(batch, lams, options, rng, rule, iterate).run(n_iter, watched)
+
+
+def start_all(
+    data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
+) -> Batch:
+    """Return runs of all penalties, at iteration 0."""
+    penalties, keys = [], []
+    for lam in lams:
+        penalties.append(make_penalty(penalty, lam))
+        keys.append(key(penalties[-1]))
+    if list(map(key, penalties)) != keys:
+        raise ValueError(
+            "penalty(lam) must return a new Penalty each time; it modified one that it had "
+            "returned for another lam"
+        )
+    first, *others = penalties
+    for each in penalties:
+        data.own(each).check_size(data.design.shape[1])
+    return start(data, first.beside(others), algorithm, len(lams))
+
+
+@dataclass(eq=False)
+class Search:
+    """Selection of a penalty and an iteration, on runs of increasing length; see `tune`."""
+
+    batch: Batch
+    lams: np.ndarray
+    options: RiskOptions
+    rng: Any
+    rule: str = "min"
+    iterate: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("rule", self.rule, RULES)
+        if self.iterate is not None:
+            check_count("iterate", self.iterate, low=-(10**9), high=10**9)
+        self.options = self.options.for_rows(to_numpy(self.batch.data.all_y))
+        if self.options.method == self.options.audit == "folds":
+            self.options = self.options.but(audit=0)
+        # the same probes, folds and audited rows for all: their Monte Carlo errors are then similar
+        self._seed = int(check_rng(self.rng).integers(2**63))
+        self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the rough estimates, extended later
+
+    def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
+        """Run ``n_iter`` iterations, or until the risk no longer decreases, and select."""
+        n, p = self.batch.data.design.shape
+        with one_thread_unless(n * p * len(self.batch)):
+            return self._run(n_iter, watch)
+
+    def _run(self, n_iter: int | None, watch: Watch | None) -> Tuning:
+        given = n_iter
+        if given is None and self.iterate is not None and self.iterate >= 0:
+            given = max(self.iterate, 1)
+        if given is not None and self.iterate is not None:
+            check_count("iterate", self.iterate, low=-given - 1, high=given)
+        if given is None:
+            horizons, stop = growing_horizons(self.batch, self.options), "limit"
+        else:
+            horizons, stop = [given], "n_iter"
+        known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last round
+        for horizon in [each for each in horizons if each >= known] or [known]:
+            before = self.batch
+            self._extend(horizon, watch)
+            found, interrupted = self._rough_estimates()
+            if len(found) < len(risks):  # earlier estimates of all are better than these of some
+                self.batch, stop = before, "interrupted"
+                break
+            risks = found
+            self._tell("best estimated risk so far", risks)
+            if interrupted or self.batch.n_iter < horizon:
+                stop = "interrupted"
+                break
+            if given is None and not may_still_improve(risks, self._last(risks)):
+                stop = "risk"
+                break
+        self._runs = {}
+        return self._settle(risks, stop)
+
+    def _extend(self, horizon: int, watch: Watch | None) -> None:
+        if horizon == self.batch.n_iter:
+            return
+        batch = self.batch
+        if isinstance(batch, DeferredBatch):  # iterations that were not kept are run again
+            batch = batch.unmoved()
+        done = begin(f"running {len(self.lams)} penalties", horizon - batch.n_iter)
+
+        def after(t: int, b: Array) -> bool:
+            enough = watch is not None and watch(t, b)
+            return done() or enough
+
+        unseen = watch is None and listener.get() is None
+        self.batch = run_all(batch, horizon, None if unseen else after)
+
+    def _last(self, risks: Sequence[Risk]) -> int | None:
+        """Return the iteration that will be selected, if that is the last."""
+        return None if self.iterate is None else risks[0].path.n_iter
+
+    def _tell(self, what: str, risks: Sequence[Risk], best: tuple[int, int] | None = None) -> None:
+        """Print the best model so far, if progress is printed."""
+        if not isinstance(listener.get(), Lines):
+            return
+        at = [risk.best_iter for risk in risks]
+        if self.iterate is not None:  # which an interrupted run may not have reached
+            last = risks[0].path.n_iter
+            at = [min(self.iterate + (last + 1) * (self.iterate < 0), last)] * len(risks)
+        least = [float(each.values[t]) for each, t in zip(risks, at, strict=True)]
+        k, t = best or (int(np.argmin(least)), at[int(np.argmin(least))])
+        found = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
+        tell(f"{what}: {found} (penalty {k + 1} of {len(risks)}, iteration {t})")
+
+    @property
+    def _automatic(self) -> bool:
+        return self.options.method == "auto" and self.options.covariance is None
+
+    def _rough_estimates(self) -> tuple[list[Risk], bool]:
+        """Estimate all risks roughly, in portions; return whether it was interrupted, too."""
+        batch, options = self.batch, self.options
+        changes = {
+            "row_scale": None if options.scale_by_audit else options.row_scale,
+            "audit": 0,
+            "near": None,
+            "rough": options.method != "folds",
+        }
+        by_folds = options.has_splits
+        if self._automatic and not by_folds:
+            by_folds = folds_pay(batch, RiskOptions(rough=True))
+        method = "folds" if by_folds else options.method
+        options = options.but(method=method, **changes)
+        done, risks = begin("estimating their risks", len(batch)), list[Risk]()
+        groups, threads = portions(batch, options), 1
+        if by_folds and (options.test_loss is None or is_own(options.criterion(batch.data.loss))):
+            threads = batch.threads(n_folds(batch, options))
+        # runs of portions that have changed cannot be extended
+        keys = {tuple(members) for members in groups}
+        self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
+        for first in range(0, len(groups), threads):
+            some = groups[first : first + threads]
+            estimate_part = partial(self._estimate_part, options)
+            found = [risk for part in in_threads(estimate_part, some, threads) for risk in part]
+            risks += found
+            stop = [done() for _ in found]
+            if any(stop):
+                return risks, True
+        return risks, False
+
+    def _estimate_part(self, options: RiskOptions, members: list[int]) -> list[Risk]:
+        """Estimate the risks of some penalties."""
+        batch, runs = self.batch, None
+        part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
+        if options.method == "folds":
+            key = tuple(members)
+            runs = self._runs.get(key) or fold_runs(make_problems(part, options, rngs)[0], part)
+            if not isinstance(batch, DeferredBatch):
+                self._runs[key] = runs
+        found = estimate_together(part, options, rngs, runs)
+        if isinstance(batch, DeferredBatch):  # so that nothing keeps the states in memory
+            pairs = zip(members, found, strict=True)
+            found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+        return found
+
+    def _settle(self, risks: list[Risk], stop: str) -> Tuning:
+        """Estimate accurately the risks of the penalties that would be selected, and select."""
+        batch, method, audit = self.batch, self.options.method, self.options.audit
+        iterate, last = self.iterate, batch.n_iter
+        if iterate is not None:
+            if stop == "interrupted":  # before that iteration was reached
+                iterate = min(iterate, last)
+            iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
+        options = self.options.but(near=iterate)
+        leave_out = leave_out_method(batch, options) if audit and self._automatic else None
+
+        def closely(k: int, rough: bool) -> Risk:
+            if leave_out is not None:  # then there is nothing to audit
+                alone = options.but(method=leave_out, row_scale=None, audit=0)
+                return estimate(batch[k], alone, self._seed)
+            return estimate(batch[k], options.but(rough=rough), self._seed, risks[k], rough)
+
+        # an audit and more probes expose an estimate that is too small by chance
+        efforts = [True, False] if audit or risks[0].method == "folds" else [False]
+        lams = self.lams[: len(risks)]
+        left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
+        done, enough = begin("auditing the best", 0), False
+        while True:
+            iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
+            known = [k for k in range(len(risks)) if len(left[k]) < len(efforts)]
+            lowest, chosen = lowest_and_selected(risks, iterates, self.rule, lams, known)
+            unsettled = [k for k in (lowest, chosen) if left[k]]
+            if enough or not unsettled:
+                settled = np.array([len(those) < len(efforts) for those in left])
+                best = chosen, iterates[chosen]
+                if not enough:
+                    _raise_others(risks, iterates, settled, lowest)
+                self._tell("selected, estimated risk", risks, best)
+                context = ChoiceContext(batch, self.options, self._seed, iterate)
+                return Tuning(lams, tuple(risks), settled, self.rule, best, stop, context)
+            k = unsettled[0]
+            rough = left[k].pop(0)
+            if left[k] or not _is_quiet(risks[k], iterates[k]):
+                risks[k] = closely(k, rough)
+                enough = done()
+
+
+def _raise_others(
+    risks: list[Risk], iterates: Sequence[int], settled: np.ndarray, lowest: int
+) -> None:
+    """Raise rough estimates that are lower by chance than the best accurate one, all by one shift.
+
+    Their differences are kept, since accurate estimates of neighbours change by similar amounts.
+    """
+    rough = [k for k in range(len(risks)) if not settled[k]]
+    if not rough or not settled[lowest]:
+        return
+    least = min(float(risks[k].values[iterates[k]]) for k in rough)
+    shift = float(risks[lowest].values[iterates[lowest]]) - least
+    if shift > 0:
+        for k in rough:
+            rounding = float(namespace(risks[k].values).finfo(risks[k].values.dtype).eps)
+            shift += rounding * abs(float(risks[k].values[iterates[k]]))  # not to end below it
+            risks[k] = replace(risks[k], values=risks[k].values + shift)
+
+
+def _is_quiet(risk: Risk, t: int) -> bool:
+    """Whether the Monte Carlo error is within the default tolerance of `estimate_risk`."""
+    return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
+
+
+def _is_exact(risk: Risk, method: str, audit: int | str) -> bool:
+    """Whether the first estimate cannot be improved."""
+    return risk.method == "loo" or (method == "folds" and not audit)

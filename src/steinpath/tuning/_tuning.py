@@ -19,7 +19,11 @@ from steinpath._support.threads import one_thread_unless
 from steinpath._support.validation import check_count
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.inference._prediction_intervals import PredictionIntervals, linear_predictions
+from steinpath.inference._prediction_intervals import (
+    PredictionIntervals,
+    intervals_after_choice,
+    linear_predictions,
+)
 from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
 from steinpath.risk._estimate import Risk, compare_risks, model_facts
@@ -55,16 +59,12 @@ class Tuning:
         Standard errors of `risk`, and training errors.
     best : tuple of int
         Index of the selected ``lam``, and the selected iteration.
-    best_lam : float
-        The selected ``lam``.
-    best_iter : int
-        The selected iteration.
+    best_lam, best_iter : float, int
+        The selected ``lam`` and iteration.
     path : Path
         The path of the selected ``lam``.
-    coef : Array of shape (p,)
-        Coefficients of the selected model.
-    intercept : float
-        Its intercept; zero without one.
+    coef, intercept : Array of shape (p,), float
+        Coefficients and intercept of the selected model.
     risks : tuple of Risk
         One for each ``lam``, with its path.
     settled : ndarray of bool of shape (L,)
@@ -79,15 +79,14 @@ class Tuning:
     best_risk, best_risk_stderr : float
         Estimated risk of the selected model, adjusted for selection, and its standard error. The
         selection is repeated without the rows that it is evaluated on: by nested cross-validation
-        with ten or five folds if this takes no longer than tuning, and otherwise by a bootstrap.
-        Computed at first access.
+        if this takes no longer than tuning, and otherwise by a bootstrap, at first access.
     naive_risk, naive_risk_stderr : float
         The estimated risk ``risk[best]``, not adjusted for selection, and its standard error. It
         is usually too small by a few percent, and by ten or more with few rows per column.
     chosen : ChosenRisk
         More about `best_risk`: how it was computed, and the out-of-fold predictions.
     intervals : PredictionIntervals
-        The out-of-fold models and residuals that `predict_interval` uses.
+        Out-of-fold models and residuals, for `predict_interval`.
     warnings : tuple of str
         Warnings about the estimated risk of the selected model; an empty tuple means no warnings.
     still_falls : bool
@@ -209,26 +208,13 @@ class Tuning:
                 "prediction intervals are not available for classification; the out-of-fold "
                 "predictions are tuning.chosen.predictions"
             )
-        chosen, y = self.chosen, to_numpy(self.path.y).astype(float)
-        models, fold, model = chosen.models, chosen.splits.fold, None
-        residuals = y[chosen.rows] - chosen.predictions
-        if not chosen.splits.complete or fold is None:
-            # models of some of the rows, such as the past, are worse than the model of all
-            model = to_numpy(self.coef).astype(float), self.intercept
-            tested, fold = np.nonzero(chosen.splits.test)
-            residuals = y[tested] - models.predictions[tested, fold]
-        elif self.risks[self.best[0]].method == "loo" and chosen.groups is None:
-            # rows one at a time, each with the selection that was made without its fold
-            members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
-            models = self.models_without(members, ~np.eye(len(y), dtype=bool), at)
-            fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
-        return PredictionIntervals(
-            coef=models.coef,
-            intercept=models.intercept,
-            fold=fold,
-            residuals=residuals,
+        alone = self.risks[self.best[0]].method == "loo" and self.chosen.groups is None
+        return intervals_after_choice(
+            self.chosen,
+            to_numpy(self.path.y).astype(float),
+            (to_numpy(self.coef).astype(float), self.intercept),
             symmetric=not isinstance(self.path.loss, Quantile),
-            model=model,
+            models_without=self.models_without if alone else None,
         )
 
     def models_without(
@@ -258,15 +244,13 @@ class Tuning:
         """Return prediction intervals for the responses of new rows.
 
         The method is CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), which combines the
-        out-of-fold models with their out-of-fold residuals. Where the risk was estimated by
-        leave-one-out, one row is left out at a time (jackknife+). If new rows are exchangeable
-        with the training rows, and each model is selected without its held-out rows, the coverage
-        is at least ``2 * level - 1``, less a term of order ``1 / sqrt(n)``; in practice it is close
-        to `level`. Nested folds select without the held-out rows. With many rows
-        (`ChosenRisk.method` is "bootstrap") the selection is made once, which then hardly matters.
-        Intervals are symmetric about predictions except for the quantile loss. For splits that do
-        not hold out each row once, as for time series, intervals are centred at the predictions of
-        the selected model, and there is no guarantee.
+        out-of-fold models with their residuals; where the risk was estimated by leave-one-out, one
+        row is left out at a time (jackknife+). If new rows are exchangeable with the training rows,
+        and each model is selected without its held-out rows, as by nested folds, the coverage is at
+        least ``2 * level - 1``, less a term of order ``1 / sqrt(n)``; in practice it is close to
+        `level`. Intervals are symmetric except for the quantile loss. For splits that do not hold
+        out each row once, as for time series, they are centred at the predictions of the selected
+        model, and there is no guarantee.
 
         Parameters
         ----------
@@ -295,23 +279,22 @@ class Tuning:
         tuple of float
             The difference and its standard error.
         """
-        indices = []
+        places = list[Any]()
         for name, pair in (("first", first), ("second", second)):
             if not hasattr(pair, "__len__") or len(pair) != 2:
                 raise TypeError(
                     f"{name} must be a pair (index of lam, iteration), got {pair!r:.60}"
                 )
-            indices.append(check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1))
-        return compare_risks(self.risks[indices[0]], first[1], self.risks[indices[1]], second[1])
+            k = check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1)
+            places += [self.risks[k], pair[1]]
+        return compare_risks(*places)
 
     def end_of_grid(self) -> str | None:
         """Return the end of the grid that was selected, "smallest" or "largest", if it matters.
 
-        With many more rows than columns the smallest penalty is often the best, and smaller ones
-        are as good. So an end is returned only if the risk there is lower than at the next penalty
-        by more than a standard error of the difference, and if penalties beyond it promise a
-        noticeable improvement. Below the smallest, the risk is extrapolated linearly to a penalty
-        of zero.
+        It does if the risk there is lower than at the next penalty by more than a standard error of
+        the difference, and penalties beyond it promise a noticeable improvement: below the
+        smallest, the risk is extrapolated linearly to a penalty of zero.
         """
         k, t = self.best
         order = np.argsort(self.lams, kind="stable")
@@ -392,37 +375,26 @@ class Tuning:
             ``print`` it for plain text; notebooks show it as HTML. The estimated risk is adjusted
             for selection, which may take as long as the tuning at first access.
         """
+        risk, t = self.risks[self.best[0]], self.best_iter
         facts = [
             *model_facts(self.path),
             ("No. Penalties", str(len(self.lams))),
             ("Selected lam", f"{self.best_lam:.4g}"),
-            ("Selected Iteration", f"{self.best_iter} of {self.path.n_iter}"),
-            *self._figures(with_error(self.best_risk, self.best_risk_stderr)),
-        ]
-        note = (
-            f"Estimated risk adjusted for selection (method: {self.chosen.method}); ± one standard "
-            "error."
-        )
-        return Summary("Tuning Results", tuple(facts), notes=(note, *self._notes()))
-
-    def _figures(self, found: str) -> list[tuple[str, str]]:
-        """Return errors and the number of nonzero coefficients."""
-        risk, t = self.risks[self.best[0]], self.best_iter
-        facts = [
+            ("Selected Iteration", f"{t} of {self.path.n_iter}"),
             ("Scoring Loss", risk.test_loss),
-            ("Estimated Risk", found),
+            ("Estimated Risk", with_error(self.best_risk, self.best_risk_stderr)),
             ("Training Error", f"{float(risk.train[t]):.4g}"),
         ]
         if self.path.fit_intercept and not risk.centered:
             facts.append(("Constant-Prediction Error", f"{float(risk.train[0]):.4g}"))
-        return [*facts, ("Nonzero Coefficients", f"{_nonzero(self.coef)} of {len(self.coef)}")]
-
-    def _notes(self) -> tuple[str, ...]:
-        """Return warnings."""
-        if not self.still_falls:
-            return self.warnings
-        message = f"the estimated risk was still decreasing after {self.path.n_iter} iterations"
-        return (message, *self.warnings)
+        nonzero = int(np.count_nonzero(to_numpy(self.coef)))
+        facts.append(("Nonzero Coefficients", f"{nonzero} of {len(self.coef)}"))
+        method = self.chosen.method
+        notes = [f"Estimated risk adjusted for selection (method: {method}); ± one standard error."]
+        if self.still_falls:
+            length = self.path.n_iter
+            notes.append(f"the estimated risk was still decreasing after {length} iterations")
+        return Summary("Tuning Results", tuple(facts), notes=(*notes, *self.warnings))
 
     def _adjusted(self) -> str:
         """Return the estimated risk, adjusted for selection if that was computed."""
@@ -465,7 +437,3 @@ class Tuning:
     def _stack(self, name: str) -> Array:
         arrays = [getattr(risk, name) for risk in self.risks]
         return namespace(*arrays).stack(arrays)
-
-
-def _nonzero(coef: Array) -> int:
-    return int(np.count_nonzero(to_numpy(coef)))

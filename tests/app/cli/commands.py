@@ -114,6 +114,11 @@ class Terminal:
         return bool(data)
 
 
+def bounds(model, table, level):
+    """Prediction intervals of a pipeline of an encoder and an estimator."""
+    return model[-1].predict_interval(model[:-1].transform(table), level)
+
+
 def write(folder: Path, name="houses.csv", table=None):
     """Write a table to a file, and return its name."""
     file = folder / name

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import steinpath as sp
-from commands import call, write
+from commands import bounds, call, write
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6", "--no-plots")
 
@@ -62,7 +62,7 @@ def test_intervals_cover_new_groups(grouped):
     _, _, models, _, new = grouped
     shares = {}
     for name, model in models.items():
-        lower, upper = model.predict_interval(new, 0.9).T
+        lower, upper = bounds(model, new, 0.9).T
         shares[name] = np.mean((lower <= new["y"]) & (new["y"] <= upper))
     assert shares["with"] > 0.8
     assert shares["without"] < shares["with"] - 0.1

@@ -11,7 +11,7 @@ import pytest
 
 import steinpath as sp
 from commands import call, houses, refused, write
-from steinpath.app import coefficient_intervals as module
+from steinpath.app import intervals as module
 from test_dependent_rows import clusters
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6")
@@ -108,7 +108,7 @@ def test_they_are_those_of_the_estimators(tmp_path):
     data = houses(400).drop(columns=["town", "sold"])
     _, intervals, rows = fit(write(tmp_path, table=data), tmp_path / "out")
     X = data.drop(columns="price").assign(garden=data["garden"] == "yes").to_numpy(float)
-    alphas = json.loads((tmp_path / "out" / "model.json").read_text())["alpha"]
+    alphas = sp.load_model(tmp_path / "out" / "model.json")[-1].alpha_
     model = sp.LADLasso(alpha=alphas, n_iter=60, random_state=0).fit(X, data["price"])
     other = model.coef_intervals()
     assert abs(other.t - intervals["t"]) <= 3
@@ -135,8 +135,8 @@ def test_columns_that_repeat_others_are_not_identified(tmp_path):
         assert rows[name] == dict.fromkeys(ENTRIES) | {"name": name, "significant": False}
     assert rows["Fläche m²"]["significant"]
     (warning,) = intervals["warnings"]
-    assert warning.startswith("2 coefficients not identified ('rooms', 'twice')")
-    assert "--drop" in warning
+    assert warning.startswith("2 coefficients are not identified (columns 'rooms', 'twice')")
+    assert "drop columns" in warning
     assert ">not identified</td>" in (tmp_path / "out" / "report.html").read_text()
 
 

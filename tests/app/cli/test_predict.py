@@ -8,9 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
-from commands import call, houses, refused, write
+from commands import bounds, call, houses, refused, write
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6", "--no-plots")
 # Codes, a number that begins with a sign, what a spreadsheet would run, what stands for a missing
@@ -125,6 +126,35 @@ def test_a_column_named_like_an_output(model, tmp_path):
     assert call("predict", model, file, "--keep", "lower").stdout.startswith("lower,prediction\n2,")
 
 
+def test_numbers_too_large_for_a_prediction(model, tmp_path):
+    table = new_rows()
+    table["Fläche m²"] = 1.0
+    table.loc[[4, 6], "Fläche m²"] = 1.7e308
+    line = refused("predict", model, write(tmp_path, table=table))
+    assert "the numbers in line 6 are too large for a prediction" in line
+
+
+def test_models_of_python(tmp_path):
+    table, file = houses(), write(tmp_path)
+    y, model = table.pop("price"), tmp_path / "m.json"
+    small = {"alpha": 0.1, "n_iter": 5}
+    pipeline = make_pipeline(sp.TableEncoder(), sp.QuantileLasso(q=0.8, **small)).fit(table, y)
+    sp.save_model(pipeline, model, target="price")
+    result = call("predict", model, file)
+    assert result.stdout.split()[1:] == [repr(x) for x in pipeline.predict(table).tolist()]
+    assert "mean pinball loss at 0.8 on these 120 rows" in result.stderr
+    two = make_pipeline(sp.TableEncoder(), sp.QuantileLasso(q=[0.1, 0.9], **small)).fit(table, y)
+    sp.save_model(two, model)
+    assert "predicts several quantiles" in refused("predict", model, file)
+    sp.save_model(pipeline[-1], model)
+    assert "has no TableEncoder" in refused("predict", model, file)
+    # without an estimate there is nothing to compare with
+    last = sp.LogisticLasso(**small, select="last", method=None, tol=1e9)
+    last = make_pipeline(sp.TableEncoder(), last).fit(table.assign(y=y), y > 300)
+    sp.save_model(last, model, target="price")
+    assert call("predict", model, write(tmp_path, table=table.assign(y=y, price="x"))).stderr == ""
+
+
 # ------------------------------------------------------------------------------------------------
 # Intervals
 # ------------------------------------------------------------------------------------------------
@@ -136,10 +166,10 @@ def test_intervals_are_columns_after_the_predictions(model, tmp_path):
     result = call("predict", model, file, "--interval", 0.8, "--keep", "town")
     found = rows_of(result.stdout_bytes.decode())
     assert list(found[0]) == ["town", "prediction", "lower", "upper"]
-    bounds = np.array([[row["lower"], row["upper"]] for row in found], float)
-    np.testing.assert_array_equal(bounds, sp.load_model(model).predict_interval(new, 0.8))
+    ends = np.array([[row["lower"], row["upper"]] for row in found], float)
+    np.testing.assert_array_equal(ends, bounds(sp.load_model(model), new, 0.8))
     y = new["price"].to_numpy()
-    inside = int(np.sum((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
+    inside = int(np.sum((ends[:, 0] <= y) & (y <= ends[:, 1])))
     lines = result.stderr.splitlines()
     assert lines[0].startswith("mean absolute error on these 200 rows: ")
     assert (
@@ -154,15 +184,15 @@ def test_intervals_in_json_and_without_the_target(model, tmp_path):
     found = json.loads(result.stdout)
     assert list(found) == ["level", "predictions", "lower", "upper", "notes"]
     assert found["level"] == 0.9
-    bounds = sp.load_model(model).predict_interval(new, 0.9)
-    assert [found["lower"], found["upper"]] == bounds.T.tolist()
+    ends = bounds(sp.load_model(model), new, 0.9)
+    assert [found["lower"], found["upper"]] == ends.T.tolist()
     assert result.stderr == ""
 
 
 def test_a_higher_level_contains_a_lower_one(model, tmp_path):
     new = houses(40, seed=2)
-    bounds = [sp.load_model(model).predict_interval(new, level) for level in (0.3, 0.6, 0.9, 0.95)]
-    for narrow, wide in pairwise(bounds):
+    ends = [bounds(sp.load_model(model), new, level) for level in (0.3, 0.6, 0.9, 0.95)]
+    for narrow, wide in pairwise(ends):
         assert (wide[:, 0] <= narrow[:, 0]).all()
         assert (narrow[:, 1] <= wide[:, 1]).all()
 
@@ -185,7 +215,7 @@ def test_outputs_of_intervals_are_no_columns_to_keep(model, tmp_path):
 
 def test_a_model_of_an_earlier_version_predicts_without_intervals(model, tmp_path):
     entries = json.loads(model.read_text(encoding="utf-8"))
-    del entries["intervals"]
+    entries["model"]["intervals"] = None
     old = tmp_path / "old.json"
     old.write_text(json.dumps(entries), encoding="utf-8")
     file = write(tmp_path)
@@ -200,9 +230,9 @@ def test_quantiles_have_intervals_of_unequal_sides(tmp_path):
     file, out = write(tmp_path, table=houses(200)), tmp_path / "o"
     call("fit", file, "--target", "price", "--quantile", 0.9, "--out", out, *QUICK)
     fitted = sp.load_model(out / "model.json")
-    assert json.loads((out / "model.json").read_text())["intervals"]["scores"] == "signed"
+    assert json.loads((out / "model.json").read_text())["model"]["intervals"]["scores"] == "signed"
     new = houses(300, seed=4)
-    bounds, centre = fitted.predict_interval(new, 0.8), fitted.predict(new)
-    assert np.mean(centre - bounds[:, 0]) > np.mean(bounds[:, 1] - centre)
-    share = np.mean((bounds[:, 0] <= new["price"]) & (new["price"] <= bounds[:, 1]))
+    (low, high), centre = bounds(fitted, new, 0.8).T, fitted.predict(new)
+    assert np.mean(centre - low) > np.mean(high - centre)
+    share = np.mean((low <= new["price"]) & (new["price"] <= high))
     assert 0.7 < share < 0.92

@@ -74,7 +74,7 @@ def test_data_that_cannot_be_used(command, content, said, tmp_path):
         (["--group", "z"], "unknown column 'z'"),
         (["--time", "word"], "numbers or dates such as 2023-05-16, but has 'x' in line 2"),
         (["--time", "some"], "every row needs a time"),
-        (["--time", "a", "--gap", "9"], "--gap must be at most 8"),
+        (["--time", "a", "--gap", "9"], "use at most --gap 8"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

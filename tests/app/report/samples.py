@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 from sklearn.datasets import load_diabetes
 
 import steinpath as sp
-from steinpath.app.coefficient_intervals import FitIntervals, Interval
-from steinpath.app.report.content import Charts, Coefficient, ColumnSummary, Content, Ranked
+from steinpath.app.fitted import Ranked
+from steinpath.app.intervals import FitIntervals, Interval
+from steinpath.app.report.content import Charts, Coefficient, Content
 from steinpath.app.report.page import figure, plus_minus
+from steinpath.estimators._encoder import ColumnSummary
 from steinpath.plots._left_out import QUANTILES
 from steinpath.risk._diagnostics import Diagnostic
 
@@ -78,10 +81,9 @@ def intervals(names, **changes):
         found.append(Interval(name, estimate, stderr, *ends, 0.01 * k, k < len(names) / 2, 2.0))
     usual = {"warnings": ("there are few rows",), "notes": ("some features are excluded",)}
     return FitIntervals(
+        SimpleNamespace(t=7, scores="residuals"),
         tuple(found),
-        t=7,
         n_iter=40,
-        scores="residuals",
         assumptions="Rows are independent.",
         n_tests=len(names),
         **usual | changes,

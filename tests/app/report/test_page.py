@@ -13,16 +13,16 @@ import pytest
 
 import samples
 from steinpath._support.colours import BLUE, ORANGE, SKY
-from steinpath.app.encoding import ColumnSummary
-from steinpath.app.fitting import Ranked
+from steinpath.app.fitted import Ranked
 from steinpath.app.report import page as module
 from steinpath.app.report.content import Coefficient
 from steinpath.app.report.page import Scale, figure, plus_minus, render, short
+from steinpath.estimators._encoder import ColumnSummary
 from steinpath.risk._diagnostics import Diagnostic
 
 EVIL = "<script>alert(1)</script>"
 WORSE = "\"'><img onerror=alert(1)>&amp;</script><!--\u2028\u2029]]>"
-SECTIONS = ("risk", "residuals", "model", "trust", "columns", "reproduce")
+SECTIONS = ("risk", "residuals", "model", "trust", "reproduce")
 ORDER = (
     "warnings", "figures", "risk", "predictions", "residuals", "model", "intervals",
     "prediction-intervals", "ranking", "trust", "columns", "reproduce",
@@ -209,6 +209,7 @@ def test_every_section_is_there(case):
         assert name in reader.ids
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
+    assert ("columns" in reader.ids) == bool(content.columns or content.notes)
     assert ("intervals" in reader.ids) == (content.intervals is not None)
     assert ("predictions" in reader.ids) == bool(content.charts.actual)
     assert ("paths-plot" in reader.ids) == bool(content.charts.coefficient_names)
@@ -467,6 +468,10 @@ def test_prediction_intervals_have_a_command_and_widths():
     assert "90%" in section
     assert "12.35" in section  # four digits
     assert "Average" not in Reader(render(samples.tiny(widths=()))).texts["prediction-intervals"]
+    code = "model.predict_interval(X_new)"
+    text = Reader(render(samples.tiny(widths=(), predict=code))).texts["prediction-intervals"]
+    assert code in text
+    assert "steinpath predict" not in text
 
 
 def test_scales_have_round_ticks_and_keep_numbers_inside():

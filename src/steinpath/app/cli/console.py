@@ -141,7 +141,7 @@ def _print_rest(console: Console, result: Result) -> None:
     """Print the intervals, the number of iterations and the notes."""
     if result.intervals is not None:
         _print_intervals(console, result.intervals)
-    say(console, result.fitted.length)
+    say(console, result.fitted.ended("--n-iter"))
     for note in result.notes:
         say(console, f"Note: {note}.")
 

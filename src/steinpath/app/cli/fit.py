@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 from rich.console import Console
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline
 
+from steinpath._support.cells import texts
 from steinpath._support.messages import DataError, worded
 from steinpath._support.printing import printable_json
 from steinpath._support.progress import begin
@@ -23,14 +25,13 @@ from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
 from steinpath.app.cli.console import print_fit, print_ranking, print_tuning
 from steinpath.app.cli.display import Display, make_console, say
 from steinpath.app.cli.entry import INTERRUPTED
-from steinpath.app.cli.options import is_for_classes, loss_names, read_format
+from steinpath.app.cli.options import loss_names, read_format
 from steinpath.app.cli.outputs import Result, as_json, check_writable, write_outputs
 from steinpath.app.cli.words import option
 from steinpath.app.defaults import TASKS
 from steinpath.app.fitted import Contender, Fitted, Ranked, rank
 from steinpath.app.intervals import FitIntervals, fit_intervals
-from steinpath.app.tables import FileFormat, placed, read_table
-from steinpath.app.tables.reading import open_folder
+from steinpath.app.tables import FileFormat, open_folder, placed, read_table
 from steinpath.app.target import Roles, check_roles, read_roles, time_splits
 from steinpath.estimators._classifiers import PathClassifier
 from steinpath.estimators._encoder import TableEncoder
@@ -56,20 +57,20 @@ def run_fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: An
     _finish(_work(ctx, losses, [penalty], options, compare=False), options, print_fit)
 
 
-def run_tune(
-    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
-) -> None:
+def run_tune(ctx: click.Context, /, **options: Any) -> None:
     """Run ``steinpath tune``."""
-    result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
-    _finish(result, options, print_tuning)
+    _finish(_compared(ctx, **options), options, print_tuning)
 
 
-def run_compare(
-    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
-) -> None:
+def run_compare(ctx: click.Context, /, **options: Any) -> None:
     """Run ``steinpath compare``."""
-    result = _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
-    _finish(result, options, print_ranking, with_model=False)
+    _finish(_compared(ctx, **options), options, print_ranking, with_model=False)
+
+
+def _compared(
+    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
+) -> Result:
+    return _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +85,7 @@ class _Data:
     format: FileFormat
     place: Callable[[int], str]
     notes: tuple[str, ...]
-    cv: Any = None
-    #: Returns some of the features, if they are on a cluster.
-    some: Any = None
+    cv: Any
 
 
 def _work(
@@ -102,25 +101,21 @@ def _work(
     token = captured_warnings.set(captured)
     ranking: list[Ranked] = []
     intervals: FitIntervals | None = None
+    wanted = options.get("intervals")
     try:
         with Display() as display:
             data = _data(ctx, display, options, requested)
-            wanted, task = _wants_intervals(data, options), data.roles.task
-            folder = _folder(options, ctx)
+            task, folder = data.roles.task, _folder(options, ctx)
             usual = _USUAL[task] if compare else _USUAL[task][:1]
             usual = ("quantile",) if options["q"] is not None else usual
-            pairs = [
-                (loss, penalty)
-                for loss in dict.fromkeys(losses or usual)
-                for penalty in dict.fromkeys(penalties)
-            ]
+            pairs = list(product(dict.fromkeys(losses or usual), dict.fromkeys(penalties)))
             if compare:
                 fitted, ranking = _compare(data, pairs, options)
             else:
                 fitted = _fit(data, *pairs[0], options, options["test_loss"])
             enough = display.enough
             if wanted and not enough:
-                intervals = _intervals(fitted, data)
+                intervals = fit_intervals(fitted)
     except DataError:
         raise
     except ValueError as error:  # about the numbers in the file; options were checked before
@@ -136,6 +131,7 @@ def _work(
         notes.append(_cut_short(fitted, len(ranking), len(pairs)))
     if wanted and intervals is None:
         notes.append("interrupted before the confidence intervals were computed")
+    used = {each.name: each for each in data.encoder.summary_} | data.roles.summaries
     return Result(
         fitted=fitted,
         target=options["target"],
@@ -143,7 +139,7 @@ def _work(
         command=str(ctx.obj),
         folder=folder,
         format=data.format,
-        columns=_summaries(data),
+        columns=[used[name] for name in data.columns if name in used],
         n_columns=len(data.columns),
         notes=notes,
         ranking=ranking,
@@ -164,81 +160,65 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
     path = Path(options["file"])
     on_cluster, how = wants_cluster(path, options), read_format(options)
     display.begin(f"reading {path}", 0)
-    if on_cluster:
-        folder = open_folder(path, how)
-        _check_target(target, folder.names)
-        # open until all files are written: the report needs residuals from the workers
-        client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
-        encoder = _encoder(options, how, group)
-        found = encode_on_cluster(folder, encoder, client, target, group, task)
-        encoder, X, roles, place, some = found
-        notes = (*encoder.notes_, *roles.notes)
-        data = _Data(encoder, X, roles, list(folder.names), how, place, notes, some=some)
-    else:
-        labels = [*options["category"], *filter(None, [group])]
-        table = read_table(path, how, labels)
-        columns = table.frame.column_names
-        _check_target(target, columns)
-        named = (*options["drop"], *options["category"], *options["keep_columns"])
-        encoder = _encoder(options, table.format, group, time)
-        with placed(table.place):
-            check_roles(columns, target, group, time, *named)
-            roles = read_roles(table, target, group, time, task, options["impute"])
-        if roles.rows is not None:
-            table = table.take(roles.rows)
-        with placed(table.place):
-            X = encoder.fit_transform(table.frame.drop_columns(list(roles.summaries)))
-        notes = (*table.notes, *encoder.notes_, *roles.notes)
-        data = _Data(
-            encoder, X, roles, columns, table.format, table.place, notes, _cv(roles, options)
-        )
-    if len(roles.y) < _FEWEST_ROWS:
-        raise DataError(
-            f"there are {len(roles.y)} rows with a target; at least {_FEWEST_ROWS} are needed"
-        )
-    if roles.task == "classification":
-        _check_splits(data)
-    return data
-
-
-def _check_target(target: str | None, columns: Iterable[str]) -> None:
+    labels = [*options["category"], *filter(None, [group])]
+    source: Any = open_folder(path, how) if on_cluster else read_table(path, how, labels)
+    columns = list(source.names if on_cluster else source.frame.column_names)
     if target is None:
         names = ", ".join([*map(repr, columns)][-20:])
         raise click.UsageError(
             f"use --target to name the column to predict; the columns are {names}"
         )
+    notes: tuple[str, ...] = ()
+    if on_cluster:
+        # open until all files are written: the report needs residuals from the workers
+        client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
+        encoder = _encoder(options, how, group)
+        encoder, X, roles, place = encode_on_cluster(source, encoder, client, target, group, task)
+    else:
+        how, notes = source.format, source.notes
+        named = (*options["drop"], *options["category"], *options["keep_columns"])
+        with placed(source.place):
+            check_roles(columns, target, group, time, *named)
+            roles = read_roles(source, target, group, time, task, options["impute"])
+        table = source if roles.rows is None else source.take(roles.rows)
+        encoder = _encoder(options, how, group, time)
+        with placed(place := table.place):
+            features = table.frame.drop_columns(list(roles.summaries))
+            X = encoder.fit_transform(features, rows=roles.rows)
+    if len(roles.y) < _FEWEST_ROWS:
+        raise DataError(
+            f"there are {len(roles.y)} rows with a target; at least {_FEWEST_ROWS} are needed"
+        )
+    cv = None if roles.times is None else time_splits(roles.times, options["gap"] or 0)
+    if roles.task == "classification":
+        _check_classes(roles, cv, options)
+    notes = (*notes, *encoder.notes_, *roles.notes)
+    return _Data(encoder, X, roles, columns, how, place, notes, cv)
 
 
 def _encoder(options: dict[str, Any], how: FileFormat, *roles: str | None) -> TableEncoder:
     """Return the encoder of the columns, as it would be written in Python."""
-    category, drop, keep = (
-        tuple(name for name in options[which] if name not in roles)
-        for which in ("category", "drop", "keep_columns")
-    )
-    return TableEncoder(
-        categories=category,
-        drop=drop,
-        keep=keep,
-        missing="impute" if options["impute"] else "error",
-        **how.of_cells,
-    )
+    given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
+    for name, of in {"categories": "category", "drop": "drop", "keep": "keep_columns"}.items():
+        given[name] = tuple(column for column in options[of] if column not in roles)
+    return TableEncoder(**given, **how.of_cells)
 
 
-def _cv(roles: Roles, options: dict[str, Any]) -> Any:
-    return None if roles.times is None else time_splits(roles.times, options["gap"] or 0)
-
-
-def _check_splits(data: _Data) -> None:
-    """Refuse groups and time splits whose training rows lack a class."""
-    y, groups = data.roles.y, data.roles.groups
-    for label in np.unique(y).tolist():
-        of_class = y == label
-        if groups is not None and len(np.unique(groups[of_class])) < 2:
+def _check_classes(roles: Roles, cv: Any, options: dict[str, Any]) -> None:
+    """Refuse intervals, and groups and time splits whose training rows lack a class."""
+    if options.get("intervals"):
+        raise click.UsageError(
+            "--intervals requires a numeric target, but the task is classification; for a target "
+            "of two numbers, use --task regression"
+        )
+    for label in np.unique(roles.y).tolist():
+        of_class = roles.y == label
+        if roles.groups is not None and len(np.unique(roles.groups[of_class])) < 2:
             raise DataError(
                 f"all rows of the class {str(label)!r:.60} are in one group, which is held out as "
                 "a whole; every class needs rows in at least two groups"
             )
-        for train, _ in data.cv or ():
+        for train, _ in cv or ():
             if not of_class[train].any():
                 raise DataError(
                     f"the class {str(label)!r:.60} does not occur in the first {len(train)} rows "
@@ -246,41 +226,29 @@ def _check_splits(data: _Data) -> None:
                 )
 
 
-def _wants_intervals(data: _Data, options: dict[str, Any]) -> bool:
-    """Whether to compute intervals for coefficients; refuse this for classification."""
-    wanted = bool(options.get("intervals"))
-    if wanted and data.roles.task == "classification":
-        raise click.UsageError(
-            "--intervals requires a numeric target, but the task is classification; for a target "
-            "of two numbers, use --task regression"
-        )
-    return wanted
-
-
 def _fit(
     data: _Data, loss: str, penalty: str, options: dict[str, Any], test_loss: str | None
 ) -> Fitted:
     """Fit the pipeline of the encoder and an estimator."""
-    y, groups = data.roles.y, data.roles.groups
-    parameters: dict[str, Any] = {
-        "loss": loss,
-        "penalty": penalty,
-        "loss_params": _parameters(LOSSES[loss], options),
-        "penalty_params": _parameters(PENALTIES[penalty], options),
-        "n_alphas": options["n_alphas"] or "auto",
-        "alpha_ratio": options["alpha_ratio"],
-        "n_iter": options["n_iter"] or "auto",
-        "test_loss": _test_loss(test_loss, loss, y, options),
-        "cv": data.cv,
-        "rule": options["rule"].replace("-", "_"),
-        "random_state": options["seed"],
-    }
-    kind: Any = PathRegressor
+    y, estimator = data.roles.y, PathRegressor()
     if data.roles.task == "classification":
-        kind, parameters["class_weight"] = PathClassifier, options["class_weight"]
-    estimator = kind(**parameters).fit(data.X, y, groups=groups)
-    steps = [("tableencoder", data.encoder), (kind.__name__.lower(), estimator)]
-    return Fitted(Pipeline(steps))
+        estimator = PathClassifier(class_weight=options["class_weight"])
+        y = texts(y) if y.dtype.kind == "f" else y  # scikit-learn refuses labels with decimals
+    estimator.set_params(
+        loss=loss,
+        penalty=penalty,
+        loss_params=_parameters(LOSSES[loss], options),
+        penalty_params=_parameters(PENALTIES[penalty], options),
+        n_alphas=options["n_alphas"] or "auto",
+        alpha_ratio=options["alpha_ratio"],
+        n_iter=options["n_iter"] or "auto",
+        test_loss=_test_loss(test_loss, loss, y, options),
+        cv=data.cv,
+        rule=options["rule"].replace("-", "_"),
+        random_state=options["seed"],
+    )
+    estimator.fit(data.X, y, groups=data.roles.groups)
+    return Fitted(make_pipeline(data.encoder, estimator))
 
 
 def _parameters(kind: Any, options: dict[str, Any]) -> dict[str, float] | None:
@@ -294,10 +262,10 @@ def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, An
     """Return the scoring loss, with its own parameter if the command line has one."""
     spec = None if name is None else CRITERIA[name].parameter_spec
     own = LOSSES[loss].parameter_spec
-    shared = spec is not None and own is not None and own.name == spec.name
-    if name is None or spec is None or shared or options[spec.name] is None:
-        return name
-    return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
+    if name is None or spec is None or (own is not None and own.name == spec.name):
+        return name  # the training loss has that parameter, too
+    value = options[spec.name]
+    return name if value is None else CRITERIA[name](spec.in_units(value, robust_spread(y)))
 
 
 def _compare(
@@ -308,9 +276,8 @@ def _compare(
     If a stop is requested, the remaining models are skipped, and the current one, too, unless it is
     the first.
     """
-    test_loss = options["test_loss"] or _COMMON[data.roles.task]
-    if options["test_loss"] is None and options["q"] is not None:
-        test_loss = "quantile"
+    usual = _COMMON[data.roles.task] if options["q"] is None else "quantile"
+    test_loss = options["test_loss"] or usual
     best: Fitted | None = None
     contenders: list[Contender] = []
     done = begin(f"comparing {len(pairs)} models", len(pairs))
@@ -329,36 +296,25 @@ def _compare(
     return best, rank(contenders)
 
 
-def _intervals(fitted: Fitted, data: _Data) -> FitIntervals:
-    """Return confidence intervals; on a cluster, the model is fitted again without references."""
-    if isinstance(data.X, np.ndarray) or not fitted.references:
-        return fit_intervals(fitted)
-    kept = np.delete(np.arange(data.X.shape[1]), fitted.references)
-    main = fitted.main
-    again = PathRegressor(**main.get_params(deep=False))
-    again.set_params(alpha=main.alpha_, n_iter=main.n_iter_, select="last", method=None, cv=None)
-    again.set_params(tol=np.finfo(float).max, test_loss=None)
-    return fit_intervals(fitted, again.fit(data.some(kept), data.roles.y))
-
-
 def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
     """Return the task that the options request, explicitly or because they require it."""
-    reasons = [(f"--loss {_dashed(loss)}", is_for_classes(loss)) for loss in losses]
-    if (name := options["test_loss"]) is not None:
-        reasons.append((f"--test-loss {_dashed(name)}", CRITERIA[name].margin))
+    task, test_loss, reasons = options["task"], options["test_loss"], dict[str, bool]()
+    if task is not None:
+        reasons[f"--task {task}"] = task == TASKS[1]
+    reasons |= {f"--loss {_dashed(loss)}": LOSSES[loss].margin for loss in losses}
+    if test_loss is not None:
+        reasons[f"--test-loss {_dashed(test_loss)}"] = CRITERIA[test_loss].margin
     if options["q"] is not None:
-        reasons.append(("--quantile", False))
+        reasons["--quantile"] = False
     if options["class_weight"] is not None:
-        reasons.append(("--class-weight", True))
-    if options["task"] is not None:
-        reasons.insert(0, (f"--task {options['task']}", options["task"] == TASKS[1]))
+        reasons["--class-weight"] = True
     if not reasons:
         return None
-    first, for_classes = reasons[0]
-    for other, differs in ((name, kind != for_classes) for name, kind in reasons):
-        if differs:
+    first, for_classes = next(iter(reasons.items()))
+    for other, kind in reasons.items():
+        if kind != for_classes:
             kinds = TASKS[for_classes], TASKS[not for_classes]
-            known = [_dashed(name) for name in loss_names() if is_for_classes(name) == for_classes]
+            known = [_dashed(name) for name in loss_names() if LOSSES[name].margin == for_classes]
             raise click.UsageError(
                 f"{first} and {other} cannot be used together, since {other} is for {kinds[1]}; "
                 f"losses for {kinds[0]} are {', '.join(known)}"
@@ -368,12 +324,6 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
-
-
-def _summaries(data: _Data) -> list[Any]:
-    """Return how each column is used, in the order of the file."""
-    known = {each.name: each for each in data.encoder.summary_} | data.roles.summaries
-    return [known[name] for name in data.columns if name in known]
 
 
 def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:

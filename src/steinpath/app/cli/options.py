@@ -28,11 +28,6 @@ def loss_names() -> list[str]:
     return [name for name, kind in LOSSES.items() if _is_made_of(kind, ())]
 
 
-def is_for_classes(loss: str) -> bool:
-    """Whether a loss is for classification."""
-    return LOSSES[loss].margin
-
-
 def penalty_names() -> list[str]:
     """Return the penalties that need only numbers as arguments, and no groups."""
     return [name for name, kind in PENALTIES.items() if _is_made_of(kind, ("lam",))]
@@ -115,30 +110,14 @@ def _model_options(
     specs: Sequence[ParameterSpec],
 ) -> tuple[list[click.Option], list[click.Option]]:
     """Return the options for the loss and the penalty, and for their parameters."""
+    of_loss: dict[str, Any] = {"type": Name(losses), "multiple": several}
+    of_penalty: dict[str, Any] = {"type": Name(penalties), "multiple": several}
     if several:
-        kinds = [
-            click.Option(
-                ["--loss"], type=Name(losses), multiple=True, help="Training loss; repeatable."
-            ),
-            click.Option(
-                ["--penalty"], type=Name(penalties), multiple=True, help="Penalty; repeatable."
-            ),
-        ]
+        of_loss["help"], of_penalty["help"] = "Training loss; repeatable.", "Penalty; repeatable."
     else:
-        kinds = [
-            click.Option(
-                ["--loss"],
-                type=Name(losses),
-                help="Training loss; by default LAD, or logistic for classification.",
-            ),
-            click.Option(
-                ["--penalty"],
-                type=Name(penalties),
-                default="lasso",
-                show_default=True,
-                help="Penalty.",
-            ),
-        ]
+        of_loss["help"] = "Training loss; by default LAD, or logistic for classification."
+        of_penalty |= {"help": "Penalty.", "default": "lasso", "show_default": True}
+    kinds = [click.Option(["--loss"], **of_loss), click.Option(["--penalty"], **of_penalty)]
     shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
     test_loss = click.Option(
         ["--test-loss"], type=Name(test_losses), help="Scoring loss; see above for the default."

@@ -65,14 +65,13 @@ def write_outputs(result: Result, with_model: bool, with_plots: bool) -> Iterato
         file = folder / "model.json"
         save_model_file(fitted.model, file, result.target, result.format.to_json())
         yield "model", file
-    if result.ranking:
-        write_text(folder / "ranking.csv", as_csv(map(asdict, result.ranking), ".8g"))
-        yield "ranking", folder / "ranking.csv"
-    write_text(folder / "risk.csv", as_csv(_risk_rows(fitted), ".8g"))
-    yield "risks", folder / "risk.csv"
-    if intervals is not None:
-        write_text(folder / "intervals.csv", as_csv(_interval_rows(intervals), ".8g"))
-        yield "intervals", folder / "intervals.csv"
+    ranking = map(asdict, result.ranking) if result.ranking else None
+    of_intervals = None if intervals is None else _interval_rows(intervals)
+    tables = (("ranking", ranking), ("risk", _risk_rows(fitted)), ("intervals", of_intervals))
+    for name, rows in tables:
+        if rows is not None:
+            write_text(folder / f"{name}.csv", as_csv(rows, ".8g"))
+            yield "risks" if name == "risk" else name, folder / f"{name}.csv"
     content = build_content(
         fitted,
         target=result.target,
@@ -118,8 +117,8 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "features": fitted.shape[1],
         "nonzeros": fitted.nonzeros,
         "choice_counted_by": fitted.tuning.chosen.method,
-        **(_json_of_classes(fitted) if fitted.classes else _json_of_numbers(fitted)),
     }
+    found |= (_json_of_classes if fitted.classes else _json_of_numbers)(fitted)
     if (intervals := result.intervals) is not None:
         found["coefficient_intervals"] = {
             "t": intervals.found.t,
@@ -163,12 +162,8 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
         "classes": fitted.classes,
         "class_weight": estimator.class_weight,
         "scores": {
-            name: {
-                "expected": score.value,
-                "stderr": _finite(score.stderr),
-                "constant": score.constant,
-            }
-            for name, score in fitted.scores.items()
+            name: {"expected": value, "stderr": _finite(stderr), "constant": constant}
+            for name, (value, stderr, constant) in fitted.scores.items()
         },
         "error_rate": estimator.error_rate_,
         "error_rate_stderr": _finite(estimator.error_rate_stderr_),
@@ -192,12 +187,8 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
 def _interval_rows(found: FitIntervals) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each feature; None if its coefficient is not identified."""
     for row in found.rows:
-        numbers = {name: getattr(row, name) for name in row._fields[1:6]}
-        known = {
-            name: value if row.identified and math.isfinite(value) else None
-            for name, value in numbers.items()
-        }
-        yield {"name": row.name, **known, "significant": row.significant}
+        own = {n: _finite(getattr(row, n)) if row.identified else None for n in row._fields[1:6]}
+        yield {"name": row.name, **own, "significant": row.significant}
 
 
 def _risk_rows(fitted: Fitted) -> Iterator[dict[str, Any]]:
@@ -207,16 +198,9 @@ def _risk_rows(fitted: Fitted) -> Iterator[dict[str, Any]]:
         for alpha, risk in zip(to_numpy(model.alphas_), model.tuning_.risks, strict=True):
             columns = risk.values, risk.stderr, risk.train, count_nonzeros(risk.path)
             rows = zip(*(to_numpy(column).tolist() for column in columns), strict=True)
-            for t, (value, stderr, train, count) in enumerate(rows):
-                yield {
-                    **of_class,
-                    "alpha": float(alpha),
-                    "iterate": t,
-                    "risk": value,
-                    "stderr": stderr,
-                    "train": train,
-                    "nonzeros": count,
-                }
+            for t, row in enumerate(rows):
+                numbers = dict(zip(("risk", "stderr", "train", "nonzeros"), row, strict=True))
+                yield {**of_class, "alpha": float(alpha), "iterate": t, **numbers}
 
 
 @contextmanager
@@ -234,19 +218,24 @@ def drawing() -> Iterator[None]:
 
 
 def _draw(result: Result) -> Iterator[tuple[str, Path]]:
+    folder = result.folder / "plots"
     with drawing():
         try:
             import matplotlib  # noqa: F401
         except ModuleNotFoundError:
             click.echo("plots require matplotlib: pip install 'steinpath[plot]'", err=True)
             return
-        _draw_all(result)
-    yield "plots", result.folder / "plots"
+        from steinpath import plots
+
+        for file, draw in _drawings(result, plots).items():
+            drawn = draw()
+            plots.save(drawn, folder / file)
+            plots.close(drawn)
+    yield "plots", folder
 
 
-def _draw_all(result: Result) -> None:
-    from steinpath import plots
-
+def _drawings(result: Result, plots: Any) -> dict[str, Callable[[], Any]]:
+    """Return what draws each file."""
     fitted, tuning, intervals = result.fitted, result.fitted.tuning, result.intervals
     names, best = fitted.feature_names, tuning.best_iter
     drawings: dict[str, Callable[[], Any]] = {
@@ -272,10 +261,7 @@ def _draw_all(result: Result) -> None:
         drawings["intervals.pdf"] = lambda: _draw_intervals(intervals)
     if result.ranking:
         drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
-    for file, draw in drawings.items():
-        drawn = draw()
-        plots.save(drawn, result.folder / "plots" / file)
-        plots.close(drawn)
+    return drawings
 
 
 def _draw_intervals(found: FitIntervals) -> Any:

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from steinpath._support.cells import missing, read_column, texts
 from steinpath._support.files import as_csv, write_text
-from steinpath._support.messages import DataError, worded
+from steinpath._support.messages import DataError, Message, worded
 from steinpath._support.printing import printable, with_error
 from steinpath._support.validation import captured_warnings
 from steinpath._support.wording import refuse_unknown
@@ -38,33 +38,39 @@ def run_predict(
     """Run ``steinpath predict``."""
     if out is not None and not Path(out).name:
         raise click.UsageError(f"--out must name a file, got {out!r}")
-    bounds = [] if interval is None else ["lower", "upper"]
-    keep = _check_kept(keep, ["prediction", *bounds])
     saved = load_model_file(model)
     if not isinstance(saved.model, Pipeline):
         raise DataError(
             f"{model} has no TableEncoder, so it cannot predict from a file; use Python"
         )
-    names = _probability_names(saved)
-    keep = _check_kept(keep, names)
+    encoder, estimator = saved.model
+    names = ["prediction"]
+    if has_shares := hasattr(estimator, "predict_proba"):
+        names += [f"probability of {label}" for label in texts(estimator.classes_)]
+    names += [] if interval is None else ["lower", "upper"]
+    if clash := [name for name in keep if name in names]:
+        raise click.UsageError(
+            f"--keep {clash[0]!r}: the output has a column of that name; rename the column of FILE"
+        )
+    keep = tuple(dict.fromkeys(keep))
     how = read_format(reading, FileFormat.from_json(saved.format))
-    encoder = saved.model[0]
     encoder.set_params(**how.of_cells)
     table = read_table(file, how, [c.name for c in encoder.columns_ if c.levels])
     refuse_unknown(table.frame.column_names, keep)
-    token = captured_warnings.set([])
+    captured: list[tuple[str, type[Warning]]] = []
+    token = captured_warnings.set(captured)
     try:
         with placed(table.place):
-            columns = _predict(saved, table, interval, names, bounds)
-        notes = [worded(text, option, table.place) for text, _ in captured_warnings.get() or ()]
+            found = _predict(estimator, encoder.transform(table.frame), interval, has_shares)
     finally:
         captured_warnings.reset(token)
-    notes = [*(worded(note, option, table.place) for note in table.notes), *notes]
+    columns = dict(zip(names, found, strict=True))
+    all_notes = (*table.notes, *(text for text, _ in captured))
+    notes = [worded(note, option, table.place) for note in all_notes]
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
     if as_json:
-        level = {} if interval is None else {"level": interval}
-        text = _json(table, keep, level, columns, notes)
+        text = _json(table, keep, interval, columns, notes)
     else:
         text = _csv(table, keep, columns)
     if out is None:
@@ -75,66 +81,39 @@ def run_predict(
         click.echo(remark, err=True)
 
 
-def _probability_names(saved: SavedModel) -> list[str]:
-    """Return the names of the columns with probabilities."""
-    estimator = saved.estimator
-    if not is_classifier(estimator) or not hasattr(estimator, "predict_proba"):
-        return []
-    return [f"probability of {label}" for label in texts(estimator.classes_)]
-
-
 def _predict(
-    saved: SavedModel, table: Table, level: float | None, names: list[str], bounds: list[str]
-) -> dict[str, np.ndarray]:
-    """Return predictions, probabilities and bounds of intervals, by column name."""
-    encoder, estimator = saved.model
-    X = encoder.transform(table.frame)
-    try:
-        predictions = np.asarray(estimator.predict(X))
-    except ValueError:
-        _refuse_overflow(X, estimator, table)
-        raise
-    if level is not None and is_classifier(estimator):
+    estimator: Any, X: np.ndarray, level: float | None, has_shares: bool
+) -> list[np.ndarray]:
+    """Return predictions, probabilities and the bounds of intervals."""
+    for_classes = is_classifier(estimator)
+    if level is not None and for_classes:
         raise DataError(
             "prediction intervals require a regression, but this model is a classifier; omit "
             "--interval (with the logistic loss, class probabilities are predicted)"
         )
-    columns = {"prediction": texts(predictions) if is_classifier(estimator) else predictions}
-    if names:
-        columns |= dict(zip(names, np.asarray(estimator.predict_proba(X)).T, strict=True))
-    if level is not None:
-        if not hasattr(estimator, "intervals_"):
-            raise DataError(
-                "the model was saved without prediction intervals, by an earlier version or since "
-                "it has too many coefficients; fit it again with `steinpath fit`, or use "
-                "sp.tune(...).predict_interval in Python"
-            )
-        try:
-            ends = estimator.predict_interval(X, level)
-        except ValueError as error:
-            raise DataError(str(error)) from None
-        columns |= dict(zip(bounds, ends.T, strict=True))
-    return columns
-
-
-def _refuse_overflow(X: np.ndarray, estimator: Any, table: Table) -> None:
+    if not for_classes and estimator.coef_.ndim > 1:
+        raise DataError("the model predicts several quantiles; use Python, or fit one quantile")
     with np.errstate(over="ignore", invalid="ignore"):
         values = X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
-    rows = np.flatnonzero(~np.isfinite(values.reshape(len(X), -1)).all(axis=1))
-    if len(rows):
+    if len(rows := np.flatnonzero(~np.isfinite(values).all(axis=1))):
+        said = "the numbers in {place} are too large for a prediction"
+        raise DataError(Message(said, row=int(rows[0])))
+    predictions = np.asarray(estimator.predict(X))
+    found = [texts(predictions) if for_classes else predictions]
+    if has_shares:
+        found += [*np.asarray(estimator.predict_proba(X)).T]
+    if level is None:
+        return found
+    if not hasattr(estimator, "intervals_"):
         raise DataError(
-            f"the numbers in {table.place(int(rows[0]))} are too large for a prediction"
+            "the model was saved without prediction intervals, by an earlier version or since it "
+            "has too many coefficients; fit it again with `steinpath fit`, or use "
+            "predict_interval of the fitted estimator in Python"
         )
-
-
-def _check_kept(keep: Sequence[str], outputs: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns to copy, without duplicates; refuse names that the output has."""
-    for name in keep:
-        if name in outputs:
-            raise click.UsageError(
-                f"--keep {name!r}: the output has a column of that name; rename the column of FILE"
-            )
-    return tuple(dict.fromkeys(keep))
+    try:
+        return [*found, *estimator.predict_interval(X, level).T]
+    except ValueError as error:
+        raise DataError(str(error)) from None
 
 
 class _Verbatim:
@@ -165,12 +144,12 @@ def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> s
 def _json(
     table: Table,
     keep: Sequence[str],
-    level: dict[str, float],
+    level: float | None,
     columns: dict[str, np.ndarray],
     notes: Sequence[str],
 ) -> str:
     """Return one JSON object: columns of the file by name, predictions, notes."""
-    found: dict[str, Any] = {**level}
+    found: dict[str, Any] = {} if level is None else {"level": level}
     if keep:
         found["kept"] = {name: table.json_cells(name) for name in keep}
     for name, values in columns.items():
@@ -185,13 +164,10 @@ def _remarks(
     target, estimator = saved.target, saved.estimator
     if target is None or target not in table.frame.column_names:
         return
-    column = table.frame.column(target)
+    read, criterion = read_column(target, table.frame.column(target), table.format), saved.criterion
     if is_classifier(estimator):
-        yield from _remarks_on_classes(
-            estimator, read_column(target, column, table.format), columns
-        )
+        yield from _remarks_on_classes(estimator, read, columns["prediction"])
         return
-    read, criterion = read_column(target, column, table.format), saved.criterion
     known = ~read.gaps
     if read.kind != "f" or not known.any() or criterion is None:
         return
@@ -211,13 +187,13 @@ def _remarks(
         )
 
 
-def _remarks_on_classes(estimator: Any, read: Any, columns: dict[str, np.ndarray]) -> Iterator[str]:
+def _remarks_on_classes(estimator: Any, read: Any, predicted: np.ndarray) -> Iterator[str]:
     """Compare the error rate on these rows with the expected one, if the target is known."""
     actual = texts(read.values)
     known = ~missing(actual)
-    if not known.any():
+    if not known.any() or not hasattr(estimator, "error_rate_"):
         return
-    rate = float(np.mean(actual[known] != columns["prediction"][known]))
+    rate = float(np.mean(actual[known] != predicted[known]))
     new = int(np.sum(~np.isin(actual[known].astype(str), texts(estimator.classes_).astype(str))))
     of_new = f" ({new} of them of classes unknown to the model)" if new else ""
     yield (

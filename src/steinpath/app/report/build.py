@@ -32,10 +32,15 @@ from steinpath.problem._scoring import CRITERIA
 
 # What a page can show, and a browser can redraw quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
-# Most points of the curve of a class.
-_MOST_POINTS = 400
+_MOST_POINTS = 400  # of the curve of a class
 # Levels of prediction intervals whose average width is reported.
 _LEVELS = 0.5, 0.8, 0.9, 0.95
+
+# Prediction intervals in Python, of an estimator and of a pipeline.
+_PREDICT = (
+    "model.predict_interval(X_new, level=0.9)",
+    "model[-1].predict_interval(model[:-1].transform(X_new), level=0.9)",
+)
 
 _SAME_SOURCE = "New rows come from the same population as these rows."
 _UNTOUCHED = "Rows were not selected, cleaned or transformed using the target."
@@ -54,11 +59,8 @@ _TIME = (
 )
 
 # How the estimate is adjusted for the selection of alpha and iteration; see `ChosenRisk.method`.
-_ADJUSTED_BY = {
-    "nested": "nested folds",
-    "bootstrap": "bootstrap",
-    "fixed": "not needed: nothing was selected",
-}
+_ADJUSTED_BY = {"nested": "nested folds", "bootstrap": "bootstrap"}
+_FIXED = "not needed: nothing was selected"
 
 
 def build_content(
@@ -73,45 +75,45 @@ def build_content(
     columns: Sequence[Any] = (),
     n_columns: int = 0,
     remedy: Callable[[Remedy], str] = str,
+    predict: str = "",
 ) -> Content:
     """Return the content of a report; ``source`` names the data, ``remedy`` words remedies."""
-    coefficients, main = fitted.coefficients(), fitted.main
-    effects, nonzeros = coefficients.effects, coefficients.nonzeros
+    names, coef, effects, intercept = fitted.coefficients()
+    nonzeros = int(np.count_nonzero(coef))
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
-    checks = [
+    checks = (
         replace(each, message=worded(each.message, remedy)) for each in fitted.risk.diagnostics
-    ]
-    packages = ("steinpath", "numpy", "scipy", "scikit-learn")
+    )
     return Content(
         title=f"Predicting {target}" + f" from {source}" * bool(source),
         verdict=verdict(fitted),
-        model=model_sentence(fitted),
+        model=model_sentence(fitted, "n_iter" if remedy is str else "--n-iter"),
         facts=facts(fitted),
         warnings=tuple(worded(text, remedy) for text in fitted.warnings),
         assumptions=_assumptions(fitted, remedy),
         checks=tuple(checks),
         columns=tuple(columns),
         notes=tuple(notes),
-        intercept=coefficients.intercept,
+        intercept=intercept,
         coefficients=tuple(
-            Coefficient(coefficients.names[j], float(coefficients.coef[j]), float(effects[j]))
-            for j in listed
+            Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed
         ),
         ranking=tuple(ranking),
         charts=build_charts(fitted),
         command=command,
         provenance=(
-            *((name, version(name)) for name in packages),
+            *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),
             ("python", platform.python_version()),
-            ("seed", str(main.random_state)),
+            ("seed", str(fitted.main.random_state)),
             ("risk estimation method", fitted.risk.method),
-            ("adjustment for selection", _ADJUSTED_BY[fitted.tuning.chosen.method]),
+            ("adjustment for selection", _ADJUSTED_BY.get(fitted.tuning.chosen.method, _FIXED)),
         ),
         unlisted_columns=max(n_columns - len(columns), 0),
         unlisted_coefficients=nonzeros - len(listed),
         intervals=intervals,
         widths=_interval_widths(fitted),
         caption=fitted.caption[:1].upper() + fitted.caption[1:],
+        predict=predict,
     )
 
 
@@ -126,15 +128,14 @@ def _assumptions(fitted: Fitted, remedy: Callable[[Remedy], str]) -> tuple[str, 
 
 def verdict(fitted: Fitted) -> str:
     """State the expected error and the improvement over a constant prediction."""
-    kinds = {"groups": "rows of new groups like these", "time": "later rows like these"}
-    rows = kinds.get(fitted.dependence, "new rows like these")
+    kinds = {"groups": "rows of new groups", "time": "later rows"}
+    rows = f"{kinds.get(fitted.dependence, 'new rows')} like these"
     if fitted.classes:
-        score = fitted.scores["zero_one"]
+        value, stderr, constant = fitted.scores["zero_one"]
         return (
-            f"On {rows}, the expected misclassification rate is {_percent(score.value)} ± "
-            f"{_percent(score.stderr)} ({fitted.meaning_of_error}); "
-            f"{compared(score.value, score.constant)} of always predicting the most frequent class "
-            f"({_percent(score.constant)})."
+            f"On {rows}, the expected misclassification rate is {value:.1%} ± {stderr:.1%} "
+            f"({fitted.meaning_of_error}); {compared(value, constant)} of always predicting the "
+            f"most frequent class ({constant:.1%})."
         )
     risk, stderr = fitted.estimate
     constant = getattr(fitted.main, "constant_risk_", math.nan)
@@ -152,28 +153,27 @@ def compared(risk: float, constant: float) -> str:
     percent = 100 * (1 - risk / constant) if constant else math.nan
     if not math.isfinite(percent):
         return "compare it with that"
-    size = f"{abs(percent):.{int(abs(percent) < 10)}f}%"
-    return f"it is {size} {'below' if percent > 0 else 'above'} that"
+    return f"it is {_size(abs(percent))} {'below' if percent > 0 else 'above'} that"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
+def _size(percent: float) -> str:
+    return f"{percent:.{int(abs(percent) < 10)}f}%"
 
 
-def model_sentence(fitted: Fitted) -> str:
-    """Describe the selected model, and why the iterations ended."""
+def model_sentence(fitted: Fitted, n_iter: str) -> str:
+    """Describe the selected model, and why the iterations ended; ``n_iter`` is the option."""
     main, name = fitted.main, fitted.main.penalty_.label
     penalty = f"with {'an' if name[0] in 'aeiouMS' else 'a'} {name} penalty"
     penalty = penalty if fitted.penalised else "without a penalty"
     model = f"{main.loss_.label} {'loss' if fitted.classes else 'regression'} {penalty}"
-    if fitted.several and fitted.classes:
+    if fitted.several:
         return (
             f"The model has one one-vs-rest classifier per class, each fitted by the {model}; "
             "the class with the largest decision value is predicted."
         )
     return (
         f"The selected model is iteration {main.best_iter_} of {main.n_iter_} of "
-        f"{'the ' * bool(fitted.classes)}{model}. {fitted.length}"
+        f"{'the ' * bool(fitted.classes)}{model}. {fitted.ended(n_iter)}"
     )
 
 
@@ -211,11 +211,7 @@ def _at_the_choice(fitted: Fitted) -> str:
 def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
     """Return the key figures."""
     main, (n, p) = fitted.main, fitted.shape
-    found = list[tuple[str, str]]()
-    if fitted.classes:
-        found += _facts_of_classes(fitted)
-    else:
-        found += _facts_of_numbers(fitted)
+    found = (_facts_of_classes if fitted.classes else _facts_of_numbers)(fitted)
     if not fitted.several:
         found.append(("selected iteration", f"{main.best_iter_} of {main.n_iter_}"))
         if fitted.penalised:
@@ -238,8 +234,7 @@ def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
         constant = to_digits_of(main.constant_risk_, stderr)
         found.append(("error of a constant prediction", constant))
     if math.isfinite(percent := fitted.improvement):
-        improvement = f"{percent:.{int(abs(percent) < 10)}f}%"
-        found.append(("improvement over a constant", improvement))
+        found.append(("improvement over a constant", _size(percent)))
     return found
 
 
@@ -259,7 +254,7 @@ def _facts_of_classes(fitted: Fitted) -> list[tuple[str, str]]:
     training = to_digits_of(estimator.train_error_rate_, estimator.error_rate_stderr_)
     found.append(("training error rate", training))
     if not fitted.several:
-        actual, values = fitted.left_out_classes
+        _, actual, values = fitted.left_out_classes
         area = roc_curve(actual == 1, values[:, 0]).area
         found.append(("area under the ROC curve", f"{area:.3f}"))
     return found
@@ -271,11 +266,8 @@ def build_charts(fitted: Fitted) -> Charts:
     k, best = tuning.best
     shown = _some_iterates(tuning.path.n_iter, best)
     order = np.argsort(-tuning.lams, kind="stable")
-    curves = [
-        _nested(to_numpy(array)[order][:, shown])
-        for array in (tuning.risk, tuning.stderr, tuning.train)
-    ]
-    nonzeros = [count_nonzeros(tuning.risks[j].path)[shown].tolist() for j in order]
+    surfaces = (tuning.risk, tuning.stderr, tuning.train)
+    risk, stderr, train = (_nested(to_numpy(each)[order][:, shown]) for each in surfaces)
     path = to_numpy(tuning.path.coef)
     sizes = largest_sizes(path)
     by_size = np.argsort(-sizes, kind="stable")
@@ -283,12 +275,12 @@ def build_charts(fitted: Fitted) -> Charts:
     charts = Charts(
         test_loss=fitted.scored_by,
         penalty=main.penalty_.label,
-        alphas=tuple(to_numpy(main.alphas_)[order].tolist()),
+        alphas=_plain(to_numpy(main.alphas_)[order]),
         iterates=tuple(shown),
-        risk=curves[0],
-        stderr=curves[1],
-        train=curves[2],
-        nonzeros=tuple(map(tuple, nonzeros)),
+        risk=risk,
+        stderr=stderr,
+        train=train,
+        nonzeros=tuple(_plain(count_nonzeros(tuning.risks[j].path)[shown]) for j in order),
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         coefficient_names=tuple(names[j] for j in largest),
         coefficients=_nested(path[:, largest][shown]),
@@ -297,33 +289,33 @@ def build_charts(fitted: Fitted) -> Charts:
     )
     if fitted.classes:
         return replace(charts, classes=_content_of_classes(fitted))
-    raw, corrected = _residuals(fitted)
+    rows = _some_rows(tuning.path.n_samples)
+    raw = tuning.path.response - tuning.path.products_at(slice(best, best + 1))[0, ...]
     actual, predicted = fitted.left_out
     some = _some_rows(len(actual))
     return replace(
         charts,
-        raw=tuple(raw.tolist()),
-        corrected=tuple(corrected.tolist()),
-        actual=tuple(actual[some].tolist()),
-        predicted=tuple(predicted[some].tolist()),
-        quantiles=tuple(np.quantile(actual - predicted, QUANTILES).tolist()),
+        raw=_plain(to_numpy(raw)[rows]),
+        corrected=_plain(to_numpy(fitted.risk.residuals(best))[rows]),
+        actual=_plain(actual[some]),
+        predicted=_plain(predicted[some]),
+        quantiles=_plain(np.quantile(actual - predicted, QUANTILES)),
         left_out_rows=len(actual),
     )
 
 
 def _content_of_classes(fitted: Fitted) -> ClassContent:
     """Return the confusion matrix and the curves of the out-of-fold predictions."""
-    actual, values = fitted.left_out_classes
+    _, actual, values = fitted.left_out_classes
     first, roc, bins = int(not fitted.several), list[ClassCurve](), list[ClassCurve]()
     shares = class_probabilities(values)
     for k, label in enumerate(fitted.labels, start=first):
         curve = roc_curve(actual == k, values[:, k - first])
         places = _some_points(curve.false_positive, curve.true_positive)
-        x, y = (tuple(part[places].tolist()) for part in curve[:2])
+        x, y = (_plain(part[places]) for part in curve[:2])
         roc.append(ClassCurve(label, x, y, area=curve.area))
         if fitted.has_probabilities:
-            found = reliability(actual == k, shares[:, k])
-            x, y, stderr = (tuple(part.tolist()) for part in found[:3])
+            x, y, stderr = map(_plain, reliability(actual == k, shares[:, k])[:3])
             bins.append(ClassCurve(label, x, y, stderr))
     models = [
         (
@@ -337,7 +329,7 @@ def _content_of_classes(fitted: Fitted) -> ClassContent:
     ]
     return ClassContent(
         labels=tuple(fitted.classes),
-        confusion=tuple(map(tuple, fitted.estimator.confusion_.tolist())),
+        confusion=_nested(fitted.estimator.confusion_),
         models=tuple(models) if fitted.several else (),
         main=fitted.main_label,
         roc=tuple(roc),
@@ -363,14 +355,6 @@ def _some_iterates(last: int, best: int) -> list[int]:
     return sorted({0, best, *spread.tolist()})
 
 
-def _residuals(fitted: Fitted) -> tuple[np.ndarray, np.ndarray]:
-    """Return training and corrected residuals of all rows, or of a sample."""
-    t, path = fitted.tuning.best_iter, fitted.tuning.path
-    rows = _some_rows(path.n_samples)
-    raw = path.response - path.products_at(slice(t, t + 1))[0, ...]
-    return to_numpy(raw)[rows], to_numpy(fitted.risk.residuals(t))[rows]
-
-
 def _some_rows(count: int) -> np.ndarray:
     """Return all rows, or a random sample of very many."""
     rows = np.arange(count)
@@ -379,8 +363,12 @@ def _some_rows(count: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
 
 
-def _nested(array: Any) -> tuple[tuple[float, ...], ...]:
-    return tuple(map(tuple, np.asarray(array, float).tolist()))
+def _plain(array: np.ndarray) -> tuple[Any, ...]:
+    return tuple(array.tolist())
+
+
+def _nested(array: np.ndarray) -> tuple[tuple[Any, ...], ...]:
+    return tuple(map(_plain, array))
 
 
 def report(
@@ -424,15 +412,18 @@ def report(
     fitted = Fitted(model)
     if fitted.several and not fitted.classes:
         raise ValueError("a report is about one quantile; use one of model.estimators_")
+    if intervals and fitted.classes:
+        raise ValueError("intervals=True requires a regression; this model is a classifier")
     encoder = fitted.encoder
     content = build_content(
         fitted,
         target=target or "the response",
         source=source,
         command=f"{model!r}.fit(X, y)",
-        notes=[] if encoder is None else [f"{note}." for note in encoder.notes_],
+        notes=() if encoder is None else encoder.notes_,
         intervals=fit_intervals(fitted) if intervals else None,
         columns=() if encoder is None else encoder.summary_,
         n_columns=0 if encoder is None else encoder.n_features_in_,
+        predict=_PREDICT[model is not fitted.estimator],
     )
     write_text(Path(file), render(content))

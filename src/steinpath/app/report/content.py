@@ -130,3 +130,5 @@ class Content:
     widths: tuple[tuple[float, float], ...] | None = None
     #: Meaning of the coefficients of categories.
     caption: str = ""
+    #: Lines of Python for prediction intervals; the command by default.
+    predict: str = ""

@@ -19,7 +19,7 @@ from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath._support.printing import places_of, to_digits_of
 from steinpath.app.defaults import FDR, LEVEL
 from steinpath.app.fitted import Ranked
-from steinpath.app.intervals import FitIntervals, Interval
+from steinpath.app.intervals import FitIntervals
 from steinpath.app.report.content import Charts, ClassCurve, Content
 from steinpath.plots._coefficients import shorten
 
@@ -64,13 +64,7 @@ def short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear scale from values to percentages of the width of a drawing.
-
-    Parameters
-    ----------
-    low, high : float
-        The smallest and the largest value to draw.
-    """
+    """A linear scale from values to percentages of the width of a drawing."""
 
     low: float
     high: float
@@ -101,13 +95,10 @@ def chart_data(charts: Charts) -> dict[str, Any]:
         "chosen": charts.chosen,
         "names": charts.coefficient_names,
         "coefficients": [_rounded(values) for values in charts.coefficients],
-        "raw": _rounded(charts.raw),
-        "corrected": _rounded(charts.corrected),
-        "actual": _rounded(charts.actual),
-        "predicted": _rounded(charts.predicted),
-        "quantiles": _rounded(charts.quantiles),
         "leftOutRows": charts.left_out_rows,
     }
+    for name in ("raw", "corrected", "actual", "predicted", "quantiles"):
+        numbers[name] = _rounded(getattr(charts, name))
     if charts.classes is not None:
         numbers["roc"] = [_points(curve) for curve in charts.classes.roc]
         numbers["reliability"] = [_points(curve) for curve in charts.classes.reliability]
@@ -164,7 +155,10 @@ def _visibly_larger(charts: Charts) -> bool:
 def _forest(found: FitIntervals) -> dict[str, Any]:
     """Return confidence intervals in the order of the table: those with a drawing first."""
     known = [row for row in found.by_evidence if row.identified]
-    drawn, others = (_sorted(part) for part in (known[:_DRAWN], known[_DRAWN:]))
+    drawn, others = (
+        sorted(part, key=lambda row: -row.estimate * row.scale)
+        for part in (known[:_DRAWN], known[_DRAWN:])
+    )
     ends = [0.0, *(end * row.scale for row in drawn for end in (row.lower, row.upper))]
     unknown = [row for row in found.rows if not row.identified]
     return {
@@ -174,10 +168,6 @@ def _forest(found: FitIntervals) -> dict[str, Any]:
         "level": LEVEL,
         "fdr": FDR,
     }
-
-
-def _sorted(rows: Sequence[Interval]) -> list[Interval]:
-    return sorted(rows, key=lambda row: -row.estimate * row.scale)
 
 
 def _differences(ranking: Sequence[Ranked]) -> tuple[Scale, list[tuple[float, float, float]]]:
@@ -192,19 +182,7 @@ def _differences(ranking: Sequence[Ranked]) -> tuple[Scale, list[tuple[float, fl
 
 
 def render(content: Content) -> str:
-    """Return a report as one HTML document.
-
-    Parameters
-    ----------
-    content : Content
-        The content of the report.
-
-    Returns
-    -------
-    str
-        A self-contained page: style, script and numbers are part of it. Write it with
-        ``encoding="utf-8"``.
-    """
+    """Return a report as one HTML document, to be written as UTF-8."""
     style, script = _verbatim(_style()), _verbatim("".join(map(_text, _SCRIPTS)))
     scale, spans = _differences(content.ranking)
     page = _template().render(

@@ -3,19 +3,74 @@
 Untrusted files are never executed: arrays that would have to be unpickled are refused.
 """
 
-from steinpath._support.messages import DataError
-from steinpath.app.tables.folder import ParquetFolder
-from steinpath.app.tables.reading import open_folder, read_table
-from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat, PlacedError, Table, placed
+from __future__ import annotations
 
-__all__ = [
-    "DEFAULT_FORMAT",
-    "DataError",
-    "FileFormat",
-    "ParquetFolder",
-    "PlacedError",
-    "Table",
-    "open_folder",
-    "placed",
-    "read_table",
-]
+import os
+import stat
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from steinpath._support.messages import DataError
+from steinpath.app.tables.binary import read_arrow, read_npz, read_parquet
+from steinpath.app.tables.folder import ParquetFolder, find_files
+from steinpath.app.tables.table import (
+    DEFAULT_FORMAT,
+    FileFormat,
+    PlacedError,
+    Table,
+    explained,
+    placed,
+)
+from steinpath.app.tables.text import read_text
+
+__all__ = ["DEFAULT_FORMAT", "DataError", "FileFormat", "ParquetFolder", "PlacedError"]
+__all__ += ["Table", "open_folder", "placed", "read_table"]
+
+_DELIMITERS = {
+    **dict.fromkeys((".csv", ".txt", ".csv.gz")),
+    **dict.fromkeys((".tsv", ".tab", ".tsv.gz"), "\t"),
+}
+_BINARY: dict[str, Callable[[Path], Any]] = {
+    **dict.fromkeys((".parquet", ".pq"), read_parquet),
+    **dict.fromkeys((".feather", ".arrow"), read_arrow),
+    ".npz": read_npz,
+}
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
+
+
+def read_table(
+    file: str | os.PathLike[str], how: FileFormat = DEFAULT_FORMAT, labels: Collection[str] = ()
+) -> Table:
+    """Read a table from a file, whose extension determines the format, or a folder of Parquet.
+
+    Texts in columns of `labels` are not numbers, so that their commas are not decimal commas.
+    In .npz files, a one-dimensional array is a column and a two-dimensional array several: X gives
+    X0, X1, and so on, unless it is the only matrix and an array `feature_names` or `columns` names
+    its columns.
+    """
+    path, known = Path(file), (*_DELIMITERS, *_BINARY)
+    with explained(f"cannot read {path}: "):
+        end = next((end for end in known if path.name.lower().endswith(end)), "")
+        if not end and not path.is_dir():
+            sheet = path.suffix.lower() in _SPREADSHEETS
+            export = "; save the sheet as CSV in the spreadsheet program" if sheet else ""
+            raise DataError(f"its extension must be one of {', '.join(known)}{export}")
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise DataError("it is a device, not a file")
+        if path.is_dir():
+            table = find_files(path, how).read()
+        elif end in _DELIMITERS:
+            table = read_text(path, labels, how, _DELIMITERS[end])
+        else:
+            table = Table(_BINARY[end](path), how)
+        if not all(table.frame.shape):
+            raise DataError(f"it has no {'rows' if table.frame.num_columns else 'columns'}")
+    return table
+
+
+def open_folder(path: str | os.PathLike[str], how: FileFormat = DEFAULT_FORMAT) -> ParquetFolder:
+    """Find the Parquet files of a folder."""
+    with explained(f"cannot read {path}: "):
+        return find_files(Path(path), how)

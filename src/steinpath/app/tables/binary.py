@@ -85,13 +85,17 @@ def read_npz(path: Path) -> Any:
         check_width(matrix.shape[1])
         several = given or [f"{name}{k}" for k in range(matrix.shape[1])]
         names += several if array.ndim == 2 else [name]
-        columns += map(_column, matrix.T)
+        try:
+            columns += map(_column, matrix.T)
+        except UnicodeError:
+            raise DataError(f"array {name!r} has strings that are not Unicode") from None
     return import_arrow().table(columns, names=check_names(names))
 
 
 def _column(array: np.ndarray) -> Any:
     """Return an array as an Arrow column, floats and dates in the usual precision."""
-    usual = {"M": "datetime64[us]", "f": "float64"}.get(array.dtype.kind, array.dtype)
+    native = array.dtype.newbyteorder("=")  # Arrow takes no other byte order
+    usual = {"M": "datetime64[us]", "f": "float64"}.get(array.dtype.kind, native)
     with np.errstate(over="ignore"):  # infinite values are refused later
         return import_arrow().array(np.ascontiguousarray(array.astype(usual)))
 

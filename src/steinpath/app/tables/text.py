@@ -103,8 +103,8 @@ def _decoded(content: bytes, encoding: str | None) -> tuple[bytes, list[str]]:
         guess = f"the file is not UTF-8 and was read as {each}; if names look wrong, use {{remedy}}"
         notes: list[str] = [Message(guess, remedy=Remedy("encoding"))] if each in _FALLBACKS else []
         return content.removeprefix(codecs.BOM_UTF8), notes
-    wrong = f"it is not encoded as {encoding}; use another {{remedy}}, or omit it to detect it"
-    raise DataError(Message(wrong, remedy=Remedy("encoding")))
+    wrong = "it is not encoded as {encoding}; use another {remedy}, or omit it to detect it"
+    raise DataError(Message(wrong, encoding=encoding, remedy=Remedy("encoding")))
 
 
 def _encodings(content: bytes) -> list[str]:
@@ -124,11 +124,14 @@ def _delimiter(content: bytes) -> str:
     if stated := _STATED.match(content[:10].decode(errors="replace")):
         return stated[1]
 
-    def cells(delimiter: str) -> int:
+    def cells(delimiter: str) -> tuple[bool, int]:
         try:
-            return len(next(_records(content, delimiter))[-1])
+            found = next(_records(content, delimiter))[-1]
         except (StopIteration, DataError):
-            return 0
+            return False, 0
+        # a delimiter in quotes tears them apart
+        whole = len(found) > 1 and not any(cell.count('"') % 2 for cell in found)
+        return whole, len(found)
 
     return max(_DELIMITERS, key=cells)
 

@@ -1,0 +1,463 @@
+"""Fitted models as they are reported, and several of them compared."""
+
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.model_selection import TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+
+import steinpath as sp
+from steinpath._support.printing import with_error
+from steinpath.app.cli.fit import _remarks, _test_loss
+from steinpath.app.fitted import Contender, Fitted, _on_the_same_rows, rank
+from steinpath.app.intervals import fit_intervals
+from steinpath.app.report.build import build_content
+from steinpath.problem._scoring import CRITERIA
+from steinpath.problem._spread import robust_spread
+from steinpath.risk._after_choice import compare_chosen
+
+# of short runs
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+CLASSES = np.repeat(["low", "mid", "high"], 50)
+
+
+def rows(n=150, p=6, seed=0):
+    return sp.simulate.paper_model(p, noise="t2").sample(n, rng=seed)
+
+
+def regressor(**parameters):
+    return sp.PathRegressor(**{"n_iter": 50, "n_alphas": 5, "random_state": 0} | parameters)
+
+
+def fit(X=None, y=None, groups=None, **parameters):
+    X, y = rows() if X is None else (X, y)
+    return Fitted(regressor(**parameters).fit(X, y, groups=groups))
+
+
+def classify(y=CLASSES, seed=0, **parameters):
+    codes = np.unique(y, return_inverse=True)[1]
+    X = np.random.default_rng(seed).standard_normal((len(y), 4)) + codes[:, None] * [1, 0, 0, 0]
+    settings = {"n_iter": 20, "n_alphas": 3, "random_state": 0} | parameters
+    return Fitted(sp.PathClassifier(**settings).fit(X, y))
+
+
+def of_table(columns, y, **parameters):
+    return Fitted(make_pipeline(sp.TableEncoder(), regressor(**parameters)).fit(columns, y))
+
+
+# ------------------------------------------------------------------------------------------------
+# The fit
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_columns_are_centred_before_they_are_rounded(dtype, monkeypatch):
+    monkeypatch.setattr("steinpath.estimators._base.enough_precision", lambda *_: dtype)
+    X, y = rows()
+    days = np.random.default_rng(0).permutation(150).astype(float)
+    y = y + days / 10
+    near, far = (fit(np.column_stack([X, days + start]), y) for start in (0.0, 1e9))
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-6}
+    np.testing.assert_allclose(far.main.coef_, near.main.coef_, **tolerance)
+    np.testing.assert_allclose(far.main.scale_[-1], days.std(), rtol=1e-6)
+    found, expected = (
+        each.main.predict(np.column_stack([X, days + start]))
+        for each, start in ((far, 1e9), (near, 0.0))
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-2 if dtype == "float32" else 1e-5)
+
+
+def test_the_fit_does_not_depend_on_units_or_origins():
+    X, y = rows()
+    first, other = fit(X, y), fit(1e3 * X + 1e6, 1e3 * y + 1e6)
+    assert other.tuning.best == first.tuning.best
+    assert other.estimate == pytest.approx([1e3 * value for value in first.estimate], rel=1e-6)
+    np.testing.assert_allclose(other.main.coef_, first.main.coef_, rtol=1e-6, atol=1e-8)
+    predicted = (other.main.predict(1e3 * X + 1e6) - 1e6) / 1e3
+    np.testing.assert_allclose(predicted, first.main.predict(X), rtol=1e-5, atol=1e-6)
+
+
+def test_the_training_error_is_that_of_the_predictions():
+    X, y = rows(60, 80)
+    found = fit(X, y, loss="huber", test_loss="absolute")
+    error = np.abs(y - found.main.predict(X)).mean()
+    assert found.train == found.main.train_risk_ == pytest.approx(error, rel=1e-9)
+
+
+def test_many_rows_leave_room_for_fewer_values_of_alpha():
+    columns = {n: np.arange(float(n)).reshape(-1, 1) % 7 for n in (100, 100_000)}
+    small, large = (
+        fit(X, X[:, 0] + np.arange(n) % 5, n_iter=2, n_alphas="auto", audit=0)
+        for n, X in columns.items()
+    )
+    assert (len(small.main.alphas_), _remarks(small, [])) == (20, [])
+    assert len(large.main.alphas_) == 9
+    assert _remarks(large, [])[0] == (
+        "because of the number of rows, the grid has 9 values of alpha instead of 20; use "
+        "--n-alphas 20 for all"
+    )
+    X = columns[100]
+    assert len(fit(X, X[:, 0] + np.arange(100) % 5, n_iter=2, n_alphas=3).main.alphas_) == 3
+
+
+def test_a_model_without_coefficients_is_noted():
+    X, y = rows()
+    found = fit(X, y, alpha=1e6)
+    assert found.nonzeros == 0
+    assert _remarks(found, [])[-1].startswith("all coefficients are zero")
+
+
+def test_the_fit_says_how_long_it_ran_and_why():
+    given = fit(n_iter=60)
+    assert given.main.stop_ == "n_iter"
+    assert given.length == "Iterations ended at 60: as set by --n-iter."
+    auto = fit(n_iter="auto")
+    said = "more are not expected to lower the estimated risk"
+    assert auto.length == f"Iterations ended at {auto.main.n_iter_}: {said}."
+    for each in (given, auto):
+        assert each.warnings == list(each.main.warnings_)
+        assert each.is_whole
+
+
+@pytest.mark.parametrize("n_iter", [3, "auto"])
+def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
+    monkeypatch.setattr("steinpath.risk._stopping._MOST", 3)
+    found = fit(n_iter=n_iter)
+    limit = "" if n_iter == 3 else ", the limit for data of this size"
+    assert found.main.stop_ == ("n_iter" if n_iter == 3 else "limit")
+    assert found.warnings[0] == (
+        f"the estimated risk was still decreasing after 3 iterations{limit}; use a larger number, "
+        "such as n_iter=6"
+    )
+    assert found.warnings == list(found.main.warnings_)
+
+
+def test_parameters_go_to_the_loss_or_the_penalty_in_units_of_the_target():
+    y = rows()[1]
+    spread = robust_spread(y)
+
+    def loss(name, **given):
+        return fit(alpha=0.1, n_iter=2, loss=name, loss_params=given or None).main.loss_
+
+    def penalty(name, **given):
+        return fit(alpha=0.1, n_iter=2, penalty=name, penalty_params=given or None).main.penalty_
+
+    assert loss("huber") == sp.Huber(1.35 * spread)
+    assert loss("huber", delta=2.0) == sp.Huber(2.0 * spread)
+    assert loss("epsilon_insensitive", eps=0.0) == sp.EpsilonInsensitive(0.0)
+    assert loss("quantile", q=0.9) == sp.Quantile(0.9)
+    assert penalty("mcp", gamma=5.0).gamma == 5.0
+    assert penalty("scad", a=4.0).a == 4.0
+    assert penalty("elastic_net", l1_ratio=0.2).l1_ratio == 0.2
+    found = fit(loss="square_root", penalty="none", n_iter=2)
+    assert found.words == "square root + no penalty"
+    assert not found.penalised
+
+
+def test_scoring_losses_have_their_parameters_in_units_of_the_target():
+    y = rows()[1]
+    spread = robust_spread(y)
+    for name, parameter in (("absolute", None), ("huber", 1.35 * spread)):
+        found = fit(n_iter=2, n_alphas=2, test_loss=name).criterion
+        assert found == (CRITERIA[name]() if parameter is None else CRITERIA[name](parameter))
+    options = {"delta": 2.0, "eps": 0.0, "q": 0.9}
+    for name, parameter in (
+        ("pseudo_huber", 2.0 * spread),
+        ("epsilon_insensitive", 0.0),
+        ("quantile", 0.9),
+    ):
+        assert _test_loss(name, "lad", y, options) == CRITERIA[name](parameter)
+    assert _test_loss("absolute", "lad", y, options) == "absolute"
+
+
+def test_the_spread_is_that_of_a_gaussian():
+    y = np.random.default_rng(0).normal(3.0, 2.0, 100_000)
+    assert robust_spread(y) == pytest.approx(2.0, rel=0.02)
+    assert robust_spread(np.array([0.0] * 9 + [1.0])) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "said"),
+    [
+        (44.0321, 1.613, "44.0 ± 1.6"),
+        (0.0123456, 0.00031, "0.01235 ± 0.00031"),
+        (123456.7, 2345.6, "123,500 ± 2,300"),
+        (1.5, 0.0, "1.5 ± 0"),
+        (1.5, math.inf, "1.5"),
+        (3e-12, 2e-13, "3e-12 ± 2e-13"),
+    ],
+)
+def test_numbers_have_the_digits_of_their_error(value, stderr, said):
+    assert with_error(value, stderr) == said
+
+
+# ------------------------------------------------------------------------------------------------
+# Held-out rows
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_estimate_is_the_one_adjusted_for_selection():
+    found = fit()
+    tuning = found.tuning
+    assert found.estimate == (tuning.best_risk, tuning.best_risk_stderr)
+    naive = found.main.naive_risk_, found.main.naive_risk_stderr_
+    assert naive == (tuning.risk[tuning.best], tuning.stderr[tuning.best])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "± is one standard error, adjusted for the selection of alpha and iteration"),
+        (
+            {"penalty": "none"},
+            "± is one standard error, adjusted for the selection of the iteration",
+        ),
+        ({"alpha": 0.1, "select": "last"}, "± is one standard error"),
+    ],
+)
+def test_only_what_was_selected_is_said_to_be_counted(changes, said):
+    assert fit(**changes).meaning_of_error == said
+
+
+def test_held_out_rows_are_in_units_of_the_target():
+    """Moving and scaling the target moves and scales what is said of held-out rows."""
+    X, y = rows()
+    first, other = fit(X, y), fit(X, 1e3 * y + 1e6)
+    (actual, predicted), (moved, far) = first.left_out, other.left_out
+    np.testing.assert_allclose(actual, y, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose((moved - 1e6) / 1e3, y, atol=1e-6)
+    np.testing.assert_allclose((moved - far) / 1e3, actual - predicted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(first.main.left_out_prediction_, predicted)
+    assert first.main.median_error_ == np.median(np.abs(actual - predicted))
+    assert other.main.median_error_ == pytest.approx(1e3 * first.main.median_error_, rel=1e-5)
+    assert other.improvement == pytest.approx(first.improvement, rel=1e-5)
+
+
+def test_held_out_predictions_are_by_models_that_did_not_see_the_row():
+    """A gross error in one row does not move its own prediction, as it would a fit by squares."""
+    X, y = rows()
+    row = 17
+    changed = y + 1e4 * (np.arange(150) == row)
+    fits = [fit(X, each, n_alphas=3, loss="squared").main for each in (y, changed)]
+    held_out = [each.left_out_prediction_[row] for each in fits]
+    fitted = [each.predict(X[row : row + 1])[0] for each in fits]
+    assert abs(fitted[1] - fitted[0]) > 10
+    assert abs(held_out[1] - held_out[0]) < 0.2 * abs(fitted[1] - fitted[0])
+
+
+def test_the_constant_is_the_best_on_the_rows_that_were_held_out():
+    X, y = rows()
+    y = y + 5 * (np.arange(150) < 25)  # which are never held out
+    found = fit(X, y, cv=TimeSeriesSplit(5), n_iter=30, n_alphas=3)
+    chosen = found.tuning.chosen
+    assert chosen.rows.min() >= 25
+    held_out = y[chosen.rows]
+    np.testing.assert_allclose(found.left_out[0], held_out)
+    never = np.setdiff1d(np.arange(150), chosen.rows)
+    assert np.isnan(found.main.left_out_prediction_[never]).all()
+    constant = found.main.constant_risk_
+    assert constant == pytest.approx(np.abs(held_out - np.median(held_out)).mean(), rel=1e-6)
+    assert found.improvement == pytest.approx(100 * (1 - found.estimate[0] / constant))
+
+
+def test_a_loss_of_the_user_has_no_constant():
+    found = fit(test_loss=lambda y, predicted: np.abs(y - predicted))
+    assert not hasattr(found.main, "constant_risk_")
+    assert math.isnan(found.improvement)
+    assert found.scored_by.startswith("scoring loss ")
+
+
+def test_intervals_are_in_units_of_the_features():
+    X, y = rows()
+    X[:, 0] = 1e3 + 50 * X[:, 0]
+    found = fit(X, y)
+    np.testing.assert_allclose(found.main.scale_, X.std(axis=0), rtol=1e-6)
+    expected = found.tuning.predict_interval(X / found.main.scale_, 0.8)
+    np.testing.assert_allclose(found.main.predict_interval(X, 0.8), expected, rtol=1e-6)
+
+
+def test_groups_and_splits_are_those_of_the_user():
+    X, y = rows()
+    site = np.arange(150) % 30
+    by_group = fit(X, y, groups=site, n_iter=20, n_alphas=3)
+    folds = by_group.tuning.chosen.splits.fold
+    for each in range(30):
+        assert len(set(folds[site == each])) == 1
+    assert by_group.dependence == "groups"
+    by_time = fit(X, y, cv=TimeSeriesSplit(5, gap=3), n_iter=20, n_alphas=3)
+    splits = by_time.tuning.chosen.splits
+    for train, test in zip(splits.train.T, splits.test.T, strict=True):
+        assert np.flatnonzero(train).max() + 3 < np.flatnonzero(test).min()
+    assert by_time.dependence == "time"
+
+
+# ------------------------------------------------------------------------------------------------
+# Classes
+# ------------------------------------------------------------------------------------------------
+
+
+def test_held_out_classes_are_those_of_the_confusion_matrix():
+    for y in (CLASSES, np.where(CLASSES == "mid", "yes", "no")):
+        found = classify(y)
+        rows, actual, values = found.left_out_classes
+        np.testing.assert_array_equal(rows, np.arange(150))
+        assert [found.classes[k] for k in actual] == list(y)
+        predicted = values.argmax(axis=1) if found.several else (values[:, 0] > 0).astype(int)
+        confusion = np.zeros_like(found.estimator.confusion_)
+        np.add.at(confusion, (actual, predicted), 1)
+        np.testing.assert_array_equal(confusion, found.estimator.confusion_)
+        assert found.estimator.error_rate_ == pytest.approx(np.mean(predicted != actual))
+        kept = found.estimator.left_out_decision_.reshape(150, -1)
+        np.testing.assert_allclose(values, kept)
+
+
+def test_several_classes_are_compared_by_their_error_rate():
+    found = classify()
+    assert found.labels == found.classes == ["high", "low", "mid"]
+    assert found.main is found.models[found.classes.index(found.main_label)]
+    assert found.ranked_by == "error rate"
+    chosen = found.chosen
+    assert (chosen.value, chosen.stderr) == (
+        found.estimator.error_rate_,
+        found.estimator.error_rate_stderr_,
+    )
+    assert chosen.losses.mean() == pytest.approx(chosen.value)
+    score = found.scores["log"]
+    assert found.estimate == (score.value, score.stderr)
+
+
+@pytest.mark.parametrize("labels", [CLASSES, np.repeat([1, 2, 10], 50)], ids=["texts", "numbers"])
+def test_warnings_about_classes_are_not_worded_in_two_ways(labels):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = classify(labels, n_iter=2)
+    assert any("still decreasing" in text for text in found.warnings)
+    assert {*found.warnings} <= {str(each.message) for each in caught}
+
+
+def test_labels_are_texts_of_any_kind():
+    for labels, texts in (
+        (np.repeat([1.0, 2.0, 10.0], 50), ["1", "2", "10"]),
+        (np.repeat([False, True], 75), ["false", "true"]),
+        (CLASSES.astype(object), ["high", "low", "mid"]),
+    ):
+        assert classify(labels, n_iter=2).classes == texts
+
+
+# ------------------------------------------------------------------------------------------------
+# Models compared
+# ------------------------------------------------------------------------------------------------
+
+
+def test_the_best_is_first_and_differences_are_known_better_than_risks():
+    pairs = [("squared", "lasso"), ("lad", "lasso"), ("lad", "ridge")]
+    fits = [fit(loss=loss, penalty=penalty, test_loss="absolute") for loss, penalty in pairs]
+    ranking = rank([Contender.of(each) for each in fits])
+    assert [row.risk for row in ranking] == sorted(each.estimate[0] for each in fits)
+    assert (ranking[0].behind, ranking[0].behind_stderr) == (0.0, 0.0)
+    best = min(fits, key=lambda each: each.estimate[0])
+    assert ranking[0].alpha == best.main.alpha_
+    assert ranking[0].iterate == best.main.best_iter_
+    assert f"{ranking[0].loss} + {ranking[0].penalty}" == best.words
+    for row in ranking[1:]:
+        assert row.behind == pytest.approx(row.risk - ranking[0].risk)
+        assert 0 < row.behind_stderr < math.hypot(row.stderr, ranking[0].stderr)
+
+
+def test_risks_that_still_fall_are_noted_of_others_than_the_best():
+    first, other = (Contender.of(fit(n_iter=n_iter, test_loss="absolute")) for n_iter in (50, 2))
+    ranking = rank([other, first])
+    assert [row.still_falls for row in ranking] == [False, True]
+    assert any("was still decreasing" in text for text in _remarks(fit(), ranking))
+
+
+def test_time_series_are_compared_on_the_rows_that_all_held_out():
+    """Splits whose choice is not made again hold out the first block, too."""
+    how = {"cv": TimeSeriesSplit(5, gap=2), "n_iter": 30, "n_alphas": 3, "test_loss": "absolute"}
+    first, second = (fit(loss=loss, **how).tuning.chosen for loss in ("lad", "squared"))
+    some = np.arange(20, len(first.rows))
+    fewer = replace(first, rows=first.rows[some], losses=first.losses[some],
+                    predictions=first.predictions[some], interactions=None)  # fmt: skip
+    one, other = _on_the_same_rows(fewer, second)
+    np.testing.assert_array_equal(one.rows, other.rows)
+    np.testing.assert_array_equal(other.losses, second.losses[some])
+    assert compare_chosen(one, other)[1] > 0
+    same = _on_the_same_rows(first, second)
+    assert same[0] is first
+    assert same[1] is second
+
+
+# ------------------------------------------------------------------------------------------------
+# Reference levels
+# ------------------------------------------------------------------------------------------------
+
+
+def table(n=80):
+    rng = np.random.default_rng(0)
+    columns = {
+        "x": rng.standard_normal(n),
+        "town": rng.permutation(np.array(list("AAABBC"))[np.arange(n) % 6]),
+        "garden": rng.permutation(np.array(["no", "yes", "no"])[np.arange(n) % 3]),
+        "kind": rng.permutation(np.array(list("uuuvvw"))[np.arange(n) % 6]),
+    }
+    y = columns["x"] + 3.0 * (columns["town"] == "B") + 0.1 * rng.standard_normal(n)
+    return columns, y
+
+
+def test_coefficients_are_differences_from_the_most_frequent_level():
+    found = of_table(*table())
+    main = found.main
+    main.coef_ = np.array([2.0, 5.0, 7.0, 0.0, 3.0, -1.0, 4.0, 1.0])
+    main.scale_, main.intercept_ = np.arange(1.0, 9.0), 10.0
+    reported = found.coefficients()
+    assert reported.names == ["x", "town=B", "town=C", "garden=yes", "kind=v", "kind=w"]
+    assert reported.coef.tolist() == [2.0, 2.0, -5.0, 3.0, 5.0, 2.0]
+    assert reported.effects.tolist() == [2.0, 6.0, -20.0, 15.0, 35.0, 16.0]
+    assert reported.intercept == 14.0
+    assert found.caption == (
+        "coefficients of a category are differences from its most frequent level ('town=A', "
+        "'kind=u')"
+    )
+    assert main.coef_[1] == 5.0  # of the model, unchanged
+
+
+def test_without_categories_coefficients_are_those_of_the_model():
+    columns, y = table()
+    found = of_table({name: columns[name] for name in ("x", "garden")}, y)
+    reported = found.coefficients()
+    np.testing.assert_array_equal(reported.coef, found.main.coef_)
+    assert reported.intercept == found.main.intercept_
+    assert (found.references, found.caption) == ([], "")
+
+
+@pytest.mark.parametrize("penalty", ["lasso", "none"])
+def test_reported_coefficients_predict_as_the_model_does(penalty):
+    columns, y = table()
+    found = of_table(columns, y, penalty=penalty, n_iter=60, n_alphas=3)
+    reported, X = found.coefficients(), found.encoder.transform(columns)
+    assert [found.feature_names[j] for j in found.references] == ["town=A", "kind=u"]
+    kept = np.delete(np.arange(X.shape[1]), found.references)
+    np.testing.assert_allclose(
+        X[:, kept] @ reported.coef + reported.intercept, found.model.predict(columns), atol=1e-10
+    )
+    content = build_content(found)
+    pairs = zip(reported.names, reported.coef, strict=True)
+    assert {each.name: each.value for each in content.coefficients} == {
+        name: value for name, value in pairs if value
+    }
+    assert content.intercept == reported.intercept
+
+
+def test_intervals_leave_out_the_reference_levels():
+    found = of_table(*table())
+    intervals = fit_intervals(found)
+    assert [row.name for row in intervals.rows] == found.coefficients().names
+    assert all(row.identified for row in intervals.rows)
+    assert intervals.notes == (found.caption,)
+    town = next(row for row in intervals.rows if row.name == "town=B")
+    assert town.lower < 3.0 < town.upper
+    assert town.significant

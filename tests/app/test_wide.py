@@ -1,0 +1,162 @@
+"""Tables of few rows and very many columns: memory, work and output that grow with their size."""
+
+import tracemalloc
+import weakref
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+import steinpath as sp
+from steinpath.app.cli import fit as command
+from steinpath.app.fitted import Contender, Fitted, rank
+from steinpath.app.report.build import build_content
+from steinpath.app.report.page import render
+from steinpath.app.tables import FileFormat, read_table
+from steinpath.plots._coefficients import largest_sizes
+from steinpath.risk._after_choice import compare_chosen
+
+# of short runs
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+ROWS = 30
+# Bytes that a cell of a text file may take while it is read, and a number afterwards.
+BYTES_OF_A_CELL, BYTES_OF_A_NUMBER = 100, 60
+
+
+def columns(p):
+    X = np.random.default_rng(0).standard_normal((p, ROWS)).round(3)
+    return {f"gene{j}": x for j, x in enumerate(X)}, X[0] + X[1]
+
+
+def wide_fit(p, n_iter=4, penalty="ridge"):
+    settings = {"penalty": penalty, "n_iter": n_iter, "n_alphas": 2, "random_state": 0}
+    model = make_pipeline(sp.TableEncoder(), sp.PathRegressor(test_loss="absolute", **settings))
+    return Fitted(model.fit(*columns(p)))
+
+
+def write(file, columns):
+    rows = zip(*columns.values(), strict=True)
+    file.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]))
+
+
+def peak(work):
+    """Memory that some work takes at most, beyond what there was before."""
+    tracemalloc.start()
+    try:
+        result = work()
+        return tracemalloc.get_traced_memory()[1], result
+    finally:
+        tracemalloc.stop()
+
+
+def content_of(fitted):
+    encoder = fitted.encoder
+    return build_content(fitted, columns=encoder.summary_, n_columns=encoder.n_features_in_)
+
+
+@pytest.mark.parametrize("p", [1000, 4000])
+def test_memory_per_cell(p, tmp_path):
+    file, (X, y) = tmp_path / "wide.csv", columns(p)
+    write(file, X)
+    cells = p * ROWS
+    how = {"alpha": 0.1, "select": "last", "method": None, "n_iter": 1}
+    one_step = sp.LADRidge(**how).fit(sp.TableEncoder().fit_transform(columns(2)[0]), y)
+    size, table = peak(lambda: read_table(file, FileFormat()))
+    assert size + table.frame.nbytes < BYTES_OF_A_CELL * cells
+    size, features = peak(lambda: sp.TableEncoder().fit_transform(table.frame))
+    assert size < BYTES_OF_A_NUMBER * cells
+    size, _ = peak(lambda: one_step.fit(features, y))
+    assert size < BYTES_OF_A_NUMBER * cells
+
+
+def test_the_model_file_takes_memory_in_proportion(tmp_path):
+    sizes = []
+    for p in (1000, 4000):
+        model = wide_fit(p).model
+        sizes.append(peak(lambda model=model: sp.save_model(model, tmp_path / "m.json"))[0])
+    assert sizes[1] < 5 * sizes[0]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return wide_fit(4000, n_iter=100)
+
+
+def test_the_report_lists_some_columns_and_coefficients(fitted):
+    content = content_of(fitted)
+    assert fitted.nonzeros == 4000
+    assert len(content.coefficients) == len(content.columns) == 1000
+    effects = [abs(each.effect) for each in content.coefficients]
+    largest = sorted(np.abs(fitted.coefficients().effects).tolist(), reverse=True)[:1000]
+    np.testing.assert_allclose(effects, largest, rtol=1e-12)
+    page = render(content)
+    assert page.count("3,000 more coefficients are not listed.") == 1
+    assert page.count("3,000 more columns are not listed.") == 1
+    assert len(page) < 10**6
+
+
+def test_the_target_is_always_among_the_columns_that_are_listed():
+    X, _ = columns(3000)
+    encoder = sp.TableEncoder().fit(X)
+    target = SimpleNamespace(name="last", kind="target")
+    roles = SimpleNamespace(summaries={"last": target})
+    data = SimpleNamespace(encoder=encoder, roles=roles, columns=[*X, "last"])
+    found = command._summaries(data)
+    assert found[-1] is target
+    assert len(found) == 1001
+
+
+def test_coefficients_are_computed_once_for_all_of_them(fitted, monkeypatch):
+    computed, compute = [], Fitted.coefficients
+    monkeypatch.setattr(Fitted, "coefficients", lambda *args: computed.append(1) or compute(*args))
+    content_of(fitted)
+    assert len(computed) == 1
+
+
+def test_the_report_makes_no_copy_of_the_path(fitted):
+    path = fitted.tuning.path.coef
+    assert peak(lambda: content_of(fitted))[0] < path.nbytes
+    assert peak(lambda: largest_sizes(path))[0] < path.nbytes / 10
+
+
+def test_models_that_are_compared_keep_no_coefficients(fitted):
+    chosen, kept = fitted.tuning.chosen, Contender.of(fitted).chosen
+    assert kept.models.coef.size == kept.models.predictions.size == 0
+    other = wide_fit(4000, n_iter=10, penalty="lasso")
+    assert compare_chosen(kept, other.tuning.chosen) == compare_chosen(chosen, other.tuning.chosen)
+    ranking = rank([Contender.of(each) for each in (fitted, other)])
+    assert ranking[0].behind == 0 <= ranking[1].behind
+
+
+def test_while_models_are_compared_only_the_best_is_in_memory(monkeypatch):
+    made, alive = [], []
+
+    def make(data, loss, penalty, options, test_loss):
+        alive.append(sum(each() is not None for each in made))
+        found = wide_fit(100, penalty=penalty)
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(command, "_fit", make)
+    data = SimpleNamespace(roles=SimpleNamespace(task="regression"))
+    pairs = [("lad", penalty) for penalty in ("lasso", "ridge", "mcp", "scad")]
+    best, ranking = command._compare(data, pairs, {"test_loss": None, "q": None})
+    assert alive == [0, 1, 1, 1]
+    assert len(ranking) == 4
+    assert best.chosen.value == ranking[0].risk
+
+
+@pytest.mark.slow
+def test_so_many_values_of_alpha_as_there_is_room_for():
+    X = np.random.default_rng(0).standard_normal((ROWS, 100_000))
+    y = X[:, 0] + X[:, 1]
+    how = {"n_iter": 4, "audit": 0, "random_state": 0}
+    found = Fitted(sp.LADRidge(**how).fit(X, y))
+    assert len(found.main.alphas_) == 9
+    note = command._remarks(found, [])[0]
+    assert note.startswith("because of the number of columns, the grid has 9 values")
+    asked = Fitted(sp.LADRidge(n_alphas=20, **how).fit(X, y))
+    assert len(asked.main.alphas_) == 20
+    assert not any("grid" in note for note in command._remarks(asked, []))
