@@ -114,10 +114,10 @@ def test_a_model_without_coefficients_is_noted():
 def test_the_fit_says_how_long_it_ran_and_why():
     given = fit(n_iter=60)
     assert given.main.stop_ == "n_iter"
-    assert given.length == "Iterations ended at 60: as set by --n-iter."
+    assert given.ended("--n-iter") == "Iterations ended at 60: as set by --n-iter."
     auto = fit(n_iter="auto")
     said = "more are not expected to lower the estimated risk"
-    assert auto.length == f"Iterations ended at {auto.main.n_iter_}: {said}."
+    assert auto.ended("--n-iter") == f"Iterations ended at {auto.main.n_iter_}: {said}."
     for each in (given, auto):
         assert each.warnings == list(each.main.warnings_)
         assert each.is_whole

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
 from steinpath.app.cli import fit as command
+from steinpath.app.cli import main
 from steinpath.app.fitted import Contender, Fitted, rank
 from steinpath.app.report.build import build_content
 from steinpath.app.report.page import render
@@ -97,15 +99,19 @@ def test_the_report_lists_some_columns_and_coefficients(fitted):
     assert len(page) < 10**6
 
 
-def test_the_target_is_always_among_the_columns_that_are_listed():
-    X, _ = columns(3000)
-    encoder = sp.TableEncoder().fit(X)
-    target = SimpleNamespace(name="last", kind="target")
-    roles = SimpleNamespace(summaries={"last": target})
-    data = SimpleNamespace(encoder=encoder, roles=roles, columns=[*X, "last"])
-    found = command._summaries(data)
-    assert found[-1] is target
-    assert len(found) == 1001
+def test_the_target_is_always_among_the_columns_that_are_listed(tmp_path):
+    X, y = columns(1500)
+    file = tmp_path / "wide.npz"
+    np.savez(file, **X, last=y)
+    out = tmp_path / "out"
+    short = ["--n-iter", "2", "--n-alphas", "2", "--no-plots"]
+    found = CliRunner().invoke(
+        main, ["fit", str(file), "--target", "last", "--out", str(out), *short]
+    )
+    assert found.exit_code == 0, found.output
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="row">last</th><td>target</td>' in page
+    assert "500 more columns are not listed." in page
 
 
 def test_coefficients_are_computed_once_for_all_of_them(fitted, monkeypatch):

@@ -131,11 +131,9 @@ class _Files:
     def design(self, encoder: TableEncoder, which: np.ndarray | None = None) -> DistributedDesign:
         """Return features, in memory if there is room on the workers and else in files."""
         folder, client = self.folder, self.client
-        features = encoder.get_feature_names_out().tolist()
-        which = np.arange(len(features)) if which is None else which
-        features = [features[j] for j in which]
+        which = np.arange(len(encoder.get_feature_names_out())) if which is None else which
         blocks = _blocks(folder.rows, sum(client.nthreads().values()))
-        sizes = [8 * len(features) * sum(folder.rows[k] for k in block) for block in blocks]
+        sizes = [8 * len(which) * sum(folder.rows[k] for k in block) for block in blocks]
         in_memory = fits(client, sizes)
         load = _block if in_memory else _pieces
         loaders = [partial(load, [self.file(k) for k in block], encoder, which) for block in blocks]
@@ -144,7 +142,6 @@ class _Files:
             ends = [folder.files[k].name for k in dict.fromkeys((block[0], block[-1]))]
             names.append(f"block {len(names)} ({' to '.join(ends)})")
         design = design_of_loaders(loaders, names, client, in_memory)
-        design.column_names = features
         design.load_columns = partial(self.design, encoder)
         return design
 

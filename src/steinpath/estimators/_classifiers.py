@@ -149,6 +149,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             self.constant_risk_ = criterion.of_best_constant(y)
         wrong = (1 - np.sign(chosen.predictions) * y) / 2
         self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
+        if self.test_loss_ == ERROR_RATE and self.class_weight is None:
+            self.error_rate_, self.error_rate_stderr_ = self.best_risk_, self.best_risk_stderr_
 
     def _keep_scores(self, X: Any, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
         """Store scores of the out-of-fold predictions.
@@ -182,13 +184,14 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             own = max([1.0, *(each for each, errs in zip(dependence, wrong, strict=True) if errs)])
             self.error_rate_, stderr = rate[:2]
             self.error_rate_stderr_ = stderr * own / max(dependence)
-        self.scores_ = {ERROR_RATE: rate._replace(stderr=self.error_rate_stderr_)}
+        found = self.error_rate_, self.error_rate_stderr_
+        self.scores_ = {ERROR_RATE: Score(*found, rate.constant)}
         for name in dict.fromkeys((fitted[0].loss_.test_loss, fitted[0].test_loss_)):
             if name in self.scores_ or name not in CRITERIA:
                 continue
             if not several and name == self.test_loss_:
-                found = self.best_risk_, self.best_risk_stderr_, self.constant_risk_
-                self.scores_[name] = Score(*found)
+                found = self.best_risk_, self.best_risk_stderr_
+                self.scores_[name] = Score(*found, self.constant_risk_)
             elif several and name == "log":
                 chances = class_probabilities(values)[np.arange(len(actual)), actual]
                 losses = -np.log(np.maximum(chances, np.finfo(float).tiny))

@@ -127,7 +127,12 @@ def interrupted_at(module, folder, *arguments, command=COMMAND, **environment):
     ],
 )
 def test_while_modules_are_imported(module, command, tmp_path):
-    assert interrupted_at(module, tmp_path, "demo", command=command) == (130, "Error: stopped")
+    arguments = {
+        "sklearn.base": ("fit", "d.csv"),
+        "steinpath.app.cli.predict": ("predict", "m", "d"),
+    }
+    ended = interrupted_at(module, tmp_path, *arguments.get(module, ("demo",)), command=command)
+    assert ended == (130, "Error: stopped")
 
 
 @pytest.mark.parametrize("hidden", [{}, {"HIDDEN": "1"}], ids=["seen", "hidden"])

@@ -134,6 +134,7 @@ def test_numbers_too_large_for_a_prediction(model, tmp_path):
     assert "the numbers in line 6 are too large for a prediction" in line
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_models_of_python(tmp_path):
     table, file = houses(), write(tmp_path)
     y, model = table.pop("price"), tmp_path / "m.json"

@@ -35,7 +35,7 @@ ROWS = "".join(f"{k},{k % 7},{k % 3 + k}\n" for k in range(40))
         ("a,b,y\n" + "1,2,3\n" * 30, "a target must vary"),
         ("a,b,z\n" + ROWS, "unknown column 'y'"),
         ("1,2,3\n" + ROWS, "name"),
-        (b"\xff\xfeabc", "not in the encoding UTF-16; use another --encoding"),
+        (b"\xff\xfeabc", "not encoded as UTF-16; use another --encoding"),
         ("a,b,y\n" + "1,2,1e300\n1,3,-1e300\n1,4,0\n" * 20, "rescale"),
         ("a,b,y\n" + "1,1.7e308,2\n1,-1.7e308,3\n" * 20, "rescale"),
         ("a,b,y\n1,2,3\n2,3,4\n3,5,6\n", "at least 10"),

@@ -300,7 +300,7 @@ def error_of_one(y, predicted):
         {"loss": "quantile", "loss_params": {"q": 0.9}},
         {"method": "compressed"},
     ],
-    ids=str,
+    ids=lambda changes: ", ".join(changes),
 )
 def test_any_regression_has_a_report(changes, tmp_path):
     X, y = rows()

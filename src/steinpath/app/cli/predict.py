@@ -69,10 +69,7 @@ def run_predict(
     notes = [worded(note, option, table.place) for note in all_notes]
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
-    if as_json:
-        text = _json(table, keep, interval, columns, notes)
-    else:
-        text = _csv(table, keep, columns)
+    text = _json(table, keep, interval, columns, notes) if as_json else _csv(table, keep, columns)
     if out is None:
         sys.stdout.write(text)
     else:

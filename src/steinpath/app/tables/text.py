@@ -93,7 +93,8 @@ def _refuse_nul(content: bytes) -> None:
 
 def _decoded(content: bytes, encoding: str | None) -> tuple[bytes, list[str]]:
     """Return text as UTF-8, and a note if the encoding is a guess."""
-    for each in [encoding] if encoding else _encodings(content):
+    tried = [encoding] if encoding else _encodings(content)
+    for each in tried:
         try:
             text = content.decode(each)
         except UnicodeError:
@@ -103,8 +104,9 @@ def _decoded(content: bytes, encoding: str | None) -> tuple[bytes, list[str]]:
         guess = f"the file is not UTF-8 and was read as {each}; if names look wrong, use {{remedy}}"
         notes: list[str] = [Message(guess, remedy=Remedy("encoding"))] if each in _FALLBACKS else []
         return content.removeprefix(codecs.BOM_UTF8), notes
-    wrong = "it is not encoded as {encoding}; use another {remedy}, or omit it to detect it"
-    raise DataError(Message(wrong, encoding=encoding, remedy=Remedy("encoding")))
+    wrong = "it is not encoded as {encoding}; use another {remedy}"
+    wrong += ", or omit it to detect it" * bool(encoding)
+    raise DataError(Message(wrong, encoding=tried[0], remedy=Remedy("encoding")))
 
 
 def _encodings(content: bytes) -> list[str]:
