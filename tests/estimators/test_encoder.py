@@ -533,7 +533,7 @@ def test_what_is_no_table_is_refused(data, message):
 
 def test_only_what_has_columns_is_a_table():
     for wrong in (np.zeros((3, 2)), [[1, 2]], pd.Series([1.0, 2.0])):
-        with pytest.raises(TypeError, match="data must be a data frame"):
+        with pytest.raises(TypeError, match="X must be a data frame"):
             TableEncoder().fit(wrong)
 
 

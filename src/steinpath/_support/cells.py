@@ -150,7 +150,7 @@ def as_arrow(data: Any) -> Any:
             # names of tables that are passed on end at a null character
             table = data if isinstance(data, pa.Table) else pa.table(data)
         except (TypeError, ValueError):
-            said = "data must be a data frame, a pyarrow.Table, or a mapping of names to columns"
+            said = "X must be a data frame, a pyarrow.Table, or a mapping of names to columns"
             raise TypeError(f"{said}, got {kind.__name__}") from None
         # categories of numbers of pandas, which Parquet does not mark
         written = (table.schema.pandas_metadata or {}).get("columns", ())

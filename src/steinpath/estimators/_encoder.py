@@ -100,9 +100,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from steinpath.estimators._encoder import TableEncoder
+    >>> import steinpath as sp
     >>> flats = {"area": ["50", "72", None, "64"], "town": ["Ulm", "Bonn", "Ulm", "Ulm"]}
-    >>> encoder = TableEncoder()
+    >>> encoder = sp.TableEncoder()
     >>> encoder.fit_transform(flats)
     array([[50.,  0.,  1.],
            [72.,  0.,  0.],
