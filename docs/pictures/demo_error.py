@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from steinpath.app.demo import lad_lasso_demo
+from steinpath.app.cli.demo import lad_lasso_demo
 
 errors = []
 for seed in range(20):
-    demo = lad_lasso_demo(n=2000, p=1000, seed=seed)
-    relative = demo.risk.values / demo.true_risk - 1
-    best, last = relative[demo.risk.best_iter], relative[-1]
-    regret = demo.true_risk[demo.risk.best_iter] / demo.true_risk.min() - 1
+    _, risk, truth = lad_lasso_demo(n=2000, p=1000, seed=seed)
+    relative = risk.values / truth - 1
+    best, last = relative[risk.best_iter], relative[-1]
+    regret = truth[risk.best_iter] / truth.min() - 1
     errors.append((np.sqrt(np.mean(relative**2)), abs(best), abs(last), regret))
     print(f"seed {seed}: path {errors[-1][0]:.1%}, selected {best:+.1%}, last {last:+.1%}")
 names = ("root mean square over the path", "selected iteration", "last iteration", "regret")

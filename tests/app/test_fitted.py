@@ -14,7 +14,7 @@ from steinpath._support.printing import with_error
 from steinpath.app.cli.fit import _remarks, _test_loss
 from steinpath.app.fitted import Contender, Fitted, _on_the_same_rows, rank
 from steinpath.app.intervals import fit_intervals
-from steinpath.app.report.build import build_content
+from steinpath.app.report.build import Result, build_content
 from steinpath.problem._scoring import CRITERIA
 from steinpath.problem._spread import robust_spread
 from steinpath.risk._after_choice import compare_chosen
@@ -85,7 +85,7 @@ def test_the_training_error_is_that_of_the_predictions():
     X, y = rows(60, 80)
     found = fit(X, y, loss="huber", test_loss="absolute")
     error = np.abs(y - found.main.predict(X)).mean()
-    assert found.train == found.main.train_risk_ == pytest.approx(error, rel=1e-9)
+    assert found.main.train_risk_ == pytest.approx(error, rel=1e-9)
 
 
 def test_many_rows_leave_room_for_fewer_values_of_alpha():
@@ -444,7 +444,7 @@ def test_reported_coefficients_predict_as_the_model_does(penalty):
     np.testing.assert_allclose(
         X[:, kept] @ reported.coef + reported.intercept, found.model.predict(columns), atol=1e-10
     )
-    content = build_content(found)
+    content = build_content(Result(found))
     pairs = zip(reported.names, reported.coef, strict=True)
     assert {each.name: each.value for each in content.coefficients} == {
         name: value for name, value in pairs if value

@@ -74,15 +74,14 @@ def test_a_folder_is_read_as_one_table(tmp_path):
 
 @pytest.mark.parametrize("blank", [False, True])
 def test_batches_of_files_are_the_table(tmp_path, monkeypatch, blank):
-    monkeypatch.setattr("steinpath.app.tables.folder._NUMBERS_AT_ONCE", 1)
-    monkeypatch.setattr("steinpath.app.tables.folder._FEW_ROWS", 7)
+    monkeypatch.setattr("steinpath.app.tables.binary._NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr("steinpath.app.tables.binary._FEW_ROWS", 7)
     whole = frame().rename(columns={"a": " "} if blank else {})
     folder = open_folder(write(tmp_path / "parts", whole))
     wanted = ["sold", "column 1" if blank else "a", "written", "paint"]
     batches = [batch for k in range(3) for batch in folder.batches(k, wanted)]
-    assert [batch.num_rows for _, batch in batches] == [7, 7, 7, 4, 1, 7, 7, 7, 7, 6]
-    assert [start for start, _ in batches] == [0, 7, 14, 21, 25, 26, 33, 40, 47, 54]
-    found = pa.concat_tables(batch for _, batch in batches)
+    assert [batch.num_rows for batch in batches] == [7, 7, 7, 4, 1, 7, 7, 7, 7, 6]
+    found = pa.concat_tables(batches)
     assert_same_frames(found, as_arrow(whole).select(found.column_names))
     assert sorted(found.column_names) == sorted(wanted)
 
@@ -166,6 +165,6 @@ def test_folders_that_cannot_be_read(tmp_path, make, message):
 
 
 def test_a_folder_larger_than_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("steinpath.app.tables.folder._memory", lambda: 1e-6)
-    with pytest.raises(DataError, match=r"60 rows of 10 columns need .* workers="):
+    monkeypatch.setattr("steinpath.app.tables.binary._COPIES", 1e12)
+    with pytest.raises(DataError, match=r"it needs .* GiB of memory, but this .* workers="):
         read_table(write(Path(tmp_path / "parts"), frame()))

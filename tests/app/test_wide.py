@@ -13,9 +13,10 @@ import steinpath as sp
 from steinpath.app.cli import fit as command
 from steinpath.app.cli import main
 from steinpath.app.fitted import Contender, Fitted, rank
-from steinpath.app.report.build import build_content
+from steinpath.app.report.build import Result, build_content
 from steinpath.app.report.page import render
 from steinpath.app.tables import FileFormat, read_table
+from steinpath.estimators._base import keeping_searches
 from steinpath.plots._coefficients import largest_sizes
 from steinpath.risk._after_choice import compare_chosen
 
@@ -35,7 +36,8 @@ def columns(p):
 def wide_fit(p, n_iter=4, penalty="ridge"):
     settings = {"penalty": penalty, "n_iter": n_iter, "n_alphas": 2, "random_state": 0}
     model = make_pipeline(sp.TableEncoder(), sp.PathRegressor(test_loss="absolute", **settings))
-    return Fitted(model.fit(*columns(p)))
+    with keeping_searches():  # as in the command
+        return Fitted(model.fit(*columns(p)))
 
 
 def write(file, columns):
@@ -55,7 +57,8 @@ def peak(work):
 
 def content_of(fitted):
     encoder = fitted.encoder
-    return build_content(fitted, columns=encoder.summary_, n_columns=encoder.n_features_in_)
+    columns = {"columns": encoder.summary_, "n_columns": encoder.n_features_in_}
+    return build_content(Result(fitted, **columns))
 
 
 @pytest.mark.parametrize("p", [1000, 4000])

@@ -1,5 +1,7 @@
 """A fit replaces an earlier one as a whole, or leaves it as it was."""
 
+import pickle
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -148,3 +150,49 @@ def test_a_penalty_too_large_for_single_precision_is_named(penalty, lam):
         sp.run(X.astype(np.float32), y, sp.LAD(), penalty(lam), n_iter=3)
     path = sp.run(X, y, sp.LAD(), penalty(lam), n_iter=3)
     assert np.isfinite(path.objective).all()
+
+
+# ------------------------------------------------------------------------------------------------
+# The search of a fit
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["LADLasso", "SqrtRidge", "LogisticLasso"])
+def test_the_search_that_is_run_again_is_that_of_the_fit(name):
+    X, y, _ = draw(60, 8)
+    y = y > 0 if name == "LogisticLasso" else y
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = getattr(sp, name)(n_alphas=4, n_iter=30).fit(X, y)  # without a seed
+        found = fitted.tuning_
+    assert fitted.tuning_ is found
+    assert found.best == (fitted.best_index_, fitted.best_iter_)
+    np.testing.assert_array_equal(found.risk, fitted.risk_path_)
+    np.testing.assert_array_equal(found.coef / fitted.scale_, np.ravel(fitted.coef_))
+    assert (found.best_risk, found.best_risk_stderr) == (
+        fitted.best_risk_,
+        fitted.best_risk_stderr_,
+    )
+
+
+def test_fits_do_not_keep_their_paths():
+    X, y, _ = draw(400, 10)
+    fitted = sp.LADLasso(n_alphas=10, n_iter=50, random_state=0)
+    tracemalloc.start()
+    try:
+        fitted.fit(X, y)
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    states = 2 * 10 * 50 * (400 + 10) * 8
+    assert held < states / 10 < peak
+
+
+def test_a_copied_model_says_that_it_has_no_search():
+    X, y, _ = draw(60, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = pickle.loads(pickle.dumps(sp.LADLasso(n_alphas=2, n_iter=10).fit(X, y)))
+    with pytest.raises(AttributeError, match="pickled, copied or loaded model does not contain"):
+        fitted.tuning_  # noqa: B018
+    assert not hasattr(sp.LADLasso(), "tuning_")

@@ -68,7 +68,7 @@ class Fitted:
                 "model must be a fitted steinpath estimator, such as LADLasso, or a pipeline of a "
                 f"TableEncoder and such an estimator; got {type(last).__name__}"
             )
-        if not any("tuning_" in vars(each) for each in getattr(last, "estimators_", [last])):
+        if not any("_search" in vars(each) for each in getattr(last, "estimators_", [last])):
             raise ValueError(
                 "the model has no risk estimate with its training data: it is not fitted, was "
                 "loaded or copied, or was fitted with method=None; fit it again"
@@ -217,11 +217,6 @@ class Fitted:
     def warnings(self) -> list[str]:
         """Warnings: options to change, and reasons to doubt the estimates."""
         return list(self.estimator.warnings_)
-
-    @property
-    def train(self) -> float:
-        """Training error of the selected model."""
-        return float(self.main.train_risk_)
 
     @property
     def improvement(self) -> float:

@@ -69,11 +69,6 @@ class FitIntervals:
         """The intervals, smallest p-values first."""
         return sorted(self.rows, key=lambda row: -row.evidence)
 
-    @property
-    def per_deviation(self) -> CoefficientIntervals:
-        """The intervals per standard deviation of the features."""
-        return self.found.rescaled(1 / np.array([row.scale for row in self.rows]))
-
 
 def fit_intervals(fitted: Fitted) -> FitIntervals:
     """Return confidence intervals for the coefficients of a regression.
@@ -83,28 +78,20 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
     one.
     """
     begin("computing confidence intervals", 0)
-    model, names = fitted.main, fitted.feature_names
-    references, scale = fitted.references, to_numpy(model.scale_)
-    kept = np.delete(np.arange(len(names)), references)
-    effects = to_numpy(model.coef_) * scale
-    wanted = _most_likely(fitted, effects, kept)
+    model, names, references = fitted.main, fitted.feature_names, fitted.references
+    kept, scale = np.delete(np.arange(len(names)), references), to_numpy(model.scale_)
+    wanted = _most_likely(fitted, to_numpy(model.coef_) * scale, kept)
     found = model.coef_intervals(wanted, LEVEL, without=references, names=names)
-    columns = (found.estimate, found.stderr, found.lower, found.upper, found.pvalue)
-    rows = zip(
-        (names[j] for j in wanted),
-        *(column.tolist() for column in columns),
-        found.significant(FDR, len(kept)).tolist(),
-        scale[wanted].tolist(),
-        strict=True,
-    )
-    warnings = list(found.warnings)
+    columns = found.estimate, found.stderr, found.lower, found.upper, found.pvalue
+    others = found.significant(FDR, len(kept)), scale[wanted]
+    numbers = (each.tolist() for each in (*columns, *others))
+    rows = zip([names[j] for j in wanted], *numbers, strict=True)
+    warnings, notes = list(found.warnings), [fitted.caption] if references else []
     if fitted.dependence == "time":
         warnings.append(
             "the standard errors assume independent rows, which is rarely true for time series; "
             "the intervals may be too short"
         )
-    grouped = fitted.dependence == "groups"
-    notes = [fitted.caption] if references else []
     if len(wanted) < len(kept):
         notes.append(
             f"only the {len(wanted)} features with the largest coefficients, of {len(kept):,}, "
@@ -112,7 +99,7 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
             "false discovery rate is adjusted for this selection, but the individual intervals are "
             "not"
         )
-    if grouped:
+    if grouped := fitted.dependence == "groups":
         notes.append("standard errors are robust to dependence within groups")
     return FitIntervals(
         found=found,

@@ -19,18 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import write_text
 from steinpath._support.messages import DataError
-from steinpath.app.model_json import (
-    MOST_BYTES,
-    REGISTRIES,
-    checked,
-    entries,
-    from_plain,
-    intervals_from_json,
-    intervals_to_json,
-    listed,
-    plain_items,
-    read_json,
-)
+from steinpath.app import model_json
+from steinpath.app.model_json import checked, entries, from_plain, plain_items, require
 from steinpath.app.tables import FileFormat
 from steinpath.estimators import _classifiers, _regressors
 from steinpath.estimators._encoder import TableEncoder
@@ -43,30 +33,33 @@ from steinpath.problem._spread import scaled_test_loss
 _FORMAT, _VERSION = "steinpath model", 2
 _FILE = ("format", "version", "steinpath_version", "target", "reading", "steps", "encoder", "model")
 _FIT = ("parameters", "attributes", "intervals")
-_DTYPES: dict[type, Any] = {float: float, str: object}
 _MODEL = ("class", "classes", "dtype", "intercept", "coef", *_FIT, "estimators")
 _NAMES = """PathRegressor LADLasso LADRidge LADElasticNet SqrtLasso SqrtRidge HuberLasso HuberRidge
 QuantileLasso QuantileRidge PathClassifier LogisticLasso LogisticRidge LogisticElasticNet
 HingeLasso HingeRidge"""
-_KINDS = vars(_regressors) | vars(_classifiers)
-_ESTIMATORS: dict[str, Any] = {name: _KINDS[name] for name in _NAMES.split()}
-_ATTRIBUTES: dict[str, type] = {
-    **dict.fromkeys(("best_index_", "best_iter_", "n_iter_", "n_samples_"), int),
-    **dict.fromkeys(("alpha_", "alphas_", "best_risk_", "best_risk_stderr_", "naive_risk_"), float),
-    **dict.fromkeys(("naive_risk_stderr_", "constant_risk_", "train_risk_", "y_scale_"), float),
-    **dict.fromkeys(("median_error_", "error_rate_", "error_rate_stderr_"), float),
-    **dict.fromkeys(("train_error_rate_", "test_parameter_"), float),
-    **dict.fromkeys(("test_loss_", "stop_", "warnings_", "feature_names_in_"), str),
-    "loss_": Loss,
-    "penalty_": Penalty,
+_ESTIMATORS: dict[str, Any] = {
+    name: (vars(_regressors) | vars(_classifiers))[name] for name in _NAMES.split()
 }
+# Attributes that are stored, by their kinds.
+_KINDS: dict[Any, str] = {
+    int: "best_index_ best_iter_ n_iter_ n_samples_",
+    float: """alpha_ best_risk_ best_risk_stderr_ naive_risk_ naive_risk_stderr_ constant_risk_
+    train_risk_ y_scale_ median_error_ error_rate_ error_rate_stderr_ train_error_rate_
+    test_parameter_""",
+    str: "test_loss_ stop_",
+    (float, None): "alphas_",
+    (str, None): "warnings_ feature_names_in_",
+    Loss: "loss_",
+    Penalty: "penalty_",
+}
+_ATTRIBUTES = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 # Options of reading a table that are parameters of the encoder.
 _CELLS = ("decimal", "thousands", "na", "date_format")
-# Attributes by their names in files of version 0.1.0.
-_OLD = {"alpha": "alpha_", "iterate": "best_iter_", "iterations": "n_iter_", "rows": "n_samples_"}
+# Attributes of files of version 0.1.0, by their names there.
+_OLD = {name: f"{name}_" for name in ("alpha", "test_loss", "test_parameter", "warnings")}
+_OLD |= {name: f"{name}_" for name in ("error_rate", "error_rate_stderr")}
+_OLD |= {"iterate": "best_iter_", "iterations": "n_iter_", "rows": "n_samples_"}
 _OLD |= {"risk": "best_risk_", "stderr": "best_risk_stderr_", "train": "train_risk_"}
-_OLD |= {"test_loss": "test_loss_", "test_parameter": "test_parameter_"}
-_OLD_OPTIONAL = {name: f"{name}_" for name in ("error_rate", "error_rate_stderr", "warnings")}
 
 
 class SavedModel(NamedTuple):
@@ -165,93 +158,93 @@ def save_model_file(
     model: Any, file: str | os.PathLike[str], target: str | None, reading: dict[str, Any]
 ) -> None:
     """Do as `save_model`, with the options by which the table was read."""
-    steps = model.steps if isinstance(model, Pipeline) else [(None, model)]
-    kinds, estimator = [type(step) for _, step in steps], steps[-1][1]
-    several = isinstance(model, Pipeline)
-    if kinds != [TableEncoder] * several + [_ESTIMATORS.get(kinds[-1].__name__)]:
+    steps = dict(model.steps) if isinstance(model, Pipeline) else {"": model}
+    kinds, (*encoders, last) = [type(step) for step in steps.values()], steps.values()
+    wanted = [TableEncoder] * isinstance(model, Pipeline)
+    if kinds != [*wanted, _ESTIMATORS.get(kinds[-1].__name__)]:
         raise TypeError(
             "model must be an estimator of steinpath, such as sp.LADLasso, or a pipeline of "
             "sp.TableEncoder and such an estimator; got "
-            + "a pipeline of " * several
-            + ", ".join(kind.__name__ for kind in kinds)
+            f"{'a pipeline of ' * len(wanted)}{', '.join(kind.__name__ for kind in kinds)}"
         )
-    check_is_fitted(estimator)
-    encoder = steps[0][1] if several else None
+    check_is_fitted(last)
+    names = [name for encoder in encoders for name in encoder.get_feature_names_out()]
     found = {
         "format": _FORMAT,
         "version": _VERSION,
         "steinpath_version": _installed(),
         "target": target,
         "reading": reading,
-        "steps": [name for name, _ in steps] if several else None,
-        "encoder": encoder and encoder.to_json(),
-        "model": _model_to_json(estimator, encoder and [*encoder.get_feature_names_out()]),
+        "steps": [*steps] if encoders else None,
+        "encoder": encoders[0].to_json() if encoders else None,
+        "model": _model_to_json(last, names),
     }
     content = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if len(content) > MOST_BYTES / 2:  # characters may have several bytes
+    if len(content) > model_json.MOST_BYTES / 2:  # characters may have several bytes
         raise DataError(f"the model is too large for a file: {len(content)} characters")
     write_text(Path(file), content)
 
 
 def _installed() -> str:
+    """Return the version of this package."""
     with suppress(PackageNotFoundError):
         return version("steinpath")
     return "0+unknown"
 
 
-def _model_to_json(model: Any, names: list[str] | None) -> dict[str, Any]:
+def _model_to_json(model: Any, names: list[str]) -> dict[str, Any]:
     """Return an estimator as plain data, with coefficients by the names of the features."""
     coef, intercept = to_numpy(model.coef_), to_numpy(model.intercept_)
+    if coef.ndim == 2 and len(coef) == 1:
+        coef, intercept = coef[0], intercept[0]
     classes = to_numpy(model.classes_).tolist() if is_classifier(model) else None
     if not all(isinstance(label, str | int | float) for label in classes or ()):
         raise TypeError(f"classes must be strings or numbers, got {classes!r:.60}")
-    parts = getattr(model, "estimators_", None)
-    fits = parts or [model]
-    kept = intervals_to_json([one.intervals_ for one in fits if hasattr(one, "intervals_")])
-    each = [_fit_to_json(*one) for one in zip(fits, kept or [None] * len(fits), strict=True)]
-    if coef.ndim == 2 and len(coef) == 1:
-        coef, intercept = coef[0], intercept[0]
-    keys = _keys(names or [*getattr(model, "feature_names_in_", ())], coef.shape[-1])
+    fits = getattr(model, "estimators_", [])
+    each = [_fit_to_json(one) for one in (model, *fits)]
+    kept = [one.intervals_ for one in fits or [model] if hasattr(one, "intervals_")]
+    for fit, intervals in zip(each[-len(kept) :], model_json.intervals_to_json(kept), strict=False):
+        fit["intervals"] = intervals
     return {
         "class": type(model).__name__,
         "classes": classes,
         "dtype": str(coef.dtype),
         "intercept": intercept.tolist(),
-        "coef": dict(zip(keys, coef.T.tolist(), strict=True)),
-        **(_fit_to_json(model, None) if parts else each[0]),
-        "estimators": each if parts else None,
+        "coef": dict(zip(_keys(model, names, coef.shape[-1]), coef.T.tolist(), strict=True)),
+        **each[0],
+        "estimators": each[1:] or None,
     }
 
 
-def _keys(names: list[str], count: int) -> list[str]:
+def _keys(model: Any, names: list[str], count: int) -> list[str]:
     """Return names of coefficients: those of the features, if they are known and unique."""
+    names = names or [*getattr(model, "feature_names_in_", ())]
     return names if len(set(names)) == count else [f"x{k}" for k in range(count)]
 
 
-def _fit_to_json(model: Any, intervals: dict[str, Any] | None) -> dict[str, Any]:
+def _fit_to_json(model: Any) -> dict[str, Any]:
     """Return the parameters and attributes of one of several fits, or of all together."""
-    given = model.get_params(deep=False)
+    given, own = model.get_params(deep=False), {"warnings_": ()} | vars(model)
     for name in ("cv", "row_scale"):  # not with one entry for each training row
         if not isinstance(given[name], str | int | None):
             del given[name]
-    own: dict[str, Any] = {"warnings_": ()} | vars(model)
     if "test_parameter_" not in own and "loss_" in own and "test_loss_" in own:
         scaled = scaled_test_loss(model.test_loss, model.loss_, own.get("y_scale_", 1.0))
         criterion: Any = resolve_test_loss(scaled, model.loss_)
         if CRITERIA.get(model.test_loss_) is type(criterion):  # not a function of the user
             own["test_parameter_"] = criterion.parameter
-    attributes = {name: own[name] for name in _ATTRIBUTES if name in own}
-    for name in (name for name in attributes if name.endswith("stderr_")):
+    for name in (name for name in own if name.endswith("stderr_")):
         errors = to_numpy(own[name]).astype(object)  # infinite ones are null
-        attributes[name] = np.where(errors == math.inf, np.array(None), errors)
-    plain = plain_items(given), plain_items(attributes)
-    return dict(zip(_FIT, (*plain, intervals), strict=True))
+        own[name] = np.where(errors == math.inf, np.array(None), errors)
+    stored = {name: own[name] for name in _ATTRIBUTES if name in own}
+    plain = plain_items(given), plain_items(stored)
+    return {"parameters": plain[0], "attributes": plain[1], "intervals": None}
 
 
 def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
     """Do as `load_model`, with the target and the options by which its table was read."""
     try:
-        return _from_json(read_json(file))
+        return _from_json(model_json.read_json(file))
     except OSError as error:
         hint = "; give its model.json" if isinstance(error, IsADirectoryError) else ""
         said = f"cannot read {file}: {error.strerror or error}{hint}"
@@ -267,167 +260,150 @@ def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
 
 
 def _from_json(found: Any) -> SavedModel:
-    if not isinstance(found, dict) or found.get("format") != _FORMAT:
-        raise DataError(f"its 'format' is not {_FORMAT!r}")
+    """Return the model of a file."""
+    require(isinstance(found, dict) and found.get("format") == _FORMAT, "format", found)
     number = found.get("version")
-    if type(number) is not int or number not in (1, _VERSION):
-        raise DataError(
-            f"its version is {number!r:.20}, not {_VERSION}; it may be from a newer steinpath"
-        )
-    found = entries("it", _from_version_1(found) if number == 1 else found, _FILE)
+    known = type(number) is int and number in (1, _VERSION)
+    require(known, "version", number, f"is not {_VERSION}; it may be from a newer steinpath")
+    found = entries("format", _from_version_1(found) if number == 1 else found, _FILE)
     target, reading, encoder = found["target"], found["reading"], found["encoder"]
     checked(str, "steinpath_version", found["steinpath_version"])
-    if target is not None and not checked(str, "target", target).strip():
-        raise DataError("its 'target' is blank")
+    require(target is None or checked(str, "target", target).strip(), "target", target)
     FileFormat.from_json(reading)
     if encoder is None and found["steps"] is None:
         return SavedModel(_model_from_json(found["model"], []), target, reading)
-    table = TableEncoder.from_json(encoder)
+    table, names = TableEncoder.from_json(encoder), checked((str, 2), "steps", found["steps"])
     estimator = _model_from_json(found["model"], [*table.get_feature_names_out()])
-    names = listed(str, "steps", found["steps"], 2)
     return SavedModel(Pipeline([*zip(names, (table, estimator), strict=True)]), target, reading)
 
 
-def _model_from_json(found: Any, names: list[str]) -> Any:
-    """Return a fitted estimator; ``names`` are those of the features, if there is an encoder."""
-    found = entries("an estimator", found, _MODEL)
-    kind = _ESTIMATORS.get(checked(str, "class", found["class"]))
-    if kind is None:
-        raise DataError(f"its 'class' {found['class']!r:.60} is not an estimator of steinpath")
-    coef, dtype, parts = checked(dict, "coef", found["coef"]), found["dtype"], found["estimators"]
-    classifier = is_classifier(kind())
-    classes = _classes(found["classes"], classifier)
+def _model_from_json(found: Any, names: list[str], fits: int = 1) -> Any:
+    """Return an estimator, one of some ``fits``; ``names`` are those of an encoder's features."""
+    found = entries("model", found, _MODEL)
+    kind: Any = _ESTIMATORS.get(checked(str, "class", found["class"]))
+    require(kind, "class", found["class"], "is not an estimator of steinpath")
+    require(found["dtype"] in ("float32", "float64"), "dtype", found["dtype"])
+    coef, parts, dtype = checked(dict, "coef", found["coef"]), found["estimators"], found["dtype"]
+    classes = _labels(found["classes"], is_classifier(kind()))
     several = len(classes) if len(classes) > 2 else 1
     if parts is not None:
-        several = len(listed(dict, "estimators", parts, several if classifier else None))
-    if not several or dtype not in ("float32", "float64"):
-        raise DataError("it has no 'estimators', or its 'dtype' is not float32 or float64")
-    model = _fit_from_json(kind, found, len(coef), several, parts is not None)
-    own = {name: x for name, x in vars(model).items() if name == "feature_names_in_"}
-    own["n_features_in_"] = len(coef)
-    if not coef or list(coef) != _keys(names or [*own.get("feature_names_in_", ())], len(coef)):
-        raise DataError("its 'coef' does not match the features of its columns")
-    cells = zip((*map(repr, coef), "intercept"), (*coef.values(), found["intercept"]), strict=True)
-    rows = [listed(float, name, x if several > 1 else [x], several) for name, x in cells]
-    matrix = np.array(rows).T.astype(dtype if classifier else float)
-    weights, constants = matrix[:, :-1].astype(dtype), matrix[:, -1]
-    if classifier or parts:
-        vars(model).update(own, coef_=weights, intercept_=constants)
-    else:
-        vars(model).update(own, coef_=weights[0], intercept_=float(constants[0]))
-    if classifier:
-        model.classes_, own["classes_"] = np.array(classes), np.arange(2)
+        several = several if len(classes) else len(checked(list, "estimators", parts))
+        checked((dict, several), "estimators", parts)
+    own = checked(dict, "attributes", found["attributes"])
+    own = {name: _attribute(name, x, several if parts else None) for name, x in own.items()}
+    model = _with_parameters(kind, found["parameters"], own)
+    right = coef and list(coef) == _keys(model, names, len(coef))
+    right = right and len(own.get("feature_names_in_", coef)) == len(coef)
+    require(right, "coef", list(coef), "does not match the features of its columns")
+    cells = [*coef.items(), ("intercept", found["intercept"])]
+    rows = [checked((float, several), name, x if several > 1 else [x]) for name, x in cells]
+    matrix = np.array(rows).T[slice(None) if len(classes) or parts else 0]
+    model.n_features_in_, model.coef_ = len(coef), matrix[..., :-1].astype(dtype)
+    constants = matrix[..., -1].astype(dtype if len(classes) else float)
+    model.intercept_ = constants if constants.ndim else float(constants)
+    if len(classes):
+        model.classes_ = classes
+    if found["intervals"] is not None:
+        model.intervals_ = model_json.intervals_from_json(found["intervals"], len(coef), fits)
     if parts:
+        same = {name: found[name] for name in ("class", "dtype")}
+        same |= {"classes": [0, 1] if len(classes) else None, "estimators": None}
         model.estimators_ = []
-    for k, part in enumerate(parts or ()):
-        one = _fit_from_json(kind, entries("a fit", part, _FIT), len(coef), several)
-        at: Any = slice(k, k + 1) if classifier else k
-        vars(one).update(own, coef_=weights[at], intercept_=constants[at])
-        model.estimators_.append(one)
+        for part, (*weights, constant) in zip(parts, matrix.tolist(), strict=True):
+            fit = entries("estimators", part, _FIT) | same | {"intercept": constant}
+            fit["coef"] = dict(zip(coef, weights, strict=True))
+            model.estimators_.append(_model_from_json(fit, names, several))
     return model
 
 
-def _classes(found: Any, classifier: bool) -> list[Any]:
+def _labels(found: Any, classifier: bool) -> np.ndarray:
     """Return the labels of a classifier, which are of one type; none for a regressor."""
-    if not classifier and found is None:
-        return []
     kinds = {type(label) for label in checked(list, "classes", found)} if classifier else set()
-    if kinds not in ({str}, {int}, {float}, {bool}):
-        raise DataError("its 'classes' are not labels of a classifier, all of one type")
-    if kinds != {bool}:
-        listed(str if kinds == {str} else float, "classes", found)
+    right = kinds in ({str}, {int}, {float}, {bool}) if classifier else found is None
+    require(right, "classes", found, "are not labels of a classifier, all of one type")
+    labels = np.array(from_plain("classes", found or []))
     # an array of strings does not keep zero bytes at their ends
-    if len(found) < 2 or len(set(np.array(found).tolist())) < len(found):
-        raise DataError("its 'classes' are not two or more distinct labels")
-    return list(found)
+    right = not classifier or len(found) == len(set(labels.tolist())) > 1
+    require(right, "classes", found, "are not two or more distinct labels")
+    return labels
 
 
-def _fit_from_json(
-    kind: Any, found: dict[str, Any], features: int, several: int, together: bool = False
-) -> Any:
-    """Return an estimator with the parameters and attributes of one of several fits, or of all."""
-    given = checked(dict, "parameters", found["parameters"])
-    if not set(given) <= set(kind().get_params(deep=False)):
-        raise DataError(f"its 'parameters' are not those of {kind.__name__}")
-    given = {name: from_plain(value) for name, value in given.items()}
-    stored = checked(dict, "attributes", found["attributes"])
-    own = {name: _attribute(name, x, several if together else -1) for name, x in stored.items()}
+def _with_parameters(kind: Any, found: Any, own: dict[str, Any]) -> Any:
+    """Return an estimator with parameters of the file and these attributes, if they fit."""
+    right = set(checked(dict, "parameters", found)) <= set(kind().get_params(deep=False))
+    require(right, "parameters", [*found], f"are not those of {kind.__name__}")
+    given = {name: from_plain(name, value) for name, value in found.items()}
     try:  # the loss is used by predictions; levels of quantiles and class weights are not
-        problem = kind(
-            **{name: x for name, x in given.items() if name not in ("q", "class_weight")}
-        )
-        make_penalty(problem._penalty(), 1.0)
-        if own.get("loss_", problem._loss()).margin != problem._loss().margin:
-            raise ValueError("its 'loss_' is not for its estimator")
+        used = kind(**{k: x for k, x in given.items() if k not in ("q", "class_weight")})
+        make_penalty(used._penalty(), 1.0)
+        loss = own.get("loss_", used._loss())
+        right = loss.margin == used._loss().margin
         if "test_parameter_" in own:
             CRITERIA[own["test_loss_"]](own["test_parameter_"])
-    except KeyError:
-        raise DataError("its 'test_loss_' is unknown") from None
-    except (TypeError, ValueError) as error:
-        raise DataError(str(error)) from None
-    if found["intervals"] is not None:
-        own["intervals_"] = intervals_from_json(found["intervals"], features, several)
-    late = np.any(own.get("best_iter_", 0) > own.get("n_iter_", math.inf))
-    if late or np.any(own.get("best_index_", 0) >= len(own.get("alphas_", range(10**9)))):
-        raise DataError("its numbers are not valid: a selected one is beyond the last one")
-    if len(own.get("feature_names_in_", range(features))) != features:
-        raise DataError("its 'feature_names_in_' do not match its 'coef'")
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"its 'parameters' or 'test_loss_' are not valid: {error}") from None
+    require(right, "loss_", loss, "is not for its estimator")
+    index, t = own.get("best_index_", 0), own.get("best_iter_", 0)
+    require(np.all(index < len(own.get("alphas_", range(10**9)))), "best_index_", index)
+    require(np.all(t <= own.get("n_iter_", math.inf)), "best_iter_", t)
     model = kind(**given)
     vars(model).update(own)
     return model
 
 
-def _attribute(name: str, value: Any, several: int) -> Any:
+def _attribute(name: str, value: Any, several: int | None = None) -> Any:
     """Return an attribute; of several fits together, it may have one number for each."""
-    if (kind := _ATTRIBUTES.get(name)) is None:
-        raise DataError(f"it has the attribute {name!r:.60}, which is unknown")
+    kind = _ATTRIBUTES.get(name)
+    require(kind, name, value, "is unknown")
     if kind in (Loss, Penalty):
-        if not isinstance(made := from_plain(value), kind):
-            raise DataError(f"its {name!r} is not a {kind.__name__}")
+        made = from_plain(name, value)
+        require(isinstance(made, kind), name, value)
         return made
-    if name in ("alphas_", "warnings_", "feature_names_in_"):
-        items = listed(kind, name, value)
-        return tuple(items) if name == "warnings_" else np.array(items, _DTYPES[kind])
-    if isinstance(value, list) and len(value) == several:
-        return np.array([_attribute(name, each, -1) for each in value])
+    if isinstance(value, list) and not isinstance(kind, tuple) and len(value) == several:
+        return np.array([_attribute(name, each) for each in value])
     if value is None and name.endswith("stderr_"):
         return math.inf
     found, most = checked(kind, name, value), 1 if name.endswith("rate_") else math.inf
-    if name.endswith(("alpha_", "stderr_", "rate_")) and not 0 <= found <= most:
-        raise DataError(f"its numbers are not valid: {name!r} is {found:g}")
+    if name == "warnings_":
+        return tuple(found)
+    if isinstance(kind, tuple):
+        return np.array(found, object if kind[0] is str else float)
+    bounded = name.endswith(("alpha_", "stderr_", "rate_"))
+    require(not bounded or 0 <= found <= most, name, value, f"is {value!r:.20}, out of range")
     return found
 
 
 def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of a file of version 0.1.0 as those of today."""
-    given = checked(dict, "parameters", old.get("parameters"))
-    for name, value in given.items():
-        checked(float, checked(str, "parameters", name), value)
+    given, reading = (checked(dict, key, old.get(key, {})) for key in ("parameters", "reading"))
     alpha, rows = checked(float, "alpha", old.get("alpha")), checked(int, "rows", old.get("rows"))
+    own = {new: old[name] for name, new in _OLD.items() if name in old}
     checked(str, "target", old.get("target"))
-    own = {new: old.get(name) for name, new in _OLD.items()}
-    own |= {new: old[name] for name, new in _OLD_OPTIONAL.items() if name in old}
-    own |= {"alphas_": [alpha], "best_index_": 0}
     parameters: dict[str, Any] = {}
-    for key, registry in REGISTRIES.items():
-        if (part := registry.get(checked(str, key, old.get(key)))) is None:
-            raise DataError(f"its {key} {old[key]!r:.60} is unknown")
+    for key, registry in model_json.REGISTRIES.items():
+        part = registry.get(checked(str, key, old.get(key)))
+        require(part, key, old[key], "is unknown")
         names = [each.name for each in fields(part)]
         shape = {name: value for name, value in given.items() if name in names}
         strength = {"lam": alpha * math.sqrt(rows)} if "lam" in names else {}
         own[f"{key}_"] = {key: old[key], "parameters": shape | strength}
         parameters[key] = {key: old[key], "parameters": shape} if shape else old[key]
-    kind = "PathClassifier" if LOSSES[old["loss"]].margin else "PathRegressor"
-    columns = checked(list, "columns", old.get("columns"))
-    filled = any(isinstance(column, dict) and column.get("fill") is not None for column in columns)
-    reading = checked(dict, "reading", old.get("reading", {}))
+    columns = checked((dict, None), "columns", old.get("columns"))
+    filled = any(column.get("fill") is not None for column in columns)
     cells = {name: value for name, value in reading.items() if name in _CELLS}
-    today = {"missing": "impute" if filled else "error"} | cells
-    fit = {"parameters": parameters, "attributes": own, "estimators": None}
-    kept = {name: old.get(name) for name in ("classes", "intercept", "coef", "intervals")}
+    cells["missing"] = "impute" if filled else "error"
+    kind = "PathClassifier" if LOSSES[old["loss"]].margin else "PathRegressor"
+    fit = {
+        "class": kind,
+        "dtype": "float64",
+        "parameters": parameters,
+        "attributes": own,
+        "estimators": None,
+    }
+    same = {name: old.get(name) for name in ("classes", "intercept", "coef", "intervals")}
     return {name: old.get(name, "") for name in _FILE[:4]} | {
         "reading": reading,
         "steps": ["tableencoder", kind.lower()],
-        "encoder": {"columns": columns, "parameters": today},
-        "model": {"class": kind, "dtype": "float64", **fit, **kept},
+        "encoder": {"columns": columns, "parameters": cells},
+        "model": fit | same,
     }

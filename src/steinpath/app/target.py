@@ -12,10 +12,10 @@ from sklearn.model_selection import TimeSeriesSplit
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, read_column, texts
 from steinpath._support.messages import DataError, Message, Remedy
-from steinpath._support.wording import as_notes, counted, refuse_gaps, refuse_unknown, short
+from steinpath._support.wording import as_notes, counted, refuse_gaps, refuse_unknown
 from steinpath.app.defaults import TASKS
 from steinpath.app.tables import Table
-from steinpath.app.tables.table import import_arrow, plain
+from steinpath.app.tables.table import plain
 from steinpath.estimators._columns import Facts, describe, facts_of, remarks_about
 from steinpath.estimators._encoder import ColumnSummary, first_other
 
@@ -48,13 +48,11 @@ def check_roles(
     columns: Collection[str], target: str, group: str | None, time: str | None, *others: str
 ) -> None:
     """Refuse unknown columns, and a target that is a group, a time or among other named columns."""
-    roles = {name: role for name, role in ((group, "group"), (time, "time")) if name is not None}
-    refuse_unknown(columns, (target, *others, *roles))
-    what = f"{target!r} is the target"
-    if target in roles:
-        raise DataError(f"{what} and cannot be the {roles[target]} as well; name another column")
-    if target in others:
-        raise DataError(f"{what}, which cannot be dropped, kept or a category; name other columns")
+    named = (*others, *filter(None, (group, time)))
+    refuse_unknown(columns, (target, *named))
+    if target in named:
+        roles = "the group, the time or a category, nor be dropped or kept"
+        raise DataError(f"{target!r} is the target, which cannot be {roles}; name another column")
 
 
 def read_roles(
@@ -85,14 +83,12 @@ def read_roles(
         gap, remedy = facts.first_gap or 0, Remedy("missing", "impute")
         use = Message("use {remedy} to drop rows without a target", remedy=remedy)
         refuse_gaps({target: (facts.gaps, gap)}, use, last if gap == last else None)
-    if facts.gaps:
+    elif facts.gaps:
         were = "was" if facts.gaps == 1 else "were"
         notes.append(f"{counted(facts.gaps, 'row')} without a target {were} dropped")
     groups = times = None
     if group is not None:
-        labels = read_column(group, table.frame.column(group), table.format, as_labels=True)
-        advice = "every row needs a group; give each ungrouped row its own label"
-        groups, detail = _groups(group, _complete(group, labels, kept, advice)[kept])
+        groups, detail = _groups(table, group, kept)
         summaries[group] = ColumnSummary(group, "group", detail, 0, 0)
         notes.append(f"rows with the same {group!r:.60} are held out together ({detail})")
     rows = kept if facts.gaps else None
@@ -114,25 +110,21 @@ def read_roles(
 def _task(table: Table, name: str, read: ReadColumn, task: str | None) -> str:
     """Return the task, by default the one that the target suggests; refuse an unsuitable target."""
     present = read.data[~read.gaps]
-    if len(present) < 2:
-        raise DataError(
-            f"the target {name!r} has {counted(len(present), 'nonmissing value')} in "
-            f"{counted(len(read.data), 'row')}; at least two are needed"
-        )
-    if (present == present[0]).all():
-        text = read.text(int(read.gaps.argmin()))
-        value = short(present[0]) if read.kind == "f" else f"{text!r:.60}"
-        raise DataError(f"the target {name!r} is {value} in every row; a target must vary")
-    if task is None:
-        classes = import_arrow().types.is_dictionary(table.frame.column(name).type)
-        if read.kind == "O" and not classes:
-            read.refuse_doubtful(Remedy("task", _CLASSES))
-            # numbers with a few other cells are not classes
-            others = ~np.array(cells.like_numbers(read.labels, table.format))[present]
-            classes = not 0 < 2 * others.sum() < len(present)
-        task = TASKS[classes or (read.kind == "f" and len(np.unique(present)) == 2)]
-    if task == _NUMBERS and read.kind != "f":
+    distinct = len(np.unique(present))
+    if distinct < 2:
+        has = f"{counted(distinct, 'distinct value')} in {counted(len(read.data), 'row')}"
+        raise DataError(f"the target {name!r} has {has}; a target must vary")
+    if task is None and cells.is_dictionary(table.frame.column(name).type):
+        return _CLASSES
+    if task != _CLASSES:
         read.refuse_doubtful(Remedy("task", _CLASSES))
+    if task is None and read.kind == "O":
+        # numbers with a few other cells are not classes
+        others = ~np.array(cells.like_numbers(read.labels, table.format))[present]
+        task = TASKS[not 0 < 2 * others.sum() < len(present)]
+    elif task is None:
+        task = TASKS[read.kind == "f" and distinct == 2]
+    if task == _NUMBERS and read.kind != "f":
         said = "the target {name!r} must hold numbers, but has {other}; for classes, use {remedy}"
         other, remedy = first_other(read, "number", table.format), Remedy("task", _CLASSES)
         raise DataError(Message(said, name=name, other=other, remedy=remedy))
@@ -154,17 +146,16 @@ def _classes(table: Table, name: str, read: ReadColumn) -> np.ndarray:
     numeric, values = read.kind == "f", texts(read.values)
     counts = Counter(values[~read.gaps].tolist())
     if len(counts) > _MOST_CLASSES:
-        said = f"has {len(counts)} distinct values, but at most {_MOST_CLASSES} classes are "
-        said = f"the target {{name!r}} {said}supported: merge rare classes or, for regression, "
+        said = f"the target {{name!r}} has {len(counts)} distinct values, but at most "
+        said += f"{_MOST_CLASSES} classes are supported: merge rare classes or, for regression, "
         said += "use {remedy}" if numeric else "correct {other}"
         other, remedy = first_other(read, "number", table.format), Remedy("task", _NUMBERS)
         raise DataError(Message(said, name=name, other=other, remedy=remedy))
     if rare := [label for label, count in counts.items() if count < _FEWEST]:
         more = f" ({len(rare)} classes in all)" if len(rare) > 1 else ""
-        raise DataError(
-            f"the class {min(rare)!r:.60} of the target {name!r} has a single row{more}; every "
-            f"class needs at least {_FEWEST} rows: merge rare classes, or remove these rows"
-        )
+        single = f"the class {min(rare)!r:.60} of the target {name!r} has a single row{more}"
+        advice = "merge rare classes, or remove these rows"
+        raise DataError(f"{single}; every class needs at least {_FEWEST} rows: {advice}")
     if not numeric:
         return values
     whole = not np.any(read.data[~read.gaps] % 1)
@@ -172,19 +163,21 @@ def _classes(table: Table, name: str, read: ReadColumn) -> np.ndarray:
 
 
 def _complete(name: str, read: ReadColumn, kept: np.ndarray, advice: str) -> np.ndarray:
-    """Return the values of a column; refuse missing ones in the rows that are kept."""
+    """Return the values of the rows that are kept; refuse missing ones."""
     gaps = kept[read.gaps[kept]]
     refuse_gaps({name: (len(gaps), int(gaps[0]))} if len(gaps) else {}, advice)
-    return read.values
+    return np.asarray(read.values[kept])
 
 
-def _groups(name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
+def _groups(table: Table, name: str, kept: np.ndarray) -> tuple[np.ndarray, str]:
     """Return the number of the group of each row, and a description such as "40 groups of 3"."""
-    labels, groups, sizes = np.unique(texts(values), return_inverse=True, return_counts=True)
+    read = read_column(name, table.frame.column(name), table.format, as_labels=True)
+    advice = "every row needs a group; give each ungrouped row its own label"
+    values = texts(_complete(name, read, kept, advice))
+    labels, groups, sizes = np.unique(values, return_inverse=True, return_counts=True)
     if len(labels) < 2:
-        raise DataError(
-            f"the group {name!r} is {labels[0]!r:.60} in every row; at least two groups are needed"
-        )
+        only = f"the group {name!r} is {labels[0]!r:.60} in every row"
+        raise DataError(f"{only}; at least two groups are needed")
     low, high = int(sizes.min()), int(sizes.max())
     size = counted(low, "row") if low == high else f"{low} to {counted(high, 'row')}"
     return groups, f"{len(labels)} groups of {size}"
@@ -194,16 +187,13 @@ def _times(table: Table, name: str, read: ReadColumn, kept: np.ndarray) -> np.nd
     """Return the time of each row that is kept; refuse texts and missing times."""
     read.refuse_doubtful()
     if read.kind == "O":
-        formats, said = cells.date_formats(read.labels), "the time {name!r} must hold numbers or "
-        said += "dates such as 2023-05-16, but has {other}" + "; use {formats}" * bool(formats)
-        other, suggested = (
-            first_other(read, "date", table.format),
-            cells.suggest_date_format(formats),
-        )
-        raise DataError(Message(said, name=name, other=other, formats=suggested))
+        formats = cells.date_formats(read.labels)
+        said = "the time {name!r} must hold numbers or dates such as 2023-05-16, but has {other}"
+        said += "; use {formats}" * bool(formats)
+        other, use = first_other(read, "date", table.format), cells.suggest_date_format(formats)
+        raise DataError(Message(said, name=name, other=other, formats=use))
     advice = "every row needs a time: fill it in, or remove these rows"
-    times: np.ndarray = _complete(name, read, kept, advice)[kept]
-    return times
+    return _complete(name, read, kept, advice)
 
 
 def time_splits(times: np.ndarray, gap: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:

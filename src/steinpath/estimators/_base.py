@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -46,8 +48,9 @@ from steinpath.design._reading import (
     remote_rows,
 )
 from steinpath.design._remote import RemoteDesign
+from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
-from steinpath.engine._data import prepare
+from steinpath.engine._data import RunData, prepare
 from steinpath.engine._deferred import DeferredBatch
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
@@ -64,9 +67,8 @@ from steinpath.problem._grid import (
     named_penalty,
 )
 from steinpath.problem._losses import LOSSES, Loss
-from steinpath.problem._penalties import PENALTIES, NoPenalty
+from steinpath.problem._penalties import PENALTIES, NoPenalty, Penalty
 from steinpath.problem._spread import robust_spread, scaled_test_loss
-from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
 from steinpath.tuning._tune import DEFAULT_ALGORITHM, RULES, check_n_iter, search, start_all
@@ -77,9 +79,23 @@ _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
 # Initial and largest number of iterations on a cluster without a risk estimate.
 _FIRST, _MOST = 100, 1600
 # Attributes of fits that hold the training data: pickled and copied models do not have them.
-_WITH_ROWS = ("tuning_", "_path", "_warm")
+_WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm")
 # Private attributes of fits.
-_PRIVATE = ("_frame_library", *_WITH_ROWS)
+_PRIVATE = ("_frame_library", "_dependence", *_WITH_ROWS)
+
+
+# Whether fits keep their searches, which take much memory.
+_keeps: ContextVar[bool] = ContextVar("keeps", default=False)
+
+
+@contextmanager
+def keeping_searches() -> Iterator[None]:
+    """Keep `tuning_` of fits in a ``with`` block, because they are used right after."""
+    token = _keeps.set(True)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
 
 
 class Part(NamedTuple):
@@ -258,6 +274,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             about_mean=self.fit_intercept,
             **self._rounding(X, y),
         )
+        if options is not None and rows.sources is not None:
+            options = options.some_rows(rows.sources)
         self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
         self.y_scale_ = robust_spread(rows.y, rows.weights)
         self.loss_ = self._loss(self.y_scale_)
@@ -268,7 +286,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             tuning = self._tune(design, rows, options, progress)
             self._keep_tuning(tuning, rows)
             path, (self.best_index_, t) = tuning.path, tuning.best
-        self.best_iter_, self.n_iter_, self._path = t, path.n_iter, path
+        self.best_iter_, self.n_iter_ = t, path.n_iter
+        self._path = partial(_run_again, path.data, path.penalty, path.algorithm, path.n_iter)
+        self._groups = None if options is None else options.groups
         self.alpha_, self.penalty_ = float(self.alphas_[self.best_index_]), path.penalty
         self.__dict__ |= self._model(*rows.own_units(path.coef[t, :], float(path.intercept[t])))
         # array attributes are on the device of X: this is scikit-learn's convention
@@ -316,8 +336,6 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self, design: Design, rows: PreparedRows, options: RiskOptions, progress: Progress
     ) -> Tuning:
         """Search for alpha and the iteration, or continue the search of the last fit."""
-        if rows.sources is not None:
-            options = options.some_rows(rows.sources)
         test_loss = scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
         given, problem = self._alphas(design), list[Any]()
 
@@ -325,7 +343,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             problem[:] = self.loss_, batch.penalty, self._algorithm()
             return self._known(batch, problem, rows)
 
-        tuning = search(
+        self._search = partial(
+            search,
             design,
             rows.y,
             self.loss_,
@@ -335,13 +354,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.fit_intercept,
             options.but(test_loss=test_loss),
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
-            check_n_iter(self.n_iter),
-            self.rule,
-            self._iterate(),
-            self.alpha_ratio,
-            resume if self.warm_start else None,
-            partial(progress.watch, rows),
+            rule=self.rule,
+            iterate=self._iterate(),
+            lam_ratio=self.alpha_ratio,
         )
+        known = resume if self.warm_start else None
+        watch = partial(progress.watch, rows)
+        tuning = self._search(n_iter=check_n_iter(self.n_iter), resume=known, watch=watch)
         self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
         if not isinstance(given, int):  # as the user wrote them
             self.alphas_ = given[: len(self.alphas_)]
@@ -421,7 +440,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Store the results of the search, and issue its warnings."""
         adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
         tell(f"estimated risk adjusted for selection: {adjusted}")
-        self.tuning_, self.stop_ = tuning, tuning.stop
+        self.stop_ = tuning.stop
+        if _keeps.get():
+            self._tuning = tuning
         self.test_loss_ = tuning.risks[0].test_loss
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.warnings_ = tuning.train, tuning.warnings
@@ -430,18 +451,18 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.best_risk_, self.best_risk_stderr_ = tuning.best_risk, tuning.best_risk_stderr
         self.naive_risk_, self.naive_risk_stderr_ = tuning.naive_risk, tuning.naive_risk_stderr
         self.train_risk_ = float(tuning.train[tuning.best])
-        self._keep_left_out(tuning.chosen, rows)
+        self._keep_left_out(tuning, rows)
         if (end := tuning.end_of_grid()) is not None:
-            warn(self._about_end(end))
+            warn(self._about_end(end, tuning))
         for text in self.warnings_:
             warn(text, UserWarning if text in tuning.warnings else ConvergenceWarning)
 
-    def _about_end(self, end: str) -> Message:
+    def _about_end(self, end: str, tuning: Tuning) -> Message:
         """Return a message about an alpha at the end of the grid."""
         selected = f"the {end} alpha on the grid was selected, and its estimated risk is lower than"
         selected += " that of the next one by more than a standard error"
         if not isinstance(self.alpha, str):
-            reached = f"{self.alphas_[self.tuning_.best[0]]:.3g}"
+            reached = f"{self.alphas_[tuning.best[0]]:.3g}"
             beyond = f"{reached}, {reached} / 1000"
             if end == "largest":
                 beyond = f"100 * {reached}, {reached}"
@@ -450,12 +471,27 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             )
         if end == "largest":
             return Message(f"{selected}; the features may be only weakly related to the response")
-        ratio = self.tuning_.lams.min() / self.tuning_.lams.max() / 10
+        ratio = tuning.lams.min() / tuning.lams.max() / 10
         remedy = Remedy("alpha_ratio", float(f"{ratio:.1g}"))
         return Message(f"{selected}; consider extending the grid: {{remedy}}", remedy=remedy)
 
-    def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
+    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         """Store results of held-out rows."""
+
+    @property
+    def tuning_(self) -> Tuning:
+        """The whole search, which is run again at first access, since it takes much memory."""
+        if "_tuning" not in vars(self):
+            if "_search" not in vars(self):
+                raise AttributeError(
+                    "tuning_ requires a fit that estimates the risk, and its rows, which a "
+                    "pickled, copied or loaded model does not contain; fit it again"
+                )
+            interrupted = self.stop_ == "interrupted"
+            n_iter = self.n_iter_ if interrupted else check_n_iter(self.n_iter)
+            self._tuning = self._search(n_iter=n_iter)
+        found: Tuning = self._tuning
+        return found
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return the attributes of a fitted model."""
@@ -624,16 +660,11 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             have one row for each.
         """
         check_is_fitted(self)
-        facts, title = list(self._description()), f"{type(self).__name__} Results"
-        if not hasattr(self, "estimators_"):
-            return Summary(title, (*facts, *self._figures()), notes=self._notes())
-        head = ("alpha", "iteration", "risk", "std err", "nonzero")
-        rows = [(self._label(k), *each._row()) for k, each in enumerate(self.estimators_)]
-        return Summary(title, tuple(facts), head, tuple(rows), self._notes())
-
-    def _description(self) -> list[tuple[str, str]]:
-        """Return the model and the size of the data."""
-        one = self.estimators_[0] if hasattr(self, "estimators_") else self
+        fitted, title = getattr(self, "estimators_", [self]), f"{type(self).__name__} Results"
+        one, notes = fitted[0], ("No risk was estimated (method=None, or non-uniform weights).",)
+        if hasattr(one, "best_risk_"):
+            note = "Estimated risk adjusted for selection of alpha and iteration; ± one standard "
+            notes = (f"{note}error.", *getattr(self, "warnings_", ()))
         penalty = make_penalty(one._penalty(), 1.0)
         facts = [
             ("Loss", repr(one.loss_) if one is self else type(one.loss_).__name__),
@@ -642,17 +673,24 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             ("No. Observations", str(one.n_samples_)),
             ("No. Features", str(self.n_features_in_)),
         ]
-        if hasattr(one, "test_loss_"):
-            facts.append(("Scoring Loss", one.test_loss_))
-        return facts
+        facts += [("Scoring Loss", one.test_loss_)] if hasattr(one, "test_loss_") else []
+        if one is self:
+            return Summary(title, (*facts, *self._figures()), notes=notes)
+        rows = []
+        for k, each in enumerate(fitted):
+            found = [getattr(each, name, math.nan) for name in ("best_risk_", "best_risk_stderr_")]
+            risk = ("", "") if math.isnan(found[0]) else (f"{found[0]:.4g}", f"{found[1]:.2g}")
+            selected = f"{each.alpha_:.4g}", str(each.best_iter_)
+            rows.append((self._label(k), *selected, *risk, str(each._nonzero())))
+        head = ("alpha", "iteration", "risk", "std err", "nonzero")
+        return Summary(title, (*facts, *self._error_rate()), head, tuple(rows), notes)
 
     def _figures(self) -> list[tuple[str, str]]:
         """Return the selected model and its errors."""
-        k, t = getattr(self, "best_index_", 0), self.best_iter_
-        count = len(getattr(self, "alphas_", ()))  # which model files do not have
+        k, count = getattr(self, "best_index_", 0), len(getattr(self, "alphas_", ()))
         facts = [
             ("Selected alpha", f"{self.alpha_:.4g}" + f" ({k + 1} of {count})" * (count > 1)),
-            ("Selected Iteration", f"{t} of {self.n_iter_}"),
+            ("Selected Iteration", f"{self.best_iter_} of {self.n_iter_}"),
         ]
         if hasattr(self, "best_risk_"):
             facts += [
@@ -661,23 +699,16 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             ]
         if hasattr(self, "constant_risk_"):
             facts.append(("Constant-Prediction Error", f"{self.constant_risk_:.4g}"))
-        return [*facts, ("Nonzero Coefficients", f"{self._nonzero()} of {self.n_features_in_}")]
-
-    def _row(self) -> tuple[str, ...]:
-        """Return the row of one of several fits in a summary."""
-        risk = getattr(self, "best_risk_", None)
-        known = ("", "") if risk is None else (f"{risk:.4g}", f"{self.best_risk_stderr_:.2g}")
-        return f"{self.alpha_:.4g}", str(self.best_iter_), *known, str(self._nonzero())
+        nonzero = f"{self._nonzero()} of {self.n_features_in_}"
+        return [*facts, *self._error_rate(), ("Nonzero Coefficients", nonzero)]
 
     def _label(self, k: int) -> str:
         """Return the name of one of several fits in a summary."""
         return str(k)
 
-    def _notes(self) -> tuple[str, ...]:
-        if not hasattr(self, "best_risk_"):
-            return ("No risk was estimated (method=None, or non-uniform sample weights).",)
-        note = "Estimated risk adjusted for selection of alpha and iteration; ± one standard error."
-        return (note, *getattr(self, "warnings_", ()))
+    def _error_rate(self) -> list[tuple[str, str]]:
+        """Return the error rate of a classifier."""
+        return []
 
     def _nonzero(self) -> int:
         return int(np.count_nonzero(to_numpy(self.coef_)))
@@ -717,6 +748,16 @@ def _still_decreasing(tuning: Tuning) -> Message | None:
 
 def _prefixed(text: str, prefix: str) -> str:
     return text.after(prefix) if isinstance(text, Message) else prefix + text
+
+
+def _run_again(data: RunData, penalty: Penalty, algorithm: Any, n_iter: int) -> Path:
+    """Return a path whose iterates were not kept."""
+    features = data.design.features if isinstance(data.design, InterceptDesign) else data.design
+    if isinstance(features, RemoteDesign):
+        how = penalty, algorithm, n_iter, data.fit_intercept, None, None
+        path: Path = features.run(data.y[:, 0], data.loss, *how)
+        return path
+    return Batch.start(data, penalty, algorithm).extended(n_iter)[0]
 
 
 def _accepted(X: Any) -> dict[str, Any]:

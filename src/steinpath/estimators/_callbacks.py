@@ -29,14 +29,7 @@ except ImportError:  # before scikit-learn 1.9
 class Progress:
     """Calls the callbacks of an estimator during its fit, after every iteration.
 
-    Parameters
-    ----------
-    estimator : PathEstimator
-        The estimator.
-    X, y, sample_weight
-        The data that are passed to callbacks.
-    known : dict
-        Attributes that are known before the fit begins.
+    ``known`` has attributes that are known before the fit begins.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):

@@ -33,9 +33,9 @@ from steinpath.problem._margins import (
 )
 from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
 from steinpath.problem._scoring import CRITERIA, MarginCriterion
-from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._fold_runs import mean_and_error
 from steinpath.risk._splits import check_groups, refuse_missing
+from steinpath.tuning._tuning import Tuning
 
 #: The misclassification rate.
 ERROR_RATE = "zero_one"
@@ -141,10 +141,11 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             self._keep_scores(X, codes, sample_weight, groups)
         return progress
 
-    def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
+    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
+        chosen, criterion = tuning.chosen, tuning.risks[0].criterion
         y = to_numpy(rows.y)[chosen.rows]
         self.left_out_decision_ = rows.left_out(chosen)
-        criterion = self.tuning_.risks[0].criterion
+        self._dependence = chosen.dependence
         if isinstance(criterion, MarginCriterion):  # not a function of the user
             self.constant_risk_ = criterion.of_best_constant(y)
         wrong = (1 - np.sign(chosen.predictions) * y) / 2
@@ -165,7 +166,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         if sample_weight is not None:  # one for all, or one for each row
             weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
         counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
-        dependence = [one.tuning_.chosen.dependence for one in fitted]
+        dependence = [one._dependence for one in fitted]
 
         def score(losses: np.ndarray, constant: float) -> Score:
             mean, error = mean_and_error((counts * losses)[None, :], counts, units)
@@ -237,14 +238,6 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
     def _label(self, k: int) -> str:
         return str(self.classes_[k])
-
-    def _figures(self) -> list[tuple[str, str]]:
-        facts = super()._figures()
-        return [*facts[:-1], *self._error_rate(), facts[-1]]
-
-    def _description(self) -> list[tuple[str, str]]:
-        several = hasattr(self, "estimators_")
-        return [*super()._description(), *(self._error_rate() if several else [])]
 
     def _error_rate(self) -> list[tuple[str, str]]:
         if not hasattr(self, "error_rate_"):

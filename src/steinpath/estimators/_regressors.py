@@ -15,6 +15,7 @@ from steinpath._support.arrays import Array, cast, is_foreign, like, namespace, 
 from steinpath._support.validation import check_array, shown, warn
 from steinpath.design._reading import readable
 from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
@@ -27,9 +28,9 @@ from steinpath.inference._coefficient_intervals import (
 from steinpath.inference._prediction_intervals import conformalised_quantiles
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import LAD, Huber, Loss, Quantile, SquareRoot
-from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
+from steinpath.problem._penalties import ElasticNet, Lasso, Penalty, Ridge
 from steinpath.problem._scoring import Criterion
-from steinpath.risk._after_choice import ChosenRisk
+from steinpath.tuning._tuning import Tuning
 
 
 class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
@@ -37,12 +38,12 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
 
     score = PathEstimator.score  # the mixin's does not read arrays of other libraries
 
-    def _keep_left_out(self, chosen: ChosenRisk, rows: PreparedRows) -> None:
+    def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
+        chosen, criterion = tuning.chosen, tuning.risks[0].criterion
         centre = None if rows.centre is None else to_numpy(rows.centre)
-        self.intervals_ = self.tuning_.intervals.rescaled(to_numpy(rows.scale), centre)
+        self.intervals_ = tuning.intervals.rescaled(to_numpy(rows.scale), centre)
         y = to_numpy(rows.y).astype(float)[chosen.rows]
         self.median_error_ = float(np.median(np.abs(y - chosen.predictions)))
-        criterion = self.tuning_.risks[0].criterion
         if isinstance(criterion, Criterion):  # not a function of the user
             self.constant_risk_ = criterion.of_best_constant(y)
         self.left_out_prediction_ = like(rows.left_out(chosen), rows.y)
@@ -160,7 +161,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
             return [one.coef_intervals(features, level, without, names) for one in self.estimators_]
-        if (path := vars(self).get("_path")) is None:
+        if "_path" not in vars(self):
             raise ValueError(
                 "coefficient intervals need the rows of the fit, which a pickled, copied or loaded "
                 "model does not contain; fit it again"
@@ -168,23 +169,24 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         if names is None:
             names = getattr(self, "feature_names_in_", None)
         wanted, scale = columns_named(features, names), to_numpy(self.scale_)
-        if without is not None and len(without):
+        if without is None or not len(without):
+            path = self._path()
+        else:
             kept = np.delete(np.arange(len(scale)), without)
-            path, scale = _path_of(path, kept), scale[kept]
+            path, scale = _path_of(kept, *self._path.args), scale[kept]
             names = None if names is None else np.asarray(names, object)[kept]
             if wanted is not None:
                 places = {int(j): k for k, j in enumerate(kept)}
                 if unknown := [j for j in np.atleast_1d(wanted).tolist() if j not in places]:
                     raise ValueError(f"column {unknown[0]} is in without and has no interval")
                 wanted = [places[j] for j in np.atleast_1d(wanted).tolist()]
-        tuning = vars(self).get("tuning_")
         found = coefficient_intervals(
             path,
             features=wanted,
             level=level,
             rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
             row_scale="norm" if isinstance(self.row_scale, str) else self.row_scale,
-            groups=None if tuning is None else tuning.context.options.groups,
+            groups=self._groups,
             names=names,
         )
         for message in found.warnings:
@@ -200,16 +202,16 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         return float(r2_score(y, predictions, sample_weight=sample_weight))
 
 
-def _path_of(path: Path, columns: np.ndarray) -> Path:
-    """Return the path of the same penalty for some of the columns."""
-    design = path.data.design
+def _path_of(
+    columns: np.ndarray, data: RunData, penalty: Penalty, algorithm: Any, n_iter: int
+) -> Path:
+    """Return the path of a penalty for some of the columns."""
+    design = data.design
     part = (design.features if isinstance(design, InterceptDesign) else design).part(None, columns)
     if part is None:
         raise ValueError("without is not available for this type of X; fit without these columns")
     # step sizes that are stable for all columns are stable for some of them
-    return run(
-        part, path.y, path.loss, path.penalty, path.algorithm, path.n_iter, path.fit_intercept
-    )
+    return run(part, data.all_y, data.loss, penalty, algorithm, n_iter, data.fit_intercept)
 
 
 @documented()
@@ -341,7 +343,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         Why the iterations ended; see `steinpath.Tuning`.
     tuning_ : Tuning
         The whole search: path and risk of every ``alpha`` for the standardised columns, plots and
-        comparisons. Not part of a pickled or copied model; ``del model.tuning_`` frees its memory.
+        comparisons. It takes much memory and is therefore not kept: at first access the search is
+        run again, which takes as long as the fit. Not available for a pickled or copied model.
     loss_ : Loss
         The loss, with its parameter in units of y.
     penalty_ : Penalty

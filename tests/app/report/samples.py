@@ -1,6 +1,5 @@
 """Contents of reports to try the page on: tiny, fitted to real data, and crowded."""
 
-from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ from sklearn.datasets import load_diabetes
 import steinpath as sp
 from steinpath.app.fitted import Ranked
 from steinpath.app.intervals import FitIntervals, Interval
-from steinpath.app.report.content import Charts, Coefficient, Content
+from steinpath.app.report.build import Coefficient
 from steinpath.app.report.page import figure, plus_minus
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.plots._left_out import QUANTILES
@@ -27,6 +26,22 @@ CHECKS = (
     Diagnostic("leverage of the largest row", 0.131, 0.5, ""),
     Diagnostic("movement of the last iterations", 0.0021, 0.05, ""),
 )
+
+
+# What only some reports have.
+NOTHING = {
+    "unlisted_columns": 0,
+    "unlisted_coefficients": 0,
+    "intervals": None,
+    "widths": None,
+    "caption": "",
+    "predict": "",
+}
+
+
+def replace(record, **changes):
+    """A record with some of its fields replaced."""
+    return SimpleNamespace(**vars(record) | changes)
 
 
 def rows(array):
@@ -48,7 +63,7 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
     predicted = 20 + 6 * rng.standard_normal(150)
     residuals = 1.2 * raw
     row, at = np.unravel_index(np.argmin(risk), risk.shape)
-    return Charts(
+    return SimpleNamespace(
         test_loss="absolute error",
         penalty="lasso",
         alphas=tuple(alphas.tolist()),
@@ -67,6 +82,8 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
         predicted=tuple((scale * predicted).tolist()),
         quantiles=tuple((scale * np.quantile(residuals, QUANTILES)).tolist()),
         left_out_rows=150,
+        left_out_by="fitted",
+        classes=None,
     )
 
 
@@ -97,7 +114,7 @@ def tiny(**changes):
     row, at = curves.chosen
     values = curves.coefficients[at] if curves.coefficients else ()
     found = [Coefficient(n, v / 2, v) for n, v in zip(names, values, strict=True) if v]
-    content = Content(
+    content = SimpleNamespace(
         title="Predicting price from houses.csv",
         verdict=(
             f"On new rows, the expected absolute error is {figure(curves.risk[row][at])}; it is 9% "
@@ -122,6 +139,7 @@ def tiny(**changes):
         charts=curves,
         command="steinpath fit houses.csv --target price",
         provenance=(("steinpath", "0.1.0"), ("seed", "0")),
+        **NOTHING,
     )
     return replace(content, **changes)
 
@@ -140,7 +158,7 @@ def fitted():
     value, stderr, train = (float(a[row, at]) for a in (tuning.risk, tuning.stderr, tuning.train))
     fit = X @ best + tuning.intercept
     names = list(bunch.feature_names)
-    return Content(
+    return SimpleNamespace(
         title="Predicting progression from diabetes.csv",
         verdict=(
             f"On new rows, the expected absolute error is {value:.1f} ± {stderr:.1f}. "
@@ -172,7 +190,7 @@ def fitted():
             if best[j]
         ),
         ranking=(),
-        charts=Charts(
+        charts=SimpleNamespace(
             test_loss="absolute error",
             penalty="lasso",
             alphas=tuple(lams.tolist()),
@@ -190,10 +208,13 @@ def fitted():
             predicted=tuple(tuning.chosen.predictions.tolist()),
             quantiles=tuple(np.quantile(y - tuning.chosen.predictions, QUANTILES).tolist()),
             left_out_rows=len(y),
+            at_the_choice="",
+            left_out_by="fitted",
+            classes=None,
         ),
         command="steinpath fit diabetes.csv --target progression --loss lad --penalty lasso",
         provenance=(("steinpath", "0.1.0"), ("seed", "0")),
-        widths=((0.5, 80.2), (0.9, 181.4)),
+        **NOTHING | {"widths": ((0.5, 80.2), (0.9, 181.4))},
     )
 
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 import samples
 from browser import Browser, find_browser
-from steinpath.app.report.content import ClassContent, ClassCurve
+from samples import replace
 from steinpath.app.report.page import figure, plus_minus, render
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium on the PATH")
@@ -71,16 +70,20 @@ CONTENT = samples.tiny(charts=CHARTS)
 def of_classes(labels, reliable=True):
     """Charts of classes instead of residuals."""
     names = labels if len(labels) > 2 else labels[1:]
-    roc = [ClassCurve(name, (0, 0.2, 1), (0, 0.8, 1), area=0.8) for name in names]
-    bins = [ClassCurve(name, (0.1, 0.9), (0.2, 0.8), (0.05, 0.1)) for name in names * reliable]
-    found = ClassContent(
-        labels=labels,
-        confusion=tuple((3,) * len(labels) for _ in labels),
-        models=tuple((name, "1", "2 of 3", "4", "0.5 ± 0.1") for name in names),
-        main=names[0],
-        roc=tuple(roc),
-        reliability=tuple(bins),
-    )
+    found = {
+        "titles": ["Actual class", *(f"#Predicted {label}" for label in labels), "#Correct"],
+        "confusion": [[label, *["3"] * len(labels), "50%"] for label in labels],
+        "models": [(name, "1", "2 of 3", "4", "0.5 ± 0.1") for name in names],
+        "main": names[0],
+        "roc": [
+            {"name": name, "x": (0, 0.2, 1), "y": (0, 0.8, 1), "stderr": (), "area": 0.8}
+            for name in names
+        ],
+        "reliability": [
+            {"name": name, "x": (0.1, 0.9), "y": (0.2, 0.8), "stderr": (0.05, 0.1)}
+            for name in names * reliable
+        ],
+    }
     nothing = dict.fromkeys(("raw", "corrected", "actual", "predicted", "quantiles"), ())
     return samples.tiny(charts=replace(CHARTS, classes=found, **nothing))
 

@@ -16,7 +16,7 @@ from steinpath._support.printing import with_error
 from steinpath.app.cli.words import option
 from steinpath.app.fitted import Fitted
 from steinpath.app.report import build
-from steinpath.app.report.build import build_charts, build_content
+from steinpath.app.report.build import Result, build_charts, build_content
 from steinpath.app.report.page import render
 
 # of short runs
@@ -47,7 +47,7 @@ def classifier(k, **parameters):
 
 
 def content_of(model, **known):
-    return build_content(Fitted(model), **known)
+    return build_content(Result(Fitted(model), **known))
 
 
 def page_of(model, tmp_path, **options):
@@ -68,9 +68,8 @@ def text_of(page):
 def test_content_is_what_was_found():
     fitted = Fitted(regression(n_iter=50, n_alphas=5, random_state=3))
     main = fitted.main
-    content = build_content(
-        fitted, target="y", source="f.csv", command="steinpath fit f.csv", notes=["a"]
-    )
+    known = {"target": "y", "source": "f.csv", "command": "steinpath fit f.csv", "notes": ["a"]}
+    content = build_content(Result(fitted, **known))
     assert content.title == "Predicting y from f.csv"
     t = main.best_iter_
     assert f"iteration {t} of 50" in content.model
@@ -189,11 +188,10 @@ def test_classification_is_described(k):
     assert content.model.startswith(one if k == 2 else several)
     assert "the logistic loss with a lasso penalty" in content.model
     classes = content.charts.classes
-    assert classes.confusion_titles[1:-1] == [f"#Predicted class {code}" for code in range(k)]
-    assert classes.confusion == tuple(map(tuple, model[-1].confusion_.tolist()))
-    for row, counts in zip(classes.confusion_rows, classes.confusion, strict=True):
+    assert classes["titles"][1:-1] == [f"#Predicted class {code}" for code in range(k)]
+    for row, counts in zip(classes["confusion"], model[-1].confusion_.tolist(), strict=True):
         assert row[1:-1] == [str(count) for count in counts]
-    assert len(classes.roc) == len(classes.reliability) == (1 if k == 2 else k)
+    assert len(classes["roc"]) == len(classes["reliability"]) == (1 if k == 2 else k)
     facts = dict(content.facts)
     score = model[-1].scores_["log"]
     assert facts["expected log loss"] == with_error(score.value, score.stderr)
@@ -201,7 +199,7 @@ def test_classification_is_described(k):
 
 
 def test_without_probabilities_there_is_no_reliability_curve():
-    assert content_of(classifier(2, loss="hinge")).charts.classes.reliability == ()
+    assert content_of(classifier(2, loss="hinge")).charts.classes["reliability"] == []
 
 
 def test_models_without_a_penalty_are_described():

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
@@ -12,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 import samples
+from samples import replace
 from steinpath._support.colours import BLUE, ORANGE, SKY
 from steinpath.app.fitted import Ranked
 from steinpath.app.report import page as module
-from steinpath.app.report.content import Coefficient
+from steinpath.app.report.build import Coefficient
 from steinpath.app.report.page import Scale, figure, plus_minus, render, short
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.risk._diagnostics import Diagnostic

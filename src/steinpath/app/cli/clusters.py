@@ -67,10 +67,3 @@ def _quiet_interruptions() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
-
-
-def encode_on_cluster(folder: Any, *arguments: Any) -> Any:
-    """Call `encode_folder`; imports Dask."""
-    from steinpath.app.folder_data import encode_folder
-
-    return encode_folder(folder, *arguments)

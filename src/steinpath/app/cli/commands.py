@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from steinpath.app.cli.declare import FLAG, declared
 from steinpath.app.cli.options import (
     Finite,
     ModelCommand,
@@ -16,6 +17,13 @@ from steinpath.app.cli.options import (
     with_options,
     with_reading,
 )
+
+
+def run(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Run ``fit``, ``tune`` or ``compare``."""
+    from steinpath.app.cli.fit import run_command
+
+    run_command(ctx, **options)
 
 
 @click.command(cls=ModelCommand)
@@ -31,9 +39,7 @@ def fit(ctx: click.Context, /, **options: Any) -> None:
     classification, the misclassification rate is also estimated. Writes the model, a report, plots
     and the risk of every iterate to --out.
     """
-    from steinpath.app.cli.fit import run_fit
-
-    run_fit(ctx, **options)
+    run(ctx, options)
 
 
 @click.command(cls=ModelCommand, several=True)
@@ -48,9 +54,7 @@ def tune(ctx: click.Context, /, **options: Any) -> None:
     error, the pinball loss with --quantile, or the misclassification rate for classification.
     Writes the same files as `fit`, and prints the alpha grid.
     """
-    from steinpath.app.cli.fit import run_tune
-
-    run_tune(ctx, **options)
+    run(ctx, options)
 
 
 @click.command(cls=ModelCommand, several=True)
@@ -64,30 +68,23 @@ def compare(ctx: click.Context, /, **options: Any) -> None:
     error, the pinball loss with --quantile, or the misclassification rate for classification.
     Writes a report and the ranking, but no model.
     """
-    from steinpath.app.cli.fit import run_compare
-
-    run_compare(ctx, **options)
+    run(ctx, options)
 
 
 @click.command()
 @click.argument("model", type=click.Path())
 @click.argument("file", type=click.Path())
-@click.option(
-    "--keep",
-    metavar="COLUMN",
-    multiple=True,
-    help="Copy this column of FILE verbatim to the output; repeatable.",
+@declared(
+    """
+    --keep COLUMN...  Copy this column of FILE verbatim to the output; repeatable.
+    --interval LEVEL  Also write prediction intervals with this coverage, such as 0.9.
+    --out  Output file; standard output by default.
+    --json  Write JSON instead of CSV.
+    """,
+    interval={"type": Finite(0, 1, min_open=True, max_open=True)},
+    out={"type": click.Path(dir_okay=False)},
+    json={"name": "as_json", **FLAG},
 )
-@click.option(
-    "--interval",
-    metavar="LEVEL",
-    type=Finite(0, 1, min_open=True, max_open=True),
-    help="Also write prediction intervals with this coverage, such as 0.9.",
-)
-@click.option(
-    "--out", type=click.Path(dir_okay=False), help="Output file; standard output by default."
-)
-@click.option("--json", "as_json", is_flag=True, help="Write JSON instead of CSV.")
 @with_reading
 def predict(**options: Any) -> None:
     """Predict the rows of FILE with a model from `fit` or `tune`.

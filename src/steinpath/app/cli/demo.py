@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from steinpath.app.cli.renamed import n_iter_option
+from steinpath.app.cli.declare import declared, iterations, number, simulated
 
 
 def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:
@@ -20,55 +22,37 @@ def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | N
 
 
 @click.command()
-@click.option(
-    "--n", default=600, show_default=True, type=click.IntRange(2), help="Number of observations."
-)
-@click.option(
-    "--p", default=300, show_default=True, type=click.IntRange(1), help="Number of features."
-)
-@n_iter_option(
-    default=200,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of iterations.",
-)
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Random seed.")
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, writable=True),
-    callback=_checked_extension,
-    help="Save a plot to this file (.png, .pdf or .svg).",
+@simulated(n=number(2, 600), p=number(1, 300), n_iter=iterations(1, 200))
+@declared(
+    "--plot  Save a plot to this file (.png, .pdf or .svg).",
+    plot={"type": click.Path(dir_okay=False, writable=True), "callback": _checked_extension},
 )
 def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
     """Compare estimated and true risk on simulated data."""
+    import numpy as np
+
     from steinpath._support.printing import with_error
-    from steinpath.app.cli.display import make_console, make_table, print_warnings, say
-    from steinpath.app.demo import iterates_to_show, lad_lasso_demo
+    from steinpath.app.cli.display import make_console, print_table, print_warnings, say
 
     console = make_console()
     console.print(f"LAD–lasso, Student-t₂ noise, n={n}, p={p}, {n_iter} iterations, seed {seed}")
     path, risk, truth = lad_lasso_demo(n, p, n_iter, seed)
     best = risk.best_iter
-    table = make_table(
-        "iteration", "training error", "estimated risk", "± s.e.", "true risk", "nonzeros"
-    )
-    for t in iterates_to_show(n_iter, best):
-        table.add_row(
-            f"{t}",
-            f"{risk.train[t]:.3f}",
-            f"{risk.values[t]:.3f}",
-            f"{risk.stderr[t]:.3f}",
-            f"{truth[t]:.3f}",
-            f"{(path.coef[t] != 0).sum()}",
-            style="bold" if t == best else None,
-        )
-    console.print(table)
+    head = "iteration", "training error", "estimated risk", "± s.e.", "true risk", "nonzeros"
+    # denser at the start
+    shown = sorted({0, best, *np.geomspace(1, n_iter, 12).round().astype(int).tolist()})
+    columns = risk.train, risk.values, risk.stderr, truth
+    rows = [
+        (f"{t}", *(f"{values[t]:.3f}" for values in columns), f"{(path.coef[t] != 0).sum()}")
+        for t in shown
+    ]
+    print_table(console, head, rows, bold=shown.index(best))
     estimated = with_error(risk.values[best], risk.stderr[best])
     console.print(
         f"Selected iteration {best}: estimated risk {estimated}, true risk {truth[best]:.3f}. "
         f"Smallest true risk: {truth.min():.3f} at iteration {truth.argmin()}."
     )
-    print_warnings(console, risk.warnings)
+    print_warnings(console, map(str, risk.warnings))
     if plot:
         from steinpath.app.cli.outputs import drawing
         from steinpath.plots import plot_risk, save
@@ -76,3 +60,20 @@ def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
         with drawing():
             save(plot_risk(risk, true_risk=truth), plot)
         say(console, f"Plot saved to {plot}")
+
+
+def lad_lasso_demo(n: int, p: int, n_iter: int = 200, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Run LAD–lasso with the settings of the paper; return the path, its risk and the true risk."""
+    from numpy.random import default_rng
+
+    from steinpath.algorithms._family import ChambollePock
+    from steinpath.engine._run import run
+    from steinpath.problem._losses import LAD
+    from steinpath.problem._penalties import Lasso
+    from steinpath.risk._estimate import estimate_risk
+    from steinpath.simulate import paper_model
+
+    rng = default_rng(seed)
+    model = paper_model(p, noise="t2")
+    path = run(*model.sample(n, rng), LAD(), Lasso(0.5), ChambollePock(0.1, 0.1, 0.5), n_iter)
+    return path, estimate_risk(path, audit=32, rng=rng), model.risk(path.coef, "absolute")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from rich import box
@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from steinpath._support.messages import worded
 from steinpath._support.printing import printable
 from steinpath._support.progress import Step, listener, make_bars
 from steinpath.app.cli.entry import handling
+from steinpath.app.cli.words import option
 
 
 class Display:
@@ -25,10 +27,7 @@ class Display:
     While it is active, the first Ctrl-C or SIGTERM requests to stop with what is finished. A second
     one, or the first one if nothing is finished yet, aborts.
 
-    Attributes
-    ----------
-    enough : bool
-        Whether a stop was requested.
+    `enough` tells whether a stop was requested.
     """
 
     def __init__(self) -> None:
@@ -63,12 +62,7 @@ class Display:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if not self._bars.disable:
             self._bars.stop()
         listener.reset(self._token)
@@ -88,12 +82,20 @@ def make_console(quiet: bool = False) -> Console:
     return Console(quiet=quiet, width=width, emoji=False)
 
 
-def make_table(*head: str, left: int = 0) -> Table:
-    """Return a table with `left` columns of text, and columns of numbers after them."""
-    table = Table(*map(escape, head), box=box.SIMPLE_HEAD, pad_edge=False)
+def print_table(
+    console: Console,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: int = 0,
+    bold: int | None = None,
+) -> None:
+    """Print `left` columns of text, and columns of numbers after them, with one row in bold."""
+    table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(head))
     for k, column in enumerate(table.columns):
         column.justify, column.no_wrap = "left" if k < left else "right", True
-    return table
+    for k, row in enumerate(rows):
+        table.add_row(*row, style="bold" if k == bold else None)
+    console.print(table)
 
 
 def shown(name: str, width: int = 40) -> str:
@@ -108,6 +110,6 @@ def say(console: Console, text: str, **options: Any) -> None:
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:
-    """Print warnings about an estimate."""
+    """Print warnings about an estimate, in the words of the command."""
     for warning in warnings:
-        say(console, f"Warning: {warning}.", style="yellow")
+        say(console, f"Warning: {worded(warning, option)}.", style="yellow")

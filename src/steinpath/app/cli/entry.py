@@ -147,8 +147,12 @@ def _make_printable() -> None:
 
 def _expected(error: Exception) -> tuple[str, int] | None:
     """Return the message and the exit code of an error that users may meet; None for a bug."""
-    if isinstance(error, FloatingPointError | MemoryError | ImportError | OSError):
-        return _reason(error), FAILED
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; try a smaller --n-alphas or --n-iter", FAILED
+    if isinstance(error, OSError) and error.strerror:
+        what = "the output" if error.filename is None else error.filename
+        said = f"cannot write {what}: {error.strerror}; free disk space, or write elsewhere"
+        return said, FAILED
     # with lazy commands, these modules are not imported before there is an error
     from steinpath._support.messages import DataError
     from steinpath.app.cli.words import in_options
@@ -156,18 +160,8 @@ def _expected(error: Exception) -> tuple[str, int] | None:
 
     if isinstance(error, DataError):
         return in_options(error), UNUSABLE
-    if isinstance(error, OutOfStep | WorkerLost):
-        return str(error), FAILED
-    return None
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return "there is not enough memory; try a smaller --n-alphas or --n-iter"
-    if isinstance(error, OSError) and error.strerror:
-        what = "the output" if error.filename is None else error.filename
-        return f"cannot write {what}: {error.strerror}; free disk space, or write elsewhere"
-    return str(error)
+    known = FloatingPointError | ImportError | OSError | OutOfStep | WorkerLost
+    return (str(error), FAILED) if isinstance(error, known) else None
 
 
 def _say(message: str, code: int) -> int:

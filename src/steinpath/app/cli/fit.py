@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 from sklearn.pipeline import make_pipeline
 
 from steinpath._support.cells import texts
@@ -21,18 +21,20 @@ from steinpath._support.printing import printable_json
 from steinpath._support.progress import begin
 from steinpath._support.validation import captured_warnings
 from steinpath._support.wording import counted
-from steinpath.app.cli.clusters import cluster, encode_on_cluster, wants_cluster
+from steinpath.app.cli.clusters import cluster, wants_cluster
 from steinpath.app.cli.console import print_fit, print_ranking, print_tuning
 from steinpath.app.cli.display import Display, make_console, say
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.options import loss_names, read_format
-from steinpath.app.cli.outputs import Result, as_json, check_writable, write_outputs
+from steinpath.app.cli.outputs import as_json, write_outputs
 from steinpath.app.cli.words import option
 from steinpath.app.defaults import TASKS
 from steinpath.app.fitted import Contender, Fitted, Ranked, rank
-from steinpath.app.intervals import FitIntervals, fit_intervals
+from steinpath.app.intervals import fit_intervals
+from steinpath.app.report.build import Result
 from steinpath.app.tables import FileFormat, open_folder, placed, read_table
 from steinpath.app.target import Roles, check_roles, read_roles, time_splits
+from steinpath.estimators._base import keeping_searches
 from steinpath.estimators._classifiers import PathClassifier
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import PathRegressor
@@ -49,28 +51,38 @@ _COMMON = {"regression": "absolute", "classification": "zero_one"}
 _ALPHAS = 20
 
 
-def run_fit(ctx: click.Context, /, loss: str | None, penalty: str, **options: Any) -> None:
-    """Run ``steinpath fit``."""
-    losses = [] if loss is None else [loss]
-    if options["q"] is not None and losses and "quantile" not in (loss, options["test_loss"]):
+def run_command(ctx: click.Context, /, loss: Any, penalty: Any, **options: Any) -> None:
+    """Run ``steinpath fit``, ``tune`` or ``compare``; write all files and print the result."""
+    name = str(ctx.command.name)
+    several = name != "fit"
+    losses = loss if several else [loss] if loss else []
+    penalties = (penalty or ("lasso", "ridge")) if several else [penalty]
+    needless = options["q"] is not None and not several and losses
+    if needless and "quantile" not in (loss, options["test_loss"]):
         raise click.UsageError(f"--quantile requires --loss quantile, got --loss {loss}")
-    _finish(_work(ctx, losses, [penalty], options, compare=False), options, print_fit)
-
-
-def run_tune(ctx: click.Context, /, **options: Any) -> None:
-    """Run ``steinpath tune``."""
-    _finish(_compared(ctx, **options), options, print_tuning)
-
-
-def run_compare(ctx: click.Context, /, **options: Any) -> None:
-    """Run ``steinpath compare``."""
-    _finish(_compared(ctx, **options), options, print_ranking, with_model=False)
-
-
-def _compared(
-    ctx: click.Context, /, loss: tuple[str, ...], penalty: tuple[str, ...], **options: Any
-) -> Result:
-    return _work(ctx, loss, penalty or ("lasso", "ridge"), options, compare=True)
+    stem = Path(options["file"]).name.split(".")[0] or "data"
+    folder = Path(options["out"] or f"{stem}-{ctx.info_name}")
+    result, how = _work(ctx, losses, penalties, options, folder, several)
+    console, files = make_console(quiet=options["as_json"]), dict[str, str]()
+    stopped, failure = result.interrupted, None
+    try:
+        for what, file in write_outputs(result, folder, how, name != "compare", options["plots"]):
+            files[what] = str(file)
+    except KeyboardInterrupt:
+        stopped = True
+    except Exception as error:  # such as a full disk: print the result all the same
+        failure = error
+    if options["as_json"]:
+        text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
+        click.echo(printable_json(text))
+    {"fit": print_fit, "tune": print_tuning, "compare": print_ranking}[name](console, result)
+    width = max(8, *map(len, files), 0)
+    for what, where in files.items():
+        say(console, f"{what:>{width}}  {where}", soft_wrap=True)
+    if failure is not None:
+        raise failure
+    if stopped:
+        sys.exit(INTERRUPTED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +105,20 @@ def _work(
     losses: Sequence[str],
     penalties: Sequence[str],
     options: dict[str, Any],
+    folder: Path,
     compare: bool,
-) -> Result:
-    """Read the file and fit."""
+) -> tuple[Result, FileFormat]:
+    """Read the file and fit; return also how the file is read."""
     requested = _requested_task(losses, options)
     captured: list[tuple[str, type[Warning]]] = []
     token = captured_warnings.set(captured)
     ranking: list[Ranked] = []
-    intervals: FitIntervals | None = None
-    wanted = options.get("intervals")
+    intervals, wanted = None, options.get("intervals")
     try:
         with Display() as display:
             data = _data(ctx, display, options, requested)
-            task, folder = data.roles.task, _folder(options, ctx)
-            usual = _USUAL[task] if compare else _USUAL[task][:1]
+            _check_writable(folder)
+            usual = _USUAL[data.roles.task] if compare else _USUAL[data.roles.task][:1]
             usual = ("quantile",) if options["q"] is not None else usual
             pairs = list(product(dict.fromkeys(losses or usual), dict.fromkeys(penalties)))
             if compare:
@@ -132,20 +144,20 @@ def _work(
     if wanted and intervals is None:
         notes.append("interrupted before the confidence intervals were computed")
     used = {each.name: each for each in data.encoder.summary_} | data.roles.summaries
-    return Result(
-        fitted=fitted,
+    result = Result(
+        fitted,
         target=options["target"],
-        file=Path(options["file"]).name,
+        source=Path(options["file"]).name,
         command=str(ctx.obj),
-        folder=folder,
-        format=data.format,
-        columns=[used[name] for name in data.columns if name in used],
-        n_columns=len(data.columns),
         notes=notes,
         ranking=ranking,
         intervals=intervals,
+        columns=[used[name] for name in data.columns if name in used],
+        n_columns=len(data.columns),
+        remedy=option,
         interrupted=enough,
     )
+    return result, data.format
 
 
 def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: str | None) -> _Data:
@@ -170,10 +182,13 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
         )
     notes: tuple[str, ...] = ()
     if on_cluster:
+        from steinpath.app.folder_data import encode_folder
+
         # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
         encoder = _encoder(options, how, group)
-        encoder, X, roles, place = encode_on_cluster(source, encoder, client, target, group, task)
+        found: Any = encode_folder(source, encoder, client, target, group, task)
+        encoder, X, roles, place = found
     else:
         how, notes = source.format, source.notes
         named = (*options["drop"], *options["category"], *options["keep_columns"])
@@ -247,7 +262,8 @@ def _fit(
         rule=options["rule"].replace("-", "_"),
         random_state=options["seed"],
     )
-    estimator.fit(data.X, y, groups=data.roles.groups)
+    with keeping_searches():  # for the report and the plots
+        estimator.fit(data.X, y, groups=data.roles.groups)
     return Fitted(make_pipeline(data.encoder, estimator))
 
 
@@ -298,27 +314,21 @@ def _compare(
 
 def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | None:
     """Return the task that the options request, explicitly or because they require it."""
-    task, test_loss, reasons = options["task"], options["test_loss"], dict[str, bool]()
-    if task is not None:
-        reasons[f"--task {task}"] = task == TASKS[1]
-    reasons |= {f"--loss {_dashed(loss)}": LOSSES[loss].margin for loss in losses}
-    if test_loss is not None:
-        reasons[f"--test-loss {_dashed(test_loss)}"] = CRITERIA[test_loss].margin
-    if options["q"] is not None:
-        reasons["--quantile"] = False
-    if options["class_weight"] is not None:
-        reasons["--class-weight"] = True
+    task, scored = options["task"], [options["test_loss"]] if options["test_loss"] else []
+    reasons = {} if task is None else {f"--task {task}": task == TASKS[1]}
+    reasons |= {f"--loss {_dashed(name)}": LOSSES[name].margin for name in losses}
+    reasons |= {f"--test-loss {_dashed(name)}": CRITERIA[name].margin for name in scored}
+    reasons |= {} if options["q"] is None else {"--quantile": False}
+    reasons |= {} if options["class_weight"] is None else {"--class-weight": True}
     if not reasons:
         return None
     first, for_classes = next(iter(reasons.items()))
-    for other, kind in reasons.items():
-        if kind != for_classes:
-            kinds = TASKS[for_classes], TASKS[not for_classes]
-            known = [_dashed(name) for name in loss_names() if LOSSES[name].margin == for_classes]
-            raise click.UsageError(
-                f"{first} and {other} cannot be used together, since {other} is for {kinds[1]}; "
-                f"losses for {kinds[0]} are {', '.join(known)}"
-            )
+    if others := [name for name, kind in reasons.items() if kind != for_classes]:
+        known = [_dashed(name) for name in loss_names() if LOSSES[name].margin == for_classes]
+        raise click.UsageError(
+            f"{first} and {others[0]} cannot be used together, since {others[0]} is for "
+            f"{TASKS[not for_classes]}; losses for {TASKS[for_classes]} are {', '.join(known)}"
+        )
     return TASKS[for_classes]
 
 
@@ -364,39 +374,14 @@ def _cut_short(fitted: Fitted, ranked: int, total: int) -> str:
     )
 
 
-def _folder(options: dict[str, Any], ctx: click.Context) -> Path:
-    """Return the output folder; refuse one that is not writable."""
-    name = Path(options["file"]).name.split(".")[0] or "data"
-    folder = Path(options["out"] or f"{name}-{ctx.info_name}")
-    check_writable(folder)
-    return folder
-
-
-def _finish(
-    result: Result,
-    options: dict[str, Any],
-    show: Callable[[Console, Result], None],
-    with_model: bool = True,
-) -> None:
-    """Write all files and print the result."""
-    console, files = make_console(quiet=options["as_json"]), dict[str, str]()
-    stopped = result.interrupted
-    failure: Exception | None = None
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that is not writable, before any work is done."""
+    trial = folder / f".{os.getpid()}.steinpath-trial"
     try:
-        for name, file in write_outputs(result, with_model, options["plots"]):
-            files[name] = str(file)
-    except KeyboardInterrupt:
-        stopped = True
-    except Exception as error:  # such as a full disk: print the result all the same
-        failure = error
-    if options["as_json"]:
-        text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
-        click.echo(printable_json(text))
-    show(console, result)
-    width = max(8, *map(len, files), 0)
-    for name, where in files.items():
-        say(console, f"{name:>{width}}  {where}", soft_wrap=True)
-    if failure is not None:
-        raise failure
-    if stopped:
-        sys.exit(INTERRUPTED)
+        folder.mkdir(parents=True, exist_ok=True)
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
+        ) from None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import click
 
 from steinpath._support.messages import DataError
-from steinpath.app.cli.renamed import n_iter_option
+from steinpath.app.cli.declare import FLAG, declared, iterations, number
 from steinpath.app.cli.words import in_options
 from steinpath.app.defaults import LEVEL, MOST_FEATURES, TASKS
 from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat
@@ -97,7 +97,8 @@ class ModelCommand(click.Command):
         specs = tuple(parameter_specs().values())
         names = tuple(loss_names()), tuple(penalty_names()), tuple(CRITERIA)
         kinds, shapes = _model_options(self._several, *names, specs)
-        others, place = super().get_params(ctx), len(_DATA)
+        others = super().get_params(ctx)
+        place = [each.name for each in others].index("delimiter")
         return [*kinds, *others[:place], *shapes, *others[place:]]
 
 
@@ -110,14 +111,13 @@ def _model_options(
     specs: Sequence[ParameterSpec],
 ) -> tuple[list[click.Option], list[click.Option]]:
     """Return the options for the loss and the penalty, and for their parameters."""
-    of_loss: dict[str, Any] = {"type": Name(losses), "multiple": several}
-    of_penalty: dict[str, Any] = {"type": Name(penalties), "multiple": several}
-    if several:
-        of_loss["help"], of_penalty["help"] = "Training loss; repeatable.", "Penalty; repeatable."
-    else:
-        of_loss["help"] = "Training loss; by default LAD, or logistic for classification."
-        of_penalty |= {"help": "Penalty.", "default": "lasso", "show_default": True}
-    kinds = [click.Option(["--loss"], **of_loss), click.Option(["--penalty"], **of_penalty)]
+    usual: dict[str, Any] = {} if several else {"default": "lasso", "show_default": True}
+    about = "Training loss; by default LAD, or logistic for classification.", "Penalty."
+    about = ("Training loss; repeatable.", "Penalty; repeatable.") if several else about
+    kinds = [
+        click.Option(["--loss"], type=Name(losses), multiple=several, help=about[0]),
+        click.Option(["--penalty"], type=Name(penalties), multiple=several, help=about[1], **usual),
+    ]
     shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
     test_loss = click.Option(
         ["--test-loss"], type=Name(test_losses), help="Scoring loss; see above for the default."
@@ -130,41 +130,19 @@ def _range(spec: ParameterSpec) -> Finite:
     return Finite(low, high, min_open=spec.open_low, max_open=spec.open_high)
 
 
-_READING = (
-    click.option(
-        "--delimiter",
-        metavar="CHARACTER",
-        help=r"Field delimiter of a text file, such as ; or \t; detected by default.",
-    ),
-    click.option(
-        "--decimal", type=click.Choice([".", ","]), help="Decimal separator; a point by default."
-    ),
-    click.option(
-        "--thousands",
-        metavar="CHARACTER",
-        help="Thousands separator: , . ' or a space; none by default.",
-    ),
-    click.option(
-        "--encoding",
-        help="Encoding of a text file; by default UTF-8, UTF-16 or Windows-1252, as detected.",
-    ),
-    click.option(
-        "--na",
-        metavar="TEXT",
-        multiple=True,
-        help="String to read as missing, in addition to NA, NaN and the like; repeatable.",
-    ),
-    click.option(
-        "--date-format",
-        metavar="FORMAT",
-        help="Date format in addition to ISO 8601, such as %d.%m.%Y (see Python's strptime).",
-    ),
+#: Options that state how texts are read.
+with_reading = declared(
+    r"""
+    --delimiter CHARACTER  Field delimiter of a text file, such as ; or \t; detected by default.
+    --decimal  Decimal separator; a point by default.
+    --thousands CHARACTER  Thousands separator: , . ' or a space; none by default.
+    --encoding  Encoding of a text file; by default UTF-8, UTF-16 or Windows-1252, as detected.
+    --na TEXT...  String to read as missing, in addition to NA, NaN and the like; repeatable.
+    --date-format FORMAT  Date format in addition to ISO 8601, such as %d.%m.%Y (see Python's
+        strptime).
+    """,
+    decimal={"type": click.Choice([".", ","])},
 )
-
-
-def with_reading(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that state how texts are read."""
-    return functools.reduce(lambda f, option: option(f), reversed(_READING), command)
 
 
 def read_format(options: dict[str, Any], stored: FileFormat = DEFAULT_FORMAT) -> FileFormat:
@@ -180,122 +158,67 @@ def read_format(options: dict[str, Any], stored: FileFormat = DEFAULT_FORMAT) ->
         raise click.UsageError(in_options(error)) from None
 
 
-_DATA = (
-    click.argument("file", type=click.Path()),
-    click.option("--target", metavar="COLUMN", help="The column to predict."),
-    click.option(
-        "--task",
-        type=click.Choice(TASKS),
-        help="Task; by default, classification if the target is text or has two distinct numbers.",
-    ),
-    click.option("--drop", metavar="COLUMN", multiple=True, help="Drop this column; repeatable."),
-    click.option(
-        "--category",
-        metavar="COLUMN",
-        multiple=True,
-        help="Treat this numeric column as categorical; repeatable.",
-    ),
-    click.option(
-        "--keep-column",
-        "keep_columns",
-        metavar="COLUMN",
-        multiple=True,
-        help="Use this column although it looks like an identifier; repeatable.",
-    ),
-    click.option(
-        "--impute",
-        is_flag=True,
-        help="Replace missing values with medians and most frequent levels, in the fit and in "
-        "predictions; drop rows without a target.",
-    ),
-    click.option(
-        "--group",
-        metavar="COLUMN",
-        help="Group labels, such as patients or sites; whole groups are held out. Not a feature.",
-    ),
-    click.option(
-        "--time",
-        metavar="COLUMN",
-        help="Sort rows by this column of numbers or dates; later rows are predicted from earlier "
-        "rows only. Not a feature.",
-    ),
-    click.option(
-        "--gap",
-        type=click.IntRange(0),
-        help="With --time, number of rows to skip before each held-out block; 0 by default.",
-    ),
-    click.option(
-        "--workers",
-        metavar="N",
-        type=click.IntRange(1),
-        help="Read a folder of Parquet files and fit in N processes, for data larger than memory.",
-    ),
-    click.option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Read a folder and fit on a Dask cluster: tcp://host:port, or a scheduler file "
-        "(.json).",
-    ),
+_with_data = declared(
+    """
+    --target COLUMN  The column to predict.
+    --task  Task; by default, classification if the target is text or has two distinct numbers.
+    --drop COLUMN...  Drop this column; repeatable.
+    --category COLUMN...  Treat this numeric column as categorical; repeatable.
+    --keep-column COLUMN...  Use this column although it looks like an identifier; repeatable.
+    --impute  Replace missing values with medians and most frequent levels, in the fit and in
+        predictions; drop rows without a target.
+    --group COLUMN  Group labels, such as patients or sites; whole groups are held out. Not a
+        feature.
+    --time COLUMN  Sort rows by this column of numbers or dates; later rows are predicted from
+        earlier rows only. Not a feature.
+    --gap  With --time, number of rows to skip before each held-out block; 0 by default.
+    --workers N  Read a folder of Parquet files and fit in N processes, for data larger than memory.
+    --cluster ADDRESS  Read a folder and fit on a Dask cluster: tcp://host:port, or a scheduler file
+        (.json).
+    """,
+    task={"type": click.Choice(TASKS)},
+    keep_column={"name": "keep_columns"},
+    impute=FLAG,
+    gap=number(0),
+    workers=number(1),
 )
-_CHOICE = (
-    click.option(
-        "--class-weight",
-        type=click.Choice(["balanced"]),
-        help="Weight classes inversely to their frequencies.",
-    ),
-    n_iter_option(
-        type=click.IntRange(2, 10**9),
-        help="Number of iterations; by default until the estimated risk stops decreasing.",
-    ),
-    click.option(
-        "--n-alphas",
-        type=click.IntRange(1, MOST_LAMS),
-        help="Number of regularisation strengths alpha on the grid; 20 by default, fewer for large "
-        "data.",
-    ),
-    click.option(
-        "--alpha-ratio",
-        type=Finite(0, 1, min_open=True, max_open=True),
-        help="Smallest alpha of the grid relative to the largest; by default 0.01 with fewer rows "
-        "than features, 0.001 otherwise, 0.0001 for ridge.",
-    ),
-    click.option(
-        "--rule",
-        type=click.Choice(["min", "one-se"]),
-        default="min",
-        show_default=True,
-        help="Select the smallest risk (min), or the largest alpha whose risk exceeds the smallest "
-        "by at most one standard error of the difference (one-se).",
-    ),
-    click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed."
-    ),
+_with_choice = declared(
+    """
+    --class-weight  Weight classes inversely to their frequencies.
+    --n-iter  Number of iterations; by default until the estimated risk stops decreasing.
+    --n-alphas  Number of regularisation strengths alpha on the grid; 20 by default, fewer for large
+        data.
+    --alpha-ratio  Smallest alpha of the grid relative to the largest; by default 0.01 with fewer
+        rows than features, 0.001 otherwise, 0.0001 for ridge.
+    --rule  Select the smallest risk (min), or the largest alpha whose risk exceeds the smallest by
+        at most one standard error of the difference (one-se).
+    --seed  Random seed.
+    --out FOLDER  Output folder; by default named after the file.
+    --json  Print the result as JSON.
+    --plots/--no-plots  Whether to write plots.
+    """,
+    class_weight={"type": click.Choice(["balanced"])},
+    n_iter=iterations(2, high=10**9),
+    n_alphas=number(1, high=MOST_LAMS),
+    alpha_ratio={"type": Finite(0, 1, min_open=True, max_open=True)},
+    rule={"type": click.Choice(["min", "one-se"]), "default": "min"},
+    seed=number(0, 0),
+    out={"type": click.Path(file_okay=False)},
+    json={"name": "as_json", **FLAG},
+    plots={"default": True},
 )
-_OUTPUT = (
-    click.option(
-        "--out",
-        metavar="FOLDER",
-        type=click.Path(file_okay=False),
-        help="Output folder; by default named after the file.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option(
-        "--plots/--no-plots", default=True, help="Whether to write plots.", show_default=True
-    ),
-)
-
-
 #: For commands that save a model.
-with_intervals = click.option(
-    "--intervals",
-    is_flag=True,
-    help=f"Add {LEVEL:.0%} confidence intervals and p-values for the coefficients (regression "
-    f"only). With more than {MOST_FEATURES} features and few rows per feature, only for the "
-    f"{MOST_FEATURES} largest coefficients.",
+with_intervals = declared(
+    f"""
+    --intervals  Add {LEVEL:.0%} confidence intervals and p-values for the coefficients (regression
+        only). With more than {MOST_FEATURES} features and few rows per feature, only for the
+        {MOST_FEATURES} largest coefficients.
+    """,
+    intervals=FLAG,
 )
 
 
-def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_options(command: Any) -> Any:
     """Add the options of commands that fit a file, except those of losses and penalties."""
-    options = (*_DATA, *_READING, *_CHOICE, *_OUTPUT)
-    return functools.reduce(lambda f, option: option(f), reversed(options), command)
+    file = click.argument("file", type=click.Path())
+    return file(_with_data(with_reading(_with_choice(command))))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,75 +19,34 @@ from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import worded
 from steinpath.app.cli.words import option
 from steinpath.app.defaults import FDR, LEVEL
-from steinpath.app.fitted import Fitted, Ranked, count_nonzeros
+from steinpath.app.fitted import Fitted, count_nonzeros
 from steinpath.app.intervals import FitIntervals
 from steinpath.app.models import save_model_file
-from steinpath.app.report.build import build_content
+from steinpath.app.report.build import Result, build_content
 from steinpath.app.report.page import render
 from steinpath.app.tables import FileFormat
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The result of a command, and how it was called."""
-
-    fitted: Fitted
-    target: str
-    file: str
-    command: str
-    folder: Path
-    format: FileFormat
-    columns: Sequence[Any]
-    n_columns: int
-    notes: Sequence[str]
-    ranking: Sequence[Ranked] = ()
-    intervals: FitIntervals | None = None
-    interrupted: bool = False
-
-
-def check_writable(folder: Path) -> None:
-    """Refuse a folder that is not writable, before any work is done."""
-    trial = folder / f".{os.getpid()}.steinpath-trial"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise click.ClickException(
-            f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
-        ) from None
-
-
-def write_outputs(result: Result, with_model: bool, with_plots: bool) -> Iterator[tuple[str, Path]]:
+def write_outputs(
+    result: Result, folder: Path, form: FileFormat, with_model: bool, with_plots: bool
+) -> Iterator[tuple[str, Path]]:
     """Write the files, the most important first; yield a label and the path of each."""
-    fitted, folder, intervals = result.fitted, result.folder, result.intervals
     if with_model:
         file = folder / "model.json"
-        save_model_file(fitted.model, file, result.target, result.format.to_json())
+        save_model_file(result.fitted.model, file, result.target, form.to_json())
         yield "model", file
-    ranking = map(asdict, result.ranking) if result.ranking else None
-    of_intervals = None if intervals is None else _interval_rows(intervals)
-    tables = (("ranking", ranking), ("risk", _risk_rows(fitted)), ("intervals", of_intervals))
-    for name, rows in tables:
-        if rows is not None:
-            write_text(folder / f"{name}.csv", as_csv(rows, ".8g"))
-            yield "risks" if name == "risk" else name, folder / f"{name}.csv"
-    content = build_content(
-        fitted,
-        target=result.target,
-        source=result.file,
-        command=result.command,
-        notes=result.notes,
-        ranking=result.ranking,
-        intervals=intervals,
-        columns=result.columns,
-        n_columns=result.n_columns,
-        remedy=option,
-    )
-    write_text(folder / "report.html", render(content))
+    for label, name, rows in (
+        ("ranking", "ranking.csv", map(asdict, result.ranking)),
+        ("risks", "risk.csv", _risk_rows(result.fitted)),
+        ("intervals", "intervals.csv", _interval_rows(result.intervals)),
+    ):
+        if label == "risks" or getattr(result, label):
+            write_text(folder / name, as_csv(rows, ".8g"))
+            yield label, folder / name
+    write_text(folder / "report.html", render(build_content(result)))
     yield "report", folder / "report.html"
     if with_plots:
-        yield from _draw(result)
+        yield from _draw(result, folder / "plots")
 
 
 def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
@@ -112,7 +71,7 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "test_parameter": fitted.criterion.parameter,
         "risk": risk,
         "stderr": _finite(stderr),
-        "train": fitted.train,
+        "train": float(main.train_risk_),
         "rows": fitted.shape[0],
         "features": fitted.shape[1],
         "nonzeros": fitted.nonzeros,
@@ -184,9 +143,9 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def _interval_rows(found: FitIntervals) -> Iterator[dict[str, Any]]:
+def _interval_rows(found: FitIntervals | None) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each feature; None if its coefficient is not identified."""
-    for row in found.rows:
+    for row in () if found is None else found.rows:
         own = {n: _finite(getattr(row, n)) if row.identified else None for n in row._fields[1:6]}
         yield {"name": row.name, **own, "significant": row.significant}
 
@@ -217,8 +176,7 @@ def drawing() -> Iterator[None]:
         raise click.ClickException(f"the plots could not be drawn: {reason}") from error
 
 
-def _draw(result: Result) -> Iterator[tuple[str, Path]]:
-    folder = result.folder / "plots"
+def _draw(result: Result, folder: Path) -> Iterator[tuple[str, Path]]:
     with drawing():
         try:
             import matplotlib  # noqa: F401
@@ -239,33 +197,32 @@ def _drawings(result: Result, plots: Any) -> dict[str, Callable[[], Any]]:
     fitted, tuning, intervals = result.fitted, result.fitted.tuning, result.intervals
     names, best = fitted.feature_names, tuning.best_iter
     drawings: dict[str, Callable[[], Any]] = {
-        "summary.png": lambda: plots.plot_summary(tuning, names),
-        "risk.pdf": lambda: plots.plot_risk(fitted.risk, log_time=True, best=best),
-        "surface.pdf": lambda: plots.plot_tuning(tuning),
-        "coefficients.pdf": lambda: plots.plot_coefficients(tuning.path, names, best=best),
-        "diagnostics.pdf": lambda: plots.plot_diagnostics(fitted.risk),
+        "summary.png": partial(plots.plot_summary, tuning, names),
+        "risk.pdf": partial(plots.plot_risk, fitted.risk, log_time=True, best=best),
+        "surface.pdf": partial(plots.plot_tuning, tuning),
+        "coefficients.pdf": partial(plots.plot_coefficients, tuning.path, names, best=best),
+        "diagnostics.pdf": partial(plots.plot_diagnostics, fitted.risk),
     }
     if fitted.classes:
-        pairs = zip(fitted.labels, fitted.models, strict=True)
-        of = {label: each.tuning_ for label, each in pairs} if fitted.several else tuning
-        drawings["roc.pdf"] = lambda: plots.plot_roc(of)
+        tunings = [each.tuning_ for each in fitted.models]
+        of = dict(zip(fitted.labels, tunings, strict=True)) if fitted.several else tuning
+        drawings["roc.pdf"] = partial(plots.plot_roc, of)
         if fitted.has_probabilities:
-            drawings["reliability.pdf"] = lambda: plots.plot_reliability(of)
+            drawings["reliability.pdf"] = partial(plots.plot_reliability, of)
     else:
-        drawings |= {
-            "predicted.pdf": lambda: plots.plot_predicted(tuning),
-            "left_out_residuals.pdf": lambda: plots.plot_left_out_residuals(tuning),
-            "residuals.pdf": lambda: plots.plot_residuals(fitted.risk, best),
-        }
+        drawings["predicted.pdf"] = partial(plots.plot_predicted, tuning)
+        drawings["left_out_residuals.pdf"] = partial(plots.plot_left_out_residuals, tuning)
+        drawings["residuals.pdf"] = partial(plots.plot_residuals, fitted.risk, best)
     if intervals is not None and any(row.identified for row in intervals.rows):
-        drawings["intervals.pdf"] = lambda: _draw_intervals(intervals)
+        drawings["intervals.pdf"] = partial(_draw_intervals, intervals)
     if result.ranking:
-        drawings["ranking.pdf"] = lambda: plots.plot_ranking(result.ranking)
+        drawings["ranking.pdf"] = partial(plots.plot_ranking, result.ranking)
     return drawings
 
 
 def _draw_intervals(found: FitIntervals) -> Any:
     """Draw a forest plot, per standard deviation of the features so that they are comparable."""
-    axes = found.per_deviation.plot(fdr=FDR, n_tests=found.n_tests)
+    per_deviation = found.found.rescaled(1 / np.array([row.scale for row in found.rows]))
+    axes = per_deviation.plot(fdr=FDR, n_tests=found.n_tests)
     axes.set_xlabel(f"coefficient per s.d., {LEVEL:.0%} confidence interval")
     return axes

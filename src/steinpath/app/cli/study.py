@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steinpath.app.cli.renamed import n_iter_option
+from steinpath.app.cli.declare import FLAG, declared, iterations, number
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     _TextType = click.ParamType[str]
 else:  # not generic before click 8.4
@@ -37,71 +36,35 @@ class _StudyName(_TextType):
 
 @click.command()
 @click.argument("name", type=_StudyName())
-@click.option(
-    "--out",
-    default="studies",
-    show_default=True,
-    type=click.Path(file_okay=False),
-    help="Folder for replications, tables and figures. Finished replications are reused.",
+@declared(
+    """
+    --out  Folder for replications, tables and figures. Finished replications are reused.
+    --reps  Replications per configuration.
+    --n  Number of observations; can be given several times.
+    --p  Number of features; can be given several times.
+    --n-iter  Number of iterations.
+    --seed  Seed of the first replication.
+    --jobs  Number of processes on this machine.
+    --cluster  Dask cluster: tcp://host:port, a scheduler file (.json), or a number of workers to
+        start on this machine.
+    --backend  Array library.
+    --device  Device for the torch backend.
+    --quick  Small sizes for a trial run of at most two minutes.
+    --redraw  Write tables and figures from stored results; run nothing.
+    """,
+    out={"type": click.Path(file_okay=False), "default": "studies"},
+    reps=number(2),
+    n=number(20) | {"multiple": True},
+    p=number(2) | {"multiple": True},
+    n_iter=iterations(2),
+    seed=number(0, 0),
+    jobs=number(1) | {"show_default": "number of cores"},
+    backend={"type": click.Choice(["numpy", "torch"]), "default": "numpy"},
+    device={"default": "cpu"},
+    quick=FLAG,
+    redraw=FLAG,
 )
-@click.option("--reps", type=click.IntRange(2), help="Replications per configuration.")
-@click.option(
-    "--n",
-    type=click.IntRange(20),
-    multiple=True,
-    help="Number of observations; can be given several times.",
-)
-@click.option(
-    "--p",
-    type=click.IntRange(2),
-    multiple=True,
-    help="Number of features; can be given several times.",
-)
-@n_iter_option(
-    type=click.IntRange(2),
-    help="Number of iterations.",
-)
-@click.option(
-    "--seed",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0),
-    help="Seed of the first replication.",
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    show_default="number of cores",
-    help="Number of processes on this machine.",
-)
-@click.option(
-    "--cluster",
-    help="Dask cluster: tcp://host:port, a scheduler file (.json), or a number of workers to "
-    "start on this machine.",
-)
-@click.option(
-    "--backend",
-    default="numpy",
-    show_default=True,
-    type=click.Choice(["numpy", "torch"]),
-    help="Array library.",
-)
-@click.option("--device", default="cpu", show_default=True, help="Device for the torch backend.")
-@click.option("--quick", is_flag=True, help="Small sizes for a trial run of at most two minutes.")
-@click.option(
-    "--redraw", is_flag=True, help="Write tables and figures from stored results; run nothing."
-)
-def study(
-    name: str,
-    out: str,
-    jobs: int | None,
-    quick: bool,
-    reps: int | None,
-    n: tuple[int, ...],
-    p: tuple[int, ...],
-    n_iter: int | None,
-    **options: Any,
-) -> None:
+def study(name: str, out: str, n: tuple[int, ...], p: tuple[int, ...], **options: Any) -> None:
     """Run a Monte Carlo study.
 
     `steinpath study list` lists the studies.
@@ -110,6 +73,7 @@ def study(
     """
     from joblib import cpu_count
     from rich.console import Console
+    from rich.table import Table
 
     from steinpath.app.cli.display import say
     from steinpath.study import STUDIES, StudyError, run_study
@@ -117,9 +81,14 @@ def study(
 
     console = Console()
     if name == "list":
-        console.print(_described(STUDIES.values()))
+        table = Table("study", "question", "replications", "configurations", show_lines=True)
+        for each in STUDIES.values():
+            count = len(each.plan(each.full))
+            table.add_row(each.name, each.question, str(each.full.reps), str(count))
+        console.print(table)
         return
-    options["jobs"] = jobs or cpu_count()
+    options["jobs"] = options["jobs"] or cpu_count()
+    usual = {"iters": options.pop("n_iter")} | {k: options.pop(k) for k in ("quick", "reps")}
     selected = STUDIES.values() if name == "all" else [STUDIES[name]]
     try:
         if options["cluster"] is None:
@@ -127,8 +96,8 @@ def study(
         sizes = []
         for each in selected:
             # "all": a study that derives p from n keeps its own sizes
-            given = {} if name == "all" and not each.full.p else {"n": n, "p": p}
-            sizes.append(each.sizes(quick=quick, reps=reps, iters=n_iter, **given))
+            own: Any = {} if name == "all" and not each.full.p else {"n": n, "p": p}
+            sizes.append(each.sizes(**usual, **own))
             each.plan(sizes[-1])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -150,16 +119,6 @@ def study(
         failed |= bool(report.failures)
     if failed:
         sys.exit(1)
-
-
-def _described(studies: Any) -> Table:
-    from rich.table import Table
-
-    table = Table("study", "question", "replications", "configurations", show_lines=True)
-    for each in studies:
-        count = len(each.plan(each.full))
-        table.add_row(each.name, each.question, str(each.full.reps), str(count))
-    return table
 
 
 def _show(console: Console, name: str, report: Any) -> None:

@@ -7,10 +7,11 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from steinpath._support.messages import Remedy, worded
 from steinpath._support.printing import to_digits_of, with_error
 from steinpath.app.fitted import Fitted, Ranked, count_nonzeros
 from steinpath.app.intervals import FitIntervals, fit_intervals
-from steinpath.app.report.content import Charts, ClassContent, ClassCurve, Coefficient, Content
 from steinpath.app.report.page import render
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
@@ -63,44 +63,61 @@ _ADJUSTED_BY = {"nested": "nested folds", "bootstrap": "bootstrap"}
 _FIXED = "not needed: nothing was selected"
 
 
-def build_content(
-    fitted: Fitted,
-    *,
-    target: str = "the response",
-    source: str = "",
-    command: str = "",
-    notes: Sequence[str] = (),
-    ranking: Sequence[Ranked] = (),
-    intervals: FitIntervals | None = None,
-    columns: Sequence[Any] = (),
-    n_columns: int = 0,
-    remedy: Callable[[Remedy], str] = str,
-    predict: str = "",
-) -> Content:
-    """Return the content of a report; ``source`` names the data, ``remedy`` words remedies."""
+class Coefficient(NamedTuple):
+    """A feature of the selected model: its coefficient per unit and per standard deviation."""
+
+    name: str
+    value: float
+    effect: float
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A fitted model, and what is reported beside it."""
+
+    fitted: Fitted
+    target: str = "the response"
+    #: Name of the data; and the command, or lines of Python, that produce the same report.
+    source: str = ""
+    command: str = ""
+    notes: Sequence[str] = ()
+    ranking: Sequence[Ranked] = ()
+    intervals: FitIntervals | None = None
+    #: How each column is used (`ColumnSummary`), as far as listed.
+    columns: Sequence[Any] = ()
+    n_columns: int = 0
+    #: Lines of Python for prediction intervals; the command by default.
+    predict: str = ""
+    #: Words remedies.
+    remedy: Callable[[Remedy], str] = str
+    interrupted: bool = False
+
+
+def build_content(result: Result) -> SimpleNamespace:
+    """Return the content of a report."""
+    fitted, remedy = result.fitted, result.remedy
     names, coef, effects, intercept = fitted.coefficients()
     nonzeros = int(np.count_nonzero(coef))
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
     checks = (
         replace(each, message=worded(each.message, remedy)) for each in fitted.risk.diagnostics
     )
-    return Content(
-        title=f"Predicting {target}" + f" from {source}" * bool(source),
+    return SimpleNamespace(
+        title=f"Predicting {result.target}" + f" from {result.source}" * bool(result.source),
         verdict=verdict(fitted),
         model=model_sentence(fitted, "n_iter" if remedy is str else "--n-iter"),
         facts=facts(fitted),
         warnings=tuple(worded(text, remedy) for text in fitted.warnings),
         assumptions=_assumptions(fitted, remedy),
         checks=tuple(checks),
-        columns=tuple(columns),
-        notes=tuple(notes),
+        columns=tuple(result.columns),
+        notes=tuple(result.notes),
         intercept=intercept,
-        coefficients=tuple(
-            Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed
-        ),
-        ranking=tuple(ranking),
+        # nonzero ones, the largest effect first; some of very many
+        coefficients=[Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed],
+        ranking=tuple(result.ranking),
         charts=build_charts(fitted),
-        command=command,
+        command=result.command,
         provenance=(
             *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),
             ("python", platform.python_version()),
@@ -108,12 +125,12 @@ def build_content(
             ("risk estimation method", fitted.risk.method),
             ("adjustment for selection", _ADJUSTED_BY.get(fitted.tuning.chosen.method, _FIXED)),
         ),
-        unlisted_columns=max(n_columns - len(columns), 0),
+        unlisted_columns=max(result.n_columns - len(result.columns), 0),
         unlisted_coefficients=nonzeros - len(listed),
-        intervals=intervals,
+        intervals=result.intervals,
         widths=_interval_widths(fitted),
         caption=fitted.caption[:1].upper() + fitted.caption[1:],
-        predict=predict,
+        predict=result.predict,
     )
 
 
@@ -229,7 +246,7 @@ def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
     # an absolute error has the digits of the risk if that is one, or else four
     digits = stderr if main.test_loss_ != "squared" else math.inf
     found.append(("median absolute error", to_digits_of(main.median_error_, digits)))
-    found.append(("training error", to_digits_of(fitted.train, stderr)))
+    found.append(("training error", to_digits_of(main.train_risk_, stderr)))
     if hasattr(main, "constant_risk_"):
         constant = to_digits_of(main.constant_risk_, stderr)
         found.append(("error of a constant prediction", constant))
@@ -260,9 +277,9 @@ def _facts_of_classes(fitted: Fitted) -> list[tuple[str, str]]:
     return found
 
 
-def build_charts(fitted: Fitted) -> Charts:
+def build_charts(fitted: Fitted) -> SimpleNamespace:
     """Return the numbers of the charts."""
-    tuning, main, names = fitted.tuning, fitted.main, fitted.feature_names
+    tuning, names = fitted.tuning, fitted.feature_names
     k, best = tuning.best
     shown = _some_iterates(tuning.path.n_iter, best)
     order = np.argsort(-tuning.lams, kind="stable")
@@ -272,69 +289,77 @@ def build_charts(fitted: Fitted) -> Charts:
     sizes = largest_sizes(path)
     by_size = np.argsort(-sizes, kind="stable")
     largest = [int(j) for j in by_size[:_MOST_CURVES] if sizes[j]]
-    charts = Charts(
+    return SimpleNamespace(
         test_loss=fitted.scored_by,
-        penalty=main.penalty_.label,
-        alphas=_plain(to_numpy(main.alphas_)[order]),
+        penalty=fitted.main.penalty_.label,
+        alphas=_plain(to_numpy(fitted.main.alphas_)[order]),
         iterates=tuple(shown),
+        # for each alpha and iteration
         risk=risk,
         stderr=stderr,
         train=train,
         nonzeros=tuple(_plain(count_nonzeros(tuning.risks[j].path)[shown]) for j in order),
+        # indices of the selected alpha and iteration
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
+        # the largest on the path of the selected alpha, per standard deviation of the feature
         coefficient_names=tuple(names[j] for j in largest),
         coefficients=_nested(path[:, largest][shown]),
         at_the_choice=_at_the_choice(fitted),
         left_out_by="fitted and selected" if tuning.chosen.method == "nested" else "fitted",
+        classes=_content_of_classes(fitted) if fitted.classes else None,
+        **_residuals(fitted),
     )
+
+
+def _residuals(fitted: Fitted) -> dict[str, Any]:
+    """Return residuals and out-of-fold predictions of some rows; nothing for classification."""
     if fitted.classes:
-        return replace(charts, classes=_content_of_classes(fitted))
-    rows = _some_rows(tuning.path.n_samples)
-    raw = tuning.path.response - tuning.path.products_at(slice(best, best + 1))[0, ...]
+        names = "raw", "corrected", "actual", "predicted", "quantiles"
+        return dict.fromkeys(names, ()) | {"left_out_rows": 0}
+    path, best = fitted.tuning.path, fitted.tuning.best_iter
+    rows = _some_rows(path.n_samples)
+    raw = path.response - path.products_at(slice(best, best + 1))[0, ...]
     actual, predicted = fitted.left_out
     some = _some_rows(len(actual))
-    return replace(
-        charts,
-        raw=_plain(to_numpy(raw)[rows]),
-        corrected=_plain(to_numpy(fitted.risk.residuals(best))[rows]),
-        actual=_plain(actual[some]),
-        predicted=_plain(predicted[some]),
-        quantiles=_plain(np.quantile(actual - predicted, QUANTILES)),
-        left_out_rows=len(actual),
-    )
+    return {
+        "raw": _plain(to_numpy(raw)[rows]),
+        "corrected": _plain(to_numpy(fitted.risk.residuals(best))[rows]),
+        "actual": _plain(actual[some]),
+        "predicted": _plain(predicted[some]),
+        "quantiles": _plain(np.quantile(actual - predicted, QUANTILES)),
+        "left_out_rows": len(actual),
+    }
 
 
-def _content_of_classes(fitted: Fitted) -> ClassContent:
+def _content_of_classes(fitted: Fitted) -> dict[str, Any]:
     """Return the confusion matrix and the curves of the out-of-fold predictions."""
     _, actual, values = fitted.left_out_classes
-    first, roc, bins = int(not fitted.several), list[ClassCurve](), list[ClassCurve]()
-    shares = class_probabilities(values)
-    for k, label in enumerate(fitted.labels, start=first):
+    first, shares = int(not fitted.several), class_probabilities(values)
+    roc, bins, models = [], [], []
+    for k, (label, each) in enumerate(zip(fitted.labels, fitted.models, strict=True), start=first):
         curve = roc_curve(actual == k, values[:, k - first])
         places = _some_points(curve.false_positive, curve.true_positive)
         x, y = (_plain(part[places]) for part in curve[:2])
-        roc.append(ClassCurve(label, x, y, area=curve.area))
+        roc.append({"name": label, "x": x, "y": y, "stderr": (), "area": curve.area})
         if fitted.has_probabilities:
             x, y, stderr = map(_plain, reliability(actual == k, shares[:, k])[:3])
-            bins.append(ClassCurve(label, x, y, stderr))
-    models = [
-        (
-            label,
-            f"{each.alpha_:.3g}",
-            f"{each.best_iter_:,} of {each.n_iter_:,}",
-            f"{int(np.count_nonzero(to_numpy(each.coef_))):,}",
-            with_error(each.best_risk_, each.best_risk_stderr_),
-        )
-        for label, each in zip(fitted.labels, fitted.models, strict=True)
-    ]
-    return ClassContent(
-        labels=tuple(fitted.classes),
-        confusion=_nested(fitted.estimator.confusion_),
-        models=tuple(models) if fitted.several else (),
-        main=fitted.main_label,
-        roc=tuple(roc),
-        reliability=tuple(bins),
-    )
+            bins.append({"name": label, "x": x, "y": y, "stderr": stderr})
+        count = np.count_nonzero(to_numpy(each.coef_))
+        size = f"{each.best_iter_:,} of {each.n_iter_:,}", f"{count:,}"
+        error = with_error(each.best_risk_, each.best_risk_stderr_)
+        models.append((label, f"{each.alpha_:.3g}", *size, error))
+    confusion = []
+    for k, counts in enumerate(fitted.estimator.confusion_.tolist()):
+        correct = f"{100 * counts[k] / sum(counts):.0f}%" if sum(counts) else "–"
+        confusion.append([fitted.classes[k], *(f"{count:,}" for count in counts), correct])
+    return {
+        "titles": ["Actual class", *(f"#Predicted {c}" for c in fitted.classes), "#Correct"],
+        "confusion": confusion,
+        "models": models if fitted.several else [],
+        "main": fitted.main_label,
+        "roc": roc,
+        "reliability": bins,
+    }
 
 
 def _some_points(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -415,7 +440,7 @@ def report(
     if intervals and fitted.classes:
         raise ValueError("intervals=True requires a regression; this model is a classifier")
     encoder = fitted.encoder
-    content = build_content(
+    result = Result(
         fitted,
         target=target or "the response",
         source=source,
@@ -426,4 +451,4 @@ def report(
         n_columns=0 if encoder is None else encoder.n_features_in_,
         predict=_PREDICT[model is not fitted.estimator],
     )
-    write_text(Path(file), render(content))
+    write_text(Path(file), render(build_content(result)))

@@ -20,7 +20,6 @@ from steinpath._support.printing import places_of, to_digits_of
 from steinpath.app.defaults import FDR, LEVEL
 from steinpath.app.fitted import Ranked
 from steinpath.app.intervals import FitIntervals
-from steinpath.app.report.content import Charts, ClassCurve, Content
 from steinpath.plots._coefficients import shorten
 
 if TYPE_CHECKING:
@@ -32,6 +31,10 @@ _BARS, _DRAWN, _TICKS = 8, 40, 4
 _LARGER = 1.05
 # One script in four files: the others only define what the last one runs.
 _SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
+# Names of the numbers in the script, and of the same in the content.
+_SAME = "alphas iterates risk stderr train nonzeros chosen coefficients raw corrected actual"
+_FIELDS = {name: name for name in [*_SAME.split(), "predicted", "quantiles"]}
+_FIELDS |= {"testLoss": "test_loss", "names": "coefficient_names", "leftOutRows": "left_out_rows"}
 
 
 def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
@@ -84,46 +87,32 @@ class Scale:
         return [k * step for k in range(first, last + 1)]
 
 
-def chart_data(charts: Charts) -> dict[str, Any]:
+def chart_data(charts: Any) -> dict[str, Any]:
     """Return the numbers of the charts for the script; what is not finite is None."""
+    numbers = {name: _rounded(getattr(charts, field)) for name, field in _FIELDS.items()}
+    for name in ("roc", "reliability") if charts.classes else ():
+        numbers[name] = _rounded(charts.classes[name])
     row, at = charts.chosen
-    numbers: dict[str, Any] = {
-        "testLoss": charts.test_loss,
-        "alphas": _rounded(charts.alphas),
-        "iterates": charts.iterates,
-        "nonzeros": charts.nonzeros,
-        "chosen": charts.chosen,
-        "names": charts.coefficient_names,
-        "coefficients": [_rounded(values) for values in charts.coefficients],
-        "leftOutRows": charts.left_out_rows,
-    }
-    for name in ("raw", "corrected", "actual", "predicted", "quantiles"):
-        numbers[name] = _rounded(getattr(charts, name))
-    if charts.classes is not None:
-        numbers["roc"] = [_points(curve) for curve in charts.classes.roc]
-        numbers["reliability"] = [_points(curve) for curve in charts.classes.reliability]
     for name in ("risk", "stderr", "train"):
-        curves = [_rounded(values) for values in getattr(charts, name)]
         # in full, so that the panel agrees with the rest of the page
-        curves[row][at] = _finite(getattr(charts, name)[row][at])
-        numbers[name] = curves
+        numbers[name][row][at] = _finite(getattr(charts, name)[row][at])
     return numbers
 
 
-def _points(curve: ClassCurve) -> dict[str, Any]:
-    parts = {name: _rounded(getattr(curve, name)) for name in ("x", "y", "stderr")}
-    return {"name": curve.name, **parts}
-
-
-def _rounded(values: Iterable[float]) -> list[float | None]:
-    return [_finite(float(f"{value:.5g}")) for value in values]
+def _rounded(value: Any) -> Any:
+    """Round all numbers in nested sequences."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_rounded(each) for each in value]
+    return _finite(float(f"{value:.5g}")) if isinstance(value, float) else value
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _panel(charts: Charts) -> dict[str, Any]:
+def _panel(charts: Any) -> dict[str, Any]:
     """Return the numbers of the selected iteration; the script replaces them with others."""
     row, at = charts.chosen
     values = charts.coefficients[at] if charts.coefficients else ()
@@ -144,12 +133,12 @@ def _symmetric(values: Iterable[float]) -> Scale:
     return Scale(-largest, largest)
 
 
-def _visibly_larger(charts: Charts) -> bool:
+def _visibly_larger(charts: Any) -> bool:
     """Whether corrected residuals are larger than training residuals by more than a little."""
     both = zip(charts.raw, charts.corrected, strict=True)
     known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
     raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
-    return corrected > _LARGER * raw
+    return bool(corrected > _LARGER * raw)
 
 
 def _forest(found: FitIntervals) -> dict[str, Any]:
@@ -181,7 +170,7 @@ def _differences(ranking: Sequence[Ranked]) -> tuple[Scale, list[tuple[float, fl
     return Scale(min(ends, default=0.0), max(ends, default=0.0)), spans
 
 
-def render(content: Content) -> str:
+def render(content: Any) -> str:
     """Return a report as one HTML document, to be written as UTF-8."""
     style, script = _verbatim(_style()), _verbatim("".join(map(_text, _SCRIPTS)))
     scale, spans = _differences(content.ranking)

@@ -7,35 +7,20 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from steinpath._support.messages import DataError
-from steinpath.app.tables.binary import read_arrow, read_npz, read_parquet
-from steinpath.app.tables.folder import ParquetFolder, find_files
-from steinpath.app.tables.table import (
-    DEFAULT_FORMAT,
-    FileFormat,
-    PlacedError,
-    Table,
-    explained,
-    placed,
-)
+from steinpath.app.tables.binary import READERS, ParquetFolder, find_files
+from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat, Table, explained, placed
 from steinpath.app.tables.text import read_text
 
-__all__ = ["DEFAULT_FORMAT", "DataError", "FileFormat", "ParquetFolder", "PlacedError"]
-__all__ += ["Table", "open_folder", "placed", "read_table"]
+__all__ = ["DEFAULT_FORMAT", "DataError", "FileFormat", "ParquetFolder", "Table", "open_folder"]
+__all__ += ["placed", "read_table"]
 
-_DELIMITERS = {
-    **dict.fromkeys((".csv", ".txt", ".csv.gz")),
-    **dict.fromkeys((".tsv", ".tab", ".tsv.gz"), "\t"),
-}
-_BINARY: dict[str, Callable[[Path], Any]] = {
-    **dict.fromkeys((".parquet", ".pq"), read_parquet),
-    **dict.fromkeys((".feather", ".arrow"), read_arrow),
-    ".npz": read_npz,
-}
+# Delimiters of text files by extension; None if it has to be detected.
+_TEXTS: dict[str, str | None] = dict.fromkeys((".csv", ".txt", ".csv.gz"))
+_TEXTS |= dict.fromkeys((".tsv", ".tab", ".tsv.gz"), "\t")
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 
 
@@ -49,7 +34,7 @@ def read_table(
     X0, X1, and so on, unless it is the only matrix and an array `feature_names` or `columns` names
     its columns.
     """
-    path, known = Path(file), (*_DELIMITERS, *_BINARY)
+    path, known = Path(file), (*_TEXTS, *READERS)
     with explained(f"cannot read {path}: "):
         end = next((end for end in known if path.name.lower().endswith(end)), "")
         if not end and not path.is_dir():
@@ -61,10 +46,10 @@ def read_table(
             raise DataError("it is a device, not a file")
         if path.is_dir():
             table = find_files(path, how).read()
-        elif end in _DELIMITERS:
-            table = read_text(path, labels, how, _DELIMITERS[end])
+        elif end in _TEXTS:
+            table = read_text(path, labels, how, _TEXTS[end])
         else:
-            table = Table(_BINARY[end](path), how)
+            table = Table(READERS[end](path), how)
         if not all(table.frame.shape):
             raise DataError(f"it has no {'rows' if table.frame.num_columns else 'columns'}")
     return table

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from operator import itemgetter
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-from steinpath._support.cells import TextFormat, read_column, texts
+from steinpath._support.cells import TextFormat, is_dictionary, read_column, texts
 from steinpath._support.files import import_pyarrow
 from steinpath._support.messages import DataError, Message
 
@@ -19,6 +19,8 @@ _MOST_COLUMNS = 2**20
 # How much larger than its file a table may be. Uncompressed booleans expand 64 times, from a bit to
 # a float each; a decompression bomb expands a thousand times or more.
 _MOST_EXPANSION = 100
+# Bytes of columns that a file may always expand to, however small it is.
+_MOST_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,12 @@ class FileFormat(TextFormat):
     def from_json(cls, entries: Any) -> FileFormat:
         """Return the options that `to_json` wrote; raise `DataError` if they are not valid."""
         names = [each.name for each in fields(cls)]
-        if not isinstance(entries, dict) or not set(entries) <= set(names):
-            raise DataError(f"its 'reading' can only have {', '.join(names)}, got {entries!r:.60}")
-        na = entries.get("na", [])
-        values = [value for name, value in entries.items() if name != "na"]
-        if not isinstance(na, list) or not all(isinstance(each, str) for each in [*na, *values]):
-            raise DataError("its 'reading' has a value that is not a string")
+        known = isinstance(entries, dict) and set(entries) <= {*names}
+        na: Any = entries.get("na", []) if known else None
+        given = [*na, *(entries | {"na": ""}).values()] if isinstance(na, list) else [None]
+        if not all(isinstance(text, str) for text in given):
+            said = f"its 'reading' can only have strings for {', '.join(names)}"
+            raise DataError(f"{said}, got {entries!r:.60}")
         return cls(**entries | {"na": tuple(na)})
 
 
@@ -74,31 +76,20 @@ class Table:
     frame: Any
     format: FileFormat = DEFAULT_FORMAT
     notes: tuple[str, ...] = ()
-    #: The line in which each row starts; None for binary files.
-    lines: np.ndarray | None = None
+    #: The place of each row of the file, counted from 0; None if these are "row 1" and so on.
+    where: Callable[[int], str] | None = None
     #: Numbers of the rows in the file, from 0; None if the table has all rows in file order.
-    numbers: np.ndarray | None = None
-    #: Names of the files and the number of rows before each, if there are several.
-    files: tuple[tuple[str, int], ...] = ()
+    rows: np.ndarray | None = None
 
     def place(self, row: int) -> str:
         """Return the place of a row, counted from 0, in the file, such as "line 17" or "row 17"."""
-        if self.lines is not None:
-            return f"line {self.lines[row]}"
-        number = row if self.numbers is None else int(self.numbers[row])
-        if not self.files:
-            return f"row {number + 1}"
-        name, before = max((each for each in self.files if each[1] <= number), key=itemgetter(1))
-        return f"row {number - before + 1} of {name}"
+        number = row if self.rows is None else int(self.rows[row])
+        return f"row {number + 1}" if self.where is None else self.where(number)
 
     def take(self, rows: np.ndarray) -> Table:
-        """Return some rows, by index or by a mask, with their places in the file."""
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        lines = None if self.lines is None else self.lines[rows]
-        numbers = rows if self.numbers is None else self.numbers[rows]
-        return replace(self, frame=self.frame.take(rows), lines=lines, numbers=numbers)
-
-    filter = take
+        """Return some rows, by index, with their places in the file."""
+        own = rows if self.rows is None else self.rows[rows]
+        return replace(self, frame=self.frame.take(rows), rows=own)
 
     def cells(self, name: str) -> list[str | None]:
         """Return a column as texts, verbatim where the file has texts; integers with all digits."""
@@ -130,18 +121,16 @@ def import_arrow() -> Any:
 
 def plain(column: Any) -> Any:
     """Return a column, which may be dictionary-encoded, with the type of its values."""
-    is_dictionary = import_arrow().types.is_dictionary(column.type)
-    return column.cast(column.type.value_type) if is_dictionary else column
+    return column.cast(column.type.value_type) if is_dictionary(column.type) else column
 
 
-def check_expansion(size: int, of: int, least: int) -> None:
-    """Refuse a table of more than `least` bytes that is far larger than its file of `of` bytes."""
-    if size > max(least, _MOST_EXPANSION * of):
-        raise DataError(
-            f"its {of} bytes expand to {size} or more, over {_MOST_EXPANSION} times as many, which "
-            "suggests a decompression bomb; if the file is trusted, save it as uncompressed CSV or "
-            "npz"
-        )
+def check_expansion(size: int, file: IO[bytes], least: int = _MOST_BYTES) -> None:
+    """Refuse a table of more than `least` bytes that is far larger than its file."""
+    stored = os.fstat(file.fileno()).st_size
+    if size > max(least, _MOST_EXPANSION * stored):
+        said = f"its {stored} bytes expand to {size} or more, over {_MOST_EXPANSION} times as many"
+        advice = "if the file is trusted, save it as uncompressed CSV or npz"
+        raise DataError(f"{said}, which suggests a decompression bomb; {advice}")
 
 
 def check_width(count: int) -> None:
@@ -150,23 +139,14 @@ def check_width(count: int) -> None:
         raise DataError(f"it has {count} columns; at most {_MOST_COLUMNS} are supported")
 
 
-class PlacedError(DataError):
-    """A `DataError` about rows whose places are known."""
-
-    def __init__(self, message: str, place: Callable[[int], str]):
-        super().__init__(message)
-        self.place = place
-
-
 @contextmanager
 def placed(place: Callable[[int], str]) -> Iterator[None]:
-    """Say where rows are, in errors about them; see `Table.place`."""
+    """Let errors say where rows are, by an attribute `place` of their own; see `Table.place`."""
     try:
         yield
-    except PlacedError:
-        raise
     except DataError as error:
-        raise PlacedError(error.message, place) from None
+        vars(error).setdefault("place", place)
+        raise
 
 
 @contextmanager

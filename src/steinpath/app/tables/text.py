@@ -62,13 +62,12 @@ def read_text(
     if delimiter in ";\t" and how.decimal is None and _has_decimal_commas(frame, labels, how):
         how, remedy = replace(how, decimal=","), Remedy("decimal", ",")
         notes.append(Message("numbers were read with a decimal comma ({remedy})", remedy=remedy))
-    return Table(frame, how, tuple(notes), lines)
+    return Table(frame, how, tuple(notes), lambda row: f"line {lines[row]}")
 
 
 def _content(path: Path, encoding: str | None) -> bytes:
     """Return the bytes of a file, unpacked; refuse what does not end, or is not text, in time."""
-    parts, total, size = list[bytes](), 0, path.stat().st_size
-    packed = path.suffix.lower() == ".gz"
+    parts, total, packed = list[bytes](), 0, path.suffix.lower() == ".gz"
     with cast("IO[bytes]", gzip.open(path) if packed else open(path, "rb")) as file:
         piped = not packed and not file.seekable()
         while part := file.read(_CHUNK):
@@ -77,7 +76,7 @@ def _content(path: Path, encoding: str | None) -> bytes:
             if encoding is None and b"\0" in part and _encodings(parts[0])[0] == "UTF-8":
                 _refuse_nul(b"".join(parts))
             if not piped:
-                check_expansion(total, size, _MOST_TEXT)
+                check_expansion(total, file, _MOST_TEXT)
             elif total > _MOST_PIPED:
                 raise DataError(
                     f"it is a pipe with more than {_MOST_PIPED} bytes; save it to a file"
@@ -88,7 +87,8 @@ def _content(path: Path, encoding: str | None) -> bytes:
 def _refuse_nul(content: bytes) -> None:
     if (at := content.find(b"\0")) >= 0:
         line = len(content[: at + 1].splitlines())
-        raise DataError(f"line {line} has a NUL byte; check that this is a text file")
+        said = f"line {line} has a NUL byte; check that this is a text file, or use {{remedy}}"
+        raise DataError(Message(said, remedy=Remedy("encoding")))
 
 
 def _decoded(content: bytes, encoding: str | None) -> tuple[bytes, list[str]]:
@@ -105,7 +105,6 @@ def _decoded(content: bytes, encoding: str | None) -> tuple[bytes, list[str]]:
         notes: list[str] = [Message(guess, remedy=Remedy("encoding"))] if each in _FALLBACKS else []
         return content.removeprefix(codecs.BOM_UTF8), notes
     wrong = "it is not encoded as {encoding}; use another {remedy}"
-    wrong += ", or omit it to detect it" * bool(encoding)
     raise DataError(Message(wrong, encoding=tried[0], remedy=Remedy("encoding")))
 
 
