@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat, usual
 from steinpath._support.messages import DataError, Message, Remedy, joined
-from steinpath._support.validation import shown
 from steinpath._support.wording import MOST_LISTED, MOST_NAMES, Remark, counted, short
 
 #: The level that stands for all rare levels.
@@ -28,29 +26,51 @@ MIXED = "?"
 _MOST_LEVELS, _LEAST_COUNT = 50, 3
 # Distinct levels that are counted over several blocks, and numbers whose uniqueness is checked.
 _MOST_COUNTED = _MOST_CHECKED = 1_000_000
-# Names of identifiers, and of a first column without a name, here and in pandas.
-_IDENTIFIER = re.compile(
-    r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]|column 1|Unnamed: 0"
-)
-# What is said after the name of a column: [of one|of several]. Keys say why a column is dropped.
+# A number with a unit, or with quotation marks around it.
+_AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
+# Names of identifiers; and of a first column without a name, here and in pandas.
+_IDENTIFIER = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
+_UNNAMED = ("column 1", "Unnamed: 0")
+_KINDS = ("number", "date", "binary", "category")
+# What is said of one column, after its name, and of several. Keys say in short why one is dropped.
 _SENTENCES = {
-    "no values": "[has|have] no values and [was|were] dropped",
-    "constant": "[is|are] constant and [was|were] dropped",
-    "identifier": "[looks like an identifier|look like identifiers] and [was|were] excluded "
-    "({remedy}[|, …] keeps [it|them])",
-    "nearly all values are distinct": "[was|were] dropped: nearly all of [its {count}|their] "
-    "values are distinct texts",
-    "negative": "[has|have values such as] {value!r:.60}, which is a negative number",
-    "signs": "[was|were] read without [its|their] {signs}",
-    "code": "[is|are] treated as numeric but [is|are] written like [a code, first {code!r:.60} in "
-    "{place}; if it is a code, use {remedy}|codes (if they are codes, use {remedy}, …)]",
-    "dates": "[is|are] treated as text; if [{value!r:.60} is a date|they hold dates], use "
-    "{formats}",
-    "spoilt numbers": "[is|are] treated as text [because of {count}, first {value!r:.60} in "
-    "{place}; all others are numbers (if {means} missing, use {na})|although most of their values "
-    "are numbers (if the others mean missing, use {all_na})]",
-    "unknown levels": "[has {count}|have values] that the model does not know[, first "
-    "{value!r:.60} in {place}; treated as {level}|]",
+    "no values": ("has no values and was dropped", "have no values and were dropped"),
+    "constant": ("is constant and was dropped", "are constant and were dropped"),
+    "identifier": (
+        "looks like an identifier and was excluded ({remedy} keeps it)",
+        "look like identifiers and were excluded ({remedy}, … keeps them)",
+    ),
+    "nearly all values are distinct": (
+        "was dropped: nearly all of its {count} values are distinct",
+        "were dropped: nearly all of their values are distinct",
+    ),
+    "nearly all values are distinct, perhaps with units": (
+        "was dropped: nearly all of its {count} values are distinct, such as {example!r}; if they "
+        "are numbers, remove units and other characters",
+        "were dropped: nearly all of their values are distinct; if they are numbers, remove units "
+        "and other characters",
+    ),
+    "signs": ("was read without its {signs}", "were read without their {signs}"),
+    "code": (
+        "is treated as numeric but is written like a code, first {code!r:.60} in {place}; if it is "
+        "a code, use {remedy}",
+        "are treated as numeric but are written like codes (if they are codes, use {remedy}, …)",
+    ),
+    "dates": (
+        "is treated as text; if {value!r:.60} is a date, use {formats}",
+        "are treated as text; if they hold dates, use {formats}",
+    ),
+    "spoilt numbers": (
+        "is treated as text because of {count}, first {value!r:.60} in {place}; all others are "
+        "numbers (if {means} missing, use {na})",
+        "are treated as text although most of their values are numbers (if the others mean "
+        "missing, use {all_na})",
+    ),
+    "unknown levels": (
+        "has {count} that the model does not know, first {value!r:.60} in {place}; treated as "
+        "{level}",
+        "have values that the model does not know",
+    ),
 }
 _EPOCH, _DAY = np.datetime64("1970-01-01", "us"), np.timedelta64(1, "D")
 
@@ -66,15 +86,19 @@ class Facts:
     low: Any = None
     high: Any = None
     total: float = 0.0
-    middle: float | None = None  # the median, which does not add up
+    middle: tuple[float, float] | None = None  # the two middle values, which do not add up
     sign: str = ""
     negative: str = ""
     code: tuple[str, int] | None = None
     levels: Counter[str] = field(default_factory=Counter)
-    first_other: tuple[str, int] | None = None  # the first text that is no number
-    # the difference of numbers from those of their rows, if it is always the same; and the first
-    # million if the column has the name of an identifier
-    offset: float = math.nan
+    others: int = 0  # texts that are no numbers; below, the first one and a few distinct ones
+    first_other: tuple[str, int] | None = None
+    other_texts: frozenset[str] = frozenset()
+    formats: frozenset[str] = frozenset()  # common formats of dates that all texts have
+    # whether all numbers are whole; if so, their difference from the number of the row, if it is
+    # always the same, and the first million if the column has the name of an identifier
+    whole: bool = False
+    offset: float | None = None
     numbers: np.ndarray | None = None
 
     @property
@@ -82,34 +106,38 @@ class Facts:
         """Number of values that are not missing."""
         return self.count - self.gaps
 
+    @property
+    def nearly_numbers(self) -> bool:
+        """Whether most texts are numbers, and a few are not."""
+        return not self.formats and 0 < 2 * self.others < self.present
+
     def __add__(self, later: Facts) -> Facts:
         if not (self.count and later.count):
             return self if self.count else later
-        both = self.present > 0 and later.present > 0
-        if both and (self.kind != later.kind or not comparable(self.sign, later.sign)):
-            return Facts(MIXED, self.count + later.count)
         found = dict[str, Any]()
-        for name in (each.name for each in fields(self)):
-            one, two = getattr(self, name), getattr(later, name)
-            if one is not None and two is not None:
-                one = _SUMS.get(name, lambda one, two: one or two)(one, two)
-            found[name] = two if one is None else one
-        return Facts(**found | {"middle": None} if both else found)
+        for name in ("count", "gaps", "total", "levels", "others"):
+            found[name] = getattr(self, name) + getattr(later, name)
+        for name in ("kind", "first_gap", "sign", "negative", "code", "first_other"):
+            value = getattr(self, name)
+            found[name] = getattr(later, name) if value in (None, "") else value
+        if not (self.present and later.present):
+            some = {name: found[name] for name in ("count", "gaps", "first_gap")}
+            return replace(self if self.present else later, **some, offset=None)
+        if self.kind != later.kind or not comparable(self.sign, later.sign):
+            return Facts(MIXED, found["count"])
+        if self.low is not None:
+            found["low"], found["high"] = min(self.low, later.low), max(self.high, later.high)
+        found["whole"] = self.whole and later.whole
+        found["offset"] = self.offset if self.offset == later.offset else None
+        if self.numbers is not None and later.numbers is not None:
+            found["numbers"] = np.concatenate([self.numbers, later.numbers])[:_MOST_CHECKED]
+        found["other_texts"] = _few(self.other_texts | later.other_texts)
+        return Facts(**found, formats=self.formats & later.formats)
 
 
-# How the facts of consecutive blocks add up where both are known; otherwise, the first counts.
-_SUMS: dict[str, Callable[[Any, Any], Any]] = {
-    **dict.fromkeys(("count", "gaps", "total", "levels"), operator.add),
-    **dict.fromkeys(("first_gap", "low"), min),
-    "high": max,
-    "offset": lambda one, two: one if one == two else math.nan,
-    "numbers": lambda one, two: np.concatenate([one, two])[:_MOST_CHECKED],
-}
-
-
-def rows_with(read: ReadColumn, which: Any) -> np.ndarray:
-    """Return the rows whose label is one of those."""
-    return np.flatnonzero(np.array([*which, False])[read.data])
+def _few(found: Collection[str]) -> frozenset[str]:
+    """Return the first texts in alphabetical order, one more than a message lists."""
+    return frozenset(nsmallest(MOST_NAMES + 1, found))
 
 
 def facts_of(
@@ -128,9 +156,9 @@ def facts_of(
         read.refuse_doubtful(Remedy("categories", name))
     gaps, missing = read.gaps, int(read.gaps.sum())
     first_gap = start + int(gaps.argmax()) if missing else None
-    if missing == len(gaps):
-        return Facts("", missing, missing, first_gap)
     facts = partial(Facts, read.kind, len(gaps), missing, first_gap)
+    if missing == len(gaps):
+        return Facts("", len(gaps), missing, first_gap)
     present = read.data[~gaps] if missing else read.data
     if read.kind == "O":
         counts, levels = np.bincount(present, minlength=len(read.labels)), Counter[str]()
@@ -138,20 +166,29 @@ def facts_of(
             levels[usual(label)] += count
         if category:
             return facts(levels=levels)
-        others = rows_with(read, np.logical_not(cells.like_numbers(read.labels, how)))
-        first = [(read.labels[read.data[row]], start + int(row)) for row in others[:1]]
-        return facts(levels=levels, first_other=first[0] if first else None)
+        other = ~np.array(cells.like_numbers(read.labels, how))
+        row = int(np.append(other, False)[read.data].argmax())
+        return facts(
+            levels=levels,
+            others=int(counts @ other),
+            first_other=(read.labels[read.data[row]], start + row) if other.any() else None,
+            other_texts=_few({read.labels[k] for k in np.flatnonzero(other)}),
+            formats=cells.date_formats(read.labels),
+        )
     low, high, middle = present.min(), present.max(), middle_of(present)
     if read.kind == "M":
         return facts(low=low, high=high, middle=middle)
+    whole = not np.any(present % 1)
+    rows = start + np.arange(len(gaps)) if rows is None else rows
     with np.errstate(over="ignore", invalid="ignore"):  # sums of large numbers
         total = float(present.sum())
-    rows = start + np.arange(len(gaps)) if rows is None else rows
-    offsets = np.array(math.nan) if missing else present - rows
+    is_constant = whole and not missing and np.all(present - rows == present[0] - rows[0])
+    named = whole and _named_identifier(name)
     return facts(
         *(low, high, total, middle, read.sign, read.negative, read.code),
-        offset=float(offsets.min()) if offsets.min() == offsets.max() else math.nan,
-        numbers=present[:_MOST_CHECKED] if _IDENTIFIER.fullmatch(name) else None,
+        whole=whole,
+        offset=float(present[0] - rows[0]) if is_constant else None,
+        numbers=present[:_MOST_CHECKED] if named else None,
     )
 
 
@@ -160,7 +197,9 @@ def add_facts(found: dict[str, Facts], later: Mapping[str, Facts]) -> None:
     for name, facts in later.items():
         found[name] = found[name] + facts if name in found else facts
         if len(found[name].levels) > _MOST_COUNTED:
-            said = "column {name!r} has more than {most:,} distinct strings; use {remedy}"
+            said = (
+                "column {name!r} has more than {most:,} distinct strings; use {remedy} to drop it"
+            )
             remedy = Remedy("drop", name)
             raise DataError(Message(said, name=name, most=_MOST_COUNTED, remedy=remedy))
 
@@ -175,11 +214,22 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     return np.asarray((values - _EPOCH) / _DAY) if values.dtype.kind == "M" else values
 
 
-def middle_of(present: np.ndarray) -> float:
-    """Return the median of numbers or dates (days) without missing values."""
-    ranks = [(len(present) - 1) // 2, len(present) // 2]
-    low, high = np.partition(as_numbers(present), ranks)[ranks]
-    return float(low / 2 + high / 2)  # halves, since the sum of the largest floats is infinite
+def middle_ranks(count: int) -> tuple[int, int]:
+    """Return the ranks, from 0, of the two middle values."""
+    return (count - 1) // 2, count // 2
+
+
+def middle_of(present: np.ndarray) -> tuple[float, float]:
+    """Return the two middle values of numbers or dates without missing values."""
+    ranks = middle_ranks(len(present))
+    low, high = np.partition(as_numbers(present), ranks)[list(ranks)]
+    return float(low), float(high)
+
+
+def _median(facts: Facts) -> float:
+    assert facts.middle is not None  # facts of several blocks are completed by the caller
+    # halves, since the sum of the largest floats would be infinite
+    return facts.middle[0] / 2 + facts.middle[1] / 2
 
 
 def _sorted_levels(facts: Facts) -> dict[str, int]:
@@ -197,7 +247,7 @@ def describe(facts: Facts) -> str:
         first, last = np.datetime_as_string(np.array([facts.low, facts.high]), "D")
         return f"from {first} to {last}"
     low, high, mean = map(short, (facts.low, facts.high, facts.total / facts.present))
-    middle = "" if facts.middle is None else f", median {short(facts.middle)}"
+    middle = "" if facts.middle is None else f", median {short(_median(facts))}"
     return f"from {low} to {high}, mean {mean}{middle}"
 
 
@@ -219,15 +269,22 @@ class Column(NamedTuple):
     indicator: bool = False
 
     @property
+    def holds_numbers(self) -> bool:
+        """Whether it is a number or a date."""
+        return self.kind in ("number", "date")
+
+    @property
     def features(self) -> list[str]:
         """Names of its features."""
-        levels = self.levels[1:] if self.kind == "binary" else self.levels
-        found = [f"{self.name}={level}" for level in levels]
-        found = found or [self.name + " (days)" * (self.kind == "date")]
+        if self.holds_numbers:
+            found = [self.name if self.kind == "number" else f"{self.name} (days)"]
+        else:
+            levels = self.levels[1:] if self.kind == "binary" else self.levels
+            found = [f"{self.name}={level}" for level in levels]
         return found + [f"{self.name} (missing)"] * self.indicator
 
     def encode(self, read: ReadColumn, out: np.ndarray) -> np.ndarray:
-        """Write the features of all rows to `out`; return the rows without a level of their own.
+        """Write the features of all rows to `out`; return which labels have no level of their own.
 
         Missing values without a fill are NaN. An unknown level is encoded as "(other)" if that is a
         level, and as zeros otherwise.
@@ -236,10 +293,10 @@ class Column(NamedTuple):
         if self.indicator:
             out[:, -1] = gaps
             out = out[:, :-1]
-        if not self.levels:
+        if self.holds_numbers:
             numbers = as_numbers(read.data) if read.kind else np.full(len(gaps), np.nan)
             out[:, 0] = np.where(gaps, np.nan if self.fill is None else self.fill, numbers)
-            return np.zeros(0, int)
+            return np.zeros(0, bool)
         code: dict[Any, int] = {level: k for k, level in enumerate(self.levels)}
         levels = [*map(usual, read.labels)]
         codes = np.array([code.get(level, code.get(OTHER, -1)) for level in levels] + [-1])
@@ -248,124 +305,130 @@ class Column(NamedTuple):
         np.equal(codes[read.data][:, None], np.arange(first, len(self.levels)), out=out)
         if self.fill is None:
             out[gaps] = np.nan
-        return rows_with(read, [level not in code for level in levels])
-
-
-# Whether levels are right, by the kind of the column.
-_LEVELS: dict[str, Callable[[list[str]], bool]] = {
-    "number": operator.not_,
-    "date": operator.not_,
-    "binary": lambda levels: len(levels) == 2 and levels[0] < levels[1],
-    "category": lambda levels: (
-        2 <= len(levels) == len(set(levels)) <= _MOST_LEVELS + 1 and OTHER not in levels[:-1]
-    ),
-}
+        return np.array([level not in code for level in levels], bool)
 
 
 def column_from_json(found: Any) -> Column:
     """Return a column from the data of a model file; refuse what is not valid."""
     old = {"name", "kind", "levels", "fill"}  # of version 0.1.0
     known = isinstance(found, dict) and set(found) in (old, {*Column._fields})
-    require(known, "a column", found)
+    require(known, "a column", f"have {str(Column._fields)[1:-1]} and nothing else", found)
     given = {"sign": None, "indicator": False} | found
     name, kind, levels, fill, sign, indicator = (given[each] for each in Column._fields)
-    kind = "binary" if kind == "yes or no" else str(kind)
-    right = isinstance(levels, list) and all(map(is_text, (name, *levels)))
-    right = right and kind in _LEVELS and _LEVELS[kind](levels)
-    if right and not levels and type(fill) in (int, float) and abs(fill) <= 1e300:
-        fill = float(fill)
-    else:
-        right = right and (fill is None or fill in levels)
-    right = right and cells.is_sign(sign) and isinstance(indicator, bool)
-    require(right and not (indicator and fill is None), f"column {shown(name)}", found)
+    require_text("the name of a column", name)
+    where, kind = f"column {name!r}", "binary" if kind == "yes or no" else kind
+    require(kind in _KINDS, where, f"be one of {str(_KINDS)[1:-1]}", kind)
+    require(isinstance(levels, list), f"the levels of {where}", "be a list", levels)
+    for level in levels:
+        require_text(f"a level of {where}", level)
+    wanted, right = "no levels", not levels
+    if kind == "binary":
+        wanted = "two levels in alphabetical order"
+        right = len(levels) == 2 and levels[0] < levels[1]
+    elif kind == "category":
+        wanted = f"2 to {_MOST_LEVELS + 1} distinct levels, with {OTHER!r} last"
+        right = (
+            2 <= len(levels) == len(set(levels)) <= _MOST_LEVELS + 1 and OTHER not in levels[:-1]
+        )
+    require(right, f"{where} is of kind {kind!r} and", f"have {wanted}", tuple(levels))
+    wanted, right = "one of its levels", fill in levels
+    if not levels:
+        wanted = "a finite number"
+        right = type(fill) in (int, float) and abs(fill) <= 1e300
+        fill = float(fill) if right else fill
+    require(fill is None or right, f"the fill of {where}", f"be {wanted}", fill)
+    require(cells.is_sign(sign), f"the sign of {where}", "be a string such as '%' or '€'", sign)
+    right = isinstance(indicator, bool) and (fill is not None or not indicator)
+    require(right, f"the indicator of {where}", "be false, or true with a fill", indicator)
     return Column(name, kind, tuple(levels), fill, sign, indicator)
 
 
-def require(right: Any, what: str, found: Any) -> None:
-    """Refuse a part of a model file that is not right."""
+def require(right: Any, what: str, wanted: str, found: Any) -> None:
+    """Refuse a value that is not right."""
     if not right:
-        raise DataError(f"{what} of the model is not valid: {shown(found)}")
+        raise DataError(f"{what} must {wanted}, got {found!r:.60}")
 
 
-def is_text(found: Any) -> bool:
-    """Whether this is a text that is not blank and can be written to a file."""
-    text = isinstance(found, str) and found.strip()
-    return bool(text) and found.encode(errors="ignore").decode() == found
+def require_text(what: str, text: Any) -> None:
+    """Refuse a value that is not a text, or that cannot be written to a file."""
+    require(isinstance(text, str) and text.strip(), what, "be a nonblank string", text)
+    require(text.encode(errors="ignore").decode() == text, what, "be Unicode", text)
 
 
-def _is_identifier(name: str, facts: Facts) -> bool:
-    """Whether a column counts rows, or has distinct values and the name of an identifier."""
+def _named_identifier(name: str) -> bool:
+    return name in _UNNAMED or _IDENTIFIER.fullmatch(name) is not None
+
+
+def identifier(name: str, position: int, facts: Facts) -> Remark | None:
+    """Return why a column is dropped if it is an identifier, and None otherwise."""
+    values, found = facts.numbers, False
     if facts.kind == "O":
-        return _IDENTIFIER.fullmatch(name) is not None and max(facts.levels.values()) == 1
-    numbers = facts.numbers
-    unique = numbers is not None and len(np.unique(numbers)) == len(numbers)
-    return facts.offset in (0, 1) or (unique and not np.any(numbers % 1))
+        found = _named_identifier(name) and max(facts.levels.values()) == 1
+    elif facts.whole:
+        unique = values is not None and len(np.unique(values)) == len(values)
+        found = position == 0 if name in _UNNAMED else unique
+        found = found or facts.offset in (0, 1)
+    return remark(name, "identifier", remedy=Remedy("keep", name)) if found else None
 
 
-def fit_column(name: str, facts: Facts, impute: bool, keep: bool) -> Column | Remark:
-    """Return how a column becomes features, or why it is dropped; `keep` also identifiers."""
-    if not keep and _is_identifier(name, facts):
-        return remark(name, "identifier", remedy=Remedy("keep", name))
+def fit_column(name: str, facts: Facts, impute: bool) -> Column | Remark:
+    """Return how a column becomes features, or why it is dropped."""
     if not facts.present:
         return remark(name, "no values")
-    counts = _sorted_levels(facts)
-    if len(counts) == 1 if counts else facts.low == facts.high:
+    if len(facts.levels) == 1 if facts.kind == "O" else facts.low == facts.high:
         return remark(name, "constant")
-    column = partial(Column, name, indicator=impute and facts.gaps > 0)
-    if not counts:
+    indicator = impute and facts.gaps > 0
+    if facts.kind != "O":
         kind = "date" if facts.kind == "M" else "number"
-        assert not impute or facts.middle is not None  # of several blocks, by the caller
-        return column(kind, fill=facts.middle if impute else None, sign=facts.sign)
+        fill = _median(facts) if impute else None
+        return Column(name, kind, fill=fill, sign=facts.sign, indicator=indicator)
+    counts = _sorted_levels(facts)
     levels = list(counts)
-    fill = levels[0] if impute else None
+    most = levels[0] if impute else None
     if len(levels) == 2:
-        return column("binary", tuple(sorted(levels)), fill)
+        return Column(name, "binary", tuple(sorted(levels)), most, indicator=indicator)
     often = [level for level in levels if counts[level] >= _LEAST_COUNT and level != OTHER]
-    if often := often[:_MOST_LEVELS]:
+    often = often[:_MOST_LEVELS]
+    if often:
         rest = [OTHER] * (len(often) < len(levels))
-        return column("category", (*often, *rest), fill)
-    return remark(name, "nearly all values are distinct", count=facts.present)
+        return Column(name, "category", (*often, *rest), most, indicator=indicator)
+    with_units = not facts.formats and facts.present <= 2 * facts.others
+    with_units = with_units and all(map(_AROUND_NUMBER.fullmatch, levels))
+    key = "nearly all values are distinct" + ", perhaps with units" * with_units
+    return remark(name, key, count=facts.present, example=levels[0])
 
 
-def remark(name: str, key: str, **about: Any) -> Remark:
+def remark(name: str, key: str, **fields: Any) -> Remark:
     """Return what `_SENTENCES` say of a column."""
-    one, many = (re.sub(r"\[(.*?)\|(.*?)\]", form, _SENTENCES[key]) for form in (r"\1", r"\2"))
-    return Remark(name, key, Message(one, **about), Message(many, **about))
+    one, many = (Message(template, **fields) for template in _SENTENCES[key])
+    return Remark(name, key, one, many)
 
 
-def remarks_about(
-    facts: Mapping[str, Facts], how: TextFormat = cells.DEFAULT_FORMAT
-) -> Iterator[Remark]:
+def remarks_about(facts: Mapping[str, Facts]) -> Iterator[Remark]:
     """Yield remarks about signs that were removed, and columns whose type may be misjudged."""
-    spoilt = dict[str, list[str]]()  # texts among numbers
     for name, known in facts.items():
-        if known.negative:
-            yield remark(name, "negative", value=known.negative)
         if sign := known.sign:
             signs = f"{'percent' if sign == '%' else 'currency'} signs ({sign})"
             yield remark(name, "signs", signs=signs)._replace(key=signs)
-        if known.code:
+    for name, known in facts.items():
+        if known.code is not None:
             code, row = known.code
             yield remark(name, "code", code=code, row=row, remedy=Remedy("categories", name))
-        if known.first_other and (found := cells.date_formats(known.levels)):
-            formats = cells.suggest_date_format(found)
-            value = known.first_other[0]
+    spoilt = [known.other_texts for known in facts.values() if known.nearly_numbers]
+    all_na = _na(frozenset[str]().union(*spoilt))
+    for name, known in facts.items():
+        value, row = known.first_other or ("", 0)
+        if known.formats:
+            formats = cells.suggest_date_format(known.formats)
             yield remark(name, "dates", value=value, formats=formats)._replace(key=formats)
-        elif known.first_other:
-            like = cells.like_numbers([*known.levels], how)
-            others = [text for text, number in zip(known.levels, like, strict=True) if not number]
-            if 2 * sum(map(known.levels.get, others)) < known.present:
-                spoilt[name] = others
-    all_na = _na({text for others in spoilt.values() for text in others})
-    for name, others in spoilt.items():
-        value, row = facts[name].first_other or ("", 0)
-        count = counted(sum(map(facts[name].levels.get, others)), "value")
-        about = {"value": value, "row": row, "count": count, "na": _na(others), "all_na": all_na}
-        means = "it means" if len(others) == 1 else "they mean"
-        yield remark(name, "spoilt numbers", means=means, **about)
+        elif known.nearly_numbers:
+            about = {"value": value, "row": row, "count": counted(known.others, "value")}
+            means = "it means" if len(known.other_texts) == 1 else "they mean"
+            na = {"na": _na(known.other_texts), "all_na": all_na}
+            yield remark(name, "spoilt numbers", **about, **na, means=means)
 
 
-def _na(found: Collection[str]) -> Message:
+def _na(found: frozenset[str]) -> Message:
     """Return the parameters that make these texts missing values; the first if there are many."""
     few = [Remedy("na", text) for text in sorted(found)[:MOST_NAMES]]
     return joined(" ", [*few, *["…"] * (len(few) < len(found))])

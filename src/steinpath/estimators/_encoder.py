@@ -10,20 +10,26 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support import cells, wording
+from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat
 from steinpath._support.messages import DataError, Message, Remedy, joined
-from steinpath._support.validation import check_choice, shown, warn
-from steinpath._support.wording import Remark, as_notes, counted, refuse_gaps, refuse_unknown
+from steinpath._support.validation import check_choice, warn
+from steinpath._support.wording import (
+    Remark,
+    as_notes,
+    counted,
+    refuse_gaps,
+    refuse_unknown,
+    with_closest,
+)
 from steinpath.estimators import _columns as columns
-from steinpath.estimators._columns import OTHER, Column, Facts, is_text, require, rows_with
+from steinpath.estimators._columns import OTHER, Column, Facts, require, require_text
 
 #: Columns that are summarised.
 MOST_SUMMARIES = 1000
 # Entries in JSON, and parameters that are lists.
 _ENTRIES = {"columns", "names", "parameters"}
 _LISTS = ("categories", "drop", "keep", "na")
-_MISSING = ("impute", "error")
 
 
 class ColumnSummary(NamedTuple):
@@ -142,22 +148,35 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        self : TableEncoder
+        self
             The fitted encoder.
         """
         facts = self.facts(_filled_table(X))
         return self.fit_facts(list(facts), facts)
 
     def fit_transform(self, X: Any, y: Any = None, rows: Any = None, **params: Any) -> np.ndarray:
-        """Fit, and return the features of the same rows; see `fit`.
+        """Fit, and return the features of the same rows.
 
-        `rows` are their numbers in a file, from 0, if some of its rows are left out or reordered.
+        Parameters
+        ----------
+        X : DataFrame, pyarrow.Table or mapping of columns by name
+            As for `fit`.
+        y : ignored
+            For compatibility with pipelines.
+        rows : array-like of int, optional
+            Their numbers in a file, from 0, if some of its rows are left out or reordered.
+        **params : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        ndarray of shape (n, p)
+            The features.
         """
-        table = _filled_table(X)
-        found = {name: (facts, read) for name, facts, read in self._facts(table, rows=rows)}
+        read = self._facts(_filled_table(X), rows=rows)
+        found = {name: (facts, values) for name, facts, values in read}
         self.fit_facts(list(found), {name: facts for name, (facts, _) in found.items()})
-        reads = (found[column.name][1] for column in self.columns_)
-        return self._encode(table.num_rows, reads)[0]
+        return self._encode((column, found[column.name][1]) for column in self.columns_)[0]
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of rows.
@@ -178,7 +197,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if lacking := [each.name for each in self.columns_ if each.name not in known]:
             said = f"{counted(len(lacking), 'column')} of the model "
             said += "is missing" if len(lacking) == 1 else "are missing"
-            raise DataError(f"{said}: {wording.with_closest(lacking, known)}")
+            raise DataError(f"{said}: {with_closest(lacking, known)}")
         features, notes = self.encode(table)
         for note in notes:
             warn(note)
@@ -187,8 +206,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def encode(self, table: Any) -> tuple[np.ndarray, list[Message]]:
         """Return the features of rows of a `pyarrow.Table`, and notes instead of warnings."""
         how = self._format
-        reads = (_read_new(column, table.column(column.name), how) for column in self.columns_)
-        return self._encode(table.num_rows, reads)
+        return self._encode(
+            (column, _read_new(column, table.column(column.name), how)) for column in self.columns_
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features, made unique.
@@ -197,6 +217,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         input_features : ignored
             For compatibility with scikit-learn.
+
+        Returns
+        -------
+        ndarray of str of shape (p,)
+            Their names.
         """
         check_is_fitted(self)
         names: dict[str, None] = {}
@@ -232,26 +257,55 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit_facts(self, names: Sequence[str], facts: Mapping[str, Facts]) -> TableEncoder:
         """Fit from the facts about all rows. The `middle` of several blocks must be filled in."""
-        impute = check_choice("missing", self.missing, _MISSING) == "impute"
+        impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
         categories, drop, keep = (self._texts(each) for each in ("categories", "drop", "keep"))
         refuse_unknown(facts, (*drop, *categories, *keep))
         if both := sorted({*drop} & {*keep}):
             raise DataError(f"{both[0]!r} cannot be both dropped and kept")
-        found = {
-            name: columns.fit_column(name, facts[name], impute, name in (*categories, *keep))
-            for name in names
-            if name not in drop
-        }
-        seen = {name: facts[name] for name in found if name not in categories}
-        notes = as_notes(columns.remarks_about(seen, self._format))
-        notes += as_notes(each for each in found.values() if isinstance(each, Remark))
-        used = [each for each in found.values() if isinstance(each, Column)]
+        seen = {name: facts[name] for name in names if name not in (*drop, *categories)}
+        negative = "in column {name!r}, {value!r:.60} is a negative number"
+        notes = [
+            Message(negative, name=name, value=known.negative)
+            for name, known in seen.items()
+            if known.negative
+        ]
+        notes += as_notes(columns.remarks_about(seen))
+        used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
+        for position, (name, known) in enumerate((name, facts[name]) for name in names):
+            found: Column | Remark | None = None
+            if name in drop:
+                found = Remark(name, "as requested", "", "")
+            elif name not in (*categories, *keep):
+                found = columns.identifier(name, position, known)
+            found = found or columns.fit_column(name, known, impute)
+            if isinstance(found, Column):
+                used.append(found)
+                about = found.kind, columns.describe(known), known.gaps, len(found.features)
+            else:
+                dropped += [found] * bool(found.one)
+                about = "dropped", found.key, known.gaps, 0
+            summary += [ColumnSummary(name, *about)] * (position < MOST_SUMMARIES)
+        notes += as_notes(dropped)
         if not used:
             raise DataError(joined("; ", ["there is no column to predict from", *notes]))
-        notes += _note_missing({each.name: facts[each.name] for each in used}, impute)
-        few = names[:MOST_SUMMARIES]
-        summary = [_summary(name, facts[name], found.get(name)) for name in few]
+        if gaps := {each.name: facts[each.name] for each in used if facts[each.name].gaps}:
+            notes += self._missing(gaps, impute)
         return self._fitted(used, names, notes, summary)
+
+    def _missing(self, gaps: dict[str, Facts], impute: bool) -> list[Message]:
+        """Return a note about missing values in the fit, or refuse them."""
+        replaced = "medians and most frequent levels"
+        if impute:
+            total = sum(known.gaps for known in gaps.values())
+            values = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
+            return [Message(f"{values} {'was' if total == 1 else 'were'} replaced with {replaced}")]
+        found = {name: (known.gaps, known.first_gap or 0) for name, known in gaps.items()}
+        last = max(known.count for known in gaps.values()) - 1
+        whole_row = len(found) > 1 and set(found.values()) == {(1, last)}
+        advice = f"use {{remedy}} to replace them with {replaced}"
+        remedy = Remedy("missing", "impute")
+        refuse_gaps(found, Message(advice, remedy=remedy), last if whole_row else None)
+        return []
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted state as plain data, for `from_json`; without notes and summary."""
@@ -268,20 +322,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Columns may be those of a model file of version 0.1.0; other entries may be left out.
         """
         known = isinstance(found, dict) and {"columns"} <= set(found) <= _ENTRIES
-        listed, given = (found["columns"], found.get("parameters", {})) if known else ([], {})
-        right = isinstance(listed, list) and listed and isinstance(given, dict)
-        require(right and set(given) <= set(cls().get_params()), "the encoder", found)
+        require(known, "an encoder", "have columns, names and parameters only", found)
+        listed, given = found["columns"], found.get("parameters", {})
+        known = isinstance(listed, list) and len(listed) > 0
+        require(known, "the columns of an encoder", "be a list", listed)
+        known = isinstance(given, dict) and set(given) <= set(cls().get_params())
+        require(known, "the parameters of an encoder", "be those of TableEncoder", given)
         used = [*map(columns.column_from_json, listed)]
-        own = [column.name for column in used]
-        names = found.get("names", own)
-        right = isinstance(names, list) and all(map(is_text, names))
-        require(right, "the list of columns", names)
-        cells.check_names(own)
-        refuse_unknown(cells.check_names(names), own)
+        names = found.get("names", [column.name for column in used])
+        require(isinstance(names, list), "the names of an encoder", "be a list", names)
+        for name in names:
+            require_text("the name of a column", name)
+        cells.check_names([column.name for column in used])
+        refuse_unknown(cells.check_names(names), (column.name for column in used))
         encoder = cls(**given)
-        require(encoder.missing in _MISSING, "the parameter 'missing'", encoder.missing)
+        known = encoder.missing in ("impute", "error")
+        require(known, "missing", "be impute or error", encoder.missing)
         for name in _LISTS:
-            encoder._texts(name)
+            encoder._texts(name, list if name in given else Collection)
         assert encoder._format  # checked
         return encoder._fitted(used, names, (), ())
 
@@ -300,12 +358,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _format(self) -> TextFormat:
         return TextFormat(self.decimal, self.thousands, tuple(self._texts("na")), self.date_format)
 
-    def _texts(self, parameter: str) -> list[str]:
+    def _texts(self, parameter: str, kind: type = Collection) -> list[str]:
         """Return a parameter that is a sequence of names or texts."""
         given = getattr(self, parameter)
-        right = isinstance(given, Collection) and not isinstance(given, str | Mapping)
-        if not right or (parameter == "na" and not all(isinstance(each, str) for each in given)):
-            raise DataError(f"{parameter} must be a list of strings, got {shown(given)}")
+        right = isinstance(given, kind) and not isinstance(given, str)
+        right = right and (parameter != "na" or all(isinstance(each, str) for each in given))
+        require(right, parameter, "be a list of strings", given)
         return [str(each) for each in given]
 
     def _facts(
@@ -316,62 +374,47 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         refuse_unknown(table.column_names, (*drop, *categories))
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in drop:  # only its missing values are counted
-                yield name, Facts("", len(column), column.null_count), ReadColumn("", np.empty(0))
+                read = ReadColumn("f", np.where(column.is_null(nan_is_null=True), np.nan, 0.0))
+                if cells.is_text(column.type):
+                    read = cells.read_column(name, column, how, as_labels=True)
+                yield name, Facts("", len(column), int(read.gaps.sum())), read
                 continue
             category = name in categories or cells.is_dictionary(column.type)
             read = cells.read_column(name, column, how, category or name in as_text or None, start)
             yield name, columns.facts_of(name, read, how, category, start, rows), read
 
-    def _encode(self, rows: int, reads: Iterable[ReadColumn]) -> tuple[np.ndarray, list[Message]]:
+    def _encode(
+        self, used: Iterable[tuple[Column, ReadColumn]]
+    ) -> tuple[np.ndarray, list[Message]]:
         """Return the features of rows, and notes about unknown levels."""
         ends = self._ends
-        X, gaps, remarks = np.empty((rows, ends[-1])), dict[str, tuple[int, int]](), list[Remark]()
-        for column, read, start, stop in zip(self.columns_, reads, ends, ends[1:], strict=False):
+        X, gaps, remarks = np.empty((0, ends[-1])), dict[str, tuple[int, int]](), list[Remark]()
+        for (column, read), start, stop in zip(used, ends, ends[1:], strict=False):
+            if not start:
+                X = np.empty((len(read.data), ends[-1]))
             unknown = column.encode(read, X[:, start:stop])
             if column.fill is None and read.gaps.any():
                 gaps[column.name] = int(read.gaps.sum()), int(read.gaps.argmax())
-            if len(unknown):
+            if unknown.any():
                 remarks.append(_remark_unknown(column, read, unknown))
         advice = "fill them in, or fit the model with {remedy}"
         refuse_gaps(gaps, Message(advice, remedy=Remedy("missing", "impute")))
         return X, as_notes(remarks)
 
 
-def _summary(name: str, facts: Facts, found: Column | Remark | None) -> ColumnSummary:
-    """Return how a column is used, or that it is dropped, by default as requested."""
-    if isinstance(found, Column):
-        about = found.kind, columns.describe(facts), facts.gaps, len(found.features)
-        return ColumnSummary(name, *about)
-    return ColumnSummary(name, "dropped", found.key if found else "as requested", facts.gaps, 0)
-
-
-def _note_missing(used: dict[str, Facts], impute: bool) -> list[Message]:
-    """Return a note about missing values in the fit, or refuse them."""
-    gaps = {name: (known.gaps, known.first_gap or 0) for name, known in used.items() if known.gaps}
-    replaced = "medians and most frequent levels"
-    total = sum(count for count, _ in gaps.values())
-    if impute and total:
-        values = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
-        return [Message(f"{values} {'was' if total == 1 else 'were'} replaced with {replaced}")]
-    last = max(known.count for known in used.values()) - 1
-    footer = last if len(gaps) > 1 and set(gaps.values()) == {(1, last)} else None
-    advice = f"use {{remedy}} to replace them with {replaced}"
-    refuse_gaps(gaps, Message(advice, remedy=Remedy("missing", "impute")), footer)
-    return []
-
-
 def _filled_table(X: Any) -> Any:
     table = cells.as_arrow(X)
-    if not table.num_columns or not table.num_rows:
-        raise DataError("the table has no rows or no columns")
+    for what, count in (("columns", table.num_columns), ("rows", table.num_rows)):
+        if not count:
+            raise DataError(f"the table has no {what}")
     return table
 
 
 def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
     """Return the values of a column of new rows, of the type that it had in the fit."""
     name, sign = column.name, column.sign
-    read = cells.read_column(name, values, how, as_labels=bool(column.levels))
-    if column.levels or not read.kind:
+    read = cells.read_column(name, values, how, as_labels=not column.holds_numbers)
+    if not column.holds_numbers or not read.kind:
         return read
     if read.kind != ("M" if column.kind == "date" else "f"):
         read.refuse_doubtful()
@@ -380,26 +423,30 @@ def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
     if sign is not None and not read.gaps.all() and not columns.comparable(sign, read.sign):
         row = int(read.gaps.argmin())
         said = "column {name!r} holds numbers {fit} in the fit, but has {value!r:.60} in {place}, "
-        said += "{new}; write them as in the fit"
         fit, new = (f"with {each!r}" if each else "without a sign" for each in (sign, read.sign))
-        value = str(values[row].as_py())
-        raise DataError(Message(said, name=name, fit=fit, new=new, value=value, row=row))
+        about: dict[str, Any] = {"name": name, "fit": fit, "new": new}
+        about["value"] = str(values[row].as_py())
+        raise DataError(Message(said + "{new}; write them as in the fit", row=row, **about))
     return read
 
 
 def first_other(read: ReadColumn, kind: str, how: TextFormat) -> Message:
     """Return the first value that is not of the given kind ("number" or "date"), and its place."""
-    rows = np.flatnonzero(~read.gaps)
+    rows = ~read.gaps
     if read.kind == "O":
         dates = [cells.is_date(each, how) for each in read.labels]
         fits = dates if kind == "date" else cells.like_numbers(read.labels, how)
-        rows = np.append(rows_with(read, np.logical_not(fits)), rows)
-    return Message("{value!r:.60} in {place}", value=read.text(rows[0]), row=int(rows[0]))
+        others = ~np.array([*fits, True])[read.data]
+        rows = others if others.any() else rows
+    row = int(rows.argmax())
+    return Message("{value!r:.60} in {place}", value=read.text(row), row=row)
 
 
-def _remark_unknown(column: Column, read: ReadColumn, rows: np.ndarray) -> Remark:
+def _remark_unknown(column: Column, read: ReadColumn, unknown: np.ndarray) -> Remark:
     """Return a remark about values without a level, and how they are treated."""
+    rows = np.flatnonzero(np.append(unknown, False)[read.data])
     level = repr(column.levels[0]) if column.kind == "binary" else "none of its levels"
     level = repr(OTHER) if OTHER in column.levels else level
-    about = {"value": read.text(rows[0]), "row": int(rows[0]), "level": level}
-    return columns.remark(column.name, "unknown levels", count=counted(len(rows), "value"), **about)
+    about = {"value": read.text(int(rows[0])), "row": int(rows[0]), "level": level}
+    count = counted(len(rows), "value")
+    return columns.remark(column.name, "unknown levels", count=count, **about)
