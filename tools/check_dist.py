@@ -64,7 +64,9 @@ def check_installed(wheel: Path, folder: Path) -> None:
             raise SystemExit(f"{' '.join(command)} ended with exit code {done.returncode}")
         return done.stdout
 
-    run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel))
+    # the extra with which the command reads files
+    extra = f"{wheel}[files]"
+    run("python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", extra)
     run("python", "-m", "pip", "check")
     run("python", "-c", "import steinpath as sp; sp.LADLasso, sp.load_model")
     print(run("steinpath", "--version").strip())
