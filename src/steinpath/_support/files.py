@@ -100,6 +100,7 @@ def import_pyarrow(what: str, extra: str, error: type[Exception] = ImportError) 
         Exception raised if pyarrow is not installed.
     """
     try:
+        import pyarrow.compute
         import pyarrow.ipc
         import pyarrow.parquet
     except ImportError:
