@@ -36,7 +36,7 @@ def test_a_copy_has_the_same_hash(copy):
     (copy / "engine" / "__pycache__" / "_run.cpython-311.pyc").write_bytes(b"compiled")
     (copy / "engine" / ".#_run.py").symlink_to("an editor's, and nowhere")
     (copy / "engine" / "notes.txt").write_text("none of it is code")
-    (copy / "app" / "demo.py").unlink()
+    (copy / "app" / "fitted.py").unlink()
     assert hash_of(copy, HASHED) == expected
 
 
