@@ -149,7 +149,7 @@ ZURICH = "ort,x\na,1\nZürich – €,2\n"
 @pytest.mark.parametrize(
     ("encoding", "note"),
     [
-        *(("utf-8", ""), ("utf-8-sig", ""), ("utf-16", "")),
+        *(("utf-8", ""), ("utf-8-sig", ""), ("utf-16", ""), ("utf-16-le", ""), ("utf-16-be", "")),
         ("cp1252", "the file is not UTF-8 and was read as Windows-1252"),
     ],
 )
