@@ -577,7 +577,7 @@ def test_nothing():
 ESTIMATORS = [
     getattr(sp, name)
     for name in sp.__all__
-    if isinstance(getattr(sp, name), type) and hasattr(getattr(sp, name), "fit")
+    if isinstance(getattr(sp, name), type) and hasattr(getattr(sp, name), "score")
 ]
 
 

@@ -11,8 +11,10 @@ LIBRARIES = ("pandas", "polars")
 
 def library_of(values: Any) -> str | None:
     """Return the library of a data frame; None for anything else."""
-    library = type(values).__module__.partition(".")[0]
-    return library if library in LIBRARIES and hasattr(values, "columns") else None
+    kind, library = type(values), type(values).__module__.partition(".")[0]
+    # the columns of a lazy frame are expensive
+    frame = hasattr(kind, "columns") and not hasattr(kind, "collect")
+    return library if library in LIBRARIES and frame else None
 
 
 def to_frame(columns: dict[str, Any], library: str | None, like: str | None = None) -> Any:

@@ -46,7 +46,8 @@ def read_array(name: str, values: Any) -> Array:
         raise ValueError(f"{name} cannot be read as an array: {error}") from error
     check_map(name, array)
     if array.dtype == object:
-        array = _real(name, array, getattr(values, "columns", None))
+        labels = "column_names" if hasattr(values, "column_names") else "columns"
+        array = _real(name, array, getattr(values, labels, None))
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if not array.dtype.isnative:  # byte order of another machine
