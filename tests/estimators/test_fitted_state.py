@@ -164,6 +164,7 @@ def test_the_search_that_is_run_again_is_that_of_the_fit(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = getattr(sp, name)(n_alphas=4, n_iter=30).fit(X, y)  # without a seed
+        fitted.set_params(n_iter=10)  # for the next fit
         found = fitted.tuning_
     assert fitted.tuning_ is found
     assert found.best == (fitted.best_index_, fitted.best_iter_)

@@ -186,7 +186,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if parts is None:
             return self._fit_one(X, y, sample_weight, groups)  # type: ignore[no-any-return]
         fitted = self._fit_several(X, parts, sample_weight, groups)
-        self.__dict__ = self._without_a_fit() | self._together(fitted, X, y, sample_weight, groups)
+        found = self._together(fitted, parts, X, y, sample_weight, groups)
+        self.__dict__ = self._without_a_fit() | found
         return self
 
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
@@ -233,7 +234,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return fitted
 
     def _together(
-        self, fitted: list[PathEstimator], X: Any, y: Any, sample_weight: Any, groups: Any
+        self,
+        fitted: list[PathEstimator],
+        parts: Sequence[Part],
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
     ) -> dict[str, Any]:
         """Return the attributes of several fits: arrays with one more axis, the first."""
         first, found = fitted[0], dict[str, Any](estimators_=fitted)
@@ -246,7 +253,6 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_"):
             if hasattr(first, name):
                 found[name] = getattr(first, name)
-        parts = self._parts(y, sample_weight) or ()
         if hasattr(first, "warnings_"):
             found["warnings_"] = tuple(
                 _prefixed(message, part.prefix)
@@ -354,13 +360,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.fit_intercept,
             options.but(test_loss=test_loss),
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+            n_iter=check_n_iter(self.n_iter),
             rule=self.rule,
             iterate=self._iterate(),
             lam_ratio=self.alpha_ratio,
         )
         known = resume if self.warm_start else None
         watch = partial(progress.watch, rows)
-        tuning = self._search(n_iter=check_n_iter(self.n_iter), resume=known, watch=watch)
+        tuning: Tuning = self._search(resume=known, watch=watch)
         self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
         if not isinstance(given, int):  # as the user wrote them
             self.alphas_ = given[: len(self.alphas_)]
@@ -487,9 +494,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                     "tuning_ requires a fit that estimates the risk, and its rows, which a "
                     "pickled, copied or loaded model does not contain; fit it again"
                 )
-            interrupted = self.stop_ == "interrupted"
-            n_iter = self.n_iter_ if interrupted else check_n_iter(self.n_iter)
-            self._tuning = self._search(n_iter=n_iter)
+            shorter: dict[str, Any] = {}
+            if self.stop_ == "interrupted":
+                shorter["n_iter"] = self.n_iter_
+            self._tuning = self._search(**shorter)
         found: Tuning = self._tuning
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -108,9 +108,15 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return parts
 
     def _together(
-        self, fitted: list[PathEstimator], X: Any, y: Any, sample_weight: Any, groups: Any
+        self,
+        fitted: list[PathEstimator],
+        parts: Sequence[Part],
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
     ) -> dict[str, Any]:
-        found = super()._together(fitted, X, y, sample_weight, groups)
+        found = super()._together(fitted, parts, X, y, sample_weight, groups)
         for name in ("coef_", "intercept_"):  # these have an axis of length 1 for the class
             found[name] = found[name][:, 0, ...]
         classes, codes = read_labels(y, type(self).__name__)

@@ -90,12 +90,15 @@ def _predict(
         )
     if not for_classes and estimator.coef_.ndim > 1:
         raise DataError("the model predicts several quantiles; use Python, or fit one quantile")
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
-    if len(rows := np.flatnonzero(~np.isfinite(values).all(axis=1))):
+    try:
+        predictions = np.asarray(estimator.predict(X))
+    except ValueError:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
+        if not len(rows := np.flatnonzero(~np.isfinite(values).all(axis=1))):
+            raise
         said = "the numbers in {place} are too large for a prediction"
-        raise DataError(Message(said, row=int(rows[0])))
-    predictions = np.asarray(estimator.predict(X))
+        raise DataError(Message(said, row=int(rows[0]))) from None
     found = [texts(predictions) if for_classes else predictions]
     if has_shares:
         found += [*np.asarray(estimator.predict_proba(X)).T]
