@@ -7,7 +7,6 @@ import re
 import sys
 import warnings
 from dataclasses import replace
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_no_attributes_set_in_init
 
+from same_columns import DAYS, OTHERS, USUAL
 from steinpath._support.messages import DataError
 from steinpath.estimators._columns import MIXED, OTHER, Column, add_facts, middle_of
 from steinpath.estimators._encoder import ColumnSummary, TableEncoder
@@ -711,32 +711,6 @@ MODEL = fitted(
     Column("town", "category", ("A", "B", "007")),
     Column("flag", "binary", ("false", "true")),
 )
-DAYS = [dt.date(2020, 1, 1), dt.date(2021, 5, 6), dt.date(1999, 12, 31)]
-TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
-ZONED = [time.replace(tzinfo=dt.UTC) for time in TIMES]
-USUAL = {
-    "x": pa.array([1.0, 2.5, -3.0]),
-    "day": pa.array(DAYS),
-    "town": pa.array(["A", "007", "B"]),
-    "flag": pa.array([True, False, True]),
-}
-#: Ways to give the same columns.
-OTHERS = {
-    "usual": {},
-    "single": {"x": pa.array([1.0, 2.5, -3.0], pa.float32())},
-    "numbers as text": {"x": pa.array(["1", " 2.50 ", "-3e0"])},
-    "numbers as large text": {"x": pa.array(["1", "2.5", "-3"], pa.large_string())},
-    "decimals": {"x": pa.array([Decimal("1.0"), Decimal("2.5"), Decimal("-3.0")])},
-    "numbers as levels": {"x": pa.array(["1", "2.5", "-3"]).dictionary_encode()},
-    "dates as text": {"day": pa.array([str(day) for day in DAYS])},
-    "dates as levels": {"day": pa.array([str(day) for day in DAYS]).dictionary_encode()},
-    "times": {"day": pa.array(TIMES, pa.timestamp("ns"))},
-    "times as text": {"day": pa.array([f"{time.isoformat()}+00:00" for time in TIMES])},
-    "times of a zone": {"day": pa.array(ZONED, pa.timestamp("us", "Asia/Tokyo"))},
-    "levels": {"town": USUAL["town"].dictionary_encode()},
-    "flags as text": {"flag": pa.array(["True", "FALSE", "true"])},
-    "flags as levels": {"flag": pa.array(["true", "false", "true"]).dictionary_encode()},
-}
 CONTAINERS = {
     "arrow table": lambda table: table,
     "arrow batch": lambda table: table.combine_chunks().to_batches()[0],

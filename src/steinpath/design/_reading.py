@@ -39,14 +39,19 @@ def reads_designs(reader: Reader) -> Reader:
     return reader
 
 
-def as_design(X: Any) -> Design:
-    """Return a design from the X passed by the user."""
+def lazy_design(X: Any, any_size: bool = False) -> Design | None:
+    """Return the design of what is no array in memory: a design, a sparse matrix, a file."""
     if isinstance(X, Design):
         return X
     if issparse(X):
-        return SparseDesign(X)
-    if needs_blocks(X):
-        return BlockDesign(X)
+        return SparseDesign(X, any_size=any_size)
+    return BlockDesign(X, any_size=any_size) if needs_blocks(X) else None
+
+
+def as_design(X: Any) -> Design:
+    """Return a design from the X passed by the user."""
+    if (lazy := lazy_design(X)) is not None:
+        return lazy
     for reader in _readers:
         design = reader(X)
         if design is not None:

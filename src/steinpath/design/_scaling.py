@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from steinpath._support.arrays import Array, beside, cast, like, namespace, units_of
 from steinpath._support.validation import check_size
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
-from steinpath.design._memmap import BlockDesign, needs_blocks
+from steinpath.design._memmap import BlockDesign
+from steinpath.design._reading import lazy_design
 from steinpath.design._remote import RemoteDesign
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import ScaledDesign
@@ -31,13 +31,7 @@ def standardised(
     scaled once, which is faster, and may be centred before it is rounded to ``dtype``; other
     matrices are scaled in each product, which needs no copy.
     """
-    lazy: Design | None = None
-    if isinstance(X, RemoteDesign):
-        lazy = X
-    elif issparse(X):
-        lazy = SparseDesign(X, any_size=standardize)
-    elif needs_blocks(X):
-        lazy = BlockDesign(X, any_size=standardize)
+    lazy = lazy_design(X, any_size=standardize)
     example = X if lazy is None else lazy.example
     scale, means = like(np.ones(X.shape[1]), example), None
     if standardize:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from steinpath._support.arrays import (
     Array,
@@ -26,9 +25,7 @@ from steinpath._support.arrays import (
     to_numpy,
 )
 from steinpath._support.validation import check_array, check_count, check_number
-from steinpath.design._base import Design
-from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._sparse import SparseDesign
+from steinpath.design._reading import lazy_design
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._leave_out import LeftOutModels
 
@@ -458,14 +455,8 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array
     Array of shape (m, K)
         In double precision; an array of the library of X, and of NumPy otherwise.
     """
-    design: Design | None = None
-    if isinstance(X, Design):
-        design = X
-    elif issparse(X):
-        design = SparseDesign(X, any_size=True)
-    elif needs_blocks(X):
-        design = BlockDesign(X, any_size=True)
-    else:
+    design = lazy_design(X, any_size=True)
+    if design is None:
         X = check_array("X", X, ndim=2)
     columns = X.shape[1]
     if columns != coef.shape[1]:
