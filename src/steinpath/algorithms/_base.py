@@ -18,12 +18,13 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from steinpath._support.arrays import Array, clip, copied, namespace, take
+from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_returned, is_own, shown, store_number, warn
 from steinpath.design._base import Design
 from steinpath.problem._jacobians import Jacobian

@@ -6,12 +6,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, along_rows, copied, largest
+from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._recursion import Recursion
 from steinpath.cluster import _calls as calls

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array
+from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_rng
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.cluster import _calls as calls

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, take
+from steinpath._support.caching import cached_property
 from steinpath.cluster import _calls as calls
 from steinpath.cluster._calls import RiskFacts
 from steinpath.engine._compression import CompressedCorrections

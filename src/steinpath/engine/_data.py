@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, copied, largest, like, namespace, to_numpy
+from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, copied, namespace, to_numpy
+from steinpath._support.caching import cached_property
 from steinpath._support.html import fragment, line_chart
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design

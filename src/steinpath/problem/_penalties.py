@@ -17,7 +17,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +32,7 @@ from steinpath._support.arrays import (
     namespace,
     to_numpy,
 )
+from steinpath._support.caching import cached_property
 from steinpath._support.equality import key, same
 from steinpath._support.validation import (
     check_array,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from steinpath._support.arrays import Array, along_rows, namespace, rows_product
+from steinpath._support.caching import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from steinpath._support.arrays import (
     to_numpy,
     units_of,
 )
+from steinpath._support.caching import cached_property
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._precision import design_in

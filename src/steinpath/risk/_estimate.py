@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.caching import cached_property
 from steinpath._support.frames import to_frame
 from steinpath._support.html import fragment, line_chart
 from steinpath._support.printing import with_error

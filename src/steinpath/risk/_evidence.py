@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steinpath._support.arrays import root_mean_square, take, to_numpy
+from steinpath._support.caching import cached_property
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
+from steinpath._support.caching import cached_property
 from steinpath._support.frames import to_frame
 from steinpath._support.html import fragment, line_chart
 from steinpath._support.printing import with_error
