@@ -143,7 +143,7 @@ def test_maps_of_members_that_leave_rows_out_are_those_of_the_rows_they_keep(alg
     losses = (sp.LAD(), sp.SquareRoot(), sp.Huber(0.5))
     for loss in (each for each in losses if handles(algorithm, each)):
         both = algorithm.maps(loss, sp.Lasso(lams), Rows(total))
-        part = both.on(Rows(counts * 1.0, weights), 3)
+        part = both.for_rows(Rows(counts * 1.0, weights), 3)
         u, v = rng.standard_normal((2, 2, total, 6, 1)) / 4
         b, eta = rng.standard_normal((2, 2, COLUMNS, 6, 1))
         dual = part.dual(2, History(u), History(v))

@@ -15,8 +15,8 @@ from steinpath.app.cli.fit import _remarks, _test_loss
 from steinpath.app.fitted import Contender, Fitted, _on_the_same_rows, rank
 from steinpath.app.intervals import fit_intervals
 from steinpath.app.report.build import Result, build_content
+from steinpath.problem._grid import robust_spread
 from steinpath.problem._scoring import CRITERIA
-from steinpath.problem._spread import robust_spread
 from steinpath.risk._after_choice import compare_chosen
 
 # of short runs

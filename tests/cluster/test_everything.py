@@ -13,7 +13,7 @@ from problems import draw, draw_for
 from steinpath.cluster import _log
 from steinpath.cluster._conversation import Conversation
 from steinpath.cluster._sessions import Call
-from steinpath.engine import _deferred
+from steinpath.engine import _batch
 
 GROUPS = np.random.default_rng(5).permutation(np.arange(60) // 4)
 EXACT = {"method": "compressed", "precision": "float64"}
@@ -194,10 +194,10 @@ def test_a_bootstrap_of_the_choice():
 
 
 def test_paths_that_are_not_kept(monkeypatch):
-    monkeypatch.setattr(_deferred, "KEPT", 50_000)
+    monkeypatch.setattr(_batch, "KEPT", 50_000)
     X, y, _ = draw(120, 10, seed=3)
     found, whole = both_tunings(X, y, sp.LAD(), sp.Lasso, cuts=[50], n_iter=30, fit_intercept=True)
-    assert isinstance(whole.path, _deferred.DeferredPath)
+    assert isinstance(whole.path, _batch.DeferredPath)
     assert_same_tuning(found, whole, X)
     assert_close(found.path.dual, whole.path.dual)
     assert_close(found.path.objective, whole.path.objective)

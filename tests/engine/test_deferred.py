@@ -9,15 +9,15 @@ import pytest
 import steinpath as sp
 from problems import draw
 from steinpath._support.progress import listener
-from steinpath.engine import _deferred
-from steinpath.engine._data import prepare
-from steinpath.engine._deferred import (
+from steinpath.engine import _batch
+from steinpath.engine._batch import (
     KEPT,
     DeferredBatch,
     DeferredPath,
     members_at_a_time,
     run_all,
 )
+from steinpath.engine._data import prepare
 from steinpath.risk._methods import portions
 from steinpath.risk._options import RiskOptions
 from steinpath.tuning._tune import Search, start_all
@@ -123,7 +123,7 @@ def test_an_interruption_does_not_undo_a_whole_look(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 150)
     X, y = x[:, None] ** np.arange(1, 9), np.sin(5 * x) + 0.05 * rng.standard_t(3, 150)
-    monkeypatch.setattr(_deferred, "KEPT", 2 * 101 * 160 * 8 * 3)
+    monkeypatch.setattr(_batch, "KEPT", 2 * 101 * 160 * 8 * 3)
     asked = []
 
     def listens(what, steps):

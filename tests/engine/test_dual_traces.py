@@ -8,10 +8,10 @@ import steinpath
 from backends import everywhere, on_backend, sp
 from formal import dual_jacobians
 from problems import ALGORITHM_EXAMPLES, LOSS_EXAMPLES, PENALTY_EXAMPLES, draw, handles
-from steinpath.engine import _dual_traces, _tangents
+from steinpath.engine import _tangents, _traces
 from steinpath.engine._batch import Batch
 
-steps_of, recent_curves = map(on_backend, (_dual_traces.dual_traces, _dual_traces.recent_curves))
+steps_of, recent_curves = map(on_backend, (_traces.dual_traces, _traces.recent_curves))
 Linearization, Feed = map(on_backend, (_tangents.Linearization, _tangents.Feed))
 responses, batch_of = map(on_backend, (_tangents.responses, Batch.of))
 
@@ -31,7 +31,7 @@ CASES = [
 def dual_traces(*args):
     """Stack what is read at all iterations, after nothing at iteration 0."""
     parts = zip(*steps_of(*args), strict=True)
-    return _dual_traces.DualTraces(*(np.stack([0 * each[0], *each]) for each in parts))
+    return _traces.DualTraces(*(np.stack([0 * each[0], *each]) for each in parts))
 
 
 def followed(jacobians, curves):

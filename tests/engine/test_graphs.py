@@ -43,8 +43,8 @@ class Recording(_graphs.Recording):
         self._newest = body()
         self._graph = Graph(body, self._newest)
 
-    def replay(self, step, past, times):
-        for newest in super().replay(step, past, times):
+    def replay(self, *recursion):
+        for newest in super().replay(*recursion):
             Recording.replays += 1
             yield newest
 

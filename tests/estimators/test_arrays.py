@@ -170,7 +170,7 @@ def test_precision_is_that_of_x_and_on_the_scale_of_y_that_of_y(data, precisions
 
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 def test_large_tables_are_run_in_single_precision_as_those_of_numpy(data, monkeypatch, far):
-    monkeypatch.setattr("steinpath.engine._precision._LARGE", 0)
+    monkeypatch.setattr("steinpath.engine._data._LARGE", 0)
     X, y = data
     X = X + 1e6 * far
     expected = sp.LADLasso(**FAST).fit(X, y)

@@ -28,7 +28,7 @@ from steinpath.app.models import load_model_file, save_model_file
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.app.tables.table import plain
 from steinpath.app.target import check_roles, read_roles
-from steinpath.engine import _precision
+from steinpath.engine import _data
 from steinpath.problem._scoring import CRITERIA
 
 # ------------------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def commands(case):
     command = one_of(rng, ("fit", "fit", "fit", "tune", "compare", "predict"))
     large = case.note(large=one_of(rng, (3 * 10**7, 3 * 10**7, 300)))["large"]
     # single precision is for many rows, for which there is no time here
-    with contextlib.chdir(case.folder), mock.patch.object(_precision, "_LARGE", large):
+    with contextlib.chdir(case.folder), mock.patch.object(_data, "_LARGE", large):
         if command == "predict":
             return _predict(case, file)
         words = _fit_words(rng, command, file)

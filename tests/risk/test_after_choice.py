@@ -24,7 +24,7 @@ import steinpath as sp
 from backends import everywhere
 from backends import sp as on_any
 from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, predictions, refit
-from steinpath.engine import _batch, _deferred
+from steinpath.engine import _batch
 from steinpath.risk._after_choice import compare_chosen, risk_after_choice
 from steinpath.risk._bootstrap import bootstrap_selection
 from steinpath.risk._leave_out import models_without
@@ -309,9 +309,9 @@ def test_threads_do_not_matter(monkeypatch):
 @pytest.mark.parametrize("room", [12, 60], ids=["for one", "for two"])
 def test_runs_that_are_not_kept_give_the_same(monkeypatch, room, fit_intercept):
     _, _, kept = tuned(fit_intercept=fit_intercept)
-    monkeypatch.setattr(_deferred, "KEPT", room * (N + P + 1) * 8)
+    monkeypatch.setattr(_batch, "KEPT", room * (N + P + 1) * 8)
     X, _, deferred = tuned(fit_intercept=fit_intercept)
-    assert isinstance(deferred.context.batch, _deferred.DeferredBatch)
+    assert isinstance(deferred.context.batch, _batch.DeferredBatch)
     assert deferred.best == kept.best
     assert deferred.chosen.method == kept.chosen.method == "nested"
     assert deferred.chosen.choices == kept.chosen.choices

@@ -94,7 +94,7 @@ class Maps(ABC):
         """Return ``b^t`` given ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
 
     @abstractmethod
-    def on(self, rows: Rows, members: int) -> Maps:
+    def for_rows(self, rows: Rows, members: int) -> Maps:
         """Return the same maps for other rows, with each member repeated ``members`` times.
 
         The copies of the first member come first.
@@ -212,7 +212,7 @@ class ProximalMaps(Maps):
     def primal(self, t: int, b: History, eta: History) -> Array:
         return self.primal_update(self.primal_map, t, b, eta)
 
-    def on(self, rows: Rows, members: int) -> ProximalMaps:
+    def for_rows(self, rows: Rows, members: int) -> ProximalMaps:
         penalty, algorithm = self.primal_map.penalty.repeated(members), self.algorithm
         share = rows.count / self.dual_map.rows.count
         algorithm = algorithm.repeated(members)

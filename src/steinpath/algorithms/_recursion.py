@@ -110,7 +110,7 @@ class RecursionMaps(Maps):
         value = self.recursion.primal(t, Copies(_vectors(b)), Copies(_vectors(eta)))
         return _check_map("primal", value, b[-1])
 
-    def on(self, rows: Rows, members: int) -> RecursionMaps:
+    def for_rows(self, rows: Rows, members: int) -> RecursionMaps:
         if members > 1:
             raise ValueError("the maps of a Recursion support a single member at a time")
         return replace(self, rows=rows)

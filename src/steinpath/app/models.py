@@ -24,11 +24,10 @@ from steinpath.app.model_json import checked, entries, from_plain, plain_items, 
 from steinpath.app.tables import FileFormat
 from steinpath.estimators import _classifiers, _regressors
 from steinpath.estimators._encoder import TableEncoder
-from steinpath.problem._grid import make_penalty
+from steinpath.problem._grid import make_penalty, scaled_test_loss
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import Penalty
 from steinpath.problem._scoring import CRITERIA, Criterion, resolve_test_loss
-from steinpath.problem._spread import scaled_test_loss
 
 _FORMAT, _VERSION = "steinpath model", 2
 _FILE = ("format", "version", "steinpath_version", "target", "reading", "steps", "encoder", "model")

@@ -17,9 +17,8 @@ from steinpath.design._base import Design
 from steinpath.design._norm import NormBounds
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import InterceptDesign, ScaledDesign
-from steinpath.engine._batch import Batch
+from steinpath.engine._batch import Batch, DeferredPath
 from steinpath.engine._data import RunData
-from steinpath.engine._deferred import DeferredPath
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._path import Path
 from steinpath.engine._start import start

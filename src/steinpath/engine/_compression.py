@@ -38,9 +38,8 @@ from steinpath.design._base import Design
 from steinpath.engine._basis import RANK_TOL, Trajectory, compress
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.engine._precision import design_in
 from steinpath.engine._shortcuts import GramLinearization, SpectralLinearization, has_gram, spectrum
-from steinpath.engine._tangents import Feed, Linearization, responses
+from steinpath.engine._tangents import Feed, Linearization, design_in, responses
 
 # Relative size of the smallest directions in the basis for rank-one Jacobians; their effect on the
 # traces is small.

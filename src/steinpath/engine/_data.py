@@ -18,6 +18,10 @@ from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import FreeIntercept, Penalty
 from steinpath.problem._rows import Rows
 
+# Size of runs from which on single precision is enough, for responses within a moderate range, and
+# the number of iterations that is assumed.
+_LARGE, _MODERATE, _USUAL_ITERATIONS = 3e7, 1e7, 100
+
 
 @dataclass(frozen=True, eq=False)
 class RunData:
@@ -107,7 +111,7 @@ class RunData:
                 return algorithm.bind(self.design, start, self.loss, penalty)
             # step sizes depend on the loss at the start, a function of labels times residuals
             bound, maps = algorithm.bind(self.design, self.labels * start, self.loss, penalty)
-            return bound, maps.on(self.rows, 1)
+            return bound, maps.for_rows(self.rows, 1)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
         """Return the data of members that hold out rows, as if these rows did not exist.
@@ -164,3 +168,13 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
         design, level = InterceptDesign(design), loss.start(copied(y), counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
     return RunData(design.local(y)[:, None], loss, design, np.array([level]))
+
+
+def enough_precision(y: np.ndarray, size: float) -> str:
+    """Return the precision of runs whose iterates have this size in all: single, if it is large.
+
+    Columns must then be standardised and centred before they are rounded.
+    """
+    spread = float(np.abs(y - np.median(y)).max())
+    small = size * _USUAL_ITERATIONS > _LARGE and 1 / _MODERATE < spread < _MODERATE
+    return "float32" if small else "float64"

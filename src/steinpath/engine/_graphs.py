@@ -25,6 +25,9 @@ from steinpath.algorithms._base import History, Maps
 if TYPE_CHECKING:
     from steinpath.engine._loop import Histories, Newest, Step
 
+    #: One iteration: a step, its data, the histories to extend, and readings of the newest ``b``.
+    Advance = Callable[[Step, Any, Histories, list[Array]], Newest]
+
 # Number of iterations from which on a recording pays off: it takes about as long as three.
 _FEWEST = 8
 
@@ -45,14 +48,16 @@ class Recording:
         #: Whether recording failed because the step synchronises with the device.
         self.failed = False
 
-    def replay(self, step: Step, past: Histories, times: Iterator[int]) -> Iterator[Newest]:
-        """Advance a recursion from its histories, as `steinpath.engine._loop.iterate` does.
+    def replay(
+        self, advance: Advance, step: Step, past: Histories, times: Iterator[int]
+    ) -> Iterator[Newest]:
+        """Record ``advance`` once and launch it for each iteration.
 
         The arrays of each iteration are overwritten by the next one. If the step cannot be
         recorded, nothing is done, and no iteration is taken from ``times``.
         """
         if self._graph is None or self._step is None or not step.resembles(self._step):
-            self._record(step, past)
+            self._record(advance, step, past)
         if self.failed:
             return
         self._load(past)
@@ -64,24 +69,18 @@ class Recording:
         finally:
             self._store(past)
 
-    def _record(self, step: Step, past: Histories) -> None:
-        from steinpath.engine._loop import Newest
-
+    def _record(self, advance: Advance, step: Step, past: Histories) -> None:
         self._step, self._inputs = step, _Inputs(step.example())
         self._u, self._v = past.u[-1].clone(), past.v[-1].clone()
-        self._b = [each.clone() for each in past.b[-2:]]
-        self._reading = [each.clone() for each in step.reading(self._u, self._b[-1])]
+        self._b = [b.clone() for b in past.b[-2:]]
+        self._reading = [reading.clone() for reading in step.reading(self._u, self._b[-1])]
 
         def body() -> Newest:
-            now = self._inputs.now
-            u, v, b = History([self._u]), History([self._v]), History(self._b)
-            v.append(step.residual(now, b[-1], self._reading))
-            u.append(step.dual(now, u, v))
-            eta = History([step.eta(now, u[-1])])
-            b.append(step.primal(now, b, eta))
-            newest = Newest(b[-1], u[-1], eta[-1], step.reading(u[-1], b[-1]))
+            u, v, b, eta = map(History, ([self._u], [self._v], self._b, []))
+            held = past._replace(u=u, v=v, b=b, eta=eta)
+            newest = advance(step, self._inputs.now, held, self._reading)
             self._b[0].copy_(self._b[-1])
-            self._keep(u, v, b, newest.reading)
+            self._keep(held, newest.reading)
             return newest
 
         self._on_device(body)
@@ -105,9 +104,9 @@ class Recording:
                 self.failed = True
         torch.cuda.current_stream(device).wait_stream(stream)
 
-    def _keep(self, u: History, v: History, b: History, reading: list[Array]) -> None:
+    def _keep(self, past: Histories, reading: list[Array]) -> None:
         """Copy the newest entry of each history to the inputs of the next iteration."""
-        for buffer, history in ((self._u, u), (self._v, v), (self._b[-1], b)):
+        for buffer, history in zip((self._u, self._v, self._b[-1]), past[:3], strict=True):
             buffer.copy_(history[-1])
         for buffer, value in zip(self._reading, reading, strict=True):
             buffer.copy_(value)
@@ -115,13 +114,13 @@ class Recording:
     def _load(self, past: Histories) -> None:
         assert self._step is not None
         self._b[0].copy_(past.b[-2:][0])
-        self._keep(past.u, past.v, past.b, self._step.reading(past.u[-1], past.b[-1]))
+        self._keep(past, self._step.reading(past.u[-1], past.b[-1]))
 
     def _store(self, past: Histories) -> None:
         """Update the histories as if the iterations had run one by one."""
         kept = ([self._u], [self._v], self._b, [self._newest.eta])
         for history, buffers in zip(past, kept, strict=True):
-            history[:] = [each.clone() for each in buffers]
+            history[:] = [buffer.clone() for buffer in buffers]
 
 
 class _Inputs:
@@ -139,14 +138,14 @@ class _Inputs:
 
     def fill(self, now: Any) -> None:
         """Copy the arrays of an iteration, unless they are those of the last one."""
-        found: list[Array] = []
+        arrays: list[Array] = []
 
         def note(array: Array) -> Array:
-            found.append(array)
+            arrays.append(array)
             return array
 
         _mapped(now, note)
-        for k, (array, buffer) in enumerate(zip(found, self._buffers, strict=True)):
+        for k, (array, buffer) in enumerate(zip(arrays, self._buffers, strict=True)):
             if array is not self._sources[k]:
                 buffer.copy_(array)
                 self._sources[k] = array
@@ -157,10 +156,10 @@ def _mapped(tree: Any, change: Callable[[Array], Array]) -> Any:
     if array_api_compat.is_torch_array(tree):
         return change(tree)
     if isinstance(tree, tuple):
-        parts = [_mapped(each, change) for each in tree]
+        parts = [_mapped(part, change) for part in tree]
         return tree._make(parts) if hasattr(tree, "_make") else tuple(parts)
     if is_dataclass(tree) and not isinstance(tree, type):
-        own = {each.name: getattr(tree, each.name) for each in fields(tree) if each.init}
+        own = {field.name: getattr(tree, field.name) for field in fields(tree) if field.init}
         changed = {name: _mapped(value, change) for name, value in own.items()}
         some = any(changed[name] is not own[name] for name in own)
         return replace(tree, **changed) if some else tree

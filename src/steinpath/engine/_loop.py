@@ -76,19 +76,19 @@ class Histories(NamedTuple):
 
     def some(self, members: np.ndarray) -> Histories:
         """Return the histories of some members."""
-        return Histories(*(_each(lambda blocks: take(blocks[0], members, 1), [h]) for h in self))
+        return Histories(*(_mapped(lambda blocks: take(blocks[0], members, 1), [h]) for h in self))
 
     @classmethod
     def joined(cls, parts: Sequence[Histories]) -> Histories:
         """Join the histories of disjoint sets of members."""
-        return cls(*(_each(_side_by_side, histories) for histories in zip(*parts, strict=True)))
+        return cls(*(_mapped(_side_by_side, histories) for histories in zip(*parts, strict=True)))
 
 
 def _side_by_side(blocks: Sequence[Array]) -> Array:
     return namespace(blocks[0]).concat(blocks, axis=1)
 
 
-def _each(change: Callable[[Sequence[Array]], Array], histories: Sequence[History]) -> History:
+def _mapped(change: Callable[[Sequence[Array]], Array], histories: Sequence[History]) -> History:
     """Apply a function of blocks to those of several histories and to their carried states."""
     result = History(change(blocks) for blocks in zip(*histories, strict=True))
     carried = [history.carried for history in histories]
@@ -108,6 +108,16 @@ class Newest(NamedTuple):
     reading: list[Array]
 
 
+def advance(step: Step, now: Any, past: Histories, reading: list[Array] | None) -> Newest:
+    """Do one iteration, extending the histories; readings of the newest ``b`` are reused."""
+    u, v, b, eta = past
+    v.append(step.residual(now, b[-1], reading))
+    u.append(step.dual(now, u, v))
+    eta.append(step.eta(now, u[-1]))
+    b.append(step.primal(now, b, eta))
+    return Newest(b[-1], u[-1], eta[-1], step.reading(u[-1], b[-1]))
+
+
 def iterate(
     step: Step,
     past: Histories,
@@ -118,25 +128,20 @@ def iterate(
 ) -> Generator[Newest]:
     """Advance a recursion, extending its histories and trimming them to its memory.
 
-    Readings of the newest ``b`` are reused if given. With a recording, the arrays of an iteration
-    are overwritten by the next one, and the histories are up to date once the iterator is closed.
+    With a recording, the arrays of an iteration are overwritten by the next one, and the histories
+    are up to date once the iterator is closed.
     """
-    u, v, b, eta = past
     times = iter(times)
     while True:
-        if recording is not None and len(b) > 1 and v:
-            yield from recording.replay(step, past, times)
+        if recording is not None and len(past.b) > 1 and past.v:
+            yield from recording.replay(advance, step, past, times)
             recording = None
         t = next(times, None)
         if t is None:
             return
-        now = step.now(t)
-        v.append(step.residual(now, b[-1], reading))
-        u.append(step.dual(now, u, v))
-        eta.append(step.eta(now, u[-1]))
-        b.append(step.primal(now, b, eta))
-        reading = step.reading(u[-1], b[-1])
-        yield Newest(b[-1], u[-1], eta[-1], reading)
+        newest = advance(step, step.now(t), past, reading)
+        reading = newest.reading
+        yield newest
         if memory is not None:
             for history in past:
                 del history[:-memory]
@@ -220,23 +225,11 @@ class DivergenceError(FloatingPointError):
 def check_finite_states(
     states: Sequence[Array], known: int, algorithm: Algorithm, data: RunData
 ) -> None:
-    """Refuse iterates that are not finite.
-
-    Parameters
-    ----------
-    states : sequence of Array of shape (members, T, size)
-        ``b^t`` and ``X b^t`` up to the newest iteration.
-    known : int
-        Number of iterations that were checked before.
-    algorithm : Algorithm
-        Algorithm, for the message.
-    data : RunData
-        Data.
-    """
+    """Refuse states (members, T, size) that are not finite, the first ``known`` of them checked."""
     new = [array[:, known:, :] for array in states]
-    if all(_is_finite(each) for each in new):
+    if all(map(_is_finite, new)):
         return
-    finite = [all(_is_finite(each[:, k, :]) for each in new) for k in range(new[0].shape[1])]
+    finite = [all(_is_finite(array[:, k, :]) for array in new) for k in range(new[0].shape[1])]
     raise DivergenceError(
         known + finite.index(False), algorithm.why_diverged(data.design, data.loss)
     )

@@ -410,3 +410,33 @@ def _moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Arra
     place = np.full(total, len(old))  # index of each coordinate in the padded block
     place[old] = np.arange(len(old))
     return take(padded, place if new is None else place[new])
+
+
+def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> Design:
+    """Return the batch's design in another precision, or unchanged if that is not accurate enough.
+
+    It is not if entries overflow, if means are so large that centred entries lose their digits, or
+    if a path is near the limits of the precision. User-defined maps are always called in the path's
+    precision. There is one generator per member.
+    """
+    whole = batch.data.design
+    if not batch.maps.structured:
+        return whole
+    design = whole.astype(dtype)
+    signs = [whole.signs(rng, design.shape[1]) for rng in rngs]
+    probe = namespace(batch.data.y).stack(signs, axis=1)[:, :, None]
+    product = whole.forward(probe)
+    copied = whole.array(design.forward(design.array(probe)))
+    states = batch.states
+
+    def size(array: Array, member_axis: int) -> np.ndarray:
+        """Return the largest entry of each member without a copy."""
+        xp, axes = namespace(array), tuple(k for k in range(3) if k != member_axis)
+        high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
+        largest = np.maximum(high, -low)
+        return np.array([whole.largest(float(each)) for each in largest])
+
+    sizes = [size(product, 1), size(states.b, 0), size(states.u, 0)]
+    moderate = all(np.all((each == 0) | ((each > 1e-10) & (each < 1e10))) for each in sizes)
+    faithful = np.all(size(copied - product, 1) <= 1e-3 * sizes[0])
+    return design if moderate and faithful else whole

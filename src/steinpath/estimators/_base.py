@@ -49,12 +49,10 @@ from steinpath.design._reading import (
 )
 from steinpath.design._remote import RemoteDesign
 from steinpath.design._transformed import InterceptDesign
-from steinpath.engine._batch import Batch
-from steinpath.engine._data import RunData, prepare
-from steinpath.engine._deferred import DeferredBatch
+from steinpath.engine._batch import Batch, DeferredBatch
+from steinpath.engine._data import RunData, enough_precision, prepare
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
-from steinpath.engine._precision import enough_precision
 from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
 from steinpath.estimators._rows import PreparedRows, prepare_rows
 from steinpath.problem._grid import (
@@ -65,10 +63,11 @@ from steinpath.problem._grid import (
     make_penalty,
     named_loss,
     named_penalty,
+    robust_spread,
+    scaled_test_loss,
 )
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty, Penalty
-from steinpath.problem._spread import robust_spread, scaled_test_loss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
 from steinpath.tuning._tune import DEFAULT_ALGORITHM, RULES, check_n_iter, search, start_all
@@ -421,7 +420,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             and warm.rows.equal(rows)
         )
         # the data of that fit may have been modified in place since
-        return old.on(new.data) if goes_on else new
+        return old.with_data(new.data) if goes_on else new
 
     def _alphas(self, design: Design) -> Any:
         """Return the values of alpha, or their number."""

@@ -11,9 +11,8 @@ import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath.engine._batch import Batch
-from steinpath.engine._dual_traces import DualTraces, dual_traces, recent_curves
-from steinpath.engine._precision import design_in
-from steinpath.engine._tangents import Linearization
+from steinpath.engine._tangents import Linearization, design_in
+from steinpath.engine._traces import DualTraces, dual_traces, recent_curves
 from steinpath.inference._scores import Scores
 
 #: Probes of the total response at every iteration.

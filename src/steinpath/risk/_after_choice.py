@@ -17,9 +17,8 @@ import numpy as np
 from steinpath._support.arrays import namespace, to_numpy
 from steinpath._support.printing import with_error
 from steinpath.design._base import Design
-from steinpath.engine._batch import Batch
-from steinpath.engine._deferred import DeferredBatch
-from steinpath.engine._precision import design_in
+from steinpath.engine._batch import Batch, DeferredBatch
+from steinpath.engine._tangents import design_in
 from steinpath.problem._scoring import observation_losses
 from steinpath.risk._bootstrap import bootstrap_selection
 from steinpath.risk._estimate import Risk, compare_risks

@@ -44,7 +44,7 @@ from steinpath._support.arrays import (
 from steinpath._support.caching import cached_property
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
-from steinpath.engine._precision import design_in
+from steinpath.engine._tangents import design_in
 from steinpath.problem._scoring import check_finite, for_differences
 from steinpath.risk._interactions import Interactions, held, losses_of
 from steinpath.risk._methods import Estimate, fold_runs, leave_groups_out, leave_out_rows

@@ -127,7 +127,7 @@ class Risk:
         """The path."""
         return self.predictions.path
 
-    def on(self, path: Path) -> Risk:
+    def with_path(self, path: Path) -> Risk:
         """Return the same estimate for another object that holds the same path."""
         assert self.found is not None
         predictions = replace(self.predictions, path=path)

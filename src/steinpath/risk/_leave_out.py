@@ -25,9 +25,8 @@ from steinpath._support.arrays import (
 from steinpath.algorithms._base import Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
-from steinpath.engine._batch import Batch
+from steinpath.engine._batch import Batch, at_a_time
 from steinpath.engine._data import RunData
-from steinpath.engine._deferred import at_a_time
 from steinpath.engine._loop import iterates
 from steinpath.engine._path import Path
 
@@ -90,7 +89,7 @@ def _runs_without(
     if isinstance(count, np.ndarray) and np.all(count == count[0]):
         count = int(count[0])
     runs = data.without(left_out, count, members)
-    return batch.maps.on(runs.rows, 1 if one_each else left_out.shape[1]), runs
+    return batch.maps.for_rows(runs.rows, 1 if one_each else left_out.shape[1]), runs
 
 
 class LeftOutModels(NamedTuple):

@@ -11,16 +11,15 @@ import numpy as np
 from steinpath._support.arrays import Array, deviation, like, namespace, root_mean_square, take
 from steinpath._support.validation import spawned, warn
 from steinpath.design._base import Design
-from steinpath.engine._batch import Batch
+from steinpath.engine._batch import Batch, DeferredBatch, at_a_time, members_at_a_time
 from steinpath.engine._compression import (
     CompressedCorrections,
     Compression,
     spectral_corrections,
     usual_probes,
 )
-from steinpath.engine._deferred import DeferredBatch, at_a_time, members_at_a_time
-from steinpath.engine._precision import design_in
 from steinpath.engine._shortcuts import has_spectrum
+from steinpath.engine._tangents import design_in
 from steinpath.engine._traces import compute_matrices
 from steinpath.problem._scoring import check_finite
 from steinpath.risk._fold_runs import FoldRuns, cross_validate, mean_and_error

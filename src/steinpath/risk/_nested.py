@@ -27,8 +27,7 @@ from steinpath._support.arrays import like, namespace, to_numpy
 from steinpath._support.threads import in_threads
 from steinpath._support.validation import is_own
 from steinpath.design._base import Design
-from steinpath.engine._batch import Batch
-from steinpath.engine._deferred import at_a_time
+from steinpath.engine._batch import Batch, at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._leave_out import BLOCKS, predictions_without

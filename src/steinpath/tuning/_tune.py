@@ -30,9 +30,8 @@ from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._base import Design
 from steinpath.design._reading import as_design
 from steinpath.design._remote import RemoteDesign
-from steinpath.engine._batch import Batch
+from steinpath.engine._batch import Batch, DeferredBatch, run_all
 from steinpath.engine._data import RunData, prepare
-from steinpath.engine._deferred import DeferredBatch, run_all
 from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._start import start
@@ -386,7 +385,7 @@ class Search:
         found = estimate_together(part, options, rngs, runs)
         if isinstance(batch, DeferredBatch):  # so that nothing keeps the states in memory
             pairs = zip(members, found, strict=True)
-            found = [risk.on(batch.keep(k, risk.path)) for k, risk in pairs]
+            found = [risk.with_path(batch.keep(k, risk.path)) for k, risk in pairs]
         return found
 
     def _settle(self, risks: list[Risk], stop: str) -> Tuning:

@@ -38,10 +38,10 @@ from steinpath.estimators._base import keeping_searches
 from steinpath.estimators._classifiers import PathClassifier
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import PathRegressor
+from steinpath.problem._grid import robust_spread
 from steinpath.problem._losses import LOSSES
 from steinpath.problem._penalties import PENALTIES
 from steinpath.problem._scoring import CRITERIA
-from steinpath.problem._spread import robust_spread
 
 # The error cannot be estimated from fewer rows.
 _FEWEST_ROWS = 10
