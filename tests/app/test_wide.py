@@ -17,7 +17,7 @@ from steinpath.app.report.build import Result, build_content
 from steinpath.app.report.page import render
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.estimators._base import keeping_searches
-from steinpath.plots._coefficients import largest_sizes
+from steinpath.plots import largest_sizes
 from steinpath.risk._after_choice import compare_chosen
 
 # of short runs

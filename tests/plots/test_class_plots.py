@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics import roc_curve as roc_of_sklearn
@@ -86,7 +87,6 @@ def test_every_class_has_a_curve(several):
         labels = [line.get_label().split(":")[0] for line in ax.lines[1:]]
         assert labels == list(several)
         assert ax.get_legend() is not None
-        plots.close(ax)
 
 
 def test_reliability_is_that_of_normalised_probabilities(several):
@@ -102,9 +102,8 @@ def test_reliability_is_that_of_normalised_probabilities(several):
 def test_plots_of_classes_draw_on_given_axes(several):
     tuning = several["class 2"]
     for plot in (plots.plot_roc, plots.plot_reliability):
-        ax = plots.new_axes()
+        ax = Figure().subplots()
         assert plot(tuning, ax) is ax
-        plots.close(ax)
 
 
 def test_the_summary_of_classes_has_the_roc_curve(several):

@@ -7,7 +7,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
 from steinpath import plots
-from steinpath.plots._left_out import _frame_of
+from steinpath.plots._residuals import _frame_of
 
 
 @pytest.fixture(scope="module")

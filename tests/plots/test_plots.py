@@ -144,12 +144,6 @@ def test_the_legend_covers_no_curve(layout, risk):
         assert box.y0 >= 0
 
 
-def test_new_axes_are_those_of_a_new_figure_or_the_given_ones():
-    ax = plots.new_axes()
-    assert plots.new_axes(ax) is ax
-    assert ax.xaxis.label.get_fontsize() == 8.5
-
-
 # ------------------------------------------------------------------------------------------------
 # The risk
 # ------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from steinpath import plots
 from steinpath.app.cli import main
-from steinpath.plots import _style as style
 from steinpath.study import STUDIES
 from steinpath.study import _runner as runner
 from studies import Calls, part_files
@@ -120,8 +120,8 @@ def test_all_studies_run_at_tiny_sizes(tmp_path, monkeypatch):
     def for_print_alone(figure, kind, **options):
         return really(figure, kind, **options) if kind == "pdf" else b"as in the other tests"
 
-    really = style.drawn_as
-    monkeypatch.setattr(style, "drawn_as", for_print_alone)
+    really = plots.drawn_as
+    monkeypatch.setattr(plots, "drawn_as", for_print_alone)
     result = study("all", "--quick", *TINY, "--jobs", 1, "--out", tmp_path)
     assert result.exit_code == 0, (result.output[-2000:], result.exception)
     for name in STUDIES:

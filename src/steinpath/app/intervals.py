@@ -14,7 +14,7 @@ from steinpath.app.defaults import FDR, LEVEL, MOST_FEATURES
 from steinpath.app.fitted import Fitted
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._scores import enough_rows
-from steinpath.plots._coefficients import largest_sizes
+from steinpath.plots import largest_sizes
 
 # Smallest p-value that is printed.
 _SMALL = 1e-4

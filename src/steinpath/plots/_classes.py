@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import to_numpy
 from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
-from steinpath.plots._style import drawing_on, note, open_frame, place_legend
+from steinpath.plots._residuals import held_out
+from steinpath.plots._style import drawing_on, note, place_legend
 from steinpath.problem._margins import Logistic, class_probabilities
 
 if TYPE_CHECKING:
@@ -24,15 +25,10 @@ _COLOURS = (BLUE, ORANGE, GREEN, "#cc79a7", "#56b4e9", "#8b6a00", "#e0b000", "#0
 
 
 class RocCurve(NamedTuple):
-    """A receiver operating characteristic curve.
+    """False and true positive rates at each threshold, from 0 to 1, and the area under the curve.
 
-    Attributes
-    ----------
-    false_positive, true_positive : ndarray of shape (k,)
-        False and true positive rates at each threshold, from 0 to 1.
-    area : float
-        Area under the curve: the probability that a row of the class has a larger decision value
-        than a row of another class; NaN unless there are rows of both.
+    The area is the probability that a row of the class has a larger decision value than a row of
+    another class; NaN unless there are rows of both.
     """
 
     false_positive: np.ndarray
@@ -41,15 +37,7 @@ class RocCurve(NamedTuple):
 
 
 def roc_curve(positive: np.ndarray, values: np.ndarray) -> RocCurve:
-    """Return the ROC curve of decision values.
-
-    Parameters
-    ----------
-    positive : ndarray of bool of shape (m,)
-        Whether each row belongs to the class.
-    values : ndarray of shape (m,)
-        Decision values; larger values favour the class.
-    """
+    """Return the ROC curve of decision values; `positive` marks the rows of the class, (m,)."""
     order = np.argsort(-values, kind="stable")
     ends = np.append(np.flatnonzero(np.diff(values[order])), len(order) - 1)  # ties are one step
     hits = np.cumsum(positive[order])[ends]
@@ -57,21 +45,13 @@ def roc_curve(positive: np.ndarray, values: np.ndarray) -> RocCurve:
     if not (false[-1] and true[-1]):
         return RocCurve(false, true, float("nan"))
     false, true = false / false[-1], true / true[-1]
-    area = float(np.sum(np.diff(false) * (true[1:] + true[:-1])) / 2)
-    return RocCurve(false, true, area)
+    return RocCurve(false, true, float(np.sum(np.diff(false) * (true[1:] + true[:-1])) / 2))
 
 
 class Reliability(NamedTuple):
-    """Rows in bins of their predicted probability.
+    """Means over rows in quantile bins of their predicted probability, each of shape (k,).
 
-    Attributes
-    ----------
-    predicted, observed : ndarray of shape (k,)
-        Mean predicted probability and observed frequency of the class in each bin.
-    stderr : ndarray of shape (k,)
-        Standard error of the observed frequency if the predicted probabilities were calibrated.
-    rows : ndarray of int of shape (k,)
-        Number of rows in each bin.
+    stderr: of the observed frequency if the probabilities were calibrated; rows: in each bin
     """
 
     predicted: np.ndarray
@@ -81,26 +61,16 @@ class Reliability(NamedTuple):
 
 
 def reliability(positive: np.ndarray, probability: np.ndarray) -> Reliability:
-    """Return observed frequencies of a class in quantile bins of the predicted probability.
-
-    Parameters
-    ----------
-    positive : ndarray of bool of shape (m,)
-        Whether each row belongs to the class.
-    probability : ndarray of shape (m,)
-        Predicted probability of the class.
-    """
+    """Return observed frequencies of a class in quantile bins of its predicted probability."""
     n_bins = int(np.clip(len(positive) // _ROWS_OF_A_BIN, 1, _MOST_BINS))
     order = np.argsort(probability, kind="stable")
+    ranked = probability[order]
     # equal probabilities are kept in one bin
-    starts = np.searchsorted(
-        probability[order], probability[order][np.arange(n_bins) * len(order) // n_bins]
-    )
-    starts = np.unique(starts)
+    starts = np.unique(np.searchsorted(ranked, ranked[np.arange(n_bins) * len(order) // n_bins]))
     count = np.diff(np.append(starts, len(order)))
     predicted, observed, variance = (
-        np.add.reduceat(each[order].astype(float), starts) / count
-        for each in (probability, positive, probability * (1 - probability))
+        np.add.reduceat(values[order].astype(float), starts) / count
+        for values in (probability, positive, probability * (1 - probability))
     )
     return Reliability(predicted, observed, np.sqrt(variance / count), count)
 
@@ -118,24 +88,18 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
         more than two classes, a mapping from class name to the one-vs-rest result.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
-    tunings = _by_class(tuning)
     curves = {}
-    for name, each in tunings.items():
-        positive, values = _left_out(each)
-        curves[name] = roc_curve(positive, values)
+    for name, one in _by_class(tuning).items():
+        actual, values = held_out(one)
+        curves[name] = roc_curve(actual > 0, values)
     with drawing_on(ax, (3.4, 3.6)) as axes:
         axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
         for k, (name, curve) in enumerate(curves.items()):
             label = f"{name}: " * bool(name) + f"AUC {curve.area:.3f}"
             axes.plot(*curve[:2], **_style(k, label))
-        axes.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
-        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-        open_frame(axes)
+        axes.set(xlabel="false positive rate", ylabel="true positive rate")
+        _set_unit_square(axes)
         if len(curves) > 1:
             place_legend(axes)
         else:
@@ -156,37 +120,30 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
         mapping from class name to the one-vs-rest result; probabilities are normalised to sum to 1.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
     tunings = _by_class(tuning)
-    for each in tunings.values():
-        if not isinstance(each.path.loss, Logistic):
+    for one in tunings.values():
+        if not isinstance(one.path.loss, Logistic):
             raise ValueError(
-                f"plot_reliability requires the logistic loss; got {each.path.loss!r}; use "
+                f"plot_reliability requires the logistic loss; got {one.path.loss!r}; use "
                 "plot_roc for other losses"
             )
-    rows: np.ndarray | None = None  # for time series, held-out rows may differ between classes
-    for each in tunings.values():
-        rows = each.chosen.rows if rows is None else np.intersect1d(rows, each.chosen.rows)
-    seen = [_left_out(each, rows) for each in tunings.values()]
-    shares = class_probabilities(np.stack([values for _, values in seen], axis=1))
-    if len(seen) == 1:
+    # for time series, held-out rows may differ between classes
+    rows = reduce(np.intersect1d, [one.chosen.rows for one in tunings.values()])
+    pairs = [held_out(one, rows) for one in tunings.values()]
+    shares = class_probabilities(np.stack([values for _, values in pairs], axis=1))
+    if len(pairs) == 1:
         shares = shares[:, 1:]
     with drawing_on(ax, (3.4, 3.6)) as axes:
         axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
-        for k, (name, (positive, _)) in enumerate(zip(tunings, seen, strict=True)):
-            bins = reliability(positive, shares[:, k])
+        for k, (name, (actual, _)) in enumerate(zip(tunings, pairs, strict=True)):
+            bins = reliability(actual > 0, shares[:, k])
             style = _style(k, name or "out-of-fold")
             axes.plot(bins.predicted, bins.observed, "o-", ms=3.5, **style)
-            low, high = (bins.observed + side * 2 * bins.stderr for side in (-1, 1))
-            ends = np.clip(low, 0, 1), np.clip(high, 0, 1)
+            ends = (np.clip(bins.observed + side * 2 * bins.stderr, 0, 1) for side in (-1, 1))
             axes.vlines(bins.predicted, *ends, color=style["color"], lw=0.7, alpha=0.6)
         axes.set(xlabel="predicted probability (out-of-fold)", ylabel="observed frequency")
-        axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        open_frame(axes)
+        _set_unit_square(axes)
         if len(tunings) > 1:
             place_legend(axes)
     return axes
@@ -198,21 +155,16 @@ def _style(k: int, label: str) -> dict[str, Any]:
     return {"color": GREY, "lw": 0.7, "label": "_" + label}
 
 
+def _set_unit_square(ax: Axes) -> None:
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+
+
 def _by_class(tuning: Tuning | Mapping[str, Tuning]) -> Mapping[str, Tuning]:
     tunings = tuning if isinstance(tuning, Mapping) else {"": tuning}
-    for each in tunings.values():
-        if not each.path.loss.margin:
+    for one in tunings.values():
+        if not one.path.loss.margin:
             raise ValueError(
                 "this plot requires a margin loss (Logistic, Hinge or SquaredHinge); got "
-                f"{each.path.loss!r}"
+                f"{one.path.loss!r}"
             )
     return tunings
-
-
-def _left_out(tuning: Tuning, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each held-out row belongs to class 1, and its decision value."""
-    chosen = tuning.chosen
-    rows = chosen.rows if rows is None else rows
-    actual = np.asarray(to_numpy(tuning.path.y), float)[rows]
-    places = np.searchsorted(chosen.rows, rows)
-    return actual > 0, np.asarray(to_numpy(chosen.predictions), float)[places]

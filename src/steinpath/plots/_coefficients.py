@@ -12,7 +12,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
 from steinpath._support.printing import printable
 from steinpath._support.validation import check_count
-from steinpath.plots._style import drawing_on, height_of, mark_iterate, open_frame, set_time_axis
+from steinpath.plots._style import drawing_on, height_of, mark_iterate, set_time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 # Maximum number of unlabelled coefficients drawn, and maximum length of a name.
 _GREY_LINES, _NAME_LENGTH = 500, 24
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, BLACK, SKY, YELLOW)
+# Names at the right, each connected with the end of its curve.
+_AT_RIGHT: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "axes fraction"}
+_AT_RIGHT |= {"va": "center", "parse_math": False, "annotation_clip": False}
+_CONNECTION: dict[str, Any] = {"arrowstyle": "-", "lw": 0.5, "relpos": (0, 0.5)}
+_CONNECTION |= {"shrinkA": 0, "shrinkB": 0}
 _DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)))
 
 
@@ -54,23 +59,25 @@ def plot_coefficients(
         Maximum number of coefficients to label.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
     if isinstance(path, Sequence):
         raise ValueError("path is a batch of paths; plot its members one at a time")
     p, last = path.n_features, path.n_iter
-    names = _check_names(names, p)
+    names = [f"x{j}" for j in range(p)] if names is None else [str(name) for name in names]
+    if len(names) != p:
+        raise ValueError(f"names must have length {p}, one per column of X; got {len(names)}")
     top = check_count("top", top, low=0)
     if best is not None:
         best = check_count("best", best, low=0, high=last)
-    scales = _check_scale(scale, p)
+    scales = np.ones(p) if scale is None else np.asarray(to_numpy(scale))
+    if scales.shape != (p,):
+        raise ValueError(f"scale must have shape ({p},), one per column of X; got {scales.shape}")
     # copy only the coefficients that are drawn: the whole path may be large
-    order = _largest_first(to_numpy(path.coef), scales, last if best is None else best)
-    order = order[: top + _GREY_LINES]
-    coef = to_numpy(path.coef)[:, order] * scales[order]
+    coef, t = to_numpy(path.coef), last if best is None else best
+    on_path = largest_sizes(coef) * np.abs(scales)
+    order = np.lexsort((-on_path, -np.abs(coef[t] * scales)))
+    order = order[on_path[order] > 0][: top + _GREY_LINES]
+    coef = coef[:, order] * scales[order]
     names = [names[j] for j in order[:top]]
     with drawing_on(ax) as axes:
         _draw_grey(axes, coef[:, top:])
@@ -85,38 +92,13 @@ def plot_coefficients(
         axes.set_ylim(low - margin, high + margin)
         axes.set_ylabel("coefficient" if scale is None else "coefficient × scale")
         set_time_axis(axes, last, log=True)
-        open_frame(axes)
         _label_ends(axes, coef[-1, :top], names)
     return axes
-
-
-def _check_names(names: Sequence[str] | None, p: int) -> list[str]:
-    if names is None:
-        return [f"x{j}" for j in range(p)]
-    if len(names) != p:
-        raise ValueError(f"names must have length {p}, one per column of X; got {len(names)}")
-    return [str(name) for name in names]
-
-
-def _check_scale(scale: Any, p: int) -> np.ndarray:
-    if scale is None:
-        return np.ones(p)
-    scales = np.asarray(to_numpy(scale))
-    if scales.shape != (p,):
-        raise ValueError(f"scale must have shape ({p},), one per column of X; got {scales.shape}")
-    return scales
 
 
 def largest_sizes(coef: np.ndarray) -> np.ndarray:
     """Return the largest absolute value of each coefficient on a path, without copying the path."""
     return np.asarray(np.maximum(coef.max(axis=0), -coef.min(axis=0)))
-
-
-def _largest_first(coef: np.ndarray, scales: np.ndarray, t: int) -> np.ndarray:
-    """Return nonzero coefficients in decreasing order: by size at iteration t, then on the path."""
-    on_path = largest_sizes(coef) * np.abs(scales)
-    order = np.lexsort((-on_path, -np.abs(coef[t] * scales)))
-    return np.asarray(order[on_path[order] > 0])
 
 
 def _draw_grey(ax: Axes, coef: np.ndarray) -> None:
@@ -142,22 +124,11 @@ def _label_ends(ax: Axes, ends: np.ndarray, names: Sequence[str]) -> None:
         ax.annotate(
             shorten(printable(name), _NAME_LENGTH),
             (1, end),
-            xycoords=("axes fraction", "data"),
             xytext=(1.05, place),
-            textcoords="axes fraction",
-            va="center",
             fontsize=size,
             color=curve.get_color(),
-            parse_math=False,
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "lw": 0.5,
-                "color": curve.get_color(),
-                "shrinkA": 0,
-                "shrinkB": 0,
-                "relpos": (0, 0.5),
-            },
+            arrowprops=_CONNECTION | {"color": curve.get_color()},
+            **_AT_RIGHT,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.colours import BLACK, BLUE, GREEN, GREY, ORANGE
 from steinpath._support.validation import check_choice, check_count
 from steinpath.plots._style import (
     draw_band,
@@ -17,10 +17,9 @@ from steinpath.plots._style import (
     figure_of,
     name_of_loss,
     note_beyond,
-    open_frame,
     place_legend,
     set_time_axis,
-    write_decades,
+    use_log_scale,
 )
 
 if TYPE_CHECKING:
@@ -56,10 +55,6 @@ def plot_risk(
         Whether to show iterations on a logarithmic scale.
     best : int, optional
         Selected iteration; by default, the one with the smallest estimated risk.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
     values, stderr, train = (to_numpy(a) for a in (risk.values, risk.stderr, risk.train))
     last = len(values) - 1
@@ -85,12 +80,8 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
         Tuning result to plot.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
-    with drawing_on(ax) as axes:
+    with drawing_on(ax, whole_frame=True) as axes:
         _draw_surface(axes, to_numpy(tuning.risk), tuning.lams, tuning.best, "λ")
         axes.set_title(name_of_loss(tuning.risks[0].test_loss), fontsize="medium")
     return axes
@@ -105,10 +96,6 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
         Tuning result to plot.
     ax : matplotlib.axes.Axes, optional
         Axes to plot on. If None, a new figure is created.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
     risk, stderr, train = (to_numpy(a) for a in (tuning.risk, tuning.stderr, tuning.train))
     order = np.argsort(tuning.lams)
@@ -122,13 +109,52 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
         selected = f"selected λ = {tuning.best_lam:.3g}"
         axes.plot(tuning.best_lam, risk[tuning.best], "o", color=ORANGE, label=selected)
         if lams[0] > 0 and len(lams) > 1:
-            axes.set_xscale("log")
-            write_decades(axes)
+            use_log_scale(axes)
         loss = name_of_loss(tuning.risks[0].test_loss)
         axes.set(xlabel="regularisation strength λ", ylabel=loss)
-        open_frame(axes)
         place_legend(axes)
     return axes
+
+
+def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) -> Axes:
+    """Plot the audit: exact leave-one-out minus estimated risk, and the bias correction applied.
+
+    Parameters
+    ----------
+    risk : Risk
+        Risk estimate with an audit.
+    ax : matplotlib.axes.Axes, optional
+        Axes to plot on. If None, a new figure is created.
+    log_time : bool, default=False
+        Whether to show iterations on a logarithmic scale.
+    """
+    audit = risk.audit
+    if audit is None:
+        raise ValueError("the estimate has no audit; use estimate_risk(path, audit=32)")
+    curves = audit.difference, audit.stderr, audit.repair
+    difference, error, repair = map(to_numpy, curves)
+    t, low, high = np.arange(len(difference)), difference - 2 * error, difference + 2 * error
+    with drawing_on(ax) as axes:
+        axes.axhline(0, color=BLACK, lw=0.5)
+        axes.plot(t, difference, color=BLUE, label="leave-one-out − estimated")
+        draw_band(axes, low, high)
+        axes.plot(t, repair, color=ORANGE, ls="--", label="correction applied")
+        set_time_axis(axes, len(t) - 1, log_time)
+        axes.set_ylabel(f"difference in {name_of_loss(risk.test_loss)}")
+        _show_most(axes, low, high)
+        place_legend(axes)
+    return axes
+
+
+def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
+    """Set the y limits to show the whole band except values far from the rest of it."""
+    sizes = np.maximum(np.abs(low), np.abs(high))
+    cap = 4 * float(np.quantile(sizes, 0.75)) or float(sizes.max())
+    within = sizes <= cap
+    bottom, top = min(low[within].min(), 0.0), max(high[within].max(), 0.0)
+    margin = 0.05 * (top - bottom) or 1.0
+    ax.set_ylim(bottom - margin, top + margin)
+    note_beyond(ax, sizes[~within])
 
 
 class RiskPathDisplay:
@@ -235,7 +261,7 @@ class RiskPathDisplay:
             This display.
         """
         check_choice("kind", kind, ("path", "surface"))
-        with drawing_on(ax) as axes:
+        with drawing_on(ax, whole_frame=kind == "surface") as axes:
             if kind == "surface":
                 _draw_surface(axes, self.risk_path, self.alphas, self.best, "α")
             else:
@@ -266,7 +292,6 @@ def _draw_path(
     for label, curve in others.items():
         ax.plot(t, curve, label=label, **_OTHERS[label])
     set_time_axis(ax, len(t) - 1, log_time)
-    open_frame(ax)
     _show_minimum(ax, values, stderr, train, *others.values())
 
 
@@ -301,15 +326,9 @@ def _draw_surface(
     order, (L, T) = np.argsort(alphas), risk.shape
     # values far above the minimum would use up the colour range
     low, high = float(risk.min()), float(np.quantile(risk, 0.8))
-    mesh = ax.pcolormesh(
-        np.arange(T + 1) - 0.5,
-        np.arange(L + 1) - 0.5,
-        risk[order],
-        cmap="viridis_r",
-        vmin=low,
-        vmax=high if high > low else low + 1,
-        rasterized=True,
-    )
+    colours: dict[str, Any] = {"vmin": low, "vmax": high if high > low else low + 1}
+    edges = (np.arange(count + 1) - 0.5 for count in (T, L))
+    mesh = ax.pcolormesh(*edges, risk[order], cmap="viridis_r", rasterized=True, **colours)
     bar = figure_of(ax).colorbar(mesh, ax=ax, extend="max", label="estimated risk", aspect=25)
     bar.outline.set_visible(False)
     dress_like(bar.ax, ax)

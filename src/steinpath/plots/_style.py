@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,14 +64,16 @@ def import_pyplot() -> Any:
 
 
 @contextmanager
-def drawing_on(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
+def drawing_on(
+    ax: Axes | None, size: tuple[float, float] = SIZE, whole_frame: bool = False
+) -> Iterator[Axes]:
     """Yield axes to draw on: ``ax``, or those of a new figure in the style of this package."""
-    if ax is not None:
-        yield ax
-        return
-    with new_figure(size) as figure:
-        axes = figure.subplots()
-        dress(axes)
+    with nullcontext() if ax is not None else new_figure(size) as figure:
+        axes = figure.subplots() if ax is None else ax
+        if ax is None:
+            dress(axes)
+        if not whole_frame:
+            axes.spines[["top", "right"]].set_visible(False)
         yield axes
 
 
@@ -83,10 +85,10 @@ def new_figure(size: tuple[float, float], **style: Any) -> Iterator[Figure]:
         yield pyplot.figure(figsize=size, layout="constrained")
 
 
-def dress(ax: Axes, **changes: Any) -> None:
+def dress(ax: Axes) -> None:
     """Set the tick style of new axes."""
     for which, ticks in _TICKS.items():
-        ax.tick_params(which=which, color=STYLE["axes.edgecolor"], **{**ticks, **changes})
+        ax.tick_params(which=which, color=STYLE["axes.edgecolor"], **ticks)
 
 
 def dress_like(ax: Axes, other: Axes) -> None:
@@ -94,12 +96,6 @@ def dress_like(ax: Axes, other: Axes) -> None:
     for which, ticks in _TICKS.items():
         there = other.yaxis.get_tick_params(which=which)
         ax.tick_params(which=which, **{name: there[name] for name in ticks if name in there})
-
-
-def new_axes(ax: Axes | None = None) -> Axes:
-    """Return ``ax``, or the axes of a new figure."""
-    with drawing_on(ax) as axes:
-        return axes
 
 
 def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
@@ -159,15 +155,13 @@ def check_ending(file: str | os.PathLike[str]) -> str:
 @contextmanager
 def _same_layout_after(figure: Figure) -> Iterator[None]:
     """Restore the positions of axes, because each layout starts from the one before."""
-    kinds: tuple[Literal["original", "active"], ...] = ("original", "active")
-    before = [
-        (ax, kind, ax.get_position(kind == "original")) for ax in figure.axes for kind in kinds
-    ]
+    before = [(ax, ax.get_position(True), ax.get_position()) for ax in figure.axes]
     try:
         yield
     finally:
-        for ax, kind, place in before:
-            ax._set_position(place, kind)  # type: ignore[attr-defined]
+        for ax, original, active in before:
+            ax._set_position(original, "original")  # type: ignore[attr-defined]
+            ax._set_position(active, "active")  # type: ignore[attr-defined]
 
 
 def figure_of(drawn: Axes | Figure) -> Figure:
@@ -181,11 +175,6 @@ def figure_of(drawn: Axes | Figure) -> Figure:
 # ------------------------------------------------------------------------------------------------
 # Parts of several plots
 # ------------------------------------------------------------------------------------------------
-
-
-def open_frame(ax: Axes) -> None:
-    """Hide the top and right spines."""
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 # Multiples of powers of ten that are labelled; fewer for longer paths.
@@ -219,17 +208,9 @@ def draw_band(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
 def mark_iterate(ax: Axes, best: int) -> None:
     """Draw a vertical line at an iteration, with its number above the frame."""
     ax.axvline(best, color=ORANGE, lw=0.8, ls=(0, (4, 2)), zorder=1.5, label=f"iteration {best}")
-    ax.annotate(
-        f"{best}",
-        (best, 1),
-        xycoords=("data", "axes fraction"),
-        xytext=(0, 2),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        color=ORANGE,
-        fontsize="small",
-    )
+    at: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 2)}
+    style: dict[str, Any] = {"ha": "center", "va": "bottom", "color": ORANGE, "fontsize": "small"}
+    ax.annotate(f"{best}", (best, 1), textcoords="offset points", **at, **style)
 
 
 def place_legend(ax: Axes, columns: int = 2) -> None:
@@ -245,14 +226,8 @@ def place_legend(ax: Axes, columns: int = 2) -> None:
     text = float(ax.xaxis.label.get_fontsize())
     if figure.get_layout_engine() is not None:
         below = ScaledTranslation(0, -(2.6 * text + 10) / 72, figure.dpi_scale_trans)
-        ax.legend(
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0),
-            bbox_transform=ax.transAxes + below,
-            frameon=False,
-            ncols=columns,
-            **style,
-        )
+        style |= {"bbox_to_anchor": (0.5, 0), "bbox_transform": ax.transAxes + below}
+        ax.legend(loc="upper center", frameon=False, ncols=columns, **style)
         return
     labels, box = ax.get_legend_handles_labels()[1], ax.get_window_extent()
     longest = (0.6 * max(map(len, labels)) + 4) * text  # in points, roughly
@@ -273,17 +248,9 @@ def height_of(ax: Axes) -> float:
 
 def note(ax: Axes, text: str, outside: bool = False) -> None:
     """Write a note above the frame at its right end, or to the right of the frame."""
-    ax.annotate(
-        text,
-        (1, 1),
-        xycoords="axes fraction",
-        xytext=(8, 2) if outside else (0, 2),
-        textcoords="offset points",
-        ha="left" if outside else "right",
-        va="bottom",
-        color=GREY,
-        fontsize="small",
-    )
+    at: dict[str, Any] = {"xytext": (8, 2) if outside else (0, 2), "textcoords": "offset points"}
+    at |= {"xycoords": "axes fraction", "ha": "left" if outside else "right", "va": "bottom"}
+    ax.annotate(text, (1, 1), color=GREY, fontsize="small", **at)
 
 
 def note_beyond(ax: Axes, values: np.ndarray) -> None:
@@ -293,8 +260,9 @@ def note_beyond(ax: Axes, values: np.ndarray) -> None:
         note(ax, f"{len(values)} iteration{plural} off the scale, up to {values.max():.2g}")
 
 
-def write_decades(ax: Axes) -> None:
-    """Format powers of ten on the x axis as plain numbers."""
+def use_log_scale(ax: Axes) -> None:
+    """Use a logarithmic x axis, with powers of ten as plain numbers."""
+    ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath.plots._checks import plot_audit, plot_diagnostics, plot_residuals
 from steinpath.plots._classes import plot_roc
 from steinpath.plots._coefficients import plot_coefficients
-from steinpath.plots._risks import plot_penalties, plot_risk, plot_tuning
+from steinpath.plots._lists import plot_diagnostics
+from steinpath.plots._residuals import plot_residuals
+from steinpath.plots._risks import plot_audit, plot_penalties, plot_risk, plot_tuning
 from steinpath.plots._style import dress, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from steinpath.risk._estimate import Risk
     from steinpath.tuning._tuning import Tuning
 
 _SIZE = (9.6, 5.8)
@@ -39,10 +39,6 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
         Names of the columns of X.
     scale : array-like of shape (p,), optional
         Factors by which the coefficients are multiplied; see `plot_coefficients`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     k, best = tuning.best
     risk = tuning.risks[k]
@@ -58,14 +54,10 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
             plot_roc(tuning, axes[4])
         else:
             plot_residuals(risk, best, axes[4])
-        if _is_audited(risk):
+        if risk.audit is not None and np.any(to_numpy(risk.audit.difference)):
             plot_audit(risk, axes[5], log_time=True)
         else:
             plot_penalties(tuning, axes[5])
         # last, because its labels are placed according to the final layout
         plot_coefficients(risk.path, names, scale=scale, best=best, ax=axes[2])
     return figure
-
-
-def _is_audited(risk: Risk) -> bool:
-    return risk.audit is not None and bool(np.any(to_numpy(risk.audit.difference)))

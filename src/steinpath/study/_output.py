@@ -43,8 +43,7 @@ def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
     FigureError
         If drawing fails. Errors in writing the files are raised as OSError.
     """
-    from steinpath.plots import import_pyplot
-    from steinpath.plots._style import drawn_as
+    from steinpath.plots import drawn_as, import_pyplot
 
     pyplot = import_pyplot()
     files = []

@@ -75,7 +75,7 @@ def test_the_table_of_a_study_is_shown_though_a_figure_fails(tmp_path, monkeypat
         raise RuntimeError("no font")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("steinpath.plots._style.drawn_as", fails)
+    monkeypatch.setattr("steinpath.plots.drawn_as", fails)
     said = call(*COMMANDS["study"]).stdout
     assert "No figures: no font; use --redraw to draw them later" in said
     assert (tmp_path / "out" / "risk" / "summary.md").read_text() in said

@@ -12,7 +12,7 @@ from steinpath.app.intervals import FitIntervals, Interval
 from steinpath.app.report.build import Coefficient
 from steinpath.app.report.page import figure, plus_minus
 from steinpath.estimators._encoder import ColumnSummary
-from steinpath.plots._left_out import QUANTILES
+from steinpath.plots import QUANTILES
 from steinpath.risk._diagnostics import Diagnostic
 
 ASSUMPTIONS = (

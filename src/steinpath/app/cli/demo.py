@@ -12,7 +12,7 @@ from steinpath.app.cli.declare import declared, iterations, number, simulated
 def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:
     if file is None:
         return None
-    from steinpath.plots._style import check_ending
+    from steinpath.plots import check_ending
 
     try:
         check_ending(file)

@@ -24,9 +24,7 @@ from steinpath.app.intervals import FitIntervals, fit_intervals
 from steinpath.app.report.page import render
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
-from steinpath.plots._classes import reliability, roc_curve
-from steinpath.plots._coefficients import largest_sizes
-from steinpath.plots._left_out import QUANTILES
+from steinpath.plots import QUANTILES, largest_sizes, reliability, roc_curve
 from steinpath.problem._margins import class_probabilities
 from steinpath.problem._scoring import CRITERIA
 

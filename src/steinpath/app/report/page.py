@@ -20,7 +20,7 @@ from steinpath._support.printing import places_of, to_digits_of
 from steinpath.app.defaults import FDR, LEVEL
 from steinpath.app.fitted import Ranked
 from steinpath.app.intervals import FitIntervals
-from steinpath.plots._coefficients import shorten
+from steinpath.plots import shorten
 
 if TYPE_CHECKING:
     import jinja2
