@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -68,13 +68,14 @@ def drawing_on(
     ax: Axes | None, size: tuple[float, float] = SIZE, whole_frame: bool = False
 ) -> Iterator[Axes]:
     """Yield axes to draw on: ``ax``, or those of a new figure in the style of this package."""
-    with nullcontext() if ax is not None else new_figure(size) as figure:
-        axes = figure.subplots() if ax is None else ax
-        if ax is None:
+    if ax is None:
+        with new_figure(size) as figure, drawing_on(figure.subplots(), size, whole_frame) as axes:
             dress(axes)
-        if not whole_frame:
-            axes.spines[["top", "right"]].set_visible(False)
-        yield axes
+            yield axes
+        return
+    if not whole_frame:
+        ax.spines[["top", "right"]].set_visible(False)
+    yield ax
 
 
 @contextmanager
