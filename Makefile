@@ -46,10 +46,10 @@ slow: .venv/ready
 # Comparison with other methods: small problems in two minutes, the paper's sizes in an hour. Other
 # packages are included if installed: .venv/bin/pip install '.[bench]'
 bench: .venv/ready
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python -m benchmarks.peers.bench
 
 bench-full: .venv/ready
-	$(BIN)/python benchmarks/bench.py --full --json benchmarks/results/bench.json
+	$(BIN)/python -m benchmarks.peers.bench --full --json benchmarks/results/bench.json
 
 # All studies with small sizes: at most two minutes each.
 studies: .venv/ready

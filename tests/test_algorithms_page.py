@@ -1,7 +1,6 @@
 """The benchmark of the algorithms: its arithmetic, and that its page is made of its results."""
 
 import json
-import sys
 from pathlib import Path
 
 import cvxpy as cp
@@ -9,38 +8,29 @@ import numpy as np
 import pytest
 
 import steinpath as sp
+from benchmarks.common.pages import BLOCK, filled
+from benchmarks.speed import algorithms
 
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS = ROOT / "docs/algorithms.md", ROOT / "benchmarks/results/algorithms.json"
 
 
-@pytest.fixture(scope="module")
-def algorithms():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import algorithms
-
-    yield algorithms
-    sys.path.remove(str(ROOT / "benchmarks"))
-
-
 @pytest.fixture
-def problem(algorithms):
+def problem():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 6))
     y = X[:, 0] + rng.standard_normal(90) + 2
     return algorithms.standardised(X, y, 60)
 
 
-def test_the_page_is_made_of_the_results(algorithms):
-    from pages import BLOCK, filled
-
+def test_the_page_is_made_of_the_results():
     text = PAGE.read_text(encoding="utf-8")
     assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(algorithms.PARTS)
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert filled(text, algorithms.PARTS, found) == text
 
 
-def test_what_the_page_says_of_the_results(algorithms):
+def test_what_the_page_says_of_the_results():
     """To 1e-3, Halpern's iteration is the fastest for LAD, Chambolle–Pock for the square root."""
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
     for loss, best in (("LAD", "Halpern, searched"), ("square root", "Chambolle–Pock, searched")):
@@ -52,7 +42,7 @@ def test_what_the_page_says_of_the_results(algorithms):
         assert min(means, key=means.get) == best
 
 
-def test_designs(algorithms):
+def test_designs():
     for name, make in algorithms.DESIGNS.items():
         if name == "flight delays":
             continue
@@ -64,7 +54,7 @@ def test_designs(algorithms):
         assert (condition < 30) == (name in ("Gaussian", "heavy tails")), name
 
 
-def test_minima_are_those_of_an_interior_point_solver(algorithms, problem):
+def test_minima_are_those_of_an_interior_point_solver(problem):
     X, y, *_ = problem
     for loss, norm in (("LAD", lambda r: cp.norm1(r) / np.sqrt(60)), ("square root", cp.norm)):
         b, c = cp.Variable(6), cp.Variable()
@@ -74,7 +64,7 @@ def test_minima_are_those_of_an_interior_point_solver(algorithms, problem):
         assert found == pytest.approx(expected, rel=1e-7)
 
 
-def test_measurements_are_those_of_the_paths(algorithms, problem, monkeypatch):
+def test_measurements_are_those_of_the_paths(problem, monkeypatch):
     monkeypatch.setattr(algorithms, "ITERATIONS", 400)
     found = algorithms.measure(problem, "LAD", 0.1)
     X, y, X_new, y_new = problem
@@ -96,7 +86,7 @@ def test_measurements_are_those_of_the_paths(algorithms, problem, monkeypatch):
             assert risks[name][run["risk"]] <= 1.01 * best < risks[name][: run["risk"]].min()
 
 
-def test_means(algorithms):
+def test_means():
     assert algorithms.first(np.array([False, True, False, True])) == 1
     assert algorithms.first(np.array([False, False])) is None
     assert algorithms._mean([10, 1000], 1500) == "100"

@@ -1,7 +1,6 @@
 """The benchmark of peers: adapters solve what they say, and the arithmetic is right."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,40 +8,25 @@ import pytest
 from sklearn.linear_model import Lasso
 
 import steinpath as sp
+from benchmarks.common.measuring import Peer, available, steady_seconds
+from benchmarks.common.pages import BLOCK, filled
+from benchmarks.peers import bench, converged, solvers, tuned
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS = ROOT / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks_on_the_path():
-    sys.path.insert(0, str(BENCHMARKS))
-    yield
-    sys.path.remove(str(BENCHMARKS))
 
 
 def test_the_page_is_made_of_the_results():
-    import bench
-    from pages import BLOCK, filled
-
     text = (ROOT / "docs/benchmarks.md").read_text("utf-8")
     results = ROOT / "benchmarks/results/bench-peers.json"
     assert [match[2] for match in BLOCK.finditer(text)] == list(bench.IN_PAGES)
     assert filled(text, bench.IN_PAGES, json.loads(results.read_text("utf-8"))) == text
 
 
-@pytest.fixture(scope="module")
-def solvers():
-    import solvers
-
-    return solvers
-
-
 LOOSE = ("1e-4", "300 iterations", "adelie, 1e-7")  # in the names of those that stop early
 
 
 @pytest.mark.parametrize("problem", ["LAD–lasso", "LAD–ridge", "lasso path", "group lasso path"])
-def test_solvers_minimise_the_same_objective(solvers, problem):
+def test_solvers_minimise_the_same_objective(problem):
     """Other packages at their tight tolerances, and steinpath after many iterations, agree."""
     task = solvers.Task.draw(problem, 60, 20, seed=1)
     objectives = {}
@@ -58,7 +42,7 @@ def test_solvers_minimise_the_same_objective(solvers, problem):
         assert gap < (3e-3 if any(word in name for word in LOOSE) else 1e-5), name
 
 
-def test_objectives_by_hand(solvers):
+def test_objectives_by_hand():
     X, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, 1.0])
     coefs = np.array([[1.0, 1.0]])
     task = solvers.Task(X, y, sp.LAD(), sp.Lasso, np.array([0.5]))
@@ -68,14 +52,12 @@ def test_objectives_by_hand(solvers):
     assert both == pytest.approx([5 / 2 / np.sqrt(2) + 0.5, 5 / 2 / np.sqrt(2) + 2])
 
 
-def test_gaps_are_to_the_lowest_of_any_at_the_worst_penalty(solvers):
+def test_gaps_are_to_the_lowest_of_any_at_the_worst_penalty():
     gaps = solvers.relative_gaps({"a": np.array([1.0, 2.2]), "b": np.array([1.05, 2.0])})
     assert gaps == pytest.approx({"a": 0.1, "b": 0.05})
 
 
 def test_what_is_not_installed_is_left_out_and_said(capsys):
-    from measuring import Peer, available
-
     found = available(
         {"here": Peer(len, ("json",)), "gone": Peer(len, ("json", "no_such_package"))}
     )
@@ -84,8 +66,6 @@ def test_what_is_not_installed_is_left_out_and_said(capsys):
 
 
 def test_the_shortest_of_several_times():
-    from measuring import steady_seconds
-
     calls = []
     took, result = steady_seconds(lambda: calls.append(1) or len(calls), enough=10.0)
     assert len(calls) == result == 10
@@ -107,8 +87,6 @@ def left_out_approximately(X, y, model):
 
 def test_randalo_is_approximate_leave_one_out():
     pytest.importorskip("randalo")
-    import converged
-
     X, y = sp.simulate.paper_model(20, "normal").sample(100, rng=0)
     model = Lasso(alpha=converged.ALPHA, fit_intercept=False, tol=1e-10).fit(X, y)
     exact = left_out_approximately(X, y, model)
@@ -118,8 +96,6 @@ def test_randalo_is_approximate_leave_one_out():
 
 def test_estimates_at_convergence(capsys):
     """All methods are near the truth once the noise of the sample is taken off."""
-    import converged
-
     records = converged.converged(200, 20, 2, plain_seconds=0.1)
     assert {"steinpath R̂", "5-fold", "10-fold"} <= {r["method"] for r in records}
     for record in records:
@@ -137,8 +113,6 @@ def test_estimates_at_convergence(capsys):
 
 
 def test_tune_beside_one_fit():
-    import tuned
-
     records = tuned.tuned_beside_fit(80, 10, 1, plain_seconds=0.1)
     ours, fit = records
     assert ours["of_fit"] == pytest.approx(ours["seconds"] / fit["seconds"])
@@ -151,8 +125,6 @@ def test_tune_beside_one_fit():
 
 def test_intervals_beside_others():
     """MAPIE's own are run in the tests of ``choice.py``."""
-    import tuned
-
     assert tuned.WITH_INTERVALS[2:] == ("MAPIE, CV+", "MAPIE, jackknife+")
     (record,) = tuned.intervals([("square_root", 60, 5, 2)], ("estimator",))
     assert record["method"] == "SqrtLasso"

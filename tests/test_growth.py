@@ -1,33 +1,26 @@
 """How cost grows: the arithmetic of limits and exponents, a tiny run, and the page."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.common.pages import BLOCK, filled
+from benchmarks.speed import growth
+
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS = ROOT / "docs/cost.md", ROOT / "benchmarks/results/growth.json"
 
 
-@pytest.fixture(scope="module")
-def growth():
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import growth
-
-    yield growth
-    sys.path.remove(str(ROOT / "benchmarks"))
-
-
-def test_exponents_are_of_the_largest_decade(growth):
+def test_exponents_are_of_the_largest_decade():
     sizes = np.array([10.0, 30, 100, 300, 1000])
     assert growth.exponent(sizes, 5 * sizes**1.5) == pytest.approx(1.5)
     flat_before = np.maximum(sizes, 100) ** 2
     assert growth.exponent(sizes, flat_before) == pytest.approx(2)
 
 
-def test_limits_by_hand(growth):
+def test_limits_by_hand():
     """1000 × 125 doubles are a MB, read twice in each of ten iterations; 5 Mflop per column."""
     rates = object.__new__(growth.Rates)
     rates.flops = {"float64": 1e9, "float32": 2e9}
@@ -39,7 +32,7 @@ def test_limits_by_hand(growth):
     assert rates.limit(setting, 100, "float32") == pytest.approx(0.25)
 
 
-def test_labels_are_moved_apart_in_their_order(growth):
+def test_labels_are_moved_apart_in_their_order():
     moved = growth.spread(np.array([1.0, 0.0, 1.05, 0.02]), 0.1)
     np.testing.assert_allclose(moved, [1.0, 0.0, 1.1, 0.1])
 
@@ -47,11 +40,11 @@ def test_labels_are_moved_apart_in_their_order(growth):
 @pytest.mark.parametrize(
     ("seconds", "words"), [(10.0, "10 s"), (1.0, "1 s"), (0.1, "100 ms"), (1e-4, "100 µs")]
 )
-def test_times_in_words(growth, seconds, words):
+def test_times_in_words(seconds, words):
     assert growth.in_words(seconds) == words
 
 
-def test_a_tiny_run(growth, tmp_path):
+def test_a_tiny_run(tmp_path):
     found = json.loads(json.dumps(growth.run(quick=True, workers=False)))
     for sweep in growth.QUICK:
         all_curves = growth.curves(found["records"], sweep.name)
@@ -72,7 +65,7 @@ def test_a_tiny_run(growth, tmp_path):
 
 
 @pytest.mark.slow
-def test_workers(growth):
+def test_workers():
     found = growth.run(quick=True, workers=True)
     workers = [r for r in found["records"] if r["quantity"] == growth.WORKERS]
     assert [(r["size"], r["operation"]) for r in workers] == [
@@ -81,9 +74,7 @@ def test_workers(growth):
     assert len(growth.workers_table(found).splitlines()) == 4
 
 
-def test_the_page_is_made_of_the_results(growth):
-    from pages import BLOCK, filled
-
+def test_the_page_is_made_of_the_results():
     text = PAGE.read_text(encoding="utf-8")
     assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(growth.PARTS)
     found = json.loads(RESULTS.read_text(encoding="utf-8"))

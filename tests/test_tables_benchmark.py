@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import sys
 import time
 from pathlib import Path
 
@@ -11,29 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.common import datasets
+from benchmarks.common.pages import BLOCK
+from benchmarks.peers import tables
+
 ROOT = Path(__file__).parents[1]
 PAGE, RESULTS = ROOT / "docs/tables.md", ROOT / "benchmarks/results/tables.json"
-
-
-@pytest.fixture(scope="module")
-def modules():
-    """`datasets` and `tables`, which import each other as scripts do."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import datasets
-    import tables
-
-    yield datasets, tables
-    sys.path.remove(str(ROOT / "benchmarks"))
-
-
-@pytest.fixture(scope="module")
-def datasets(modules):
-    return modules[0]
-
-
-@pytest.fixture(scope="module")
-def tables(modules):
-    return modules[1]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -41,7 +23,7 @@ def tables(modules):
 # ------------------------------------------------------------------------------------------------
 
 
-def test_there_are_data_sets_of_every_kind(datasets):
+def test_there_are_data_sets_of_every_kind():
     assert len(datasets.TABLES) >= 20
     assert {t.package for t in datasets.TABLES.values()} >= {"scikit-learn", "statsmodels"}
     for name, table in datasets.TABLES.items():
@@ -49,7 +31,7 @@ def test_there_are_data_sets_of_every_kind(datasets):
         assert table.about
 
 
-def test_those_that_need_no_other_package_load(datasets):
+def test_those_that_need_no_other_package_load():
     loaded = {
         name: table.load()
         for name, table in datasets.TABLES.items()
@@ -73,7 +55,7 @@ def test_those_that_need_no_other_package_load(datasets):
     np.testing.assert_array_equal(loaded["randhie"][0], again)
 
 
-def test_encoding(datasets):
+def test_encoding():
     frame = pd.DataFrame(
         {
             "rownames": range(6),
@@ -103,7 +85,7 @@ def test_encoding(datasets):
     assert len(X) == 4
 
 
-def test_kinds(datasets):
+def test_kinds():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 30)), rng.standard_normal(50)
     assert datasets.kinds(X, y) == ["small", "wide"]
@@ -118,7 +100,7 @@ def test_kinds(datasets):
 # ------------------------------------------------------------------------------------------------
 
 
-def test_comparison_by_hand(tables):
+def test_comparison_by_hand():
     # two splits of four rows: rows 0, 1 are held out first, rows 1, 2 then
     one = [np.array([2.0, -4.0]), np.array([4.0, 0.0])]
     other = [np.array([-1.0, 3.0]), np.array([2.0, 2.0])]
@@ -137,7 +119,7 @@ def test_comparison_by_hand(tables):
 
 
 @pytest.mark.parametrize("squared", [False, True])
-def test_standard_error_of_one_split_is_that_of_the_ratio(tables, squared):
+def test_standard_error_of_one_split_is_that_of_the_ratio(squared):
     rng = np.random.default_rng(0)
     draws = []
     for _ in range(400):
@@ -149,14 +131,14 @@ def test_standard_error_of_one_split_is_that_of_the_ratio(tables, squared):
     assert stderrs.mean() == pytest.approx(ratios.std(), rel=0.15)
 
 
-def test_behind_is_more_than_a_percent_and_a_standard_error(tables):
+def test_behind_is_more_than_a_percent_and_a_standard_error():
     assert tables.Comparison(1.02, 0.015).behind
     assert not tables.Comparison(1.02, 0.025).behind
     assert not tables.Comparison(1.009, 0.001).behind
     assert not tables.Comparison(0.9, 0.001).behind
 
 
-def made_up(tables, errors):
+def made_up(errors):
     """Two splits of three rows, each method with a residual of its own on all rows."""
     record = {"mae": 0.0, "rmse": 0.0, "seconds": 1.0, "warnings": []}
     own = {
@@ -184,10 +166,10 @@ def made_up(tables, errors):
     return splits
 
 
-def test_summary_of_made_up_splits(tables):
+def test_summary_of_made_up_splits():
     errors = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9}
     errors |= {"least squares": 3.0, "Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
-    found = tables.summary(made_up(tables, errors))
+    found = tables.summary(made_up(errors))
     assert found["best"] == {"mae": "Huber", "rmse": "Huber"}
     methods = found["methods"]
     assert methods["LADLasso"]["mae_ratio"] == pytest.approx((1.1, 0), abs=1e-12)
@@ -201,15 +183,15 @@ def test_summary_of_made_up_splits(tables):
     assert [(name, method) for name, method, _ in lost] == [("engel", "LADLasso")]
 
 
-def results(tables):
+def results():
     """A results file of one data set, as it is read back."""
     errors = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9}
     errors |= {"least squares": 3.0, "Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
-    summary = tables.summary(made_up(tables, errors))
+    summary = tables.summary(made_up(errors))
     found = {
         "machine": {"date": "2026-01-01", "processor": "processor"},
         "versions": {"steinpath": "1.0", "skglm": None},
-        "command": "python benchmarks/tables.py",
+        "command": "python -m benchmarks.peers.tables",
         "splits": 2,
         "limit": 60,
         "tables": {"engel": {"n": 235, "p": 1, "kinds": ["small"], **summary}},
@@ -217,8 +199,8 @@ def results(tables):
     return json.loads(json.dumps(found))
 
 
-def test_the_page_shows_wins_and_losses(tables):
-    found = results(tables)
+def test_the_page_shows_wins_and_losses():
+    found = results()
     text = tables.filled(PAGE.read_text(encoding="utf-8"), tables.PARTS, found)
     assert "- LADLasso on engel: 1.100 ± 0.000 times Huber, 0.880 times LAD" in text
     assert "| engel | **1.100 ± 0.000** | 1.000 ± 0.000 | 0.950 ± 0.000 | Huber | Huber |" in text
@@ -226,21 +208,19 @@ def test_the_page_shows_wins_and_losses(tables):
     assert tables.filled(text, tables.PARTS, found) == text
 
 
-def test_the_page_has_every_table(tables):
-    from pages import BLOCK
-
+def test_the_page_has_every_table():
     parts = [match[2] for match in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))]
     assert sorted(parts) == sorted(tables.PARTS)
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="not yet measured")
-def test_the_page_is_made_of_the_results(tables):
+def test_the_page_is_made_of_the_results():
     text = PAGE.read_text(encoding="utf-8")
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
     assert tables.filled(text, tables.PARTS, found) == text
 
 
-def test_one_split(tables, monkeypatch):
+def test_one_split(monkeypatch):
     """Some methods on little data; what fails, or is not installed, is in the records."""
     kept = (*tables.STEINPATH, *tables.MINIMISERS, "LassoCV")
     methods = {method: tables.METHODS[method] for method in kept}

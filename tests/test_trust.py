@@ -4,34 +4,24 @@ A quarter of an hour on two cores: `make slow`. The figures of docs/trust.md com
 functions.
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from benchmarks.accuracy import trust
+
 KINDS = ["Gaussian", "elliptical t₃", "one-hot", "near-duplicate rows", "time series"]
 PAIRS = ["LAD–lasso", "LAD–ridge", "sqrt–lasso", "sqrt–ridge"]
 
 
-@pytest.fixture
-def trust(monkeypatch):
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    import trust
-
-    return trust
-
-
-def estimates(trust, kind, pair, way, reps):
+def estimates(kind, pair, way, reps):
     calls = [(kind, pair, seed, [way]) for seed in range(reps)]
     return [record[way] for record in trust.in_parallel(trust.replicate, calls, jobs=min(reps, 2))]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_failure_without_a_warning(trust, kind):
+def test_no_failure_without_a_warning(kind):
     for pair in PAIRS:
-        (record,) = estimates(trust, kind, pair, "audited", reps=1)
+        (record,) = estimates(kind, pair, "audited", reps=1)
         worst = max(np.abs(record["single"]).max(), abs(record["chosen"]))
         assert worst <= 3 or record["warnings"]
         if kind == "Gaussian":
@@ -40,8 +30,8 @@ def test_no_failure_without_a_warning(trust, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS)
-def test_the_band_covers_on_the_papers_model(trust, pair):
-    found = trust.summary(estimates(trust, "Gaussian", pair, "audited", reps=200))
+def test_the_band_covers_on_the_papers_model(pair):
+    found = trust.summary(estimates("Gaussian", pair, "audited", reps=200))
     assert 0.93 <= found["single"] <= 0.985
     assert 0.93 <= found["between"] <= 0.995
     assert found["off by three"] <= 0.05
@@ -51,8 +41,8 @@ def test_the_band_covers_on_the_papers_model(trust, pair):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("pair", PAIRS[::3])
-def test_the_band_covers_elsewhere_or_there_is_a_warning(trust, kind, pair):
-    found = trust.summary(estimates(trust, kind, pair, "audited, row_scale='auto'", reps=200))
+def test_the_band_covers_elsewhere_or_there_is_a_warning(kind, pair):
+    found = trust.summary(estimates(kind, pair, "audited, row_scale='auto'", reps=200))
     assert found["without a warning"] <= 0.05
     if kind in KINDS[:3]:
         assert 0.87 <= found["single"] <= 0.99
@@ -62,7 +52,7 @@ def test_the_band_covers_elsewhere_or_there_is_a_warning(trust, kind, pair):
 
 
 @pytest.mark.slow
-def test_audits_come_close_to_leave_one_out(trust):
+def test_audits_come_close_to_leave_one_out():
     settings = {setting.name: setting for setting in trust.CONFIGURATIONS}
     wandering = settings["LAD–lasso .5, n=200, p=100, 800 iterations"]
     good = settings["LAD–lasso .5, n=600, p=300, 100, paper's steps"]

@@ -4,8 +4,6 @@ import dataclasses
 import itertools
 import math
 import re
-import sys
-from pathlib import Path
 
 import array_api_strict
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 from scipy import linalg
 
 import steinpath as sp
+from benchmarks.common.challenges import CHALLENGES
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
 from steinpath.problem._scoring import CRITERIA, resolve_test_loss
 from steinpath.risk._audit import Audit
@@ -20,7 +19,6 @@ from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
 from steinpath.risk._evidence import blocks_of_columns
 from steinpath.risk._methods import METHODS
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 LAD, LASSO, CHAMBOLLE_POCK = sp.LAD(), sp.Lasso(0.5), sp.ChambollePock()
 
@@ -1203,10 +1201,8 @@ PAIRS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def challenge(monkeypatch):
+def challenge():
     """The paper's steps on one kind of data."""
-    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    from challenges import CHALLENGES
 
     def estimated(kind, loss, penalty, noise, seed, law=None, **options):
         rng = np.random.default_rng(seed)

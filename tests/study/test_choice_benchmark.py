@@ -1,9 +1,7 @@
 """The benchmark of tuned models: its arithmetic, and that all methods run."""
 
 import math
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,19 +9,10 @@ from scipy import stats
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import KFold
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from benchmarks.accuracy import choice
 
 
-@pytest.fixture(scope="module")
-def choice():
-    sys.path.insert(0, str(BENCHMARKS))
-    import choice
-
-    yield choice
-    sys.path.remove(str(BENCHMARKS))
-
-
-def test_summary_by_hand(choice):
+def test_summary_by_hand():
     records = [
         {"seconds": 1.0, "truth": 2.0, "estimate": 1.5, "stderr": 0.25, "covered": 0.9, "width": 3},
         {"seconds": 9.0, "truth": 4.0, "estimate": 4.3, "stderr": 0.1, "covered": 0.8, "width": 5},
@@ -46,7 +35,7 @@ def test_summary_by_hand(choice):
     assert choice.HEAD.splitlines()[0].count("|") == line.count("|")
 
 
-def test_nested_cross_validation_is_what_its_name_says(choice):
+def test_nested_cross_validation_is_what_its_name_says():
     case = choice.Case("square_root", 40, 4, sets=2)
     X, y = case.model.sample(40, rng=0)
     found = choice.nested(case, X, y, 7)
@@ -75,7 +64,7 @@ def test_nested_cross_validation_is_what_its_name_says(choice):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["lad", "square_root"])
-def test_all_methods_run_on_the_same_data(choice, loss):
+def test_all_methods_run_on_the_same_data(loss):
     pytest.importorskip("mapie")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as the benchmark does

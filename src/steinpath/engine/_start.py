@@ -2,7 +2,7 @@
 
 The product of the two steps is bounded by the norm of X, but their ratio is free. The best ratio
 depends on the data: between a third and 1 for designs with independent columns, a tenth or less for
-collinear ones, where it saves most of the iterations (``benchmarks/algorithms.py``).
+collinear ones, where it saves most of the iterations (``benchmarks/speed/algorithms.py``).
 """
 
 from __future__ import annotations

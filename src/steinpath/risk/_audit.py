@@ -54,7 +54,7 @@ from steinpath.risk._row_statistics import RowStatistics
 # Additional iterations that are audited beyond twice the best one.
 _MARGIN = 16
 #: Differences up to this many standard errors are treated as noise. A smaller number corrects more
-#: of a wrong estimate, a larger one changes less of a right one; see `benchmarks/trust.py`.
+#: of a wrong estimate, a larger one changes less of a right one (`benchmarks/accuracy/trust.py`).
 NOISE = 1.75
 #: Attributes of an audit that are computed from all rows, each from the preceding ones.
 CURVES = ("difference", "stderr", "significance", "share", "error", "misfit")

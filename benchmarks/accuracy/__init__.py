@@ -1,0 +1,1 @@
+"""Estimates of risk and intervals, compared with the truth."""

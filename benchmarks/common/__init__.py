@@ -1,0 +1,1 @@
+"""Data sets, methods and measuring that benchmarks share."""

@@ -1,0 +1,1 @@
+"""Time and error, compared with other packages."""

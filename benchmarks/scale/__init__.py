@@ -1,0 +1,1 @@
+"""Data on disk, on a device, on a cluster."""
