@@ -37,7 +37,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "gallery/*.py", "reproduction"]
+exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
 nitpicky = True
 suppress_warnings = ["config.cache"]  # functions below cannot be pickled
@@ -121,7 +121,8 @@ SphinxDocString._process_param = described
 
 def into_gallery(app: Sphinx, docname: str, source: list[str]) -> None:
     """Link examples to their gallery pages instead of their source files."""
-    source[0] = re.sub(r"\]\(\.\./examples/(plot_\w+)\.py\)", r"](gallery/\1.rst)", source[0])
+    link = re.compile(r"\]\(((?:\.\./)*)\.\./examples/(plot_\w+)\.py\)")
+    source[0] = link.sub(r"](\1gallery/\2.rst)", source[0])
 
 
 def setup(app: Sphinx) -> None:

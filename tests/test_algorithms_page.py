@@ -12,7 +12,7 @@ from benchmarks.common.pages import BLOCK, filled
 from benchmarks.speed import algorithms
 
 ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs/algorithms.md", ROOT / "benchmarks/results/algorithms.json"
+PAGE, RESULTS = ROOT / "docs/results/algorithms.md", ROOT / "benchmarks/results/algorithms.json"
 
 
 @pytest.fixture

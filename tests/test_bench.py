@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_page_is_made_of_the_results():
-    text = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    text = (ROOT / "docs/results/benchmarks.md").read_text("utf-8")
     results = ROOT / "benchmarks/results/bench-peers.json"
     assert [match[2] for match in BLOCK.finditer(text)] == list(bench.IN_PAGES)
     assert filled(text, bench.IN_PAGES, json.loads(results.read_text("utf-8"))) == text

@@ -10,7 +10,7 @@ from benchmarks.common.pages import BLOCK, filled
 from benchmarks.speed import growth
 
 ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs/cost.md", ROOT / "benchmarks/results/growth.json"
+PAGE, RESULTS = ROOT / "docs/results/cost.md", ROOT / "benchmarks/results/growth.json"
 
 
 def test_exponents_are_of_the_largest_decade():

@@ -42,7 +42,8 @@ def faults(text):
 
 
 def test_pages_and_sources_are_in_standard_terms():
-    patterns = ("*.md", "docs/*.md", "docs/*.rst", "examples/*.py", "src/**/*.py", "src/**/*.js")
+    pages = ("*.md", "docs/*.md", "docs/results/*.md", "docs/*.rst")
+    patterns = (*pages, "examples/*.py", "src/**/*.py", "src/**/*.js")
     files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
     found = [
         f"{file.relative_to(ROOT)}, {fault}"

@@ -15,7 +15,7 @@ from benchmarks.common.pages import BLOCK
 from benchmarks.peers import tables
 
 ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs/tables.md", ROOT / "benchmarks/results/tables.json"
+PAGE, RESULTS = ROOT / "docs/results/tables.md", ROOT / "benchmarks/results/tables.json"
 
 
 # ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """How far the estimates can be trusted: audits, coverage, warnings, on data of many kinds.
 
-A quarter of an hour on two cores: `make slow`. The figures of docs/trust.md come from the same
-functions.
+A quarter of an hour on two cores: `make slow`. The figures of docs/results/reliability.md
+come from the same functions.
 """
 
 import numpy as np

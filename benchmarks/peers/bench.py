@@ -317,7 +317,7 @@ FULL: dict[str, Any] = {
         ],
     ),
 }
-#: Tables of docs/benchmarks.md that are generated from results.
+#: Tables of docs/results/benchmarks.md that are generated from results.
 IN_PAGES: dict[str, Callable[[Record], str]] = {
     "solvers": lambda found: solvers_table(found["solvers"]),
     "converged": lambda found: converged_table(found["converged"]),

@@ -1,10 +1,11 @@
-"""Ordinary data: steinpath's defaults compared with other regressions on real data sets.
+r"""Ordinary data: steinpath's defaults compared with other regressions on real data sets.
 
     python -m benchmarks.peers.tables          # five splits of all data sets, two hours
     python -m benchmarks.peers.tables --quick  # one split of small data sets, two minutes
     python -m benchmarks.peers.tables --sets flights nox --splits 2
     python -m benchmarks.peers.tables --json benchmarks/results/tables.json
-    python -m benchmarks.peers.tables --page docs/tables.md --from benchmarks/results/tables.json
+    python -m benchmarks.peers.tables --from benchmarks/results/tables.json \
+        --page docs/results/tables.md
 
 Each split trains on a random half of the rows of a data set of `datasets.py` and tests on the
 other half, the same for all methods:
@@ -517,8 +518,8 @@ def measured_on(found: Record) -> str:
     on, versions = found["machine"], found["versions"]
     used = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
     return (
-        f"`{found['command']}` ([results](../benchmarks/results/tables.json)), {on['date']}, one "
-        f"thread of an {on['processor']}, {found['splits']} splits, at most {found['limit']} "
+        f"`{found['command']}` ([results](../../benchmarks/results/tables.json)), {on['date']}, "
+        f"one thread of an {on['processor']}, {found['splits']} splits, at most {found['limit']} "
         f"seconds per fit of the other methods; {used}."
     )
 

@@ -1,8 +1,9 @@
-"""Growth of cost with rows, columns, iterations, batched penalties and Dask workers.
+r"""Growth of cost with rows, columns, iterations, batched penalties and Dask workers.
 
     python -m benchmarks.speed.growth --quick             # tiny sizes, half a minute
     python -m benchmarks.speed.growth --json benchmarks/results/growth.json --figures docs/pictures
-    python -m benchmarks.speed.growth --from benchmarks/results/growth.json --page docs/cost.md
+    python -m benchmarks.speed.growth --from benchmarks/results/growth.json \
+        --page docs/results/cost.md
 
 The second command measures two decades of each quantity in under ten minutes; the third updates the
 tables of the page.

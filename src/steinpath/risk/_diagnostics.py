@@ -3,7 +3,7 @@
 Each check is a function of the `Evidence` that returns a `Diagnostic`, or None if it does not
 apply: a number, the threshold above which it warns, and a message with the consequence and a
 remedy. The thresholds were set so that default fits of well-specified models give no warnings;
-``docs/trust.md`` has the reasons and the measured rates.
+``docs/results/reliability.md`` has the reasons and the measured rates.
 """
 
 from __future__ import annotations
