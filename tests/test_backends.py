@@ -22,7 +22,7 @@ from problems import (
     draw_for,
     handles,
 )
-from steinpath.design._reading import as_design
+from steinpath.design._conversion import as_design
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import prepare
 from steinpath.risk._methods import METHODS

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from steinpath.design._base import EXACT, STEPS, WIDTH
 from steinpath.design._dense import DenseDesign, StackedDesign
-from steinpath.design._norm import EXACT, STEPS, WIDTH
 
 
 def normal(n, p):

@@ -8,8 +8,8 @@ from scipy import sparse
 
 import steinpath as sp
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, SOME_LOSSES, handles, responses
+from steinpath.design._conversion import as_design
 from steinpath.design._dense import StackedDesign
-from steinpath.design._reading import as_design
 from steinpath.design._transformed import WeightedDesign
 from steinpath.risk._estimate import estimate_together
 from steinpath.risk._options import RiskOptions

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import issparse, load_npz
 
 from steinpath._support.files import import_pyarrow
-from steinpath.design._reading import as_design
+from steinpath.design._conversion import as_design
 from steinpath.design._sparse import SparseDesign, compressed
 
 # Bytes per step of a checksum, because they may have to be copied.

@@ -13,8 +13,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from steinpath._support.arrays import Array, copied
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.cluster._sessions import Share
-from steinpath.design._base import Design
-from steinpath.design._norm import NormBounds
+from steinpath.design._base import Design, NormBounds
 from steinpath.design._sparse import SparseDesign
 from steinpath.design._transformed import InterceptDesign, ScaledDesign
 from steinpath.engine._batch import Batch, DeferredPath

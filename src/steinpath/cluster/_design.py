@@ -36,8 +36,8 @@ from steinpath.cluster._sessions import Call
 from steinpath.cluster._shares import Place
 from steinpath.cluster._stored import stored, stored_value
 from steinpath.cluster._tuning import DistributedTuning
-from steinpath.design._norm import NormBounds
-from steinpath.design._reading import check_response, reads_designs
+from steinpath.design._base import NormBounds
+from steinpath.design._conversion import check_response, reads_designs
 from steinpath.design._remote import RemoteDesign
 from steinpath.problem._losses import Loss
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from steinpath._support.reading import map_of
 from steinpath._support.validation import check_array, check_size, refuse_nonfinite
 from steinpath.cluster._blocks import Facts, checked, checksum, unreadable
-from steinpath.design._memmap import BlockDesign, BlockSizes
+from steinpath.design._memmap import BlockDesign, BlockSizes, map_of
 
 
 class StoredBlock:

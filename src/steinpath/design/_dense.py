@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, members_product, namespace, take
-from steinpath._support.reading import in_memory
 from steinpath._support.validation import check_array, check_magnitude
 from steinpath.design._base import Design, ScalableDesign
 
@@ -18,17 +17,10 @@ _FEW_COLUMNS, _LARGE = 64, 2**18
 
 
 class DenseDesign(ScalableDesign):
-    """Matrix in memory, in any array namespace.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, p)
-        Real and finite. float32 and float64 are kept, integers become float64. Not copied, unless
-        it is a `numpy.memmap`.
-    """
+    """Matrix in memory, in any array namespace; not copied."""
 
     def __init__(self, X: Any):
-        self.example = in_memory(check_array("X", X, ndim=2))
+        self.example = check_array("X", X, ndim=2)
         check_magnitude("X", self.example)
         self.shape = (int(self.example.shape[0]), int(self.example.shape[1]))
 
@@ -109,13 +101,7 @@ def _times(matrix: Array, block: Array) -> Array:
 
 
 class StackedDesign(Design):
-    """Matrices of one shape, one per member.
-
-    Parameters
-    ----------
-    X : Array of shape (members, n, p)
-        Matrices that were checked before.
-    """
+    """Matrices of one shape, one per member: an array (members, n, p) that was checked before."""
 
     def __init__(self, X: Array):
         self.example, self.shape = X, (int(X.shape[1]), int(X.shape[2]))
@@ -149,5 +135,4 @@ class StackedDesign(Design):
         return StackedDesign(cast(self.example, dtype))
 
     def some(self, members: np.ndarray) -> StackedDesign:
-        """Return the matrices of some members."""
         return StackedDesign(take(self.example, members))

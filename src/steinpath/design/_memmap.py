@@ -1,50 +1,35 @@
 """Designs larger than memory: X in a memory-mapped file that is read in blocks.
 
-Pages of a mapped file count as memory of the process that touches them. Where possible (contiguous
-by rows or by columns), a block is therefore read from the file into a buffer, and a second buffer
-is filled while the first one is multiplied. Other data (some columns of a larger matrix, a map with
-private changes) are copied from the map.
+A block is copied from the map into a buffer while another one is multiplied. Pages of a mapped file
+count as memory of the process that touches them, so they are released after each block.
 """
 
 from __future__ import annotations
 
 import copy
-import errno
 import mmap
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import Array
-from steinpath._support.reading import check_map, map_of, pages_of, truncated_error
 from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
 from steinpath.design._base import ScalableDesign
 from steinpath.design._dense import DenseDesign
 
-#: Fills a buffer with consecutive rows, starting at the given one.
-Read = Callable[[int, np.ndarray], None]
-
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """Limits on the part of a mapped file that is in memory at a time.
+    """Limits on the part of a mapped file that is in memory at a time, in bytes and rows.
 
-    Attributes
-    ----------
-    block : int
-        Bytes of a block. Two of them fit into a processor's cache, which makes them several times
-        faster to read than large ones.
-    few_rows, largest_block : int
-        If rows are so long that a block has few of them, summing their products costs more than
-        computing them. Blocks then have ``few_rows`` rows, up to ``largest_block`` bytes.
-    largest_part : int
-        Parts of X up to this many bytes are copied into memory.
+    Two blocks of the default size fit into a processor's cache, which makes them several times
+    faster to read than large ones. If rows are so long that a block has few of them, summing their
+    products costs more than computing them; blocks then have ``few_rows`` rows, up to
+    ``largest_block`` bytes. Parts of X up to ``largest_part`` bytes are copied into memory.
     """
 
     block: int = 2**23
@@ -54,22 +39,25 @@ class BlockSizes:
 
 
 _SIZES = BlockSizes()
-# Bytes of a file that are compared with its map.
-_MOST_ROWS, _MOST_BYTES = 64, 2**20
 
 
 def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
-    """Whether X is a `numpy.memmap`, or a view of one, that exceeds a single block.
-
-    Parameters
-    ----------
-    X
-        Design matrix as passed by the user.
-    largest : int
-        Bytes of the largest block.
-    """
+    """Whether X is a `numpy.memmap`, or a view of one, of more than ``largest`` bytes."""
     plain = type(X) in (np.ndarray, np.memmap)
     return plain and X.nbytes > largest and map_of(X) is not None
+
+
+def map_of(array: Any) -> np.memmap[Any, Any] | None:
+    """Return the `numpy.memmap` that an array is or is a view of; None otherwise."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and isinstance(_pages_of(array), mmap.mmap):
+            return array
+        array = array.base
+    return None
+
+
+def _pages_of(root: np.memmap[Any, Any]) -> Any:
+    return root.base
 
 
 class BlockDesign(ScalableDesign):
@@ -83,7 +71,7 @@ class BlockDesign(ScalableDesign):
     X : numpy.memmap of shape (n, p), or a view of one
         Real and finite, in C or Fortran order (other layouts are read more slowly). float32 and
         float64 are kept, integers become float64 as they are read. The file must not change while
-        the design is used: if it was replaced or modified, products raise an `OSError`.
+        the design is used.
     any_size : bool, default=False
         Whether entries may have any magnitude, because a `ScaledDesign` rescales them.
     sizes : BlockSizes, optional
@@ -116,7 +104,23 @@ class BlockDesign(ScalableDesign):
         self._sizes = sizes
         # X or its transpose, whichever has contiguous rows
         self._by_rows = _has_rows_in_one_piece(X)
-        self._stored = _stored(X if self._by_rows else X.T)
+        self._matrix = X if self._by_rows else X.T
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the position of X in its file, unless it is only in memory."""
+        X, root, state = self._matrix, map_of(self._matrix), self.__dict__.copy()
+        if root is not None and root.filename is not None and root.mode != "c":
+            # slices of a map have the offset of the map, not their own
+            offset = root.offset + X.ctypes.data - root.ctypes.data
+            state["_matrix"] = os.fspath(root.filename), X.shape, X.dtype, offset, X.strides
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["_matrix"], tuple):
+            file, shape, dtype, offset, strides = state["_matrix"]
+            pages = np.memmap(file, np.uint8, "r")
+            state["_matrix"] = np.ndarray(shape, dtype, pages, offset, strides)
+        self.__dict__.update(state)
 
     def matmat(self, block: Array) -> Array:
         return self._of_each(block) if self._by_rows else self._of_all(block)
@@ -140,21 +144,13 @@ class BlockDesign(ScalableDesign):
         return squares
 
     def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances of the columns in double precision.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,), optional
-            Weight of each row.
-        """
+        """Return means and variances of the columns in double precision; weights: (n,)."""
         n, p = self.shape
         weights = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
         weights = weights / weights.sum()
         means = self.rmatmat(weights)
-        first, second = (
-            np.zeros(p),
-            np.zeros(p),
-        )  # moments of the residuals from the preliminary means
+        # moments of the residuals from the preliminary means
+        first, second = np.zeros(p), np.zeros(p)
         for piece, block in self.blocks():
             block -= self._of_columns(means, piece).astype(block.dtype)
             if self._by_rows:
@@ -214,44 +210,50 @@ class BlockDesign(ScalableDesign):
     def _of_each(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
         """Multiply the stored matrix with a vector or a block."""
         dtype = np.result_type(self.example, block)
-        result = np.empty((self._stored.shape[0], *block.shape[1:]), dtype)
-        for piece, stored in self.blocks(backward):
-            result[piece] = stored @ block
+        result = np.empty((self._matrix.shape[0], *block.shape[1:]), dtype)
+        for piece, rows in self.blocks(backward):
+            result[piece] = rows @ block
         return result
 
     def _of_all(self, block: np.ndarray, backward: bool = False) -> np.ndarray:
         """Multiply the transpose of the stored matrix with a vector or a block."""
         dtype = np.result_type(self.example, block)
-        total = np.zeros((self._stored.shape[1], *block.shape[1:]), dtype)
-        for piece, stored in self.blocks(backward):
-            total += stored.T @ block[piece]
+        total = np.zeros((self._matrix.shape[1], *block.shape[1:]), dtype)
+        for piece, rows in self.blocks(backward):
+            total += rows.T @ block[piece]
         return total
 
     def blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
-        """Iterate over the stored matrix, some rows at a time, in reused buffers.
+        """Yield rows of the stored matrix, some at a time, as slices and entries.
 
-        Yields
-        ------
-        piece : slice
-            The rows of the block.
-        block : ndarray
-            Their entries in the design's precision, valid until the next block is read.
+        Entries are in the design's precision, in buffers that are valid until the next block.
         """
-        (length, width), dtype = self._stored.shape, self.example.dtype
-        row = width * max(dtype.itemsize, self._stored.dtype.itemsize)
-        sizes = self._sizes
+        matrix, dtype, sizes = self._matrix, self.example.dtype, self._sizes
+        length, width = matrix.shape
+        row = width * max(dtype.itemsize, matrix.dtype.itemsize)
         few = min(sizes.few_rows, sizes.largest_block // row)
         rows = min(length, max(sizes.block // row, few, 1))
         pieces = [slice(i, min(i + rows, length)) for i in range(0, length, rows)]
         if backward:
             pieces.reverse()
         buffers = np.empty((2, rows, width), dtype)
-        with self._stored.reading() as read, ThreadPoolExecutor(1) as background:
-            read = _converted(read, self._stored.dtype, dtype)
+        root = map_of(matrix)
+        # private pages may hold changes that exist nowhere else
+        release = root is not None and root.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
+
+        def read(piece: slice, block: np.ndarray) -> None:
+            if root is not None and release:
+                _read_ahead(root, matrix[piece])
+            with np.errstate(over="ignore"):  # overflow is detected in the products
+                np.copyto(block, matrix[piece], casting="same_kind")
+            if root is not None and release:
+                _pages_of(root).madvise(mmap.MADV_DONTNEED)
+
+        with ThreadPoolExecutor(1) as background:
 
             def ahead(k: int) -> Any:
                 block = buffers[k % 2, : pieces[k].stop - pieces[k].start]
-                return background.submit(read, pieces[k].start, block), block
+                return background.submit(read, pieces[k], block), block
 
             coming = ahead(0)
             for k, piece in enumerate(pieces):
@@ -276,171 +278,15 @@ class BlockDesign(ScalableDesign):
             check_size("X", size, self.example.dtype, self.shape)
 
 
-# ------------------------------------------------------------------------------------------------
-# Sources of the blocks
-# ------------------------------------------------------------------------------------------------
-
-
-class _Stored(ABC):
-    """Matrix in a mapped file, of which consecutive rows can be read.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-        Matrix.
-    root : memmap
-        Memory map that X is a view of.
-    """
-
-    def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
-        self.shape, self.dtype = (int(X.shape[0]), int(X.shape[1])), X.dtype
-        self.name = os.fspath(root.filename or "")
-        # writing to a shared map changes the modification time of its file
-        self._read_only = root.mode in ("r", "c")
-        self._version: tuple[int, ...] = (0, 0, 0)  # no file
-        with suppress(OSError):
-            file = os.stat(self.name)
-            if file.st_size == pages_of(root).size():  # otherwise the file was replaced
-                self._version = self._version_of(file)
-
-    @abstractmethod
-    def reading(self) -> AbstractContextManager[Read]:
-        """Open the matrix for reading within a context."""
-
-    def _version_of(self, file: os.stat_result) -> tuple[int, ...]:
-        """Return values that identify a file and its version."""
-        return file.st_ino, file.st_size, file.st_mtime_ns if self._read_only else 0
-
-    def _check(self, file: os.stat_result) -> None:
-        """Refuse a file that has changed."""
-        number, size, _ = self._version
-        if file.st_ino == number and file.st_size < size:
-            raise truncated_error("X", self.name)
-        if self._version_of(file) != self._version:
-            raise OSError(errno.ESTALE, "the file was replaced or modified after it was mapped")
-
-    @contextmanager
-    def _errors_explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            message = (
-                f"X can no longer be read ({error.strerror}); its file must not change while the "
-                "path and its risk are computed"
-            )
-            raise OSError(error.errno, message, self.name) from error
-
-
-class _File(_Stored):
-    """Contiguous rows of a file."""
-
-    def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
-        super().__init__(X, root)
-        # slices of a map have the offset of the map, not their own
-        self._offset = root.offset + X.ctypes.data - root.ctypes.data
-
-    @contextmanager
-    def reading(self) -> Iterator[Read]:
-        with self._errors_explained(), open(self.name, "rb", buffering=0) as file:
-
-            def read(first: int, rows: np.ndarray) -> None:
-                rest = rows.reshape(-1).view(np.uint8).data
-                file.seek(self._offset + first * self.shape[1] * self.dtype.itemsize)
-                while rest and (count := file.readinto(rest)):
-                    rest = rest[count:]
-                if rest:
-                    raise truncated_error("X", self.name)
-
-            self._check(os.fstat(file.fileno()))
-            yield read
-            self._check(os.fstat(file.fileno()))
-
-
-class _Map(_Stored):
-    """Rows copied from the pages of a map; no page stays in memory."""
-
-    def __init__(self, X: np.ndarray, root: np.memmap[Any, Any]):
-        super().__init__(X, root)
-        self._X, self._root = X, root
-
-    @property
-    def _is_mapped(self) -> bool:
-        """Whether this is still the map, and not an unpickled copy in memory."""
-        return isinstance(pages_of(self._root), mmap.mmap)
-
-    def _check_file(self) -> None:
-        """Refuse a modified file. If it was replaced, the map still shows the old one."""
-        try:
-            file = os.stat(self.name)
-        except OSError:
-            return
-        if self._is_mapped and file.st_ino == self._version[0]:
-            self._check(file)
-
-    @contextmanager
-    def reading(self) -> Iterator[Read]:
-        pages = pages_of(self._root)
-        # private pages may hold changes that exist nowhere else
-        shared = self._is_mapped and self._root.mode != "c"
-        droppable = shared and hasattr(mmap, "MADV_DONTNEED")
-
-        def read(first: int, rows: np.ndarray) -> None:
-            check_map("X", self._X)
-            rows[...] = self._X[first : first + len(rows)]
-            if droppable:
-                pages.madvise(mmap.MADV_DONTNEED)
-
-        with self._errors_explained():
-            self._check_file()
-            yield read
-            self._check_file()
-
-
-def _stored(X: np.ndarray) -> _Stored:
-    """Return the rows of X from their file if possible, else from the map."""
-    root = map_of(X)
-    assert root is not None
-    if root.filename is None or root.mode == "c" or not X.flags.c_contiguous:
-        return _Map(X, root)
-    file, pages = _File(X, root), _Map(X, root)
-    return file if _are_same(file, pages) else pages
-
-
-def _are_same(file: _File, pages: _Map) -> bool:
-    """Whether a file is still the mapped one, judged by its size and some of its rows."""
-    length, width = file.shape
-    few = max(2, min(_MOST_ROWS, _MOST_BYTES // (width * file.dtype.itemsize)))
-    ours, theirs = np.empty((2, 1, width), file.dtype)
-    try:
-        with file.reading() as read, pages.reading() as copied:
-            for i in np.unique(np.linspace(0, length - 1, few).astype(int)):
-                read(i, ours)
-                copied(i, theirs)
-                if ours.tobytes() != theirs.tobytes():
-                    return False
-    except (OSError, EOFError):  # the file was deleted or truncated
-        return False
-    return True
-
-
 def _has_rows_in_one_piece(X: np.ndarray) -> bool:
     if X.flags.c_contiguous or X.flags.f_contiguous:
         return bool(X.flags.c_contiguous)
     return abs(X.strides[0]) >= abs(X.strides[1])
 
 
-def _converted(read: Read, dtype: np.dtype[Any], wanted: np.dtype[Any]) -> Read:
-    """Return a reader that converts entries to another type."""
-    if dtype == wanted:
-        return read
-    raw = np.empty(0, dtype)
-
-    def read_and_convert(first: int, rows: np.ndarray) -> None:
-        nonlocal raw
-        if raw.shape != rows.shape:
-            raw = np.empty(rows.shape, dtype)
-        read(first, raw)
-        with np.errstate(over="ignore"):  # overflow is detected in the products
-            np.copyto(rows, raw, casting="same_kind")
-
-    return read_and_convert
+def _read_ahead(root: np.memmap[Any, Any], view: np.ndarray) -> None:
+    """Read the pages of a view at once, instead of one after another as they are touched."""
+    low, high = np.lib.array_utils.byte_bounds(view)
+    first = root.ctypes.data - root.offset % mmap.ALLOCATIONGRANULARITY
+    start = (low - first) // mmap.PAGESIZE * mmap.PAGESIZE
+    _pages_of(root).madvise(mmap.MADV_WILLNEED, start, high - first - start)

@@ -34,14 +34,8 @@ class InterceptDesign(TransformedDesign):
     features; in other units it keeps the convergence of the intercept and the norm of the matrix in
     proportion.
 
-    Parameters
-    ----------
-    features : Design
-        Columns.
-    means : Array of shape (p,), or (p, members, 1) for members with means of their own, optional
-        Means of the columns; computed by default.
-    intercept_scale : float, or Array of shape (members, 1), optional
-        Entry of the last column; computed by default.
+    means: (p,), or (p, members, 1) for members with means of their own; computed by default
+    intercept_scale: a number, or (members, 1); computed by default
     """
 
     def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
@@ -89,20 +83,15 @@ class InterceptDesign(TransformedDesign):
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
         """Return the design of members that hold out rows, each centred by the rows it keeps.
 
-        Parameters
-        ----------
-        left_out : ndarray of bool of shape (n, K)
-            Rows held out by each member, among all rows.
-        count : int or ndarray of int of shape (K,), optional
-            Sample sizes in the scaling of the loss; all rows by default.
-        copies : int, default=1
-            Number of copies of the set of members, one after the other.
+        left_out: (n, K), among all rows
+        count: sample size, or (K,), in the scaling of the loss; all rows by default
+        copies: number of copies of the set of members, one after the other
         """
         features = WeightedDesign.without(self.features, left_out, count, copies)
         removed = self.array(self.local(left_out))[:, :, None]
         kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
         # the centred rows sum to zero, so the kept rows sum to minus the others
-        shift = -self._head(removed) / kept
+        shift = -self.adjoint(removed)[:-1, ...] / kept
         xp = namespace(shift)
         squares = cast(self.row_squares(), xp.float64)[:, None, None]
         mean_square = self.over_rows(xp.sum((1 - removed) * squares, axis=0)) / kept
@@ -113,10 +102,6 @@ class InterceptDesign(TransformedDesign):
         intercept_scale = xp.where(some, own, 0 * own + self.intercept_scale)
         means = _copied(self.means[:, None, None] + shift, copies, axis=1)
         return InterceptDesign(features, means, _copied(intercept_scale, copies, axis=0))
-
-    def _head(self, block: Array) -> Array:
-        """Return products of the centred features with a block."""
-        return self.adjoint(block)[:-1, ...]
 
     def _of(self, features: Design) -> InterceptDesign:
         return InterceptDesign(features, self.means, self.intercept_scale)
@@ -195,16 +180,9 @@ class WeightedDesign(TransformedDesign):
     """Non-uniform sample weights: integer weights are equivalent to repeated rows.
 
     Fitted values and duals are those of a single copy of each row; ``adjoint`` sums over all
-    copies.
+    copies. Weights have shape (n,) or (n, members, 1).
 
-    Parameters
-    ----------
-    unweighted : Design
-        Rows.
-    weights : Array of shape (n,) or (n, members, 1)
-        Row weights.
-    count : int or Array of shape (members, 1), optional
-        Sample size; the number of rows by default.
+    count: sample size, or (members, 1); the number of rows by default
     """
 
     def __init__(self, unweighted: Design, weights: Array, count: Any = None):
@@ -277,15 +255,7 @@ def check_sample_weight(sample_weight: Any, design: Design) -> Array:
 
 
 class ScaledDesign(TransformedDesign):
-    """Columns divided by one number each in every product; X itself is never copied.
-
-    Parameters
-    ----------
-    features : Design
-        Columns; `row_squares` is available if they are a `ScalableDesign`.
-    scale : Array of shape (p,)
-        Positive divisors.
-    """
+    """Columns divided by one positive number each (p,) in every product."""
 
     def __init__(self, features: Design, scale: Array):
         self.features, self.scale = features, scale

@@ -12,7 +12,7 @@ from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
-from steinpath.design._reading import as_design, check_response
+from steinpath.design._conversion import as_design, check_response
 from steinpath.design._transformed import InterceptDesign, WeightedDesign, check_sample_weight
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import FreeIntercept, Penalty

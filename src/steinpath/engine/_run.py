@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from steinpath._support.arrays import copied, in_own_precision, namespace
-from steinpath._support.reading import read_array
 from steinpath._support.validation import (
     check_array,
     check_count,
@@ -16,12 +15,13 @@ from steinpath._support.validation import (
     check_instance,
     check_magnitude,
     is_own,
+    read_array,
     shown,
 )
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.algorithms._family import ChambollePock
+from steinpath.design._conversion import as_design
 from steinpath.design._dense import DenseDesign, StackedDesign
-from steinpath.design._reading import as_design
 from steinpath.design._remote import RemoteDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch

@@ -39,14 +39,14 @@ from steinpath._support.validation import (
 )
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.design._base import Design
-from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._reading import (
+from steinpath.design._conversion import (
     check_response,
     check_same_library,
     following,
     readable,
     remote_rows,
 )
+from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch, DeferredBatch

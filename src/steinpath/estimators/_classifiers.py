@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from steinpath._support.arrays import Array, beside, is_foreign, like, namespace, to_numpy
 from steinpath._support.printing import with_error
-from steinpath._support.reading import read_array
+from steinpath._support.validation import read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._callbacks import Progress
 from steinpath.estimators._docstrings import documented

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import Array, cast, is_foreign, like, namespace, to_numpy
 from steinpath._support.validation import check_array, shown, warn
-from steinpath.design._reading import readable
+from steinpath.design._conversion import readable
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path

@@ -22,8 +22,8 @@ from steinpath._support.arrays import (
 )
 from steinpath._support.validation import check_array, warn
 from steinpath.design._base import Design
+from steinpath.design._conversion import standardised
 from steinpath.design._memmap import needs_blocks
-from steinpath.design._scaling import standardised
 from steinpath.risk._after_choice import ChosenRisk
 
 # Counts are expanded to rows up to this many entries of X, or four times the entries of X.

@@ -9,8 +9,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, cast, namespace, take, to_numpy
 from steinpath.algorithms._family import FISTA
-from steinpath.design._base import Design, TransformedDesign
-from steinpath.design._norm import NormBounds
+from steinpath.design._base import Design, NormBounds, TransformedDesign
 from steinpath.design._transformed import InterceptDesign, ScaledDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData

@@ -25,7 +25,7 @@ from steinpath._support.arrays import (
     to_numpy,
 )
 from steinpath._support.validation import check_array, check_count, check_number
-from steinpath.design._reading import lazy_design
+from steinpath.design._conversion import lazy_design
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._leave_out import LeftOutModels
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.reading import read_array
-from steinpath._support.validation import check_count, check_rng, shown
+from steinpath._support.validation import check_count, check_rng, read_array, shown
 from steinpath.engine._batch import Batch
 
 # Minimum share of the rows in the training set of each of several folds.

@@ -18,8 +18,13 @@ import numpy as np
 from scipy.special import expit
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.reading import read_array
-from steinpath._support.validation import check_array, check_count, check_number, check_rng
+from steinpath._support.validation import (
+    check_array,
+    check_count,
+    check_number,
+    check_rng,
+    read_array,
+)
 from steinpath.problem._scoring import MarginCriterion, TestLoss, resolve_test_loss
 from steinpath.simulate._model import Data, LinearModel
 

@@ -21,13 +21,13 @@ import numpy as np
 from scipy import linalg
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
-from steinpath._support.reading import read_array
 from steinpath._support.validation import (
     check_array,
     check_count,
     check_covariance,
     check_number,
     check_rng,
+    read_array,
 )
 from steinpath.problem._scoring import Criterion, TestLoss, resolve_test_loss
 from steinpath.simulate._transforms import DESIGNS, KERNELS, Factor, Transform, expectation, student

@@ -28,7 +28,7 @@ from steinpath._support.validation import (
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._base import Design
-from steinpath.design._reading import as_design
+from steinpath.design._conversion import as_design
 from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch, DeferredBatch, run_all
 from steinpath.engine._data import RunData, prepare

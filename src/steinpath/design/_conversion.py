@@ -1,4 +1,4 @@
-"""Conversion of user input to designs and responses."""
+"""Conversion of user input to designs and responses, and standardisation of columns."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from scipy.sparse import issparse
 from steinpath._support.arrays import (
     Array,
     beside,
+    cast,
     copied,
     in_own_precision,
     is_foreign,
+    like,
     namespace,
     to_numpy,
+    units_of,
 )
-from steinpath._support.reading import read_array
-from steinpath._support.validation import check_array
+from steinpath._support.validation import check_array, check_size, read_array
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._remote import RemoteDesign
 from steinpath.design._sparse import SparseDesign, compressed
+from steinpath.design._transformed import ScaledDesign
 
 #: Converts a recognised type of X to a design; returns None for other types.
 Reader = Callable[[Any], Design | None]
@@ -88,10 +91,9 @@ def remote_rows(X: Any) -> RemoteDesign | None:
 def readable(name: str, values: Any) -> Any:
     """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
 
-    scikit-learn ignores masks, converts dates and strings to numbers, and converts sparse matrices
-    before it checks their indices. Data frames stay data frames, for the names of their columns.
-    Arrays of other libraries stay on their device with scikit-learn's array API dispatch, and
-    become NumPy arrays without.
+    scikit-learn ignores masks, and converts dates and strings to numbers. Data frames stay data
+    frames, for the names of their columns. Arrays of other libraries stay on their device with
+    scikit-learn's array API dispatch, and become NumPy arrays without.
     """
     if needs_blocks(values):  # read and checked in blocks
         return values
@@ -110,9 +112,7 @@ def readable(name: str, values: Any) -> Any:
 
         if not sklearn.get_config()["array_api_dispatch"]:
             array = _on_the_host(name, array)
-        elif xp.isdtype(
-            array.dtype, "complex floating"
-        ):  # scikit-learn would discard the imaginary part
+        elif xp.isdtype(array.dtype, "complex floating"):  # scikit-learn would keep the real part
             raise TypeError(f"{name} must be real, got {array.dtype}; pass .real if intended")
     return array
 
@@ -140,7 +140,7 @@ def following(values: Any, X: Any) -> Any:
 
 def check_same_library(X: Any, coef: Array, method: str) -> None:
     """Raise an error if X is in another array library than in the fit, or on another device."""
-    known, given = (_place(array) for array in (coef, X))
+    known, given = (_library_and_device(array) for array in (coef, X))
     if known != given:
         raise ValueError(
             f"Inputs passed to {method} must use the same namespace and the same device as those "
@@ -149,8 +149,92 @@ def check_same_library(X: Any, coef: Array, method: str) -> None:
         )
 
 
-def _place(array: Any) -> str:
+def _library_and_device(array: Any) -> str:
     if not is_foreign(array):
         return "NumPy arrays"
     library = namespace(array).__name__.removeprefix("array_api_compat.")
     return f"arrays of {library} on {device(array)}"
+
+
+def standardised(
+    X: Any,
+    weights: np.ndarray | None = None,
+    standardize: bool = True,
+    about_mean: bool = True,
+    centre: bool = False,
+    dtype: Any = None,
+) -> tuple[Design, Array, Array | None]:
+    """Return a design of standardised columns, their scales, and the means if these are subtracted.
+
+    Columns are divided by their standard deviations, or by their root mean squares. An array is
+    scaled once, which is faster, and may be centred before it is rounded to ``dtype``; other
+    matrices are scaled in each product, which needs no copy.
+    """
+    lazy = lazy_design(X, any_size=standardize)
+    example = X if lazy is None else lazy.example
+    scale, means = like(np.ones(X.shape[1]), example), None
+    if standardize:
+        known = X if lazy is None else lazy
+        scale, means = column_sizes(known, weights, about_mean, example.dtype)
+    if lazy is None:
+        means = means if centre else None
+        columns = X if means is None else X - means
+        columns = columns / scale if standardize else columns
+        rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
+        return DenseDesign(rounded), scale, means
+    if standardize and isinstance(lazy, RemoteDesign):
+        return lazy.scaled(scale), scale, None
+    return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
+
+
+def column_sizes(
+    X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any
+) -> tuple[Array, Array]:
+    """Return the root mean square of each column, about its mean or about 0, and the means.
+
+    A constant column has scale 1.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        means, deviations = _column_moments(X, weights)
+        xp = namespace(means)
+        sizes = deviations if about_mean else xp.hypot(deviations, means)
+        # a constant column leaves rounding errors
+        constant = sizes <= 10 * float(xp.finfo(dtype).eps) * xp.abs(means)
+    sizes = xp.where(constant, xp.ones_like(sizes), sizes)
+    # argmax finds a NaN, if there is one
+    for j in (int(xp.argmin(sizes)), int(xp.argmax(sizes))):
+        check_size(f"column {j} of X", float(sizes[j]), dtype, X.shape, xp)
+    return cast(sizes, dtype), cast(means, dtype)
+
+
+def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
+    """Return the mean and the standard deviation of each column."""
+    if isinstance(X, RemoteDesign):
+        return X.column_moments()
+    if isinstance(X, BlockDesign):
+        means, variances = X.column_moments(weights)
+        return means, np.sqrt(variances)
+    if isinstance(X, SparseDesign):
+        from sklearn.utils.sparsefuncs import mean_variance_axis
+
+        means, variances = mean_variance_axis(X.matrix, axis=0, weights=weights)
+        largest = np.zeros(len(means))
+        np.maximum.at(largest, X.matrix.tocoo(copy=False).col, np.abs(X.matrix.data))
+        # their squares under- or overflow: the check of sizes reports them
+        extreme = (largest > 0) & ~((largest > 1e-150) & (largest < 1e150))
+        return means, np.where(extreme, largest, np.sqrt(variances))
+    xp, counts = namespace(X), None if weights is None else beside(weights, X)
+    means = _mean(X, counts)
+    # otherwise the rounding error of the mean would be the scale of a constant column
+    means = means + _mean(X - means, counts)
+    gaps = X - means
+    sizes = xp.max(xp.abs(gaps), axis=0)
+    gaps /= units_of(sizes)  # so that no square under- or overflows
+    return means, sizes * xp.sqrt(_mean(gaps**2, counts))
+
+
+def _mean(values: Array, weights: Array | None) -> Array:
+    xp = namespace(values)
+    if weights is None:
+        return xp.mean(values, axis=0)
+    return xp.sum(values * weights[:, None], axis=0) / xp.sum(weights)
