@@ -385,7 +385,7 @@ class Fails:
 MASKED = "{} is a masked array; fill or drop the masked entries first"
 NOT_REAL = "{} must hold real numbers"
 COLUMN = "(column 'a' of )?{} must hold real numbers"
-TENSOR = r"{} is a torch tensor of layout torch.* and dtype .*; pass a dense tensor, such as {}.to_d"
+TENSOR = r"{} is a torch tensor of layout torch.* and dtype .*; pass a dense tensor, such as {}"
 
 REFUSED = {
     "masked": (lambda values: np.ma.masked_array(values, values > 3), MASKED),

@@ -49,7 +49,6 @@ class StoredBlock:
         again: tuple[Any, ...] | None = None,
     ):
         self.rows, self.facts = rows, facts
-        # created now, so that later changes of the file are detected
         self.design = BlockDesign.of_checked(rows, BlockSizes(largest_part=largest_part))
         self._name, self._largest_part, self._again = name, largest_part, again
         if scratch is not None:
