@@ -38,8 +38,8 @@ from steinpath.estimators._regressors import (
     SqrtLasso,
     SqrtRidge,
 )
-from steinpath.inference._coefficient_intervals import (
-    CoefficientIntervals,
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._estimate_intervals import (
     coefficient_intervals,
     coefficient_intervals_batch,
 )

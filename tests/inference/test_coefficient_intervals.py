@@ -20,10 +20,16 @@ from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES
 from steinpath._support.validation import check_rng, spawned
 from steinpath.design._base import Design
 from steinpath.design._memmap import BlockDesign, BlockSizes
-from steinpath.inference import _coefficient_intervals, _debias
+from steinpath.inference import _debias
+from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.inference._scores import nodewise_scores, residual_scores
 
 FIELDS = ("estimate", "stderr", "lower", "upper", "pvalue", "probe_stderr")
+HOW = {
+    "covariance": lambda p: {"covariance": sp.simulate.toeplitz(p, 0.5)},
+    "residuals": lambda p: {"scores": "residuals"},
+    "node-wise lasso": lambda p: {"scores": "node-wise lasso"},
+}
 
 
 def drawn(n, p, seed=0, members=None, noise="normal", rho=0.5, nonzero=3, size=1.0):
@@ -92,24 +98,19 @@ def small(name, intercept, n=N, p=P):
 
 
 def naive(path, jacobians, t, factor, scores, reading):
-    """The estimates of section 9, and ``c[t, s]``, word for word."""
+    """The estimates of section 9, ``C_t`` and ``M_j`` of each coefficient, word for word."""
     traces = np.array([np.trace(reading @ jacobians[t, s]) for s in range(t)]) / math.sqrt(N)
-    products = np.array([factor[j] * scores[:, j] @ path.duals[t] for j in range(P)])
-    estimate = np.array(
-        [
-            (products[j] + sum(traces[s] * path.coef[s, j] for s in range(t))) / traces.sum()
-            for j in range(P)
-        ]
-    )
-    return estimate, traces
-
-
-def responses_of(path, jacobians, t, estimate):
-    """``M_j`` of each coefficient."""
-    return [
+    products = factor * (scores.T @ path.duals[t])
+    estimate = (products + traces @ path.coef[:t]) / traces.sum()
+    responses = [
         sum((estimate[j] - path.coef[s, j]) * jacobians[t, s] for s in range(t)) / math.sqrt(N)
         for j in range(P)
     ]
+    return estimate, traces.sum(), responses
+
+
+def assert_estimates(found, estimate):
+    np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * np.abs(estimate).max())
 
 
 def without_probes(found):
@@ -123,39 +124,34 @@ def test_of_a_known_covariance_they_are_the_formula_with_exact_jacobians(name, s
     jacobians, omega = dual_jacobians(path), np.linalg.inv(covariance)
     sizes = np.random.default_rng(0).uniform(0.5, 1.5, N) if sized else np.ones(N)
     squares = sizes**2 / np.mean(sizes**2)
-    X = path.design.forward(np.eye(P))
+    X, factor = path.design.forward(np.eye(P)), np.diag(omega)
     for t in range(1, ITERATIONS + 1):
         found = sp.coefficient_intervals(
             path, t, covariance=covariance, row_scale=sizes if sized else None
         )
-        factor = np.diag(omega)
         if not jacobians[t].any():  # all rows are beyond the kink
             assert np.all(np.isinf(found.stderr))
             continue
-        estimate, traces = naive(path, jacobians, t, factor, X @ omega / factor, np.diag(squares))
-        scale = np.abs(estimate).max()
-        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
-        moved = responses_of(path, jacobians, t, estimate)
+        args = factor, X @ omega / factor, np.diag(squares)
+        estimate, total, responses = naive(path, jacobians, t, *args)
+        assert_estimates(found, estimate)
         variance = factor * np.sum(squares * path.duals[t] ** 2)
-        variance = variance + [np.sum(each**2) for each in moved]
-        expected = np.sqrt(variance) / abs(traces.sum())
-        np.testing.assert_allclose(without_probes(found), expected, rtol=1e-5)
+        variance = variance + [np.sum(response**2) for response in responses]
+        np.testing.assert_allclose(without_probes(found), np.sqrt(variance) / abs(total), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_with_an_intercept_columns_and_duals_are_centred(name, exact):
     path, covariance = small(name, 4), sp.simulate.toeplitz(P, 0.5)
     jacobians, omega = dual_jacobians(path), np.linalg.inv(covariance)
-    centring = np.eye(N) - 1 / N
+    centring, factor = np.eye(N) - 1 / N, np.diag(omega)
     X = path.design.forward(np.eye(P + 1))[:, :P]
     np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
-    factor = np.diag(omega)
     for t in range(1, ITERATIONS + 1):
         found = sp.coefficient_intervals(path, t, covariance=covariance)
-        estimate, traces = naive(path, jacobians, t, factor, X @ omega / factor, centring)
-        scale = np.abs(estimate).max()
-        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
-        first = np.sqrt(factor) * np.linalg.norm(centring @ path.duals[t]) / abs(traces.sum())
+        estimate, total, _ = naive(path, jacobians, t, factor, X @ omega / factor, centring)
+        assert_estimates(found, estimate)
+        first = np.sqrt(factor) * np.linalg.norm(centring @ path.duals[t]) / abs(total)
         assert np.all(without_probes(found) >= first * (1 - 1e-6))
 
 
@@ -168,20 +164,18 @@ def test_residual_scores_read_in_the_complement_of_all_columns(name, intercept, 
     Q = np.eye(N) - X @ np.linalg.pinv(X)
     free = N - X.shape[1]
     scores = residual_scores(path, np.arange(P), None).columns(np.arange(P))
-    squares = np.sum(scores**2, axis=0)
+    factor = free / np.sum(scores**2, axis=0)
     for t in range(1, ITERATIONS + 1):
         found = sp.coefficient_intervals(path, t, scores="residuals")
         if not jacobians[t].any():
             assert np.all(found.pvalue == 1)
             continue
-        estimate, traces = naive(path, jacobians, t, free / squares, scores, Q)
-        scale = np.abs(estimate).max()
-        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
-        first = free / squares * np.sum((Q @ path.duals[t]) ** 2)
-        moved = responses_of(path, jacobians, t, estimate)
-        second = np.array([np.sum(each**2) for each in moved]) * (free / N) ** 2
-        second -= np.array([np.trace(Q @ each) for each in moved]) ** 2 / N
-        expected = np.sqrt(first + np.maximum(second, 0)) / abs(traces.sum())
+        estimate, total, responses = naive(path, jacobians, t, factor, scores, Q)
+        assert_estimates(found, estimate)
+        first = factor * np.sum((Q @ path.duals[t]) ** 2)
+        second = np.array([np.sum(response**2) for response in responses]) * (free / N) ** 2
+        second -= np.array([np.trace(Q @ response) for response in responses]) ** 2 / N
+        expected = np.sqrt(first + np.maximum(second, 0)) / abs(total)
         np.testing.assert_allclose(without_probes(found), expected, rtol=1e-4)
 
 
@@ -190,13 +184,10 @@ def test_node_wise_scores_replace_those_of_the_covariance(name, exact):
     path = small(name, 4)
     jacobians, centring = dual_jacobians(path), np.eye(N) - 1 / N
     scores = nodewise_scores(path, np.arange(P), None).columns(np.arange(P))
-    X = path.design.forward(np.eye(P + 1))[:, :P]
-    factor = N / np.sum(scores * X, axis=0)
+    factor = N / np.sum(scores * path.design.forward(np.eye(P + 1))[:, :P], axis=0)
     for t in range(1, ITERATIONS + 1):
         found = sp.coefficient_intervals(path, t, scores="node-wise lasso")
-        estimate, _ = naive(path, jacobians, t, factor, scores, centring)
-        scale = np.abs(estimate).max()
-        np.testing.assert_allclose(found.estimate, estimate, atol=1e-5 * scale)
+        assert_estimates(found, naive(path, jacobians, t, factor, scores, centring)[0])
 
 
 def test_directions_that_are_left_out_do_not_matter(monkeypatch):
@@ -226,31 +217,17 @@ def noisy_path():
 def test_monte_carlo_error_is_the_spread_over_seeds(noisy_path, monkeypatch):
     monkeypatch.setattr(_debias, "_DOUBLINGS", 0)
     covariance = sp.simulate.toeplitz(60, 0.5)
-    found = [
+    intervals = [
         sp.coefficient_intervals(noisy_path, 25, covariance=covariance, rng=seed)
         for seed in range(40)
     ]
-    spread = np.std([each.estimate for each in found], axis=0, ddof=1)
-    said = np.sqrt(np.mean([each.probe_stderr**2 for each in found], axis=0))
+    spread = np.std([seeded.estimate for seeded in intervals], axis=0, ddof=1)
+    claimed = np.sqrt(np.mean([seeded.probe_stderr**2 for seeded in intervals], axis=0))
     # all coefficients share their probes: the ratio is about as uncertain as that of one
-    ratio = np.sqrt(np.mean(said**2) / np.mean(spread**2))
+    ratio = np.sqrt(np.mean(claimed**2) / np.mean(spread**2))
     chi = stats.chi2(39)
     assert 1 / np.sqrt(chi.ppf(0.999) / 39) < ratio < 1 / np.sqrt(chi.ppf(0.001) / 39)
-    assert np.all(said > 0)
-
-
-def test_monte_carlo_error_vanishes_with_more_probes(noisy_path, monkeypatch):
-    covariance = sp.simulate.toeplitz(60, 0.5)
-    monkeypatch.setattr(_debias, "_NOISE", 0.0)
-    sizes = []
-    for doublings in (0, 4):
-        monkeypatch.setattr(_debias, "_DOUBLINGS", doublings)
-        found = [
-            sp.coefficient_intervals(noisy_path, 25, covariance=covariance, rng=seed)
-            for seed in range(8)
-        ]
-        sizes.append(np.sqrt(np.mean([each.probe_stderr**2 for each in found])))
-    assert 4 / 1.6 < sizes[0] / sizes[1] < 4 * 1.6  # 16 times as many probes
+    assert np.all(claimed > 0)
 
 
 def test_probes_double_until_their_error_is_small(noisy_path):
@@ -307,24 +284,17 @@ def test_of_least_squares_they_are_those_of_statsmodels(intercept, t):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("count", [40, 100])  # below and above the number that is done at once
+@pytest.mark.parametrize("count", [40, 100])
 def test_for_groups_they_are_cluster_robust(intercept, count):
     groups = np.random.default_rng(4).permutation(np.arange(200) % count)
     path, model = least_squares(intercept, groups=groups)
     robust = model.fit(cov_type="cluster", cov_kwds={"groups": groups}).bse[intercept:]
-    found = sp.coefficient_intervals(path, 600, rng=0, groups=groups)
+    labels = [f"group {k}" for k in groups]
+    found = sp.coefficient_intervals(path, 600, rng=0, groups=labels)
     np.testing.assert_allclose(found.stderr, robust, rtol=0.02)
     plain = sp.coefficient_intervals(path, 600, rng=0)
     assert_same(replace(found, stderr=plain.stderr), plain)  # estimates are the same
     assert found.stderr[0] > 1.1 * plain.stderr[0]  # its column and the errors share the groups
-
-
-def test_labels_of_groups_may_be_anything():
-    groups = np.arange(200) % 40
-    path, _ = least_squares(True)
-    plain = sp.coefficient_intervals(path, 5, rng=0, groups=groups)
-    named = sp.coefficient_intervals(path, 5, rng=0, groups=[f"group {k}" for k in groups])
-    assert_same(named, plain)
 
 
 def test_groups_of_one_row_are_robust_to_unequal_errors():
@@ -337,14 +307,11 @@ def test_groups_of_one_row_are_robust_to_unequal_errors():
     np.testing.assert_allclose(found.stderr, truth, rtol=0.02)
 
 
-@pytest.mark.parametrize("scores", ["residuals", "node-wise lasso", "covariance"])
-def test_of_lad_they_are_near_those_of_quantile_regression(scores):
+@pytest.mark.parametrize("how", HOW)
+def test_of_lad_they_are_near_those_of_quantile_regression(how):
     X, y, _ = drawn(600, 12, noise="t2")
     path = sp.run(X, y, sp.LAD(), sp.NoPenalty(), n_iter=150)
-    how = {"covariance": sp.simulate.toeplitz(12, 0.5)} if scores == "covariance" else {}
-    if not how:
-        how = {"scores": scores}
-    found = sp.coefficient_intervals(path, rng=0, **how)
+    found = sp.coefficient_intervals(path, rng=0, **HOW[how](12))
     fit = sm.QuantReg(y, X).fit(0.5, max_iter=20_000, p_tol=1e-5)
     assert np.all(np.abs(found.estimate - fit.params) < 3 * fit.bse)
     np.testing.assert_allclose(found.stderr, fit.bse, rtol=0.4)
@@ -354,12 +321,6 @@ def test_of_lad_they_are_near_those_of_quantile_regression(scores):
 # ------------------------------------------------------------------------------------------------
 # Invariances
 # ------------------------------------------------------------------------------------------------
-
-HOW = {
-    "covariance": lambda p: {"covariance": sp.simulate.toeplitz(p, 0.5)},
-    "residuals": lambda p: {"scores": "residuals"},
-    "node-wise lasso": lambda p: {"scores": "node-wise lasso"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -377,9 +338,8 @@ def fitted(X, y, n_iter=25, **options):
 def test_units_of_the_response(problem, how, t):
     """LAD's duals do not depend on them, and steps are scaled as the coefficients are."""
     X, y = problem
-    algorithm, large = sp.ChambollePock(0.3, 0.5), sp.ChambollePock(0.3e-3, 0.5e3)
-    plain = fitted(X, y, algorithm=algorithm)
-    scaled = fitted(X, 1000 * y, algorithm=large)
+    plain = fitted(X, y, algorithm=sp.ChambollePock(0.3, 0.5))
+    scaled = fitted(X, 1000 * y, algorithm=sp.ChambollePock(0.3e-3, 0.5e3))
     np.testing.assert_allclose(scaled.coef, 1000 * plain.coef, rtol=1e-8, atol=1e-8)
     found, truth = (
         sp.coefficient_intervals(path, t, rng=0, **HOW[how](20)) for path in (scaled, plain)
@@ -401,20 +361,6 @@ def test_units_of_all_columns(problem, how):
     assert_same(found, truth, rtol=1e-5, scale=0.01)
 
 
-def test_units_of_single_columns_do_not_change_inferences():
-    """The algorithm takes another path then; of least squares, the end is the same."""
-    X, y, _ = drawn(120, 6)
-    scale = np.array([1, 2, 0.5, 1, 3, 1.0])
-    truth, found = (
-        sp.coefficient_intervals(
-            sp.run(each, y, sp.Squared(), sp.NoPenalty(), sp.FISTA(), n_iter=600), 600, rng=0
-        )
-        for each in (X, X * scale)
-    )
-    np.testing.assert_allclose(found.estimate * scale, truth.estimate, atol=1e-5)
-    np.testing.assert_allclose(found.stderr * scale, truth.stderr, rtol=1e-2)
-
-
 @pytest.mark.parametrize("how", HOW)
 def test_means_of_columns_do_not_matter_with_an_intercept(problem, how):
     X, y = problem
@@ -422,19 +368,6 @@ def test_means_of_columns_do_not_matter_with_an_intercept(problem, how):
     paths = [fitted(each, y + 7 * (each is shifted), fit_intercept=True) for each in (X, shifted)]
     truth, found = (sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20)) for path in paths)
     assert_same(found, truth, rtol=1e-4)
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_an_intercept_that_is_not_needed_changes_little(how):
-    X, y, _ = drawn(400, 20)
-    X, y = X - X.mean(axis=0), y - y.mean()
-    paths = [
-        sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=30, fit_intercept=each)
-        for each in (False, True)
-    ]
-    truth, found = (sp.coefficient_intervals(path, 20, rng=0, **HOW[how](20)) for path in paths)
-    np.testing.assert_allclose(found.stderr, truth.stderr, rtol=0.03)
-    assert np.all(np.abs(found.estimate - truth.estimate) < 0.1 * truth.stderr)
 
 
 @pytest.mark.parametrize("how", ["residuals", "node-wise lasso"])
@@ -466,52 +399,43 @@ def test_the_order_of_rows_and_features_does_not_matter(problem, how, monkeypatc
     np.testing.assert_array_equal(asked.features, back[[4, 2]])
 
 
+def contained(X, y, container, tmp_path):
+    """The same data in another container, and the tolerance of the results."""
+    if container == "sparse":
+        return sparse.csr_array(X), y, 1e-5
+    if container == "torch":
+        return torch.asarray(X), torch.asarray(y), 1e-5
+    if container == "float32":
+        return X.astype(np.float32), y.astype(np.float32), 1e-2
+    on_disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    on_disk[:] = X
+    on_disk.flush()
+    sizes = BlockSizes(block=1024, few_rows=1, largest_block=1024, largest_part=0)
+    return BlockDesign(on_disk, sizes=sizes), y, 1e-5
+
+
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("container", ["sparse", "torch", "float32"])
-def test_the_container_does_not_matter(problem, how, intercept, container):
+@pytest.mark.parametrize("container", ["sparse", "torch", "float32", "disk"])
+def test_the_container_does_not_matter(problem, how, intercept, container, tmp_path):
     X, y = problem
     X = X * (np.random.default_rng(3).random(X.shape) < 0.6)
-    truth = sp.coefficient_intervals(
-        fitted(X, y, fit_intercept=intercept), 12, rng=0, **HOW[how](20)
+    *given, tolerance = contained(X, y, container, tmp_path)
+    truth, found = (
+        sp.coefficient_intervals(fitted(*data, fit_intercept=intercept), 12, rng=0, **HOW[how](20))
+        for data in ((X, y), given)
     )
-    given, tolerance = (X, y), 1e-5
-    if container == "sparse":
-        given = sparse.csr_array(X), y
-    elif container == "torch":
-        given = torch.asarray(X), torch.asarray(y)
-    else:
-        given, tolerance = (X.astype(np.float32), y.astype(np.float32)), 1e-2
-    path = fitted(*given, fit_intercept=intercept)
-    found = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
     assert_same(found, truth, rtol=tolerance)
     assert all(type(getattr(found, name)) is np.ndarray for name in FIELDS)
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("intercept", [False, True])
-def test_x_may_be_on_disk(problem, how, intercept, tmp_path):
-    X, y = problem
-    on_disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
-    on_disk[:] = X
-    on_disk.flush()
-    blocks = BlockDesign(
-        on_disk, sizes=BlockSizes(block=1024, few_rows=1, largest_block=1024, largest_part=0)
-    )
-    truth, found = (
-        sp.coefficient_intervals(
-            fitted(each, y, fit_intercept=intercept), 12, rng=0, **HOW[how](20)
-        )
-        for each in (X, blocks)
-    )
-    assert_same(found, truth, rtol=1e-5)
-
-
-@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("t", [None, 9])
-def test_members_of_a_batch_are_single_paths(how, t):
-    X, y, _ = drawn(80, 20, members=3, noise="t2")
-    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=15)
+@pytest.mark.parametrize("shared", [False, True], ids=["own X", "one X"])
+def test_members_of_a_batch_are_single_paths(how, t, shared):
+    X, y, _ = drawn(80, 20, members=None if shared else 3, noise="t2")
+    penalty = [sp.Lasso(0.1), sp.Lasso(0.2), sp.Lasso(0.5)] if shared else sp.Lasso(0.2)
+    batch = sp.run_batch(X, y, sp.LAD(), penalty, n_iter=15)
     together = sp.coefficient_intervals_batch(batch, t, rng=0, **HOW[how](20))
     assert len(together) == 3
     rng = check_rng(0)
@@ -521,17 +445,6 @@ def test_members_of_a_batch_are_single_paths(how, t):
         noise = np.hypot(found.probe_stderr, alone.probe_stderr)  # their probes double together
         assert np.all(np.abs(found.estimate - alone.estimate) < 5 * noise + 1e-3)
         np.testing.assert_allclose(found.stderr, alone.stderr, rtol=0.1)
-
-
-def test_a_batch_of_penalties_shares_x():
-    X, y, _ = drawn(80, 20)
-    batch = sp.run_batch(X, y, sp.LAD(), [sp.Lasso(0.1), sp.Lasso(0.5)], n_iter=15)
-    covariance = sp.simulate.toeplitz(20, 0.5)
-    together = sp.coefficient_intervals_batch(batch, 9, covariance=covariance, rng=0)
-    for path, found in zip(batch, together, strict=True):
-        alone = sp.coefficient_intervals(path, 9, covariance=covariance, rng=1)
-        noise = np.hypot(found.probe_stderr, alone.probe_stderr)
-        assert np.all(np.abs(found.estimate - alone.estimate) < 5 * noise)
 
 
 def test_precision_is_the_inverse_of_the_covariance(problem):
@@ -742,13 +655,7 @@ def test_the_iterate_by_default_has_short_intervals_and_the_others_are_compared_
     assert np.all(np.isfinite(widths[1 : end + 1]))
     assert np.all(np.isnan(widths[end + 1 :]))
     assert widths[1 : end + 1].min() > 0.5
-    # roughly: of a given iterate, intervals are as much wider as was said
-    for t in (2, 20, 80):
-        other = sp.coefficient_intervals(path, t, rng=0)
-        ratio = np.sqrt(np.mean(other.stderr**2) / np.mean(found.stderr**2))
-        assert t > end or 0.7 < ratio / widths[t] < 1.4
-        assert np.all(np.isnan(other.relative_width[t + 1 :]))
-        assert other.t == t
+    assert np.all(np.isnan(sp.coefficient_intervals(path, 20, rng=0).relative_width[21:]))
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -767,7 +674,7 @@ def test_relative_widths_are_those_of_the_intervals_at_other_iterates(name, how)
 
 def test_shortest_takes_the_first_of_those_that_are_about_as_good():
     def shortest(widths, doubts):
-        return _debias.shortest(np.asarray(widths), np.asarray(doubts)).iterate
+        return _debias.shortest(np.asarray(widths), np.asarray(doubts))[0]
 
     nothing = np.zeros(6)
     widths = np.array([np.inf, 3.0, 1.02, 1.0, 1.01, 2.0])
@@ -799,8 +706,7 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
     X, y, _ = drawn(120, 40)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=150)
     alone = sp.coefficient_intervals(path, rng=0)
-    options = _coefficient_intervals.IntervalOptions()
-    both = _coefficient_intervals.intervals_along(path, [None, 150], None, 0.95, 0, options)
+    both = intervals_along(path, [None, 150], rng=0)
     assert [each.t for each in both] == [alone.t, 150]
     np.testing.assert_allclose(both[0].stderr, alone.stderr, rtol=0.2)
     ends = [np.flatnonzero(~np.isnan(each.relative_width))[-1] for each in (alone, both[0])]
@@ -868,14 +774,9 @@ def test_classifiers_are_refused(problem, loss):
         sp.coefficient_intervals(path)
 
 
-def test_weights_are_refused(problem):
-    X, y = problem
-    path = fitted(X, y, sample_weight=np.arange(1.0, 91))
+def test_other_paths_are_refused(problem):
     with pytest.raises(ValueError, match="non-uniform sample weights"):
-        sp.coefficient_intervals(path)
-
-
-def test_what_is_no_path_is_refused(problem):
+        sp.coefficient_intervals(fitted(*problem, sample_weight=np.arange(1.0, 91)))
     with pytest.raises(TypeError, match="path must be"):
         sp.coefficient_intervals(np.ones(3))
     with pytest.raises(TypeError, match="batch must be"):
@@ -912,32 +813,20 @@ def test_ends_and_p_values_are_those_of_the_normal_distribution(intervals):
     np.testing.assert_allclose(far.pvalue, 2 * stats.norm.sf(30), rtol=1e-8)
 
 
-@pytest.mark.parametrize("fdr", [0.001, 0.05, 0.1, 0.5, 0.9])
-def test_discoveries_are_those_of_benjamini_and_hochberg(intervals, fdr):
-    expected = stats.false_discovery_control(intervals.pvalue) <= fdr
-    np.testing.assert_array_equal(intervals.significant(fdr), expected)
-    if fdr == 0.1:
-        assert 0 < expected.sum() < 29
-        np.testing.assert_array_equal(intervals.significant(), expected)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_discoveries_among_random_p_values(intervals, seed):
-    rng = np.random.default_rng(seed)
-    given = replace(
-        intervals,
-        estimate=rng.normal(0, rng.choice([0, 1, 4], 30)),
-        stderr=np.ones(30),
-    )
-    for fdr in (0.02, 0.3):
-        expected = stats.false_discovery_control(given.pvalue) <= fdr
-        np.testing.assert_array_equal(given.significant(fdr), expected)
-
-
-@pytest.mark.parametrize("fdr", [0, 1, -1, "few"])
-def test_wrong_false_discovery_rates(intervals, fdr):
-    with pytest.raises((TypeError, ValueError), match="fdr must be"):
-        intervals.significant(fdr)
+@pytest.mark.parametrize("seed", [None, *range(10)])
+def test_discoveries_are_those_of_benjamini_and_hochberg(intervals, seed):
+    if seed is not None:
+        rng = np.random.default_rng(seed)
+        estimate = rng.normal(0, rng.choice([0, 1, 4], 30))
+        intervals = replace(intervals, estimate=estimate, stderr=np.ones(30))
+    for fdr in (0.001, 0.02, 0.1, 0.3, 0.9):
+        expected = stats.false_discovery_control(intervals.pvalue) <= fdr
+        np.testing.assert_array_equal(intervals.significant(fdr), expected)
+    if seed is None:
+        assert 0 < intervals.significant().sum() < 29
+    for fdr in (0, 1, -1, "few"):
+        with pytest.raises((TypeError, ValueError), match="fdr must be"):
+            intervals.significant(fdr)
 
 
 def test_tables(intervals):
@@ -967,20 +856,16 @@ def test_frames_need_a_library(intervals, monkeypatch):
 
 
 def test_columns_that_were_scaled(intervals):
-    scale = np.linspace(1, 4, 30)
-    found = intervals.rescaled(scale)
-    for name in ("estimate", "stderr", "lower", "upper", "probe_stderr"):
-        np.testing.assert_allclose(getattr(found, name), getattr(intervals, name) / scale)
-    np.testing.assert_allclose(found.pvalue, intervals.pvalue)
-    some = replace(
-        intervals,
-        **{name: getattr(intervals, name)[[3, 1]] for name in ("estimate", "stderr")},
-        probe_stderr=intervals.probe_stderr[[3, 1]],
-        features=np.array([3, 1]),
-        names=("x3", "x1"),
-    ).rescaled(scale)
-    np.testing.assert_allclose(some.estimate, intervals.estimate[[3, 1]] / scale[[3, 1]])
-    assert some.names == ("x3", "x1")
+    scale, names = np.linspace(1, 4, 30), ("estimate", "stderr", "probe_stderr")
+    few = {name: getattr(intervals, name)[[3, 1]] for name in names}
+    some = replace(intervals, **few, features=np.array([3, 1]), names=("x3", "x1"))
+    for given in (intervals, some):
+        found = given.rescaled(scale)
+        for name in (*names, "lower", "upper"):
+            expected = getattr(given, name) / scale[given.features]
+            np.testing.assert_allclose(getattr(found, name), expected)
+        np.testing.assert_allclose(found.pvalue, given.pvalue)
+        assert found.names == given.names
 
 
 def test_names_are_in_tables_and_warnings():
@@ -1000,14 +885,11 @@ def test_names_are_in_tables_and_warnings():
             sp.coefficient_intervals(path, names=wrong, rng=0)
 
 
-def test_repr(intervals):
-    assert repr(intervals) == (
+def test_repr_and_pickles(intervals):
+    assert repr(pickle.loads(pickle.dumps(intervals))) == (
         f"<CoefficientIntervals (95%) of 30 coefficients at iteration {intervals.t}, "
         "scores by residuals>"
     )
+    assert_same(pickle.loads(pickle.dumps(intervals)), intervals, rtol=0)
     one = replace(intervals, features=np.array([3]), level=0.9)
     assert "(90%) of 1 coefficient at" in repr(one)
-
-
-def test_they_are_pickled(intervals):
-    assert_same(pickle.loads(pickle.dumps(intervals)), intervals, rtol=0)

@@ -8,9 +8,13 @@ from sklearn.linear_model import Lasso
 
 import steinpath as sp
 from steinpath.design._transformed import ScaledDesign
-from steinpath.inference import _nodewise
-from steinpath.inference._nodewise import OtherColumns, column_scales, nodewise_residuals
-from steinpath.inference._scores import nodewise_scores
+from steinpath.inference import _scores
+from steinpath.inference._scores import (
+    OtherColumns,
+    column_scales,
+    nodewise_residuals,
+    nodewise_scores,
+)
 
 SHAPES = [(60, 25), (40, 90)]
 
@@ -24,6 +28,13 @@ def drawn(n, p, seed=0, rho=0.7):
 def design_of(X, y=None, **options):
     y = np.ones(len(X)) if y is None else y
     return sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=1, **options).design
+
+
+def regressed(X, features=None, **options):
+    """Residuals, products and correlations of node-wise regressions."""
+    design, p = design_of(X, **options), X.shape[1]
+    features = np.arange(p) if features is None else features
+    return nodewise_residuals(design, features, column_scales(design, p))
 
 
 def standardised(X, intercept):
@@ -40,18 +51,18 @@ def penalty(n, p):
 def test_conditions_of_optimality_hold_to_the_tolerance(shape, intercept):
     X, _ = drawn(*shape)
     n, p = shape
-    found = nodewise_residuals(design_of(X, fit_intercept=intercept), np.arange(p))
+    residuals, products, correlation = regressed(X, fit_intercept=intercept)
     Z, alpha = standardised(X, intercept), penalty(n, p)
     scales = np.sqrt(np.mean((X - intercept * X.mean(axis=0)) ** 2, axis=0))
-    residuals = found.residuals / scales
+    residuals = residuals / scales
     slopes = Z.T @ residuals / n
     own = np.diag(slopes)
-    np.testing.assert_allclose(found.products, n * own * scales**2)
+    np.testing.assert_allclose(products, n * own * scales**2)
     np.fill_diagonal(slopes, 0.0)
     assert np.abs(slopes).max() <= 1.05 * alpha
     assert np.abs(slopes).max() > 0.9 * alpha  # no stricter penalty than was meant
     norms = np.sqrt(np.mean(residuals**2, axis=0))
-    np.testing.assert_allclose(found.correlation, np.abs(slopes).max(axis=0) / norms)
+    np.testing.assert_allclose(correlation, np.abs(slopes).max(axis=0) / norms)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -61,11 +72,10 @@ def test_residuals_are_those_of_scikit_learn(shape, intercept, monkeypatch):
     n, p = shape
     Z, alpha = standardised(X, intercept), penalty(n, p)
     features = np.array([7, 0, p - 1])
-    design = design_of(X, fit_intercept=intercept)
-    quick = nodewise_residuals(design, features).residuals
-    monkeypatch.setattr(_nodewise, "_TOLERANCE", 1e-9)
-    monkeypatch.setattr(_nodewise, "_MOST_ITERATIONS", 4000)
-    exact = nodewise_residuals(design, features).residuals
+    quick, *_ = regressed(X, features, fit_intercept=intercept)
+    monkeypatch.setattr(_scores, "_TOLERANCE", 1e-9)
+    monkeypatch.setattr(_scores, "_MOST_ITERATIONS", 4000)
+    exact, *_ = regressed(X, features, fit_intercept=intercept)
     for k, j in enumerate(features):
         others = np.delete(Z, j, axis=1)
         model = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000)
@@ -80,18 +90,11 @@ def test_residuals_are_those_of_scikit_learn(shape, intercept, monkeypatch):
 
 def test_blocks_of_regressions_are_those_of_all_together(monkeypatch):
     X, _ = drawn(30, 20)
-    design = design_of(X)
-    together = nodewise_residuals(design, np.arange(20))
-    monkeypatch.setattr(_nodewise, "_ROOM", 1)
-    alone = nodewise_residuals(design, np.arange(20))
-    # each block stops when its own regressions have converged
-    np.testing.assert_allclose(alone.residuals, together.residuals, atol=0.05 * np.abs(X).max())
-    monkeypatch.setattr(_nodewise, "_TOLERANCE", 1e-9)
-    monkeypatch.setattr(_nodewise, "_MOST_ITERATIONS", 4000)
-    alone = nodewise_residuals(design, np.arange(20))
-    monkeypatch.setattr(_nodewise, "_ROOM", 2**28)
-    together = nodewise_residuals(design, np.arange(20))
-    for mine, truth in zip(alone, together, strict=True):
+    monkeypatch.setattr(_scores, "_TOLERANCE", 1e-9)  # each block stops when it has converged
+    monkeypatch.setattr(_scores, "_MOST_ITERATIONS", 4000)
+    together = regressed(X)
+    monkeypatch.setattr(_scores, "_ROOM", 1)
+    for mine, truth in zip(regressed(X), together, strict=True):
         np.testing.assert_allclose(mine, truth, rtol=1e-6, atol=1e-6)
 
 
@@ -106,9 +109,9 @@ def test_constant_columns_have_no_residuals_and_do_not_disturb_others(intercept)
     np.testing.assert_array_equal(found.identified, expected)
     assert not found.columns(np.array([4])).any()
     # one column more makes the penalty a little larger
-    plain = nodewise_residuals(design_of(X, fit_intercept=intercept), np.arange(20))
+    plain, *_ = regressed(X, fit_intercept=intercept)
     others = found.columns(np.flatnonzero(expected))
-    ratios = np.linalg.norm(others, axis=0) / np.linalg.norm(plain.residuals, axis=0)
+    ratios = np.linalg.norm(others, axis=0) / np.linalg.norm(plain, axis=0)
     np.testing.assert_allclose(ratios, 1, atol=0.03)
 
 

@@ -7,14 +7,8 @@ from scipy import sparse
 
 import steinpath as sp
 from problems import Products
-from steinpath._support.arrays import to_numpy
 from steinpath.design._transformed import ScaledDesign
-from steinpath.inference._scores import (
-    known_scores,
-    nodewise_scores,
-    residual_scores,
-    uses_residuals,
-)
+from steinpath.inference._scores import known_scores, nodewise_scores, residual_scores
 
 N, P = 50, 8
 FEATURES = np.array([5, 0, 3])
@@ -210,17 +204,20 @@ def test_single_precision_gives_nearly_the_same(kind):
     assert_same_scores(scores_of(kind, path_of(X, y, fit_intercept=True)), truth, rtol=1e-4)
 
 
-def test_least_squares_needs_three_rows_for_each_column():
-    X, y = data(n=24)
-    assert uses_residuals(path_of(X, y))
-    assert not uses_residuals(path_of(X, y, fit_intercept=True))  # one row goes to the constant
-    assert not uses_residuals(path_of(X[:-1], y[:-1]))
+@pytest.mark.parametrize(
+    ("n", "intercept", "kind"),
+    [(24, False, "residuals"), (24, True, "node-wise lasso"), (23, False, "node-wise lasso")],
+)
+def test_least_squares_needs_three_rows_for_each_column(n, intercept, kind):
+    """One row goes to the constant."""
+    path = path_of(*data(n=n), fit_intercept=intercept)
+    assert sp.coefficient_intervals(path, 2, rng=0).scores == kind
 
 
 def test_scores_are_read_as_numpy_arrays():
-    X, y = (torch.asarray(each) for each in data())
+    X, y = (torch.asarray(array) for array in data())
     for kind in KINDS:
-        found = scores_of(kind, path_of(X, y))
-        for array in (found.factor, found.unit, found.norms(), found.products(2)):
+        scores = scores_of(kind, path_of(X, y))
+        columns = scores.columns(np.array([1]))
+        for array in (scores.factor, scores.unit, scores.norms(), scores.products(2), columns):
             assert type(array) is np.ndarray
-        assert type(to_numpy(found.columns(np.array([1])))) is np.ndarray

@@ -21,7 +21,7 @@ from steinpath.engine._data import RunData
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._path import Path
 from steinpath.engine._start import start
-from steinpath.inference._coefficient_intervals import IntervalOptions, intervals_along
+from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
@@ -312,11 +312,11 @@ def intervals_of_path(
     features: Any,
     level: float,
     rng: np.random.Generator,
-    options: IntervalOptions,
+    options: tuple[Any, ...],
 ) -> tuple[Any, ...] | None:
     """Return confidence intervals for coefficients, which are the same for all blocks."""
     rng = deepcopy(rng)
-    found = intervals_along(path_of(share, member), times, features, level, rng, options)
+    found = intervals_along(path_of(share, member), times, features, level, rng, *options)
     return None if share.index else (found, Used.of(rng))
 
 

@@ -21,10 +21,8 @@ from steinpath.engine._run import run
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._docstrings import documented
 from steinpath.estimators._rows import PreparedRows, columns_named
-from steinpath.inference._coefficient_intervals import (
-    CoefficientIntervals,
-    coefficient_intervals,
-)
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._estimate_intervals import coefficient_intervals
 from steinpath.inference._prediction_intervals import conformalised_quantiles
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import LAD, Huber, Loss, Quantile, SquareRoot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,33 +34,20 @@ _DOUBT, _AS_SHORT = 3.0, 1.03
 
 @dataclass(frozen=True, eq=False)
 class Debiased:
-    """Debiased coefficients of one path, at one iteration.
-
-    Attributes
-    ----------
-    t : int
-        The iteration.
-    estimate : ndarray of shape (k,)
-        The coefficients.
-    stderr : ndarray of shape (k,)
-        Their standard errors for independent rows, without Monte Carlo error.
-    second : ndarray of shape (k,)
-        The part of the standard errors that is the uncertainty of the total response.
-    noise : ndarray of shape (k,)
-        Their Monte Carlo error.
-    total, doubt : float
-        The total response ``C_t``, and its relative standard error.
-    relative_width : ndarray of shape (n_iter + 1,)
-        Widths of intervals at each iteration, relative to those at ``t``.
-    """
+    """Debiased coefficients of one path, at one iteration t; arrays have shape (k,)."""
 
     t: int
     estimate: np.ndarray
+    #: Standard errors for independent rows, without Monte Carlo error.
     stderr: np.ndarray
+    #: The part of the standard errors that is the uncertainty of the total response.
     second: np.ndarray
+    #: Monte Carlo error.
     noise: np.ndarray
+    #: The total response ``C_t``, and its relative standard error.
     total: float
     doubt: float
+    #: Widths of intervals at each iteration relative to those at t, of shape (n_iter + 1,).
     relative_width: np.ndarray
 
     @property
@@ -75,29 +62,17 @@ class Debiased:
 class Responses:
     """Derivatives of the duals with respect to the residuals, of all paths, by random probes.
 
-    Parameters
-    ----------
-    batch : Batch
-        The paths.
-    scores : sequence of Scores
-        Scores of the coefficients of each path.
-    rngs : sequence of numpy.random.Generator
-        Random numbers for the probes of each path.
-    times : sequence of int or None
-        The iterations to compute; None is one with short intervals, which is searched for.
-
-    Attributes
-    ----------
-    totals : ndarray of shape (end + 1, members, probes)
-        Estimates of the total responses ``C_t`` by each probe, as far as these are known.
-    norms : ndarray of shape (n_iter + 1, members)
-        Norms of the duals in the space in which the scores vary.
-    widths : ndarray of shape (n_iter + 1, members)
-        Approximate root mean squares of the standard errors at each iteration; infinite at 0, and
-        unknown (NaN) after the end.
-    doubts : ndarray of shape (end + 1, members)
-        Relative standard errors of the total responses over data sets.
+    They are computed up to the largest of ``times``. None among these is an iteration with short
+    intervals, for which they are computed until the search is over.
     """
+
+    #: Estimates of the total responses ``C_t`` by each probe, of shape (end + 1, members, probes).
+    totals: np.ndarray
+    #: Approximate root mean squares of the standard errors at each iteration, of shape
+    #: (n_iter + 1, members); infinite at 0, and unknown (NaN) after the end.
+    widths: np.ndarray
+    #: Relative standard errors of the total responses over data sets, of shape (end + 1, members).
+    doubts: np.ndarray
 
     def __init__(
         self,
@@ -108,104 +83,96 @@ class Responses:
     ):
         self._batch, self._scores, self._rngs = batch, scores, rngs
         self._design = design_in(batch, namespace(batch.data.y).float32, rngs)
-        self.norms = np.stack([own.norms() for own in scores], axis=1)
+        # norms of the duals in the space in which the scores vary, of shape (n_iter + 1, members)
+        self._norms = np.stack([own.norms() for own in scores], axis=1)
         self._biases = np.stack([_bias(own) for own in scores], axis=1)
         searches, least = None in times, max((t for t in times if t is not None), default=1)
         ones = batch.data.design.zeros(batch.n_iter if searches else least, len(batch), 1) + 1.0
-        nothing = DualTraces(
-            np.zeros((len(batch), PROBES, 1)), np.zeros((len(batch), PROBES, 1, 1))
-        )
-        found = [nothing]  # at iteration 0
-        for t, each in enumerate(self.along(ones, PROBES), 1):
-            found.append(each)
+        shape = len(batch), PROBES, 1
+        traces = [DualTraces(np.zeros(shape), np.zeros((*shape, 1)))]  # at iteration 0
+        for t, at_t in enumerate(self._along(ones, PROBES), 1):
+            traces.append(at_t)
             if searches and t >= least and t % _LOOK == 0:
-                self._measure(found)
-                if all(shortest(*self.known(k)).is_final for k in range(len(batch))):
+                self._measure(traces)
+                if all(is_final for _, is_final in self.shortest()):
                     return
-        self._measure(found)
+        self._measure(traces)
 
-    def _measure(self, found: Sequence[DualTraces]) -> None:
+    def _measure(self, traces: Sequence[DualTraces]) -> None:
         """Compute total responses and widths from the probes at the first iterations."""
-        self.totals = np.stack([each.traces[..., 0] for each in found])
-        products = np.stack([each.products[..., 0, 0].mean(axis=1) for each in found])
-        end = len(found)
-        self.widths = np.full(self.norms.shape, np.nan)
+        self.totals = np.stack([at_t.traces[..., 0] for at_t in traces])
+        products = np.stack([at_t.products[..., 0, 0].mean(axis=1) for at_t in traces])
+        end = len(traces)
+        self.widths = np.full(self._norms.shape, np.nan)
         self.doubts = np.zeros((end, len(self._scores)))
         for k, own in enumerate(self._scores):
             size = np.abs(self.totals[:, k].mean(axis=1))
-            squares = products[:, k] * _share(own) ** 2
+            squares = products[:, k] * own.share**2
             constant = size**2 / self._batch.n_samples if own.self_normalised else 0.0
             varying = np.maximum(squares - constant, 0.0) * self._biases[:end, k]
-            variance = _mean(own.unit**2, own) * self.norms[:end, k] ** 2 + varying
-            shown = np.where(size > 0, size, 1.0)
-            self.widths[:end, k] = np.where(size > 0, np.sqrt(variance) / shown, np.inf)
-            self.doubts[:, k] = np.where(size > 0, np.sqrt(squares) / shown, np.inf)
+            variance = _mean(own.unit**2, own) * self._norms[:end, k] ** 2 + varying
+            with np.errstate(divide="ignore", invalid="ignore"):
+                roots = np.sqrt([variance, squares])
+                relative = np.where(size > 0, roots / size, np.inf)
+            self.widths[:end, k], self.doubts[:, k] = relative
         self.widths[0] = np.inf
 
-    def known(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return known widths and doubts of a path."""
-        return self.widths[: len(self.doubts), k], self.doubts[:, k]
+    def shortest(self) -> list[tuple[int, bool]]:
+        """Apply `shortest` to the known iterations of each path."""
+        end, members = self.doubts.shape
+        return [shortest(self.widths[:end, k], self.doubts[:, k]) for k in range(members)]
 
-    def along(self, curves: Array, count: int) -> Iterator[DualTraces]:
+    def _along(self, curves: Array, count: int) -> Iterator[DualTraces]:
         """Follow curves of shape (T, members, r) with ``count`` new probes of each member."""
         signs = [
             own.path.design.local(own.path.design.signs(rng, own.path.n_samples, count))
             for own, rng in zip(self._scores, self._rngs, strict=True)
         ]
-        readers = [own.read(each) for own, each in zip(self._scores, signs, strict=True)]
+        readers = [own.read(block) for own, block in zip(self._scores, signs, strict=True)]
         xp = namespace(signs[0])
         part = Linearization(self._batch.until(curves.shape[0]), self._design)
         return dual_traces(part, xp.stack(signs, axis=1), xp.stack(readers, axis=1), curves)
 
     def debias(self, times: Sequence[int]) -> list[Debiased]:
         """Debias the coefficients of each path, each at its own iteration."""
-        batch = self._batch
         directions, curves = self._directions(times)
-        last, _, rank = curves.shape
-        count = int(np.clip(_COLUMNS * batch.n_iter / (rank * last), _FEWEST, PROBES))
-        known = DualTraces(*(np.zeros((len(batch), 0, *[rank] * k)) for k in (1, 2)))
+        last, members, rank = curves.shape
+        count = int(np.clip(_COLUMNS * self._batch.n_iter / (rank * last), _FEWEST, PROBES))
+        traces, products = (np.zeros((members, 0, *[rank] * k)) for k in (1, 2))
         for _ in range(_DOUBLINGS + 1):
-            new = self._at(times, self.along(curves, count))
-            pairs = zip(known, new, strict=True)
-            known = DualTraces(*(np.concatenate(pair, axis=1) for pair in pairs))
-            found = [
-                self._estimate(k, t, known.traces[k], known.products[k], directions[k])
+            along = enumerate(self._along(curves, count), 1)
+            at = {t: readings for t, readings in along if t in times}
+            new = np.stack([at[t].traces[k] for k, t in enumerate(times)])
+            traces = np.concatenate([traces, new], axis=1)
+            new = np.stack([at[t].products[k] for k, t in enumerate(times)])
+            products = np.concatenate([products, new], axis=1)
+            debiased = [
+                self._estimate(k, t, traces[k], products[k], directions[k])
                 for k, t in enumerate(times)
             ]
-            if all(each.is_settled for each in found):
+            if all(estimate.is_settled for estimate in debiased):
                 break
-            count = known.traces.shape[1]
-        return found
-
-    def _at(self, times: Sequence[int], along: Iterator[DualTraces]) -> DualTraces:
-        """Return the traces of each path at its own iteration."""
-        found = {}
-        for t, each in enumerate(along, 1):
-            for k, own in enumerate(times):
-                if own == t:
-                    found[k] = each.traces[k], each.products[k]
-        return DualTraces(
-            *(np.stack(parts) for parts in zip(*(found[k] for k in range(len(times))), strict=True))
-        )
+            count = traces.shape[1]
+        return debiased
 
     def _directions(self, times: Sequence[int]) -> tuple[list[np.ndarray], Array]:
         """Return directions of the iterates before these iterations, and their curves.
 
         The first curve is constant, for the total response.
         """
-        batch, found = self._batch, []
+        batch, parts = self._batch, []
         for k, t in enumerate(times):
             tol = _SMALL * float(self.widths[t, k])
             iterates = batch.states.b[k, :t, : batch.n_features]
-            found.append(recent_curves(iterates, tol if math.isfinite(tol) else 0.0))
-        rank = 1 + max(each.shape[1] for each, _ in found)
+            parts.append(recent_curves(iterates, tol if math.isfinite(tol) else 0.0))
+        rank = 1 + max(own.shape[1] for own, _ in parts)
         curves = batch.data.design.zeros(max(times), len(batch), rank)
-        for k, (own_curves, _) in enumerate(found):
+        for k, (own, _) in enumerate(parts):
             curves[: times[k], k, 0] = 1.0
-            curves[: times[k], k, 1 : 1 + own_curves.shape[1]] = own_curves
+            curves[: times[k], k, 1 : 1 + own.shape[1]] = own
         directions = [
-            to_numpy(each).astype(float)[own.features]
-            for (_, each), own in zip(found, self._scores, strict=True)
+            to_numpy(block).astype(float)[scores.features]
+            for (_, block), scores in zip(parts, self._scores, strict=True)
         ]
         return directions, curves
 
@@ -213,21 +180,21 @@ class Responses:
         self,
         k: int,
         t: int,
-        readings: np.ndarray,
+        traces: np.ndarray,
         products: np.ndarray,
         directions: np.ndarray,
     ) -> Debiased:
-        """Estimate coefficients from the traces.
+        """Estimate coefficients of path k from the traces of each probe.
 
         Numerator and denominator use the same probes, so that most of their Monte Carlo error
         cancels.
         """
         own = self._scores[k]
-        totals = np.concatenate([self.totals[t, k], readings[:, 0]])
-        total, norm = float(totals.mean()), float(self.norms[t, k])
+        totals = np.concatenate([self.totals[t, k], traces[:, 0]])
+        total, norm = float(totals.mean()), float(self._norms[t, k])
         rank = 1 + directions.shape[1]
-        readings, products = readings[:, :rank], products[:, :rank, :rank]
-        mean, count = readings.mean(axis=0), len(readings)
+        traces, products = traces[:, :rank], products[:, :rank, :rank]
+        mean, count = traces.mean(axis=0), len(traces)
         reference = to_numpy(own.path.iterates[t - 1, :]).astype(float)[own.features]
         nothing = np.zeros(len(reference))
         if mean[0] == 0 or total == 0:  # no dual responds
@@ -236,9 +203,9 @@ class Responses:
             explained = own.products(t)
             change = (explained + directions @ mean[1:]) / mean[0]
             slopes = np.concatenate([-change[:, None], directions], axis=1)
-            squares = np.sum(((readings - mean) @ slopes.T) ** 2, axis=0)
+            squares = np.sum(((traces - mean) @ slopes.T) ** 2, axis=0)
             noise = np.sqrt(squares / (count * (count - 1))) / abs(mean[0])
-            squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * _share(own) ** 2
+            squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * own.share**2
             first = (own.unit * norm) ** 2
             if own.self_normalised:
                 # the component of a dual, or of a response, along the score does not vary; norms in
@@ -268,11 +235,6 @@ def _relative(widths: np.ndarray, t: int) -> np.ndarray:
     return np.asarray(widths / (widths[t] or 1.0))
 
 
-def _share(scores: Scores) -> float:
-    """Return the fraction of the dimensions of the duals in which the scores vary."""
-    return (scores.dimension or scores.path.n_samples) / scores.path.n_samples
-
-
 def _mean(values: np.ndarray, scores: Scores) -> Any:
     """Return the mean over the identified coefficients."""
     return values[..., scores.identified].mean(axis=-1) if scores.identified.any() else 1.0
@@ -292,60 +254,29 @@ def debias(
     times: Sequence[int | None],
     rngs: Sequence[np.random.Generator],
 ) -> list[list[Debiased]]:
-    """Debias coefficients at some iterations of each path.
-
-    Parameters
-    ----------
-    batch : Batch
-        The paths.
-    scores : sequence of Scores
-        Scores of the coefficients of each path.
-    times : sequence of int or None
-        The iterations; None is one with short intervals, for each path.
-    rngs : sequence of numpy.random.Generator
-        Random numbers for the probes of each path.
-
-    Returns
-    -------
-    list of list of Debiased
-        For each of ``times``, one for each path.
-    """
-    found = Responses(batch, scores, rngs, times)
-    best = [shortest(*found.known(k)).iterate for k in range(len(batch))]
-    return [found.debias(best if t is None else [t] * len(batch)) for t in times]
+    """Debias the coefficients of each path, at each of ``times``; None: with short intervals."""
+    responses = Responses(batch, scores, rngs, times)
+    best = [iterate for iterate, _ in responses.shortest()]
+    return [responses.debias(best if t is None else [t] * len(batch)) for t in times]
 
 
-class Shortest(NamedTuple):
-    """An iteration with short intervals, and whether later ones cannot change the result."""
-
-    iterate: int
-    is_final: bool
-
-
-def shortest(widths: np.ndarray, doubts: np.ndarray) -> Shortest:
-    """Return an early iteration with short intervals.
+def shortest(widths: np.ndarray, doubts: np.ndarray) -> tuple[int, bool]:
+    """Return an early iteration with short intervals, and whether later ones cannot change it.
 
     Total responses vary over data sets, for losses with kinks the more the later the iteration,
     and the smallest of many widths is biased downwards. So each width is computed with a total
-    response reduced by three standard errors, and the first of the iterations that are about
-    equally good is returned. The search ends at four times the best iteration so far.
-
-    Parameters
-    ----------
-    widths : ndarray of shape (T,)
-        Average width of the intervals at each iteration, in any unit.
-    doubts : ndarray of shape (T,)
-        Relative standard errors of the total responses.
+    response reduced by three standard errors (``doubts`` are relative ones), and the first of the
+    iterations that are about equally good is returned. The search ends at four times the best
+    iteration so far.
     """
     # the relative error is too small where a total response is too large by chance
     doubt = np.concatenate([[np.inf], np.maximum.accumulate(doubts[1:])])
     likely = np.where(_DOUBT * doubt < 1, widths / np.maximum(1 - _DOUBT * doubt, 1e-9), np.inf)
-    last = len(widths) - 1
-    for end in range(_LEAST, last + 1, _LOOK):
+    for end in range(_LEAST, len(widths), _LOOK):
         best = _first_good(likely[: end + 1], doubt)
         if end >= _BEYOND * best:
-            return Shortest(best, True)
-    return Shortest(_first_good(likely, doubt), False)
+            return best, True
+    return _first_good(likely, doubt), False
 
 
 def _first_good(likely: np.ndarray, doubt: np.ndarray) -> int:

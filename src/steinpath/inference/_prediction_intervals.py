@@ -17,7 +17,6 @@ from steinpath._support.arrays import (
     Array,
     beside,
     cast,
-    indices,
     is_foreign,
     like,
     namespace,
@@ -99,11 +98,11 @@ class PredictionIntervals:
     model: tuple[np.ndarray, float] | None = None
 
     def __post_init__(self) -> None:
-        coef, intercept, residuals = (
-            np.asarray(getattr(self, name), float) for name in ("coef", "intercept", "residuals")
-        )
-        fold = np.asarray(self.fold)
-        _check_models(coef, intercept, "one intercept for each row of coef")
+        for name in ("coef", "intercept", "residuals"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), float))
+        object.__setattr__(self, "fold", np.asarray(self.fold))
+        coef, fold, residuals = self.coef, self.fold, self.residuals
+        _check_models(coef, self.intercept, "one intercept for each row of coef")
         if fold.ndim != 1 or fold.shape != residuals.shape or not len(fold):
             raise ValueError(
                 "fold and residuals must have one entry for each row, got shapes "
@@ -113,20 +112,14 @@ class PredictionIntervals:
             raise ValueError(f"fold must hold integers from 0 to {len(coef) - 1}")
         if not np.isfinite(residuals).all():
             raise ValueError("residuals must be finite")
-        for name, value in zip(
-            ("coef", "intercept", "fold", "residuals"),
-            (coef, intercept, fold, residuals),
-            strict=True,
-        ):
-            object.__setattr__(self, name, value)
         if self.model is not None:
-            centre, level = np.asarray(self.model[0], float), float(self.model[1])
+            centre, intercept = np.asarray(self.model[0], float), float(self.model[1])
             if centre.shape != coef.shape[1:]:
                 raise ValueError(
                     f"model must have {coef.shape[1]} coefficients, got shape {centre.shape}"
                 )
-            _check_models(centre[None], np.array([level]), "an intercept")
-            object.__setattr__(self, "model", (centre, level))
+            _check_models(centre[None], np.array([intercept]), "an intercept")
+            object.__setattr__(self, "model", (centre, intercept))
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of the models of all folds.
@@ -158,12 +151,11 @@ class PredictionIntervals:
         Array of shape (m, 2)
             Lower and upper bounds. Intervals of a higher level contain those of a lower one.
         """
-        share = 1.0 if self.symmetric else 0.5
-        alpha = tail(level, len(self.residuals), share)
+        alpha = _tail(level, len(self.residuals), share=1.0 if self.symmetric else 0.5)
         centres, fold = self._centred(X)
         up = np.abs(self.residuals) if self.symmetric else self.residuals
         down = up if self.symmetric else -self.residuals
-        return cross_conformal(centres, centres, down, up, fold, alpha, alpha)
+        return cross_conformal(centres, centres, down, up, fold, alpha)
 
     def _centred(self, X: Any) -> tuple[Array, np.ndarray]:
         """Return predictions at which intervals are centred, and the column of each row."""
@@ -191,18 +183,12 @@ class PredictionIntervals:
         PredictionIntervals
             The intervals in the other units.
         """
-        p = self.coef.shape[1]
-        scale = _per_column("scale", scale, p)
-        centre = np.zeros(p) if centre is None else _per_column("centre", centre, p)
-        if not np.all(scale):
-            raise ValueError("scale must not be zero")
-        level = check_number("level", level)
-        coef = self.coef / scale
-        intercept = self.intercept - coef @ centre + level
-        model = self.model
+        centre = np.zeros(self.coef.shape[1]) if centre is None else centre
+        coef, model = self.coef / scale, self.model
         if model is not None:
             own = model[0] / scale
             model = own, model[1] - float(own @ centre) + level
+        intercept = self.intercept - coef @ centre + level
         return replace(self, coef=coef, intercept=intercept, model=model)
 
     def thinned(self, most: int = 2000) -> PredictionIntervals:
@@ -228,20 +214,16 @@ class PredictionIntervals:
         step = -(-len(self.residuals) // most)
         if step == 1:
             return self
-        kept = []
+        keys, kept = -np.abs(self.residuals) if self.symmetric else self.residuals, []
         for k in range(len(self.coef)):
             rows = np.flatnonzero(self.fold == k)
-            if self.symmetric:
-                order = rows[np.argsort(-np.abs(self.residuals[rows]), kind="stable")]
-                ends = [order]
-            else:
-                order = rows[np.argsort(self.residuals[rows], kind="stable")]
-                half = len(rows) // 2
-                ends = [order[:half], order[::-1][:half]]
+            order = rows[np.argsort(keys[rows], kind="stable")]
+            half = len(rows) // 2
+            ends = [order] if self.symmetric else [order[:half], order[::-1][:half]]
             # an incomplete last portion would be overweighted
             kept += [end[::step][: len(end) // step] for end in ends]
-        chosen = np.sort(np.concatenate(kept))
-        return replace(self, fold=self.fold[chosen], residuals=self.residuals[chosen])
+        rows = np.sort(np.concatenate(kept))
+        return replace(self, fold=self.fold[rows], residuals=self.residuals[rows])
 
 
 def conformalised_quantiles(
@@ -274,13 +256,13 @@ def conformalised_quantiles(
             "the models of the two quantiles need residuals of the same rows, got "
             f"{n} and {len(upper.residuals)}"
         )
-    alpha = tail(level, n)
+    alpha = _tail(level, n)
     (low, low_fold), (high, high_fold) = lower._centred(X), upper._centred(X)
     # one pair for each fold, if the folds are the same for both
     pairs, fold = np.unique(np.stack([low_fold, high_fold]), axis=1, return_inverse=True)
     scores = np.maximum(-lower.residuals, upper.residuals)
     low, high = _columns(low, pairs[0]), _columns(high, pairs[1])
-    return cross_conformal(low, high, scores, scores, fold.reshape(-1), alpha, alpha)
+    return cross_conformal(low, high, scores, scores, fold.reshape(-1), alpha)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -294,49 +276,25 @@ def cross_conformal(
     lower_scores: np.ndarray,
     upper_scores: np.ndarray,
     fold: np.ndarray,
-    alpha_lower: float,
-    alpha_upper: float,
+    alpha: float,
     most_entries: int = _MOST_ENTRIES,
 ) -> Array:
-    r"""Return prediction intervals from predictions of out-of-fold models.
+    r"""Return prediction intervals, of shape (m, 2), from predictions of out-of-fold models.
 
-    The lower bound is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
+    ``lower`` and ``upper`` are predictions of shape (m, K), of any array library. The lower bound
+    is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
     ``lower[:, fold[i]] - lower_scores[i]`` over the n rows i, and the upper bound the
     :math:`\lfloor \alpha (n + 1) \rfloor`-th largest of ``upper[:, fold[i]] + upper_scores[i]``.
-    With absolute residuals as scores this is CV+ [1]_, with the scores
-    ``max(lower - y, y - upper)`` of quantiles it is conformalised quantile regression [2]_.
+    With absolute residuals as scores this is CV+; with the scores ``max(lower - y, y - upper)`` of
+    quantiles it is conformalised quantile regression.
 
     Every interval is extended to contain the median over i of the midpoints of these pairs.
     Otherwise the lower bound could exceed the upper one, for low levels or where the predicted
     quantiles are much closer than for most rows.
 
-    Parameters
-    ----------
-    lower, upper : Array of shape (m, K)
-        Predictions of the models, of any array library; the same for symmetric intervals.
-    lower_scores, upper_scores : ndarray of shape (n,)
-        Distances of the responses below and above their out-of-fold predictions.
-    fold : ndarray of int of shape (n,)
-        Index of the model that was fitted without each row.
-    alpha_lower, alpha_upper : float
-        Shares of responses that may be below and above; at least 1 / (n + 1).
-    most_entries : int, optional
-        Approximate number of values held in memory at a time; it does not affect the result.
-
-    Returns
-    -------
-    Array of shape (m, 2)
-        Lower and upper bounds.
-
-    References
-    ----------
-    .. [1] R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani (2021). Predictive inference
-       with the jackknife+. Annals of Statistics 49, 486-507.
-    .. [2] Y. Romano, E. Patterson and E. J. Candès (2019). Conformalized quantile regression.
-       Advances in Neural Information Processing Systems 32.
+    About ``most_entries`` values are held in memory at a time.
     """
-    n = len(fold)
-    down, up = _rank(alpha_lower, n), _rank(alpha_upper, n)
+    n, rank = len(fold), _rank(alpha, len(fold))
     low = _Shifted(-lower_scores, fold)
     high = _Shifted(upper_scores, fold)
     middle = _Shifted((upper_scores - lower_scores) / 2, fold)
@@ -346,10 +304,9 @@ def cross_conformal(
     for start in range(0, m, step):
         rows = slice(start, min(start + step, m))
         some_lower, some_upper = lower[rows, :], upper[rows, :]
-        bounds[rows, 0] = low.smallest(some_lower, down)
-        bounds[rows, 1] = high.smallest(some_upper, n + 1 - up)
-        halves = max(down, up) <= (n + 1) // 2
-        if halves and float(xp.max(some_lower - some_upper)) <= ordered:
+        bounds[rows, 0] = low.smallest(some_lower, rank)
+        bounds[rows, 1] = high.smallest(some_upper, n + 1 - rank)
+        if rank <= (n + 1) // 2 and float(xp.max(some_lower - some_upper)) <= ordered:
             continue  # no bound is beyond the median
         centres = (some_lower + some_upper) / 2
         below, above = (middle.smallest(centres, k) for k in ((n + 1) // 2, n // 2 + 1))
@@ -381,15 +338,6 @@ class _Shifted:
         middle = self.shifts[k - 1]
         first = int(np.searchsorted(self.shifts, middle - spread, side="left"))
         last = int(np.searchsorted(self.shifts, middle + spread, side="right"))
-        if self.shifts[first] == self.shifts[last - 1]:  # as many values as there are models
-            counts = np.bincount(self.fold[first:last], minlength=centres.shape[1])
-            order = xp.argsort(centres, axis=1)
-            so_far = xp.take(indices(counts, centres), xp.reshape(order, (-1,)), axis=0)
-            so_far = xp.cumulative_sum(xp.reshape(so_far, order.shape), axis=1)
-            # the number of centres whose cumulative count is too small is the index of the result
-            place = xp.sum(xp.astype(so_far < k - first, xp.int64), axis=1, keepdims=True)
-            chosen = xp.take_along_axis(order, place, axis=1)
-            return xp.take_along_axis(centres, chosen, axis=1)[:, 0] + float(middle)
         values = _columns(centres, self.fold[first:last])
         values += like(self.shifts[first:last], centres)
         if type(values) is np.ndarray:
@@ -409,17 +357,10 @@ def _rank(alpha: float, n: int) -> int:
     return min(math.floor(round(alpha * (n + 1), 9)), n)
 
 
-def tail(level: Any, n: int, share: float = 1.0) -> float:
+def _tail(level: Any, n: int, share: float = 1.0) -> float:
     """Return the share of responses that may be outside one bound of an interval.
 
-    Parameters
-    ----------
-    level : float
-        The nominal coverage.
-    n : int
-        Number of residuals; an error is raised if they are too few for the level.
-    share : float, default=1
-        Share of ``1 - level`` for each of the two bounds.
+    For each bound it is a share of ``1 - level``; n residuals may be too few for that.
     """
     try:
         covered = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
@@ -441,34 +382,24 @@ def tail(level: Any, n: int, share: float = 1.0) -> float:
 
 
 def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array:
-    """Return the predictions of several linear models.
+    """Return the predictions, of shape (m, K), of linear models with ``coef`` of shape (K, p).
 
-    Parameters
-    ----------
-    X : array-like, data frame, sparse matrix or Design of shape (m, p)
-        The features.
-    coef, intercept : ndarray of shapes (K, p) and (K,)
-        The models.
-
-    Returns
-    -------
-    Array of shape (m, K)
-        In double precision; an array of the library of X, and of NumPy otherwise.
+    They are in double precision, as an array of the library of X, or of NumPy.
     """
     design = lazy_design(X, any_size=True)
     if design is None:
         X = check_array("X", X, ndim=2)
-    columns = X.shape[1]
-    if columns != coef.shape[1]:
-        raise ValueError(f"X has {columns} columns, but the models have {coef.shape[1]} features")
+    if X.shape[1] != coef.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, but the models have {coef.shape[1]} features"
+        )
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         if design is None:
-            own = is_foreign(X)  # other libraries multiply only arrays of one precision
-            products = X @ (like(coef.T, X) if own else coef.T)
+            # other libraries multiply only arrays of one precision
+            products = X @ (like(coef.T, X) if is_foreign(X) else coef.T)
         else:
-            local = isinstance(
-                design.example, np.ndarray
-            )  # then products may be in double precision
+            # NumPy arrays may be multiplied in double precision
+            local = isinstance(design.example, np.ndarray)
             products = to_numpy(design.forward(coef.T if local else like(coef.T, design.example)))
         xp = namespace(products)
         predictions = cast(products, xp.float64) + beside(intercept, products)
@@ -485,14 +416,6 @@ def _check_models(coef: np.ndarray, intercept: np.ndarray, what: str) -> None:
         )
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
         raise ValueError("coefficients and intercepts must be finite")
-
-
-def _per_column(name: str, values: Any, p: int) -> np.ndarray:
-    """Return a finite number for each column; a scalar is used for all."""
-    array = np.asarray(values, float)
-    if array.shape not in ((), (p,)) or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be {p} finite numbers, one for each column")
-    return np.broadcast_to(array, p)
 
 
 def intervals_after_choice(

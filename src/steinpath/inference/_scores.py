@@ -7,7 +7,8 @@ The score of coefficient j is :math:`z_j = X \Omega e_j / \Omega_{jj}` with the 
 - *residuals*: the residuals of the least-squares regression of column j on all others, for X with
   many more rows than columns. Conditionally on the other columns they vary in the orthogonal
   complement of these only, whose dimension replaces n.
-- *node-wise lasso*: the residuals of a lasso regression on all others, otherwise.
+- *node-wise lasso*: the residuals of a lasso regression on all others, otherwise. Many of these
+  regressions are members of one batch.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ import numpy as np
 
 from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath._support.validation import check_covariance
-from steinpath.design._transformed import InterceptDesign
+from steinpath.algorithms._family import FISTA
+from steinpath.design._base import Design, NormBounds, TransformedDesign
+from steinpath.design._transformed import InterceptDesign, ScaledDesign
+from steinpath.engine._batch import Batch
+from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
-from steinpath.inference._nodewise import column_scales, columns_of, nodewise_residuals
+from steinpath.problem._losses import Squared
+from steinpath.problem._penalties import Lasso
 
 #: Rows per column from which on the scores are least-squares residuals.
 ROWS_PER_COLUMN = 3
@@ -35,38 +41,38 @@ _IDENTIFIED = 1e-7
 _COPIES = 1 - 1e-5
 # Random signs that estimate a trace of order n, with relative error 1 / √(32 n).
 _SIGNS = 64
+# Columns that are read together.
+_BLOCK = 256
+# Node-wise lasso: the penalty is alpha = _FACTOR * √(log p / n) on the scale of standardised
+# columns.
+_FACTOR = 0.5
+# Iterations per round and in total; and the relative tolerance of the optimality conditions.
+_STRIDE, _MOST_ITERATIONS, _TOLERANCE = 50, 500, 0.05
+# Bytes for the states of regressions that are run together.
+_ROOM = 2**28
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores of some coefficients.
+    """Scores of some coefficients (k of them)."""
 
-    Attributes
-    ----------
-    kind : str
-        "covariance", "residuals" or "node-wise lasso".
-    features : ndarray of int of shape (k,)
-        Indices of the columns.
-    factor : ndarray of shape (k,)
-        Replacement of the diagonal of the precision matrix; zero where the column is constant or a
-        linear combination of others, so that its coefficient is not identified.
-    unit : ndarray of shape (k,)
-        Standard deviation of ``factor * zᵀu`` for a dual of norm 1.
-    correlation : ndarray of shape (k,) or None
-        Largest correlation of each score with another column, where it may be nonzero.
-    """
-
+    #: "covariance", "residuals" or "node-wise lasso".
     kind: str
     path: Path
+    #: Indices of the columns, of shape (k,).
     features: np.ndarray
+    #: Replacement of the diagonal of the precision matrix, of shape (k,); zero where the column is
+    #: constant or a linear combination of others, so that its coefficient is not identified.
     factor: np.ndarray
+    #: Standard deviation of ``factor * zᵀu`` for a dual of norm 1, of shape (k,).
     unit: np.ndarray
-    correlation: np.ndarray | None
+    #: Squared row scales, with mean 1, if rows have scales.
+    row_squares: Array | None = field(repr=False)
+    #: Largest correlation of each score with another column, where it may be nonzero.
+    correlation: np.ndarray | None = None
     #: The scores, either as combinations of the columns of the design or as residuals.
     combinations: Array | None = field(default=None, repr=False)  # (p, k)
     residuals: Array | None = field(default=None, repr=False)  # (n, k)
-    #: Squared row scales, with mean 1, if rows have scales.
-    row_squares: Array | None = field(default=None, repr=False)
     #: Dimension of the space in which the scores vary, if that is less than n.
     dimension: float | None = None
     #: Inverse of the Gram matrix, where scores vary in the complement of the columns only.
@@ -78,6 +84,11 @@ class Scores:
     def identified(self) -> np.ndarray:
         """Whether each coefficient is identified."""
         return np.asarray(self.factor > 0)
+
+    @property
+    def share(self) -> float:
+        """Fraction of the dimensions of the duals in which the scores vary."""
+        return (self.dimension or self.path.n_samples) / self.path.n_samples
 
     def listed(self, which: Sequence[int]) -> str:
         """Return the names of some columns for a message, or their indices without names."""
@@ -109,8 +120,8 @@ class Scores:
             if self.inverse is not None:
                 images = cast(self.path.etas, self.inverse.dtype) * math.sqrt(self.path.n_samples)
                 p = self.inverse.shape[0]
-                seen = xp.sum((images[:, :p] @ self.inverse) * images[:, :p], axis=1)
-                squares = cast(squares, self.inverse.dtype) - seen
+                explained = xp.sum((images[:, :p] @ self.inverse) * images[:, :p], axis=1)
+                squares = cast(squares, self.inverse.dtype) - explained
         return np.asarray(np.sqrt(np.maximum(to_numpy(squares).astype(float), 0.0)))
 
     def products(self, t: int) -> np.ndarray:
@@ -130,11 +141,8 @@ class Scores:
             return to_numpy(take(self.residuals, which, axis=1)).astype(float)
         assert self.combinations is not None
         design = self.path.design
-        block = take(self.combinations, which, axis=1)
-        rest = design.shape[1] - block.shape[0]  # the intercept's column
-        xp = namespace(block)
-        block = xp.concat([block, xp.zeros_like(block[:1, :])], axis=0) if rest else block
-        return to_numpy(design.forward(cast(block, design.example.dtype))).astype(float)
+        block = cast(take(self.combinations, which, axis=1), design.example.dtype)
+        return to_numpy(design.forward(self._with_intercept(block))).astype(float)
 
     def varying(self, block: Array) -> Array:
         """Project a block (n, m) on the space in which the scores vary."""
@@ -144,106 +152,91 @@ class Scores:
             block = block - total / self.path.n_samples
         if self.inverse is None:
             return block
-        p = self.inverse.shape[0]
-        images = cast(design.adjoint(block), self.inverse.dtype)[:p, :]
+        images = cast(design.adjoint(block), self.inverse.dtype)[: self.inverse.shape[0], :]
         inner = cast(self.inverse @ images, block.dtype)
-        if self.path.fit_intercept:
-            inner = xp.concat([inner, xp.zeros_like(inner[:1, :])], axis=0)
-        return block - design.forward(inner)
+        return block - design.forward(self._with_intercept(inner))
+
+    def _with_intercept(self, block: Array) -> Array:
+        """Append zeros for the column of an intercept to a block (p, m)."""
+        if not self.path.fit_intercept:
+            return block
+        xp = namespace(block)
+        return xp.concat([block, xp.zeros_like(block[:1, :])], axis=0)
+
+
+def enough_rows(n: int, p: int) -> bool:
+    """Whether n rows, less one for an intercept, are enough for residuals of p columns."""
+    return n >= ROWS_PER_COLUMN * p
+
+
+# ------------------------------------------------------------------------------------------------
+# Known covariance
+# ------------------------------------------------------------------------------------------------
 
 
 def known_scores(
     path: Path, covariance: Any, precision: Any, features: np.ndarray, row_squares: Array | None
 ) -> Scores:
     """Return scores by the covariance of the rows, or by its inverse."""
-    name = "covariance" if precision is None else "precision"
-    given = covariance if precision is None else precision
+    name, given = ("covariance", covariance) if precision is None else ("precision", precision)
     matrix = to_numpy(check_covariance(given, path.n_features, path.iterates, name)).astype(float)
+    columns, k = matrix[:, features], np.arange(len(features))
     if precision is None:
-        identity = np.zeros((path.n_features, len(features)))
-        identity[features, np.arange(len(features))] = 1
         try:
-            columns = np.linalg.solve(matrix, identity)
+            columns = np.linalg.solve(matrix, _unit_vectors(features, path.n_features))
         except np.linalg.LinAlgError:
-            columns = np.full_like(identity, np.nan)
-        if not np.all(np.isfinite(columns)) or np.any(columns[features].diagonal() <= 0):
+            columns = np.full_like(columns, np.nan)
+        if not np.all(np.isfinite(columns)) or np.any(columns[features, k] <= 0):
             raise ValueError(
                 "covariance is singular, but the scores need its inverse; drop columns that are "
                 "linear combinations of others, or omit the covariance"
             )
-    else:
-        columns = matrix[:, features]
-    factor = columns[features, np.arange(len(features))]
+    factor = columns[features, k]
     if np.any(factor <= 0):
         raise ValueError("precision must have a positive diagonal")
+    combinations = _in_double(columns / factor, path)
+    unit = np.sqrt(factor)
     return Scores(
-        "covariance",
-        path,
-        features,
-        factor,
-        np.sqrt(factor),
-        None,
-        combinations=_in_double(columns / factor, path),
-        row_squares=row_squares,
+        "covariance", path, features, factor, unit, row_squares, combinations=combinations
     )
+
+
+# ------------------------------------------------------------------------------------------------
+# Least squares
+# ------------------------------------------------------------------------------------------------
 
 
 def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
     """Return residuals of least-squares regressions, by the inverse of the Gram matrix."""
     n, p = path.n_samples, path.n_features
     scales = column_scales(path.design, p)
-    gram = _gram(path, p)
     units = np.where(scales > 0, scales, 1.0) * math.sqrt(n)
-    values, vectors = np.linalg.eigh(gram / np.outer(units, units))
-    seen = values > _RANK_TOL * max(values[-1], 1e-300)
-    rank = int(seen.sum())
-    inverse = (vectors[:, seen] / values[seen]) @ vectors[:, seen].T
+    values, vectors = np.linalg.eigh(_gram(path, p) / np.outer(units, units))
+    positive = values > _RANK_TOL * max(values[-1], 1e-300)
+    inverse = (vectors[:, positive] / values[positive]) @ vectors[:, positive].T
     # the part of each coefficient's direction in the row space of X
-    visible = np.sum(vectors[features][:, seen] ** 2, axis=1)
+    visible = np.sum(vectors[features][:, positive] ** 2, axis=1)
     diagonal = inverse[features, features]
     identified = (scales[features] > 0) & (visible > 1 - _IDENTIFIED) & (diagonal > 0)
-    own = np.where(identified, diagonal, 0.0) / units[features] ** 2
+    factor = np.where(identified, diagonal, 0.0) / units[features] ** 2
     inverse = inverse / np.outer(units, units)
     scores = Scores(
         "residuals",
         path,
         features,
-        own,
-        np.sqrt(own),
-        None,
-        combinations=_in_double(inverse[:, features] / np.where(identified, own, 1.0), path),
-        row_squares=row_squares,
+        factor,
+        np.sqrt(factor),
+        row_squares,
+        combinations=_in_double(inverse[:, features] / np.where(identified, factor, 1.0), path),
         inverse=_in_double(inverse, path),
     )
     # the dimension of the complement, with rows weighted by their squared scales
-    free = float(n - path.fit_intercept - rank)
+    free = float(n - path.fit_intercept - int(positive.sum()))
     if row_squares is not None:
-        signs = path.design.signs(np.random.default_rng(0), n, _SIGNS)
-        signs = path.design.local(signs)
+        signs = path.design.local(path.design.signs(np.random.default_rng(0), n, _SIGNS))
         total = path.design.over_rows(namespace(signs).sum(signs * scores.read(signs)))
         free = float(total) / _SIGNS
-    return replace(scores, factor=free * own, unit=np.sqrt(free * own), dimension=free)
-
-
-def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
-    """Return residuals of node-wise lasso regressions."""
-    found = nodewise_residuals(path.design, features)
-    squares = np.sum(to_numpy(found.residuals).astype(float) ** 2, axis=0)
-    norms = np.sqrt(path.design.over_rows(squares))
-    n = path.n_samples
-    unexplained = found.products > _IDENTIFIED * n * found.scales**2
-    identified = unexplained & (found.correlation < _COPIES)
-    factor = np.where(identified, n / np.where(identified, found.products, 1.0), 0.0)
-    return Scores(
-        "node-wise lasso",
-        path,
-        features,
-        factor,
-        factor * norms / math.sqrt(n),
-        found.correlation,
-        residuals=found.residuals,
-        row_squares=row_squares,
-    )
+    return replace(scores, factor=free * factor, unit=np.sqrt(free * factor), dimension=free)
 
 
 def _gram(path: Path, p: int) -> np.ndarray:
@@ -251,8 +244,8 @@ def _gram(path: Path, p: int) -> np.ndarray:
     if design.has_gram:
         return to_numpy(design.gram(dtype=namespace(path.y).float64)).astype(float)[:p, :p]
     blocks = []
-    for k in range(0, p, 256):
-        columns = columns_of(design, np.arange(k, min(k + 256, p)))
+    for k in range(0, p, _BLOCK):
+        columns = columns_of(design, np.arange(k, min(k + _BLOCK, p)))
         blocks.append(to_numpy(design.adjoint(columns)).astype(float)[:p])
     gram = np.concatenate(blocks, axis=1)
     return np.asarray((gram + gram.T) / 2)
@@ -263,12 +256,143 @@ def _in_double(values: np.ndarray, path: Path) -> Array:
     return like(values, like(np.zeros(1), cast(path.iterates[:1, 0], namespace(path.y).float64)))
 
 
-def uses_residuals(path: Path) -> bool:
-    """Whether there are enough rows for least-squares residuals."""
-    n = path.n_samples - isinstance(path.design, InterceptDesign)
-    return enough_rows(n, path.n_features)
+# ------------------------------------------------------------------------------------------------
+# Node-wise lasso
+# ------------------------------------------------------------------------------------------------
 
 
-def enough_rows(n: int, p: int) -> bool:
-    """Whether n rows, less one for an intercept, are enough for residuals of p columns."""
-    return n >= ROWS_PER_COLUMN * p
+def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
+    """Return residuals of node-wise lasso regressions."""
+    n, design = path.n_samples, path.design
+    scales = column_scales(design, path.n_features)
+    residuals, products, correlation = nodewise_residuals(design, features, scales)
+    norms = np.sqrt(design.over_rows(np.sum(to_numpy(residuals).astype(float) ** 2, axis=0)))
+    explained = products <= _IDENTIFIED * n * scales[features] ** 2
+    identified = ~explained & (correlation < _COPIES)
+    factor = np.where(identified, n / np.where(identified, products, 1.0), 0.0)
+    unit = factor * norms / math.sqrt(n)
+    kind = "node-wise lasso"
+    return Scores(kind, path, features, factor, unit, row_squares, correlation, residuals=residuals)
+
+
+def nodewise_residuals(
+    design: Design, features: np.ndarray, scales: np.ndarray
+) -> tuple[Array, np.ndarray, np.ndarray]:
+    """Regress some columns on all others by the lasso, given the scales of all columns.
+
+    Returns the residuals, of shape (n, k); their products with their own columns, of shape (k,);
+    and their largest correlations with other columns, of shape (k,). Constant columns have
+    residuals of zero. The column of an intercept is excluded; the others are then centred.
+    """
+    p = len(scales)
+    # constant columns and that of an intercept are excluded from all regressions
+    divisors = np.append(np.where(scales > 0, scales, np.inf), np.full(design.shape[1] - p, np.inf))
+    scaled = ScaledDesign(design, design.array(divisors))
+    lam = _FACTOR * math.sqrt(math.log(max(p, 2)))
+    size = 8 * 2 * sum(design.shape) * _MOST_ITERATIONS
+    width = max(1, min(64, _ROOM // size))
+    blocks = [
+        _regress(scaled, features[k : k + width], scales, lam)
+        for k in range(0, len(features), width)
+    ]
+    residuals, products, correlation = zip(*blocks, strict=True)
+    xp = namespace(residuals[0])
+    return xp.concat(residuals, axis=1), np.concatenate(products), np.concatenate(correlation)
+
+
+def _regress(
+    scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
+) -> tuple[Array, np.ndarray, np.ndarray]:
+    """Return residuals, products and correlations of a block of columns."""
+    n, members, own = scaled.n_rows, len(features), scales[features]
+    # of the unscaled columns, for which `columns_of` handles the intercept
+    columns = columns_of(scaled.features, features) / scaled.array(np.where(own > 0, own, np.inf))
+    others = OtherColumns(scaled, features)
+    data = RunData(columns, Squared(), others, np.zeros(members))
+    batch = Batch.start(data, Lasso(lam).repeated(members), FISTA(), members)
+    while batch.n_iter < _MOST_ITERATIONS:
+        batch = batch.extended(batch.n_iter + _STRIDE)
+        residuals = columns - take(batch.states.product, np.array([batch.n_iter]), axis=1)[:, 0].T
+        gradient = to_numpy(others.adjoint(residuals[:, :, None]))[..., 0] / n  # at most alpha
+        if np.max(np.abs(gradient)) <= (1 + _TOLERANCE) * lam / math.sqrt(n):
+            break
+    xp = namespace(residuals)
+    sums = xp.sum(cast(residuals, xp.float64) ** 2, axis=0), xp.sum(residuals * columns, axis=0)
+    squares, inner = scaled.over_rows(np.stack([to_numpy(total).astype(float) for total in sums]))
+    norms = np.sqrt(squares)
+    correlation = np.abs(gradient).max(axis=0) / (np.where(norms > 0, norms, 1.0) / math.sqrt(n))
+    return residuals * scaled.array(own), own**2 * inner, correlation
+
+
+class OtherColumns(TransformedDesign):
+    """Columns of a design, of which column ``own[k]`` is hidden from member k."""
+
+    def __init__(self, scaled: ScaledDesign, own: np.ndarray):
+        self._scaled, self._own = scaled, own
+        self.shape, self.example = scaled.shape, scaled.example
+        self.out_of_core = scaled.out_of_core
+        visible = np.ones((scaled.shape[1], len(own)))
+        visible[own, np.arange(len(own))] = 0
+        self._visible = scaled.array(visible)[:, :, None]
+
+    @property
+    def inner(self) -> Design:
+        return self._scaled
+
+    @property
+    def members(self) -> int:
+        return len(self._own)
+
+    def member(self, k: int) -> OtherColumns:
+        return self.some(np.array([k]))
+
+    def some(self, members: np.ndarray) -> OtherColumns:
+        return OtherColumns(self._scaled, self._own[members])
+
+    def forward(self, block: Array) -> Array:
+        return self._scaled.forward(self._visible * block)
+
+    def adjoint(self, block: Array) -> Array:
+        return self._visible * self._scaled.adjoint(block)
+
+    def norm_bounds(self) -> NormBounds:
+        """Bounds for the norm of all columns, which bound that of each member."""
+        return self._scaled.norm_bounds()
+
+
+# ------------------------------------------------------------------------------------------------
+# Columns of X
+# ------------------------------------------------------------------------------------------------
+
+
+def columns_of(design: Design, which: np.ndarray) -> Array:
+    """Return some columns of X as an array, centred if there is an intercept."""
+    wanted = which
+    if isinstance(design, InterceptDesign):  # every part of it has the last column
+        wanted = np.append(which, design.shape[1] - 1)
+    part = design.part(None, wanted)
+    if part is not None:
+        return part.forward(part.array(np.eye(len(wanted))))[:, : len(which)]
+    return design.forward(design.array(_unit_vectors(which, design.shape[1])))
+
+
+def _unit_vectors(which: np.ndarray, p: int) -> np.ndarray:
+    """Return some columns of the identity matrix."""
+    columns = np.zeros((p, len(which)))
+    columns[which, np.arange(len(which))] = 1
+    return columns
+
+
+def column_scales(design: Design, p: int) -> np.ndarray:
+    """Return root mean squares of the first columns; zero where they are rounding errors."""
+    squares, sizes = np.zeros(p), np.zeros(p)
+    for k in range(0, p, _BLOCK):
+        which = np.arange(k, min(k + _BLOCK, p))
+        columns = to_numpy(columns_of(design, which)).astype(float)
+        squares[which] = np.sum(columns**2, axis=0)
+        sizes[which] = np.max(np.abs(columns), axis=0)
+    scales, sizes = np.sqrt(design.over_rows(squares) / design.n_rows), design.largest(sizes)
+    means = getattr(design, "means", None)
+    offsets = sizes if means is None else np.abs(to_numpy(means).astype(float)).reshape(-1)[:p]
+    rounding = 64 * float(namespace(design.example).finfo(design.example.dtype).eps)
+    return np.where(scales > rounding * offsets, scales, 0.0)

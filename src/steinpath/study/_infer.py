@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri
 
 from steinpath.engine._run import run
-from steinpath.inference._coefficient_intervals import (
-    CoefficientIntervals,
-    IntervalOptions,
-    intervals_along,
-)
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.risk._estimate import estimate_risk
 from steinpath.simulate import Noise
 from steinpath.study._scenarios import BY_DESIGN, model_of
@@ -65,10 +64,10 @@ def infer(config: Configuration, seed: int) -> dict[str, np.ndarray]:
     times = [*interval_times(config.iters), None, by_risk]
     found: dict[str, np.ndarray] = {}
     for way in config.ways:
-        options, features = IntervalOptions(covariance=model.covariance), None
+        options: dict[str, Any] = {"covariance": model.covariance}
         if way == "nodewise":
-            options, features = IntervalOptions(scores="node-wise lasso"), _some(model.coef)
-        along = intervals_along(path, times, features, LEVEL, rngs[way], options)
+            options = {"scores": "node-wise lasso", "features": _some(model.coef)}
+        along = intervals_along(path, times, level=LEVEL, rng=rngs[way], **options)
         values = [_counts(each, model.coef[each.features]) for each in along]
         found |= {f"{way}_{name}": np.array([row[name] for row in values]) for name in COLUMNS}
     return found

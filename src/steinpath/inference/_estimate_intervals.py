@@ -1,0 +1,506 @@
+"""Confidence intervals for coefficients: the scores, the debiased estimates, and their checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from steinpath._support.arrays import scattered_sums, to_numpy
+from steinpath._support.validation import (
+    check_choice,
+    check_count,
+    check_instance,
+    check_number,
+    check_rng,
+    spawned,
+)
+from steinpath.design._base import Design
+from steinpath.engine._batch import Batch
+from steinpath.engine._path import Path, RemotePath
+from steinpath.engine._traces import row_squares_of
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._debias import Debiased, debias
+from steinpath.inference._scores import (
+    Scores,
+    enough_rows,
+    known_scores,
+    nodewise_scores,
+    residual_scores,
+)
+from steinpath.risk._evidence import Diagnostic
+from steinpath.risk._splits import check_groups
+
+# Coefficients whose scores are read together, and how many the checks use.
+_BLOCK, _LOOKED_AT = 256, 64
+# Monte Carlo error, in standard errors, above which there is a warning.
+_NOISY = 0.25
+# Relative standard error of the total response above which there is a warning.
+_DOUBTFUL = 1 / 3
+# Width relative to the shortest intervals above which there is a warning.
+_WIDE = 2.0
+# Threshold for the share of one row in the variance of a coefficient: its minimum and maximum, and
+# between these the factor over the usual maximum for products of normal variables.
+_SHARE, _MOST_SHARE, _UNUSUAL = 0.25, 0.9, 1.3
+# Rows, or groups, from which on the normal approximation is adequate.
+_ENOUGH = 30
+# Relative change of variances by the row norms above which there is a warning.
+_UNEQUAL = 0.25
+
+
+def coefficient_intervals(
+    path: Path,
+    t: int | None = None,
+    features: Any = None,
+    covariance: Any = None,
+    level: float = 0.95,
+    rng: Any = None,
+    *,
+    precision: Any = None,
+    row_scale: Any = None,
+    groups: Any = None,
+    scores: str = "auto",
+    names: Any = None,
+) -> CoefficientIntervals:
+    r"""Return confidence intervals for coefficients of a linear model, from any iterate of a path.
+
+    The estimates are debiased for the penalty and early stopping, with the derivatives of the dual
+    iterates with respect to the residuals. This is valid for every regression loss and every
+    penalty, also with more columns than rows, if the model is linear and the rows of X are
+    independent and approximately Gaussian.
+
+    Parameters
+    ----------
+    path : Path
+        The path, as returned by `run`.
+    t : int, optional
+        The iteration, at least 1. By default an early one with short intervals: the first whose
+        average width is within 3% of the smallest. For this comparison each :math:`C_t` (see
+        Notes) is reduced by three standard errors, so that chance hardly affects the
+        selection. The search ends at four times the best iteration so far.
+    features : array-like of int, optional
+        Indices of columns of X; all by default.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, if it is known.
+    level : float, default=0.95
+        Confidence level of each interval.
+    rng : None, int or numpy.random.Generator
+        Random numbers for the probes.
+    precision : array-like of shape (p, p), optional
+        Inverse of the covariance, as an alternative to ``covariance``.
+    row_scale : None, "norm" or array-like of shape (n,)
+        Row scales, for rows whose norms vary; see `steinpath.estimate_risk`.
+    groups : array-like of shape (n,), optional
+        Group labels of rows that depend on each other. Standard errors are then cluster-robust:
+        they treat groups as independent.
+    scores : {"auto", "residuals", "node-wise lasso"}, default="auto"
+        How to compute the part of each column that the others do not explain, if the covariance is
+        not known: by least squares, which needs more rows than columns and widens intervals by
+        :math:`\sqrt{n / (n - p)}`, or by the lasso with penalty :math:`\sqrt{\log p / n} / 2` on
+        standardised columns. "auto" uses least squares if there are three times as many rows as
+        columns.
+    names : sequence of str of length p, optional
+        Names of the columns, for tables, plots and warnings.
+
+    Returns
+    -------
+    CoefficientIntervals
+        Estimates, standard errors, intervals and p-values.
+
+    Notes
+    -----
+    With :math:`\Omega` the inverse covariance of the rows and
+    :math:`z_j = X \Omega e_j / \Omega_{jj}`, the estimate at iteration t is
+    :math:`(\Omega_{jj} z_j^\top u^t + \sum_s c_{t,s} b_j^s) / C_t` with
+    :math:`c_{t,s} = n^{-1/2}\, \mathrm{tr}(\partial u^t / \partial v^s)` and
+    :math:`C_t = \sum_s c_{t,s}`. Its variance is
+    :math:`(\Omega_{jj} \|u^t\|^2 + \|M_j\|_F^2) / C_t^2` with
+    :math:`M_j = n^{-1/2} \sum_s (b^*_j - b_j^s)\, \partial u^t / \partial v^s`: the second term,
+    from the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for
+    coefficients that are far from zero. Where the scores are estimated, their norms replace
+    :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
+    term, since the component along a score does not vary then. The traces are estimated with random
+    signs. Intervals are not available for margin losses (classification), since they assume a
+    linear model of the response, nor for paths with sample weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 150))
+    >>> y = X[:, :3].sum(axis=1) + rng.standard_t(2, size=300)
+    >>> path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=100)
+    >>> ci = sp.coefficient_intervals(path, features=[0, 1, 2], rng=0)
+    >>> bool(np.all((ci.lower < 1) & (1 < ci.upper)))
+    True
+    """
+    options = covariance, precision, row_scale, groups, scores, names
+    (intervals,) = intervals_along(path, [t], features, level, rng, *options)
+    return intervals
+
+
+def coefficient_intervals_batch(
+    batch: Batch,
+    t: int | None = None,
+    features: Any = None,
+    covariance: Any = None,
+    level: float = 0.95,
+    rng: Any = None,
+    *,
+    precision: Any = None,
+    row_scale: Any = None,
+    scores: str = "auto",
+) -> list[CoefficientIntervals]:
+    """Return confidence intervals for the coefficients of every path of a batch, in one pass.
+
+    Parameters
+    ----------
+    batch : Batch
+        The paths, as returned by `run_batch`.
+    t, features, level, rng, precision, scores
+        As for `coefficient_intervals`.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, the same for all paths.
+    row_scale : None or "norm"
+        As for `coefficient_intervals`.
+
+    Returns
+    -------
+    list of CoefficientIntervals
+        One for each path.
+    """
+    check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
+    if row_scale is not None:
+        check_choice("row_scale", row_scale, ("norm",))
+    rng = check_rng(rng)
+    rngs = [spawned(rng) for _ in range(len(batch))]
+    options = covariance, precision, row_scale, None, scores, None
+    (intervals,) = _intervals(batch, list(batch), [t], features, level, rngs, *options)
+    return intervals
+
+
+def intervals_along(
+    path: Path,
+    times: Sequence[int | None],
+    features: Any = None,
+    level: float = 0.95,
+    rng: Any = None,
+    covariance: Any = None,
+    precision: Any = None,
+    row_scale: Any = None,
+    groups: Any = None,
+    scores: str = "auto",
+    names: Any = None,
+) -> list[CoefficientIntervals]:
+    """Do as `coefficient_intervals` at several iterations; scores are computed once."""
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    options = covariance, precision, row_scale, groups, scores, names
+    if isinstance(path, RemotePath):
+        remote: list[CoefficientIntervals] = path.coefficient_intervals(
+            times, features, level, rng, options
+        )
+        return remote
+    rngs = [check_rng(rng)]
+    at_times = _intervals(Batch.of(path), [path], times, features, level, rngs, *options)
+    return [intervals for (intervals,) in at_times]
+
+
+def _intervals(
+    batch: Batch,
+    paths: Sequence[Path],
+    times: Sequence[int | None],
+    features: Any,
+    level: float,
+    rngs: Sequence[np.random.Generator],
+    covariance: Any,
+    precision: Any,
+    row_scale: Any,
+    groups: Any,
+    kind: str,
+    names: Any,
+) -> list[list[CoefficientIntervals]]:
+    """Return intervals at several iterations, for each path of a batch."""
+    path = paths[0]
+    if path.loss.margin:
+        raise ValueError(
+            f"coefficient intervals are not available for {path.loss!r}: they assume a linear "
+            "model of the response; use a regression loss such as sp.LAD()"
+        )
+    path.refuse_weights(
+        "coefficient intervals are not available with non-uniform sample weights; run the path "
+        "without sample_weight, or repeat rows"
+    )
+    times = [t if t is None else check_count("t", t, high=path.n_iter) for t in times]
+    level = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
+    features = check_features(features, path.n_features)
+    groups = None if groups is None else check_groups(groups)
+    if groups is not None and len(groups) != path.n_samples:
+        raise ValueError(f"groups has {len(groups)} labels, but X has {path.n_samples} rows")
+    if names is not None:
+        names = _names_of(features, names, path.n_features)
+    scores = [
+        replace(_scores(own, features, kind, covariance, precision, row_scale), names=names)
+        for own in paths
+    ]
+    return [
+        [_of(own, at_t, level, groups) for own, at_t in zip(scores, debiased, strict=True)]
+        for debiased in debias(batch, scores, times, rngs)
+    ]
+
+
+def _of(
+    scores: Scores, debiased: Debiased, level: float, groups: np.ndarray | None
+) -> CoefficientIntervals:
+    """Return the intervals of debiased coefficients."""
+    stderr = debiased.stderr if groups is None else between_groups(scores, debiased, groups)
+    stderr = np.hypot(stderr, debiased.noise)
+    return CoefficientIntervals(
+        debiased.estimate,
+        stderr,
+        debiased.t,
+        scores.features,
+        level,
+        debiased.noise,
+        debiased.relative_width,
+        scores.kind,
+        check_intervals(scores, debiased, stderr, groups),
+        scores.names,
+    )
+
+
+def check_features(features: Any, p: int) -> np.ndarray:
+    """Return indices of columns of X, as non-negative integers."""
+    if features is None:
+        return np.arange(p)
+    indices = np.asarray(features)
+    if indices.dtype == bool and indices.shape == (p,):
+        indices = np.flatnonzero(indices)
+    if indices.ndim == 0:
+        indices = indices[None]
+    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
+        raise ValueError(
+            f"features must be column indices of X, integers from 0 to {p - 1}; got "
+            f"{features!r:.60}"
+        )
+    outside = indices[(indices < -p) | (indices >= p)]
+    if outside.size:
+        raise ValueError(f"features must be from 0 to {p - 1}; got {outside[0]}")
+    return np.where(indices < 0, indices + p, indices).astype(np.intp)
+
+
+def _names_of(features: np.ndarray, names: Any, p: int) -> tuple[str, ...]:
+    """Return the names of some columns, given those of all."""
+    if isinstance(names, str) or len(names) != p:
+        raise ValueError(f"names must have one entry for each of {p} columns; got {names!r:.60}")
+    return tuple(str(names[j]) for j in features)
+
+
+def _scores(
+    path: Path,
+    features: np.ndarray,
+    kind: str,
+    covariance: Any,
+    precision: Any,
+    row_scale: Any,
+) -> Scores:
+    """Return scores by the covariance, if it is known, and otherwise of this kind."""
+    check_choice("scores", kind, ("auto", "residuals", "node-wise lasso"))
+    squares = row_squares_of(path, row_scale)
+    if covariance is not None or precision is not None:
+        if covariance is not None and precision is not None:
+            raise ValueError("pass either covariance or precision, not both")
+        if kind != "auto":
+            raise ValueError("scores has no effect if covariance or precision is given; omit it")
+        return known_scores(path, covariance, precision, features, squares)
+    n, p = path.n_samples - path.fit_intercept, path.n_features
+    if kind == "node-wise lasso" or (kind == "auto" and not enough_rows(n, p)):
+        return nodewise_scores(path, features, squares)
+    if n <= p:
+        raise ValueError(
+            f"scores='residuals' needs more rows than columns, but X has {path.n_samples} rows and "
+            f"{p} columns; use scores='node-wise lasso'"
+        )
+    return residual_scores(path, features, squares)
+
+
+def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np.ndarray:
+    """Return cluster-robust standard errors, from the contributions of groups of rows."""
+    if not debiased.total:
+        return np.full(len(scores.features), np.inf)
+    dual, design = _dual(scores, debiased.t), scores.path.design
+    n, count, codes = len(groups), int(groups.max()) + 1, design.local(groups)
+    squares = []
+    for k in range(0, len(scores.features), _BLOCK):
+        which = np.arange(k, min(k + _BLOCK, len(scores.features)))
+        parts = scores.columns(which) * dual[:, None]
+        parts -= design.over_rows(parts.sum(axis=0)) / n
+        sums = design.over_rows(scattered_sums(parts.T, codes, count))
+        squares.append(np.sum(sums**2, axis=1))
+    free = scores.dimension or float(n)
+    spread = np.sqrt(np.concatenate(squares) * (count / (count - 1)) * n / free)
+    first = scores.factor * spread / abs(debiased.total)
+    return np.where(scores.identified, np.hypot(first, debiased.second), np.inf)
+
+
+# ------------------------------------------------------------------------------------------------
+# Checks of the assumptions
+# ------------------------------------------------------------------------------------------------
+
+
+def check_intervals(
+    scores: Scores, debiased: Debiased, stderr: np.ndarray, groups: np.ndarray | None
+) -> tuple[Diagnostic, ...]:
+    """Check the assumptions of the intervals, which have these standard errors."""
+    checks = [
+        _few_rows(scores, groups),
+        _not_identified(scores),
+        _total_response(debiased),
+        _monte_carlo(debiased, stderr),
+        _correlated_scores(scores),
+        _dominant_rows(scores, debiased),
+        _row_norms(scores, debiased),
+    ]
+    return tuple(check for check in checks if check is not None)
+
+
+def _few_rows(scores: Scores, groups: np.ndarray | None) -> Diagnostic:
+    count, what = scores.dimension or scores.path.n_samples, "rows"
+    if scores.dimension is not None:
+        what = "degrees of freedom"
+    if groups is not None and int(groups.max()) + 1 < count:
+        count, what = int(groups.max()) + 1, "groups"
+    return Diagnostic(
+        "few rows",
+        1 / max(count, 1),
+        1 / _ENOUGH,
+        f"with {count:.0f} {what} the normal approximation is inaccurate, and intervals may be too "
+        "short; collect more rows, or use fewer columns",
+        "Are there enough rows for the normal approximation?",
+    )
+
+
+def _not_identified(scores: Scores) -> Diagnostic:
+    count = int(np.sum(~scores.identified))
+    first = np.flatnonzero(~scores.identified)[:5].tolist()
+    return Diagnostic(
+        "not identified",
+        float(count),
+        0.0,
+        f"{count} coefficient{'s are' if count != 1 else ' is'} not identified (columns "
+        f"{scores.listed(first)}{', …' * (count > 5)}): the column is constant, or a linear "
+        "combination of others; drop columns, such as one category of each one-hot encoding",
+        "Is each coefficient identified?",
+    )
+
+
+def _total_response(debiased: Debiased) -> Diagnostic:
+    best, doubt = float(np.nanmin(debiased.relative_width)), debiased.doubt
+    ratio = 1 / best if 0 < best < math.inf else math.inf
+    problem = "near zero, so that the intervals are wide"
+    if ratio <= _WIDE:
+        problem = f"uncertain (relative standard error {doubt:.0%}), and so are the intervals"
+    return Diagnostic(
+        "total response",
+        max(ratio / _WIDE, doubt / _DOUBTFUL),
+        1.0,
+        f"the total response C_t of the duals to the residuals at iteration {debiased.t} is "
+        f"{problem}; use an iteration with short intervals, more rows, or another loss",
+        "Is the total response C_t of the duals to the residuals large enough?",
+    )
+
+
+def _monte_carlo(debiased: Debiased, stderr: np.ndarray) -> Diagnostic:
+    known = np.isfinite(stderr) & (stderr > 0)
+    share = debiased.noise[known] / stderr[known]
+    value = float(np.sqrt(np.mean(share**2))) if known.any() else 0.0
+    return Diagnostic(
+        "Monte Carlo error",
+        value,
+        _NOISY,
+        f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {debiased.t}, "
+        "which include it; an earlier iteration needs fewer random probes",
+        "Are the traces estimated accurately?",
+    )
+
+
+def _correlated_scores(scores: Scores) -> Diagnostic | None:
+    if scores.correlation is None:
+        return None
+    n, p = scores.path.n_samples, scores.path.n_features
+    allowed = 2 * math.sqrt(2 * math.log(max(p, 2)) / n)
+    worst = np.argsort(-scores.correlation)
+    many = int(np.sum(scores.correlation > allowed))
+    return Diagnostic(
+        "correlated scores",
+        float(scores.correlation[worst[0]]),
+        allowed,
+        f"{many} of {len(worst)} columns are still correlated with others after the node-wise "
+        f"lasso (columns {scores.listed(worst[:5].tolist())}, up to "
+        f"{scores.correlation[worst[0]]:.2f}): their intervals may be biased; use more rows, a "
+        "known covariance, or drop columns that nearly duplicate others",
+        "Are the scores uncorrelated with the other columns?",
+    )
+
+
+def _dominant_rows(scores: Scores, debiased: Debiased) -> Diagnostic | None:
+    which = np.flatnonzero(scores.identified)
+    if not len(which):
+        return None
+    which = which[np.unique(np.linspace(0, len(which) - 1, _LOOKED_AT).astype(int))]
+    parts = scores.columns(which) ** 2
+    # also without the duals: that of the only row in which a column is nonzero vanishes
+    design, n = scores.path.design, scores.path.n_samples
+    weighted = parts * _dual(scores, debiased.t)[:, None] ** 2
+    shares = np.maximum(_largest_shares(parts, design), _largest_shares(weighted, design))
+    worst = np.argsort(-shares)
+    usual = math.log(n * len(which)) ** 2 / n
+    allowed = max(_SHARE, min(_UNUSUAL * usual, _MOST_SHARE))
+    many = int(np.sum(shares > allowed))
+    return Diagnostic(
+        "dominant rows",
+        float(shares[worst[0]]),
+        allowed,
+        f"a single row contributes {shares[worst[0]]:.0%} of the variance of a coefficient ({many} "
+        f"of {len(which)} columns checked are affected, such as "
+        f"{scores.listed(which[worst[:3]].tolist())}): the normal approximation is inaccurate "
+        "for rare categories and heavy-tailed columns; transform or merge these",
+        "Is every interval supported by many rows?",
+    )
+
+
+def _largest_shares(parts: np.ndarray, design: Design) -> np.ndarray:
+    """Return the share of the largest entry of each column in its sum."""
+    totals = design.over_rows(parts.sum(axis=0))
+    return np.asarray(design.largest(parts.max(axis=0)) / np.where(totals > 0, totals, 1.0))
+
+
+def _row_norms(scores: Scores, debiased: Debiased) -> Diagnostic | None:
+    path, over_rows = scores.path, scores.path.design.over_rows
+    try:
+        squares = to_numpy(path.design.row_squares()).astype(float)
+    except NotImplementedError:
+        return None
+    mean = float(over_rows(squares.sum())) / path.n_samples
+    if scores.row_squares is not None or not mean > 0:
+        return None
+    dual = _dual(scores, debiased.t) ** 2
+    sums = over_rows(np.array([np.sum(squares / mean * dual), np.sum(dual)]))
+    ratio = float(sums[0] / (sums[1] or 1.0))
+    return Diagnostic(
+        "row norms",
+        abs(ratio - 1) if math.isfinite(ratio) else 0.0,
+        _UNEQUAL,
+        f"row norms of X vary, and rows with large norms have larger duals (variances are off by "
+        f"{abs(ratio - 1):.0%}); use row_scale='norm'",
+        "Are row norms similar, or accounted for?",
+    )
+
+
+def _dual(scores: Scores, t: int) -> np.ndarray:
+    """Return the component of ``u^t`` in the space in which the scores vary."""
+    dual = scores.path.duals[t, :]
+    return to_numpy(scores.varying(dual[:, None])[:, 0]).astype(float)
